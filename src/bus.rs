@@ -1,0 +1,1 @@
+//! The signal bus over async-broadcast: a doorbell, never the truth.

@@ -1,0 +1,1 @@
+//! Layered configuration in which every value knows its source.

@@ -1,0 +1,1 @@
+//! Personas and instructions read from files and from the binary.

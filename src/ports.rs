@@ -1,0 +1,350 @@
+//! The traits through which the arena touches the world, each with its contract; holds no implementation.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_stream::Stream;
+use tokio_util::sync::CancellationToken;
+
+use crate::protocol::effect::ToolCall;
+use crate::protocol::event::{
+    CheckRan, DiffTaken, ModelFailed, ModelReply, PathBase, ToolStatus, WorkspaceCheckpointed,
+    WorkspaceFingerprinted,
+};
+use crate::protocol::message::Request;
+use crate::protocol::spec::{Risk, SandboxSpec, ToolSpec};
+use crate::protocol::{Entry, Lane, Signal};
+
+/// Where a running call puts its live output.
+///
+/// Must never block and never fail: what is pushed may be dropped. The caller pushes raw text;
+/// offsets and redaction are the receiver's work.
+pub trait Live: Send + Sync {
+    /// Hands over the next piece of a lane.
+    fn push(&self, lane: Lane, text: &str);
+}
+
+/// A source of model answers.
+///
+/// Must try exactly once (the session owns retries), must return promptly once `cancel` fires (kind
+/// `cancelled`), must report usage when the provider billed anything. Must not touch files or clocks
+/// that a decision could see. An empty answer is returned as it is; what it means is the session's matter.
+#[async_trait]
+pub trait Provider: Send + Sync {
+    /// Sends one request and waits for the whole answer.
+    async fn call(
+        &self,
+        request: &Request,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, ModelFailed>;
+}
+
+/// What a tool found out by looking, before digest and sandbox are added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    /// The files it would touch, workspace-relative, with what they hold now.
+    pub paths: Vec<PathBase>,
+    /// The command line, for tools that have one.
+    pub command: Option<String>,
+    /// Directory it would run in, relative to the workspace; empty is the root.
+    pub cwd: String,
+    /// The diff or command as a person should see it, never cut.
+    pub preview: String,
+    /// What it may do.
+    pub risk: Risk,
+}
+
+/// How a tool call ended, before redaction and cutting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolEnd {
+    /// How it ended.
+    pub status: ToolStatus,
+    /// The whole text for the model.
+    pub content: String,
+    /// Exit code of a command.
+    pub exit: Option<i32>,
+    /// The files as they are now, for what the spark has now seen.
+    pub seen: Vec<PathBase>,
+}
+
+impl ToolEnd {
+    /// A call that did what was asked and saw no file.
+    pub fn ok(content: impl Into<String>) -> Self {
+        ToolEnd { status: ToolStatus::Ok, content: content.into(), exit: None, seen: Vec::new() }
+    }
+
+    /// A call that failed; the words are for the model.
+    pub fn failed(content: impl Into<String>) -> Self {
+        ToolEnd { status: ToolStatus::Failed, content: content.into(), exit: None, seen: Vec::new() }
+    }
+}
+
+/// One tool.
+///
+/// `prepare` must have no side effect. `run` must not fail for anything a model could mend: that is a
+/// `ToolEnd` with status `failed`. Both touch the world only through the sandbox. On cancel `run` ends
+/// what it started and says what really happened. Arguments have been checked against the schema.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// Name, description, schema, risk.
+    fn spec(&self) -> ToolSpec;
+
+    /// Looks what the call would do; the error's words are for the model.
+    async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String>;
+
+    /// Does it.
+    async fn run(
+        &self,
+        call: &ToolCall,
+        sandbox: &dyn Sandbox,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> ToolEnd;
+}
+
+/// A command to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exec {
+    /// Command line for `sh -c`.
+    pub command: String,
+    /// Directory, relative to the workspace; empty is the root.
+    pub cwd: String,
+    /// Milliseconds before its whole process group is killed.
+    pub timeout_ms: u64,
+    /// Bytes kept of each stream; the middle is dropped beyond and the count said.
+    pub capture_cap: usize,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecEnd {
+    /// Exit code; none when a signal ended it.
+    pub exit: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// True when its time ran out.
+    pub timed_out: bool,
+    /// True when it was cancelled.
+    pub cancelled: bool,
+    /// Standard output, lossy UTF-8.
+    pub stdout: String,
+    /// Standard error, lossy UTF-8.
+    pub stderr: String,
+    /// Milliseconds it ran.
+    pub ms: u64,
+}
+
+/// Why a file operation is not done. The words are for the model and name the path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// It leads out of the workspace, by `..`, an absolute path or a link.
+    #[error("`{0}` leads outside the workspace")]
+    Outside(String),
+    /// Its name is protected.
+    #[error("`{0}` is protected: agon never lets a tool write it")]
+    Protected(String),
+    /// There is no such file.
+    #[error("`{0}` does not exist")]
+    Missing(String),
+    /// It is a directory.
+    #[error("`{0}` is a directory")]
+    Directory(String),
+    /// It is a device, a socket, a pipe, or has several names (hard links).
+    #[error("`{0}` is not an ordinary file")]
+    Special(String),
+    /// It is larger than may be read at once.
+    #[error("`{path}` has {bytes} bytes; at most {max} can be read at once")]
+    TooLarge {
+        /// The path.
+        path: String,
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// It is not what it was when the spark last saw it.
+    #[error("`{0}` has changed since you last read it; read it again before writing")]
+    Changed(String),
+    /// The system said no.
+    #[error("`{path}`: {error}")]
+    Io {
+        /// The path.
+        path: String,
+        /// The system's words.
+        error: String,
+    },
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Path relative to the workspace, with `/`.
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// Size in bytes, 0 for directories.
+    pub bytes: u64,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, not followed.
+    Link,
+    /// Anything else.
+    Special,
+}
+
+/// The workspace's files, as tools may see them.
+///
+/// Every path is relative to the workspace (an absolute one beneath the root is mapped) and is resolved
+/// beneath it at each operation, never by string prefix. Writes are atomic. Blocking; callers on an
+/// async thread use `spawn_blocking`.
+pub trait Files: Send + Sync {
+    /// The path as it stands in logs: relative, `/`, no `.` or `..`. Does not need to exist.
+    fn canonical(&self, path: &str) -> Result<String, FileError>;
+    /// The whole file, refused beyond `max` bytes.
+    fn read(&self, path: &str, max: u64) -> Result<Vec<u8>, FileError>;
+    /// SHA-256 of the content in hex, streaming; none when there is no such file.
+    fn digest(&self, path: &str) -> Result<Option<String>, FileError>;
+    /// Opens for streaming reads (a line range of a huge file).
+    fn open(&self, path: &str) -> Result<std::fs::File, FileError>;
+    /// Refuses what `write` would refuse for its name or kind, without writing.
+    fn check_write(&self, path: &str) -> Result<(), FileError>;
+    /// Replaces or creates the file, missing directories included, keeping an existing mode.
+    /// `base` is what the file must still hold (`sha256: None`: must not exist); else `Changed`.
+    fn write(&self, path: &str, content: &[u8], base: &PathBase) -> Result<(), FileError>;
+    /// Names in one directory, sorted.
+    fn list(&self, path: &str) -> Result<Vec<DirEntry>, FileError>;
+    /// Files beneath a directory, ignore rules honoured, sorted, at most `max`; true when there were more.
+    fn walk(&self, path: &str, max: usize) -> Result<(Vec<DirEntry>, bool), FileError>;
+}
+
+/// Where tools touch files and run commands.
+///
+/// Must confine what its spec claims to confine and name every gap. `exec` ends the whole process group
+/// on timeout and cancel, and never inherits agon's environment or descriptors.
+#[async_trait]
+pub trait Sandbox: Send + Sync {
+    /// Kind and gaps.
+    fn spec(&self) -> SandboxSpec;
+    /// The workspace's files.
+    fn files(&self) -> Arc<dyn Files>;
+    /// Runs a command to its end.
+    async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String>;
+}
+
+/// Records and compares the whole content of a workspace.
+///
+/// Content is stored raw with mode 0600 outside the workspace and never shown. Ignore rules are honoured,
+/// `.git` and `.agon` never included. The errors' words are for people.
+#[async_trait]
+pub trait Workspace: Send + Sync {
+    /// Digests the content.
+    async fn fingerprint(&self) -> Result<WorkspaceFingerprinted, String>;
+    /// Records the content; the same content gives the same tree.
+    async fn checkpoint(&self) -> Result<WorkspaceCheckpointed, String>;
+    /// Compares the content with a recorded tree.
+    async fn diff(&self, from: &str) -> Result<DiffTaken, String>;
+}
+
+/// Runs a blueprint's checks; implemented by the sandbox side.
+#[async_trait]
+pub trait Checks: Send + Sync {
+    /// Runs one command and reports exit code and output.
+    async fn run(
+        &self,
+        command: &str,
+        timeout_ms: u64,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> CheckRan;
+}
+
+/// Where a log ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Entries in the log.
+    pub count: u64,
+    /// Chain hash of the last line, base64url without padding; of the root when empty.
+    pub hash: String,
+}
+
+/// Why an append gave no acknowledgement. The session must stop acting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// The disk is full; the log is whole up to its last acknowledged entry.
+    #[error("the disk is full: {0}")]
+    Full(String),
+    /// An entry serialises to more than a line may have (768 KiB).
+    #[error("entry {seq} has {bytes} bytes; a log line may have {max}")]
+    TooLong {
+        /// The entry.
+        seq: u64,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// Writing or syncing failed; nothing can be appended any more.
+    #[error("the log can no longer be written: {0}")]
+    Poisoned(String),
+    /// The entry does not follow the last one.
+    #[error("entry {got} does not follow; the next is {expected}")]
+    OutOfOrder {
+        /// Next seq of the log.
+        expected: u64,
+        /// Seq that was offered.
+        got: u64,
+    },
+}
+
+/// The durable log of one session.
+///
+/// `append` takes a batch all or nothing, in order, and returns only when it is on disk. After an error no
+/// later append succeeds, except after `Full` once there is room. Reading never needs the writer.
+#[async_trait]
+pub trait EventLog: Send + Sync {
+    /// Appends and syncs.
+    async fn append(&self, entries: Vec<Arc<Entry>>) -> Result<Head, AppendError>;
+    /// Raw lines with their newline, from entry `from` to the last acknowledged one.
+    fn lines(&self, from: u64) -> std::io::Result<Vec<Vec<u8>>>;
+    /// Keeps bytes beside the log, durable on return; gives their SHA-256 in hex.
+    async fn put_blob(&self, bytes: Vec<u8>) -> std::io::Result<String>;
+    /// Where the log ends.
+    fn head(&self) -> Head;
+}
+
+/// A live view on a session. Entries that were missed are read from the log.
+pub struct Subscription {
+    /// Acknowledged entries, in order; a subscriber too slow for them sees a gap in `seq`.
+    pub entries: std::pin::Pin<Box<dyn Stream<Item = Arc<Entry>> + Send>>,
+    /// Live pieces; any may be missing.
+    pub signals: std::pin::Pin<Box<dyn Stream<Item = Signal> + Send>>,
+}
+
+/// Tells subscribers what happened. The log is the truth; this is a doorbell.
+///
+/// Publishing never waits and never fails: a subscriber that lags loses messages, not the publisher time.
+pub trait SignalBus: Send + Sync {
+    /// Announces an acknowledged entry.
+    fn publish(&self, entry: Arc<Entry>);
+    /// Hands a live piece to whoever listens.
+    fn signal(&self, signal: Signal);
+    /// Listens from now on.
+    fn subscribe(&self) -> Subscription;
+}
+
+/// The time, at the edge only.
+#[async_trait]
+pub trait Clock: Send + Sync {
+    /// Microseconds since the Unix epoch.
+    fn now(&self) -> u64;
+    /// Waits.
+    async fn sleep(&self, ms: u64);
+}

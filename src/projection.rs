@@ -1,0 +1,1 @@
+//! Folds of entries that views read; never decides and never does I/O.

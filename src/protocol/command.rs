@@ -1,0 +1,82 @@
+//! What people and programs ask of an arena, in the imperative; knows nothing of how it is done.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::protocol::spec::{Mode, Setting};
+use crate::protocol::{CallId, SparkId};
+
+/// A wish from outside. The edge stamps it into a fact; the session may refuse it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Gives the next task.
+    Prompt {
+        /// The task.
+        text: String,
+        /// Who works on it.
+        mode: Mode,
+        /// JSON Schema the final answer must fit.
+        schema: Option<Value>,
+    },
+    /// Says something to a spark at work; delivered between its calls.
+    Steer {
+        /// The spark, or the one that talks with the person when absent.
+        spark: Option<SparkId>,
+        /// What is said.
+        text: String,
+    },
+    /// Stops a spark, or all of the turn.
+    Interrupt {
+        /// The spark, or every one when absent.
+        spark: Option<SparkId>,
+    },
+    /// Answers an open approval.
+    Answer {
+        /// The ask's call.
+        call: CallId,
+        /// The digest the answer is for; a different one is refused.
+        digest: String,
+        /// The answer.
+        choice: Choice,
+        /// Who answered, for the audit: a user's name or `--yes`.
+        by: String,
+    },
+    /// Changes settings from the next call on.
+    Set {
+        /// The new values, whole.
+        settings: Vec<Setting>,
+    },
+    /// Ends the session.
+    Stop {
+        /// Why.
+        cause: StopCause,
+    },
+}
+
+/// The answer to an approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// This call only.
+    Once,
+    /// Calls of the same tool and the same command or paths, for the rest of the session.
+    Session,
+    /// Everything the rule matches, for the rest of the session.
+    Rule(Box<crate::protocol::spec::Rule>),
+    /// Not this call; the words are told to the model.
+    Deny(String),
+}
+
+/// Why a session is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCause {
+    /// The work is done.
+    Finished,
+    /// A person or a signal interrupted it.
+    Interrupted,
+    /// The person left.
+    Quit,
+}

@@ -1,0 +1,138 @@
+//! Data of the events of a squad; a decision never repeats a fact's text, it names its event.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::event::TurnCause;
+use crate::protocol::{EventRef, SparkId};
+
+/// Data of `phase_shifted`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseShifted {
+    /// The step left; none at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The step entered.
+    pub to: String,
+}
+
+/// Data of `plan_stated`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanStated {
+    /// The spark.
+    pub spark: SparkId,
+    /// The answer that holds the plan.
+    pub source: EventRef,
+}
+
+/// Data of `code_proposed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CodeProposed {
+    /// The spark.
+    pub spark: SparkId,
+    /// The `diff_taken`; none when nothing was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<EventRef>,
+    /// The `check_ran`s.
+    #[serde(default)]
+    pub checks: Vec<EventRef>,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Must be mended.
+    Blocker,
+    /// Should be mended.
+    Major,
+    /// Could be mended.
+    Minor,
+    /// A remark.
+    Note,
+}
+
+/// One thing a reviewer found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Stable id within the turn, `F1`, `F2`, …
+    pub id: String,
+    /// How bad.
+    pub severity: Severity,
+    /// File, relative to the workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// What is wrong.
+    pub problem: String,
+    /// What would mend it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// A reviewer's judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Judgement {
+    /// It can stand.
+    Approve,
+    /// It must be changed.
+    RequestChanges,
+}
+
+/// Data of `critique_issued`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CritiqueIssued {
+    /// The spark.
+    pub spark: SparkId,
+    /// The answer it was read from.
+    pub source: EventRef,
+    /// The judgement.
+    pub verdict: Judgement,
+    /// What is open, ids assigned.
+    pub findings: Vec<Finding>,
+}
+
+/// Data of `finding_closed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FindingClosed {
+    /// The finding.
+    pub id: String,
+    /// The answer that settled it.
+    pub source: EventRef,
+}
+
+/// Data of `insight_surfaced`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InsightSurfaced {
+    /// Who said it.
+    pub from: SparkId,
+    /// Who is told.
+    pub to: SparkId,
+    /// The event that holds the words.
+    pub source: EventRef,
+}
+
+/// Data of `role_failed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RoleFailed {
+    /// The role or debater.
+    pub role: String,
+    /// Its spark.
+    pub spark: SparkId,
+    /// Why.
+    pub cause: TurnCause,
+}
+
+/// Data of `claim_flagged`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimFlagged {
+    /// The answer that claims.
+    pub source: EventRef,
+    /// Which of its claims, from 0.
+    pub claim: u32,
+    /// What the log says instead.
+    pub reason: String,
+}

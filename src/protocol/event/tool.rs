@@ -1,0 +1,244 @@
+//! Data of the events of a tool call: prepared, judged, asked about, run, ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::spec::{Action, Risk, ToolSpec};
+use crate::protocol::{CallId, EventRef, SparkId};
+
+/// Names one tool call of one answer; the provider's id is data, never a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct ToolUse {
+    /// The `model_answered` that asked.
+    pub answer: EventRef,
+    /// Which part of its message.
+    pub part: u16,
+}
+
+/// What a path held when somebody looked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PathBase {
+    /// Relative to the workspace, with `/`.
+    pub path: String,
+    /// SHA-256 of its content in hex; none when there was no such file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// Body of `tool_prepared`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolPrepared {
+    /// The call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// What would be done, or why it cannot be.
+    pub result: PrepareResult,
+}
+
+/// What came of looking.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PrepareResult {
+    /// It can be done.
+    Ready(Plan),
+    /// It cannot; the words are for the model.
+    Unfit(String),
+}
+
+/// What a tool call would do, exactly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// The files it touches, with what they hold now; directories and patterns without a digest.
+    pub paths: Vec<PathBase>,
+    /// The command line, for tools that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Directory it runs in, relative to the workspace; empty is the root.
+    #[serde(default)]
+    pub cwd: String,
+    /// The diff or command as a person should see it, never cut.
+    pub preview: String,
+    /// What it may do.
+    pub risk: Risk,
+    /// SHA-256 over tool, arguments, paths with bases, cwd and sandbox: what an approval binds to.
+    pub digest: String,
+}
+
+/// Data of `policy_decided`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyDecided {
+    /// The call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The `tool_prepared` it judged.
+    pub prepared: EventRef,
+    /// What follows.
+    pub action: Action,
+    /// Name of the rule that decided.
+    pub rule: String,
+}
+
+/// Data of `approval_requested`; orders the ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalRequested {
+    /// The ask's call.
+    pub call: CallId,
+    /// Always 1.
+    pub attempt: u32,
+    /// The spark that wants it.
+    pub spark: SparkId,
+    /// The tool call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The `tool_prepared` a person should look at.
+    pub prepared: EventRef,
+    /// What an answer binds to.
+    pub digest: String,
+}
+
+/// Data of `tool_invoked`; orders the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolInvoked {
+    /// The call.
+    pub call: CallId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The spark.
+    pub spark: SparkId,
+    /// The tool call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The `tool_prepared` that was allowed.
+    pub prepared: EventRef,
+    /// What was allowed.
+    pub digest: String,
+}
+
+/// Body of `tool_resolved`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolResolved {
+    /// The tool call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// How it ended.
+    pub status: ToolStatus,
+    /// What the model is told, without its own reference.
+    pub content: String,
+    /// Exit code of a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    /// Milliseconds it ran.
+    #[serde(default)]
+    pub ms: u64,
+    /// The files as they are now, for what this spark has seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<PathBase>,
+    /// The whole output, when `content` was cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<Blob>,
+}
+
+/// A full capture kept beside the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Blob {
+    /// SHA-256 of its bytes, hex; its name.
+    pub sha256: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// How a started tool call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    /// It did what was asked.
+    Ok,
+    /// It did not.
+    Failed,
+    /// It was told to stop.
+    Cancelled,
+    /// Its executor vanished; nobody knows.
+    Lost,
+}
+
+/// Data of `tool_refused`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolRefused {
+    /// The tool call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// Why.
+    pub reason: RefusalReason,
+    /// What the model is told.
+    pub text: String,
+}
+
+/// Why a tool call is not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalReason {
+    /// No such tool, or not for this spark.
+    UnknownTool,
+    /// The arguments do not fit.
+    BadArguments,
+    /// The arguments name a redacted secret.
+    Placeholder,
+    /// It cannot be done as asked.
+    Unfit,
+    /// The policy says no.
+    Policy,
+    /// A person said no.
+    Denied,
+    /// Cancelled before it started.
+    Cancelled,
+    /// A limit was reached.
+    Limit,
+}
+
+/// Data of `call_lost`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallLost {
+    /// The call.
+    pub call: CallId,
+    /// The tool call it was, if it was one.
+    #[serde(rename = "use", default, skip_serializing_if = "Option::is_none")]
+    pub tool_use: Option<ToolUse>,
+    /// What the model is told.
+    pub text: String,
+}
+
+/// Body of `check_ran`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckRan {
+    /// The command line.
+    pub command: String,
+    /// Exit code; none when it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    /// Standard output and error, the middle cut at 64 KiB.
+    pub output: String,
+    /// Milliseconds it ran.
+    pub ms: u64,
+}
+
+/// Body of `tools_listed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolsListed {
+    /// The MCP server.
+    pub server: String,
+    /// Its tools, names prefixed.
+    pub tools: Vec<ToolSpec>,
+    /// SHA-256 of each tool's definition, hex, in the same order.
+    pub hashes: Vec<String>,
+}
+
+/// Body of `hook_ran`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HookRan {
+    /// The hook.
+    pub hook: String,
+    /// Exit code.
+    pub exit: Option<i32>,
+    /// Its output.
+    pub output: String,
+}

@@ -1,0 +1,182 @@
+//! Data of the events around the workspace, its recorded trees, the team cache and what is loaded from files.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::spec::{Instruction, SandboxSpec};
+
+/// Body of `workspace_fingerprinted`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceFingerprinted {
+    /// SHA-256 over paths, modes and contents, hex.
+    pub fingerprint: String,
+    /// Files counted.
+    pub files: u64,
+}
+
+/// Body of `workspace_checkpointed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceCheckpointed {
+    /// Digest of the recorded tree.
+    pub tree: String,
+    /// Files in it.
+    pub files: u64,
+    /// Files left out because they are too large, by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
+}
+
+/// Body of `workspace_restored`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceRestored {
+    /// The tree.
+    pub tree: String,
+}
+
+/// Body of `diff_taken`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiffTaken {
+    /// The tree it starts from.
+    pub from: String,
+    /// The tree it leads to.
+    pub to: String,
+    /// Unified diff, the middle cut at 64 KiB.
+    pub diff: String,
+    /// Changed paths.
+    pub files: Vec<String>,
+}
+
+/// Body of `cache_hit`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheHit {
+    /// The key.
+    pub key: String,
+    /// Session the run comes from.
+    pub session: String,
+    /// Microseconds since the Unix epoch when it was stored.
+    pub stored_at: u64,
+    /// The answer.
+    pub answer: String,
+    /// Tokens it saves.
+    pub tokens: u64,
+    /// Millionths of a dollar it saves.
+    pub micro_usd: u64,
+}
+
+/// Body of `cache_missed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheMissed {
+    /// The key.
+    pub key: String,
+    /// Why: absent, expired, damaged, disabled.
+    pub reason: String,
+}
+
+/// Body of `cache_stored`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheStored {
+    /// The key.
+    pub key: String,
+    /// Bytes it takes.
+    pub bytes: u64,
+}
+
+/// Body of `patch_applied`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PatchApplied {
+    /// Paths that were changed.
+    pub paths: Vec<String>,
+}
+
+/// Body of `patch_refused`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PatchRefused {
+    /// The path that does not fit.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Body of `worktree_opened`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorktreeOpened {
+    /// Where.
+    pub path: String,
+    /// The commit or tree it starts from.
+    pub base: String,
+}
+
+/// Body of `worktree_merged`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorktreeMerged {
+    /// Where it was.
+    pub path: String,
+    /// Changed paths.
+    pub files: Vec<String>,
+}
+
+/// Body of `merge_conflicted`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MergeConflicted {
+    /// Where it is.
+    pub path: String,
+    /// Paths in conflict.
+    pub files: Vec<String>,
+}
+
+/// Body of `instructions_loaded`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InstructionsLoaded {
+    /// The file, whole.
+    pub instruction: Instruction,
+}
+
+/// Body of `mention_expanded`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MentionExpanded {
+    /// As written, `@src/main.rs:1-20`.
+    pub mention: String,
+    /// What stands for it, the middle cut at 64 KiB.
+    pub text: String,
+}
+
+/// Body of `skill_loaded`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SkillLoaded {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Body of `memory_recalled`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryRecalled {
+    /// What was asked.
+    pub query: String,
+    /// The notes.
+    pub notes: Vec<String>,
+}
+
+/// Body of `sandbox_started`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SandboxStarted {
+    /// What confines the tools from now on.
+    pub sandbox: SandboxSpec,
+}
+
+/// Body of `sandbox_refused`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SandboxRefused {
+    /// The kind that was wanted.
+    pub kind: String,
+    /// Why it cannot be had.
+    pub reason: String,
+}
+
+/// Body of `sandbox_stopped`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SandboxStopped {
+    /// The kind.
+    pub kind: String,
+}

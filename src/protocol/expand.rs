@@ -1,0 +1,240 @@
+//! Turns a request's references back into the whole request; the only place that does.
+
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::protocol::EventRef;
+use crate::protocol::event::{ArenaEvent, ModelCalled, RequestPart, Selected, ToolStatus, ToolUse};
+use crate::protocol::message::{Message, Part, Request, Role, ToolDecl};
+use crate::protocol::spec::ToolSpec;
+
+/// Finds an event by its reference.
+pub type Lookup<'a> = &'a dyn Fn(EventRef) -> Option<&'a ArenaEvent>;
+
+/// A request that cannot be put together from its references.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExpandError {
+    /// The event is not in the log.
+    #[error("{0} is not in the log")]
+    Missing(EventRef),
+    /// The event holds no words of that kind.
+    #[error("{0} ({1}) cannot be part of a request")]
+    Wordless(EventRef, String),
+    /// The pointer leads nowhere.
+    #[error("`{1}` leads nowhere in {0}")]
+    Pointer(EventRef, String),
+}
+
+/// Expands a recorded model call, following `base` as far as it goes.
+pub fn expand(called: &ModelCalled, lookup: Lookup<'_>) -> Result<Request, ExpandError> {
+    let parts = flat_parts(called, lookup)?;
+    expand_parts(called, &parts, lookup)
+}
+
+/// The whole list of parts of a recorded call, bases resolved.
+pub fn flat_parts(called: &ModelCalled, lookup: Lookup<'_>) -> Result<Vec<RequestPart>, ExpandError> {
+    let mut chain = vec![called];
+    let mut next = called.parts.base;
+    while let Some(base) = next {
+        let Some(ArenaEvent::ModelCalled(earlier)) = lookup(base) else {
+            return Err(ExpandError::Missing(base));
+        };
+        chain.push(earlier);
+        next = earlier.parts.base;
+    }
+    let mut parts: Vec<RequestPart> = Vec::new();
+    for call in chain.into_iter().rev() {
+        parts.truncate(call.parts.keep as usize);
+        parts.extend(call.parts.add.iter().cloned());
+    }
+    Ok(parts)
+}
+
+/// Expands a call whose parts are already flat.
+pub fn expand_parts(
+    called: &ModelCalled,
+    parts: &[RequestPart],
+    lookup: Lookup<'_>,
+) -> Result<Request, ExpandError> {
+    let mut memo = Memo { lookup, last: None };
+    let messages = parts.iter().map(|part| message(part, &mut memo)).collect::<Result<_, _>>()?;
+    let tools = called.tools.iter().map(|tool| declaration(tool, &mut memo)).collect::<Result<_, _>>()?;
+    Ok(Request { model: called.model.clone(), params: called.params.clone(), messages, tools })
+}
+
+/// SHA-256 of a value's JSON, in hex.
+pub fn digest_of<T: Serialize>(value: &T) -> String {
+    struct Hashing(Sha256);
+    impl std::io::Write for Hashing {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.update(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut hashing = Hashing(Sha256::new());
+    // Protocol values always serialise: no maps with keys that are not strings, no failing writer.
+    let _ = serde_json::to_writer(&mut hashing, value);
+    hex(&hashing.0.finalize())
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)] as char, DIGITS[usize::from(b & 15)] as char])
+        .collect()
+}
+
+/// The reference a model sees before a result's text.
+pub fn cited(from: EventRef, text: &str) -> String {
+    format!("[{from}] {text}")
+}
+
+/// Remembers the last event that was turned into JSON: a spec is asked for many times in a row.
+struct Memo<'a> {
+    lookup: Lookup<'a>,
+    last: Option<(EventRef, Value)>,
+}
+
+impl<'a> Memo<'a> {
+    fn event(&self, from: EventRef) -> Result<&'a ArenaEvent, ExpandError> {
+        (self.lookup)(from).ok_or(ExpandError::Missing(from))
+    }
+
+    fn select(&mut self, from: EventRef, sel: &str) -> Result<&Value, ExpandError> {
+        if self.last.as_ref().is_none_or(|(at, _)| *at != from) {
+            self.last = Some((from, self.event(from)?.data()));
+        }
+        self.last
+            .as_ref()
+            .and_then(|(_, data)| data.pointer(sel))
+            .ok_or_else(|| ExpandError::Pointer(from, sel.to_owned()))
+    }
+}
+
+fn message(part: &RequestPart, memo: &mut Memo<'_>) -> Result<Message, ExpandError> {
+    let parts = match &part.sel {
+        Some(sel) => vec![Part::Text { text: selected_text(part.from, sel, memo)? }],
+        None => words(part, memo)?,
+    };
+    Ok(Message { role: part.role, parts, from: part.from })
+}
+
+/// A tool spec's typed fast path keeps large specs out of the JSON detour.
+fn declaration(tool: &Selected, memo: &mut Memo<'_>) -> Result<ToolDecl, ExpandError> {
+    if let ArenaEvent::SessionOpened(opened) = memo.event(tool.from)?
+        && let Some(index) = tool.sel.strip_prefix("/spec/tools/")
+        && let Some(spec) = index.parse::<usize>().ok().and_then(|i| opened.spec.tools.get(i))
+    {
+        return Ok(decl(spec));
+    }
+    let value = memo.select(tool.from, &tool.sel)?.clone();
+    let spec: ToolSpec =
+        serde_json::from_value(value).map_err(|_| ExpandError::Pointer(tool.from, tool.sel.clone()))?;
+    Ok(decl(&spec))
+}
+
+fn decl(spec: &ToolSpec) -> ToolDecl {
+    ToolDecl { name: spec.name.clone(), description: spec.description.clone(), schema: spec.schema.clone() }
+}
+
+fn selected_text(from: EventRef, sel: &str, memo: &mut Memo<'_>) -> Result<String, ExpandError> {
+    if let ArenaEvent::SessionOpened(opened) = memo.event(from)? {
+        let spec = &opened.spec;
+        let index =
+            |prefix: &str| -> Option<usize> { sel.strip_prefix(prefix)?.strip_suffix("/text")?.parse().ok() };
+        let typed = match (index("/spec/personas/"), index("/spec/instructions/")) {
+            (Some(i), _) => spec.personas.get(i).map(|p| &p.text),
+            (_, Some(i)) => spec.instructions.get(i).map(|x| &x.text),
+            _ => None,
+        };
+        if let Some(text) = typed {
+            return Ok(text.clone());
+        }
+    }
+    Ok(match memo.select(from, sel)? {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    })
+}
+
+fn words(part: &RequestPart, memo: &Memo<'_>) -> Result<Vec<Part>, ExpandError> {
+    use ArenaEvent as E;
+    let from = part.from;
+    let event = memo.event(from)?;
+    let text = |text: &str| vec![Part::Text { text: text.to_owned() }];
+    Ok(match event {
+        E::PromptGiven(data) => text(&data.text),
+        E::SteeringGiven(data) => text(&data.text),
+        E::NoticeGiven(data) => text(&data.text),
+        E::AnswerRejected(data) => text(&rejection(&data.errors)),
+        E::ModelAnswered(data) if part.role == Role::Assistant => data.body.message.clone(),
+        E::ModelAnswered(data) => text(&data.body.text()),
+        E::ContextCompacted(data) => text(&summary(data, memo)?),
+        E::ToolResolved(data) => {
+            result(from, data.body.tool_use, &data.body.content, data.body.status != ToolStatus::Ok, memo)?
+        }
+        E::ToolRefused(data) => result(from, data.tool_use, &data.text, true, memo)?,
+        E::CallLost(data) => match data.tool_use {
+            Some(tool_use) => result(from, tool_use, &data.text, true, memo)?,
+            None => text(&data.text),
+        },
+        E::CheckRan(data) => text(&cited(from, &check(&data.body))),
+        E::DiffTaken(data) => text(&cited(from, &data.body.diff)),
+        E::InstructionsLoaded(data) => text(&data.body.instruction.text),
+        E::MentionExpanded(data) => text(&format!("{}\n{}", data.body.mention, data.body.text)),
+        E::SkillLoaded(data) => text(&data.body.text),
+        E::MemoryRecalled(data) => text(&data.body.notes.join("\n")),
+        other => return Err(ExpandError::Wordless(from, other.kind().to_owned())),
+    })
+}
+
+fn rejection(errors: &[String]) -> String {
+    format!(
+        "Your answer does not fit the required JSON Schema:\n- {}\nAnswer again with JSON that fits, and nothing else.",
+        errors.join("\n- ")
+    )
+}
+
+fn check(ran: &crate::protocol::event::CheckRan) -> String {
+    let exit = ran.exit.map_or("killed".to_owned(), |code| format!("exit code {code}"));
+    format!("$ {}\n{exit}, {} ms\n{}", ran.command, ran.ms, ran.output)
+}
+
+fn summary(data: &crate::protocol::event::ContextCompacted, memo: &Memo<'_>) -> Result<String, ExpandError> {
+    let ArenaEvent::ModelAnswered(answer) = memo.event(data.summary)? else {
+        return Err(ExpandError::Missing(data.summary));
+    };
+    let span = match (data.covers.first(), data.covers.last()) {
+        (Some(first), Some(last)) => format!("{first} to {last}"),
+        _ => "earlier entries".to_owned(),
+    };
+    Ok(format!("[summary of {span}, whose text is no longer shown]\n{}", answer.body.text()))
+}
+
+fn result(
+    from: EventRef,
+    tool_use: ToolUse,
+    content: &str,
+    is_error: bool,
+    memo: &Memo<'_>,
+) -> Result<Vec<Part>, ExpandError> {
+    let missing = ExpandError::Missing(tool_use.answer);
+    let ArenaEvent::ModelAnswered(answer) = memo.event(tool_use.answer)? else {
+        return Err(missing);
+    };
+    match answer.body.message.get(usize::from(tool_use.part)) {
+        Some(Part::Call { id, name, .. }) => Ok(vec![Part::Result {
+            id: id.clone(),
+            name: name.clone(),
+            content: cited(from, content),
+            is_error,
+        }]),
+        _ => Err(missing),
+    }
+}

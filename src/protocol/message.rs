@@ -1,0 +1,220 @@
+//! What models are sent and what they answer, in agon's own words; knows no provider's wire format.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::protocol::EventRef;
+
+/// Who speaks in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The persona, the instructions.
+    System,
+    /// The person, another spark's routed words, agon's own notices.
+    User,
+    /// The model.
+    Assistant,
+    /// The result of a tool call.
+    Tool,
+}
+
+/// A piece of a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Plain text.
+    Text {
+        /// The text itself.
+        text: String,
+    },
+    /// The model's thinking, with what the provider needs back to accept it again.
+    Reasoning {
+        /// Readable thinking; may be empty.
+        text: String,
+        /// Signature or encrypted form, sent back unchanged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        opaque: Option<Opaque>,
+    },
+    /// A tool call the model asks for.
+    Call {
+        /// The provider's id: data, never a key (two calls may carry the same one).
+        id: String,
+        /// Tool name as the model wrote it.
+        name: String,
+        /// Arguments as the model wrote them.
+        args: Args,
+    },
+    /// The result of a tool call, as sent to the model.
+    Result {
+        /// The provider's id of the call it answers.
+        id: String,
+        /// Tool name.
+        name: String,
+        /// Text for the model, starting with its own reference, `[e42]`.
+        content: String,
+        /// True when the call did not succeed.
+        is_error: bool,
+    },
+    /// A picture.
+    Image {
+        /// MIME type.
+        media: String,
+        /// Base64 bytes.
+        data: String,
+    },
+    /// Anything else a provider needs to see again.
+    Opaque(Opaque),
+}
+
+/// Foreign content that is passed back unchanged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Opaque {
+    /// The provider kind that understands it.
+    pub provider: String,
+    /// Its JSON, number text included.
+    pub json: Value,
+    /// True when redaction had to drop the content.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
+}
+
+/// Arguments of a tool call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Args {
+    /// Arguments that parsed as JSON.
+    Json(Value),
+    /// Text that did not parse, kept as it came.
+    Broken(String),
+}
+
+/// One message of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    pub parts: Vec<Part>,
+    /// The event it was made from; never sent to a model.
+    pub from: EventRef,
+}
+
+/// Tokens a call used, as the provider counted them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Usage {
+    /// Input tokens, cached ones included.
+    pub input: u64,
+    /// Input tokens read from the provider's cache.
+    pub cached: u64,
+    /// Output tokens, thinking included.
+    pub output: u64,
+    /// Output tokens spent on thinking.
+    pub reasoning: u64,
+    /// True when the provider named no usage and agon counted.
+    pub estimated: bool,
+}
+
+impl Usage {
+    /// Input and output together.
+    pub fn total(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
+
+/// Why a model stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// It was done.
+    Stop,
+    /// It asks for tools.
+    ToolCalls,
+    /// It ran into the output limit.
+    Length,
+    /// The provider filtered it.
+    Filtered,
+    /// It refused.
+    Refused,
+    /// A word this program does not know, kept as it came.
+    Other(String),
+}
+
+/// How a call is made, apart from what is said.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Params {
+    /// Sampling temperature in thousandths; the provider's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_pm: Option<u32>,
+    /// Upper bound on output tokens; the provider's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<u64>,
+    /// JSON Schema the answer must fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<AnswerSchema>,
+    /// False asks the provider not to think (after a thinking part had to be dropped).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<bool>,
+}
+
+/// The schema of a typed answer and how the provider is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AnswerSchema {
+    /// Short name, letters, digits and underscores.
+    pub name: String,
+    /// The JSON Schema.
+    pub schema: Value,
+    /// How the model is held to it.
+    pub via: Structured,
+}
+
+/// How a provider can be held to a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Structured {
+    /// The provider's own response format.
+    ResponseFormat,
+    /// One tool the model is forced to call.
+    ForcedTool,
+    /// Only asked for in words, then checked.
+    #[default]
+    Words,
+}
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolDecl {
+    /// Name.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: Value,
+}
+
+/// A whole request, as [`crate::protocol::expand`] makes it and a provider sends it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Request {
+    /// `PROVIDER/MODEL`, split at the first slash.
+    pub model: String,
+    /// How the call is made.
+    pub params: Params,
+    /// What is said.
+    pub messages: Vec<Message>,
+    /// The tools offered.
+    pub tools: Vec<ToolDecl>,
+}
+
+impl Request {
+    /// SHA-256 over the request's JSON, in hex: equal requests have equal digests whatever events they came from.
+    pub fn digest(&self) -> String {
+        crate::protocol::expand::digest_of(&(
+            &self.model,
+            &self.params,
+            self.messages.iter().map(|m| (m.role, &m.parts)).collect::<Vec<_>>(),
+            &self.tools,
+        ))
+    }
+}

@@ -1,0 +1,372 @@
+//! Everything decisions need to know before they are taken, as it stands in the log; reads nothing itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::protocol::message::Structured;
+
+/// What a session is opened with: whole, so that a log explains itself without any other file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Spec {
+    /// Program name and version that opened the session.
+    pub program: String,
+    /// Seed of every jitter and shuffle.
+    pub seed: u64,
+    /// Where the work happens.
+    pub workspace: WorkspaceSpec,
+    /// The models that may be called, with capability and price rows. The first is the default.
+    pub models: Vec<ModelSpec>,
+    /// The personas in use. The first is the default of a solo spark.
+    pub personas: Vec<PersonaSpec>,
+    /// The built-in tools offered.
+    pub tools: Vec<ToolSpec>,
+    /// Who may do what.
+    pub policy: Policy,
+    /// Where the session stops by itself.
+    pub limits: Limits,
+    /// How failed model calls are repeated.
+    pub retry: RetrySpec,
+    /// Instruction files read at open.
+    #[serde(default)]
+    pub instructions: Vec<Instruction>,
+    /// The blueprint squads follow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blueprint: Option<Blueprint>,
+}
+
+/// Where the work happens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceSpec {
+    /// Absolute path of the root.
+    pub root: String,
+    /// Commit the work tree was on, when it is a git repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_head: Option<String>,
+    /// What confines the tools.
+    pub sandbox: SandboxSpec,
+}
+
+/// What confines the tools.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SandboxSpec {
+    /// `none`, `local` or `docker`.
+    pub kind: String,
+    /// What it does not confine, in words, empty when nothing is left open.
+    #[serde(default)]
+    pub gaps: Vec<String>,
+    /// Image, for kinds that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+}
+
+/// One model: its name, what it can take and what it costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelSpec {
+    /// `PROVIDER/MODEL`.
+    pub name: String,
+    /// Model family, for counting independent votes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+    /// Context window in tokens.
+    pub context: u64,
+    /// Most output tokens of one answer.
+    pub max_output: u64,
+    /// Prices; unknown when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// How typed answers are asked for.
+    #[serde(default)]
+    pub structured: Structured,
+    /// Sampling temperature in thousandths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_pm: Option<u32>,
+    /// Models to try when this one cannot be had, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<String>,
+}
+
+/// Prices in millionths of a dollar per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Price {
+    /// Fresh input.
+    pub input: u64,
+    /// Input the provider had cached.
+    pub cached: u64,
+    /// Output.
+    pub output: u64,
+}
+
+/// Who a spark is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PersonaSpec {
+    /// Id, as in `--personas`.
+    pub id: String,
+    /// One line on it.
+    #[serde(default)]
+    pub description: String,
+    /// What it stands for in a debate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stance: Option<String>,
+    /// Its own model, else the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tools it may use; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Its own temperature in thousandths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature_pm: Option<u32>,
+    /// The system prompt.
+    pub text: String,
+}
+
+/// What a tool may do to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// Looks.
+    Read,
+    /// Changes files.
+    Write,
+    /// Runs commands.
+    Execute,
+    /// Talks to other machines.
+    Network,
+}
+
+/// One tool, as offered to models and judged by the policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolSpec {
+    /// Name.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: Value,
+    /// The most it may do.
+    pub risk: Risk,
+    /// True when running it twice is as good as once.
+    pub repeatable: bool,
+    /// Bytes of output shown to the model; the middle is cut beyond.
+    pub output_cap: u32,
+}
+
+/// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// The rules, in the order they were written.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+}
+
+/// One rule. A field that is absent matches everything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Name shown in the log.
+    pub name: String,
+    /// Glob over tool names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Glob over the whole command line (`*` matches everything, `/` and newlines included).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Risk class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
+    /// What follows.
+    pub action: Action,
+    /// Higher is looked at first; default 0.
+    #[serde(default)]
+    pub priority: i32,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What the policy says to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It may run.
+    Allow,
+    /// Somebody is asked.
+    Ask,
+    /// It may not run, whoever says so.
+    Deny,
+}
+
+/// Where a session stops by itself; per turn, but money and tokens per session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Limits {
+    /// Model calls of one turn.
+    pub max_steps: u32,
+    /// Tokens of the session, input and output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Millionths of a dollar of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_micro_usd: Option<u64>,
+    /// Active seconds of one turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<u64>,
+    /// Milliseconds one model call may take in all.
+    pub model_timeout_ms: u64,
+    /// Milliseconds one tool call may take when it names no shorter time.
+    pub tool_timeout_ms: u64,
+}
+
+impl Default for Limits {
+    /// 100 steps, ten minutes a model call, two minutes a tool call, no other limit.
+    fn default() -> Self {
+        Limits {
+            max_steps: 100,
+            max_tokens: None,
+            max_micro_usd: None,
+            max_seconds: None,
+            model_timeout_ms: 600_000,
+            tool_timeout_ms: 120_000,
+        }
+    }
+}
+
+/// How failed model calls are repeated: delays double from `base_ms` to `cap_ms`, with jitter of up to half.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetrySpec {
+    /// Attempts of one call, the first included.
+    pub attempts: u32,
+    /// First delay in milliseconds.
+    pub base_ms: u64,
+    /// Longest delay in milliseconds; a provider that asks for more ends the call.
+    pub cap_ms: u64,
+}
+
+impl Default for RetrySpec {
+    /// Five attempts, from half a second to one minute.
+    fn default() -> Self {
+        RetrySpec { attempts: 5, base_ms: 500, cap_ms: 60_000 }
+    }
+}
+
+/// An instruction file, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Instruction {
+    /// Where it was found, relative to the workspace, or a name of the user's own file.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Who works on a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// One spark.
+    #[default]
+    Solo,
+    /// The blueprint's roles.
+    Squad,
+    /// Personas in phases.
+    Debate(DebatePlan),
+}
+
+/// How a debate is held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DebatePlan {
+    /// Debaters, by persona id.
+    pub personas: Vec<String>,
+    /// Who states propositions and writes the verdict.
+    pub moderator: String,
+    /// Phases in total, 2..=12.
+    pub rounds: u32,
+    /// Scorer of convergence.
+    pub scorer: String,
+    /// Models of single debaters: persona id, `PROVIDER/MODEL`.
+    #[serde(default)]
+    pub models: Vec<(String, String)>,
+}
+
+/// Who does what in a squad.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Blueprint {
+    /// Name.
+    pub name: String,
+    /// The roles.
+    pub roles: Vec<RoleSpec>,
+    /// Commands run after each turn of a writer.
+    #[serde(default)]
+    pub checks: Vec<String>,
+}
+
+/// One role of a blueprint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RoleSpec {
+    /// Name, unique in the blueprint.
+    pub name: String,
+    /// Persona id.
+    pub persona: String,
+    /// Its own model, else the persona's, else the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Tools, else the persona's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Roles that must be done first.
+    #[serde(default)]
+    pub after: Vec<String>,
+    /// Roles this one may send back.
+    #[serde(default)]
+    pub revise: Vec<String>,
+    /// How often it may send them back; default 2.
+    #[serde(default = "two")]
+    pub revisions: u32,
+    /// Model calls of one turn of this role; the session's limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+}
+
+fn two() -> u32 {
+    2
+}
+
+/// One changed setting, whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// A model with its rows; becomes the default when `default` is true.
+    Model {
+        /// The model.
+        spec: ModelSpec,
+        /// Whether sparks without a model of their own use it from now on.
+        default: bool,
+    },
+    /// A persona; replaces one of the same id, and is the solo persona when `default` is true.
+    Persona {
+        /// The persona.
+        spec: PersonaSpec,
+        /// Whether solo sparks are this persona from now on.
+        default: bool,
+    },
+    /// The whole policy.
+    Policy(Policy),
+    /// The limits.
+    Limits(Limits),
+    /// The blueprint.
+    Blueprint(Blueprint),
+    /// The workspace and what confines it.
+    Workspace(WorkspaceSpec),
+    /// The model of one role or persona.
+    RoleModel {
+        /// Role or persona id.
+        role: String,
+        /// `PROVIDER/MODEL`, one of the spec's.
+        model: String,
+    },
+}

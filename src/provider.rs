@@ -1,0 +1,1 @@
+//! Adapters to models: each tries once and reports what happened.

@@ -1,0 +1,1 @@
+//! Where tools touch files and run commands.

@@ -1,0 +1,1 @@
+//! The tools a spark may hold: looked up, schema-checked, prepared, run.

@@ -1,0 +1,1 @@
+//! The only file that names concrete adapters: puts an arena together.

@@ -1,0 +1,1 @@
+//! Tests of provider_script.
