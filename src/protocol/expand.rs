@@ -60,7 +60,8 @@ pub fn expand_parts(
     let mut memo = Memo { lookup, last: None };
     let messages = parts.iter().map(|part| message(part, &mut memo)).collect::<Result<_, _>>()?;
     let tools = called.tools.iter().map(|tool| declaration(tool, &mut memo)).collect::<Result<_, _>>()?;
-    Ok(Request { model: called.model.clone(), params: called.params.clone(), messages, tools })
+    let (model, params) = (called.model.clone(), called.params.clone());
+    Ok(Request { spark: String::new(), model, params, messages, tools })
 }
 
 /// SHA-256 of a value's JSON, in hex.

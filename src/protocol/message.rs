@@ -197,6 +197,9 @@ pub struct ToolDecl {
 /// A whole request, as [`crate::protocol::expand`] makes it and a provider sends it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
+    /// Role label of the asking spark; never sent to a model and no part of the digest. Empty when unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spark: String,
     /// `PROVIDER/MODEL`, split at the first slash.
     pub model: String,
     /// How the call is made.
