@@ -1,1 +1,221 @@
-//! The runtime of one session: drives the pure session and carries out its effects.
+//! The runtime of one session: drives the pure session and carries out its effects; names no adapter.
+
+mod driver;
+mod executor;
+mod live;
+pub mod redact;
+pub mod replay;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::ports::{AppendError, Checks, Clock, EventLog, Provider, Sandbox, SignalBus, Subscription, Workspace};
+use crate::protocol::event::{ArenaEvent, SessionOpened, SessionResumed, TurnClosed};
+use crate::protocol::spec::{Setting, Spec};
+use crate::protocol::{Command, Entry, Fact, RULES};
+use crate::session::{OutOfOrder, Session};
+use crate::toolvault::ToolVault;
+
+use redact::Redactor;
+
+/// Messages a driver's inbox holds before executors wait.
+const INBOX: usize = 1024;
+
+/// Name and version of this program, as logs record it.
+pub const PROGRAM: &str = concat!("agon ", env!("CARGO_PKG_VERSION"));
+
+/// Everything an arena touches the world through.
+#[derive(Clone)]
+pub struct ArenaPorts {
+    /// The session's durable log, empty for a new session.
+    pub log: Arc<dyn EventLog>,
+    /// Where news goes.
+    pub bus: Arc<dyn SignalBus>,
+    /// The tools.
+    pub vault: Arc<ToolVault>,
+    /// Where tools touch files and run commands.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// What runs a blueprint's checks.
+    pub checks: Arc<dyn Checks>,
+    /// What records the workspace.
+    pub workspace: Arc<dyn Workspace>,
+    /// Providers by the name before a model's first slash.
+    pub providers: BTreeMap<String, Arc<dyn Provider>>,
+    /// Calls that may be under way at one provider at once; absent means 16.
+    pub provider_limits: BTreeMap<String, usize>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Secrets that must not reach log, screen or stream: name and value.
+    pub secrets: Vec<(String, String)>,
+    /// False when nobody can answer an approval: the session then pauses instead of waiting.
+    pub attended: bool,
+}
+
+/// Why an arena cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ArenaError {
+    /// The log would not take the first entry.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// The recorded entries do not follow one another.
+    #[error(transparent)]
+    OutOfOrder(#[from] OutOfOrder),
+    /// The session refused to be opened so.
+    #[error("the session cannot be opened: {0}")]
+    Refused(String),
+    /// The log holds kinds of a newer program.
+    #[error("entry {0} holds `{1}`, which this version of agon does not know; it can show this session but not go on")]
+    Newer(u64, String),
+}
+
+/// Why a command was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The session said no; it is in the log too.
+    #[error("{0}")]
+    Refused(String),
+    /// The arena has ended.
+    #[error("the session has ended")]
+    Ended,
+}
+
+/// How an arena ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The session was sealed; how its last turn ended.
+    Sealed(Option<TurnClosed>),
+    /// An approval is open that nobody can answer. It can be resumed.
+    Paused,
+    /// The log can no longer be written. What was acknowledged is safe.
+    Failed(AppendError),
+    /// It was stopped hard. It can be resumed.
+    Stopped,
+}
+
+/// One running session: submit commands, listen, wait for the end.
+///
+/// The arena holds the signal bus, the tool vault and the other ports; one task owns the pure session and
+/// everything else talks to it through a bounded inbox. Dropping the arena stops it hard.
+pub struct Arena {
+    inbox: mpsc::Sender<driver::Message>,
+    bus: Arc<dyn SignalBus>,
+    log: Arc<dyn EventLog>,
+    ending: watch::Receiver<Option<Ending>>,
+    /// Fires on a hard stop; every task of this session listens to it.
+    stop: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl Arena {
+    /// Opens a new session under `id` and waits until that is on disk.
+    pub async fn open(id: String, spec: Spec, ports: ArenaPorts) -> Result<Arena, ArenaError> {
+        let opened = SessionOpened { id, rules: RULES, spec };
+        Arena::start(Session::new(), vec![ArenaEvent::SessionOpened(Box::new(opened))], 0, ports).await
+    }
+
+    /// Takes a recorded session up again. `before` are facts to record first (`fault_recovered`).
+    pub async fn resume(
+        entries: &[Arc<Entry>],
+        before: Vec<ArenaEvent>,
+        changed: Vec<Setting>,
+        ports: ArenaPorts,
+    ) -> Result<Arena, ArenaError> {
+        let active_ms = replay::active_ms(entries);
+        let resumed = SessionResumed { rules: RULES, program: PROGRAM.to_owned(), changed, active_ms };
+        let mut facts = before;
+        facts.push(ArenaEvent::SessionResumed(resumed));
+        Arena::take_up(entries, facts, active_ms, ports).await
+    }
+
+    /// Takes a recorded prefix up with facts of the caller's making: a fork.
+    pub async fn take_up(
+        entries: &[Arc<Entry>],
+        facts: Vec<ArenaEvent>,
+        active_ms: u64,
+        ports: ArenaPorts,
+    ) -> Result<Arena, ArenaError> {
+        for entry in entries {
+            if let Some(ArenaEvent::Unknown { kind, .. }) =
+                entry.events.iter().find(|event| matches!(event, ArenaEvent::Unknown { .. }))
+            {
+                return Err(ArenaError::Newer(entry.seq, kind.clone()));
+            }
+        }
+        Arena::start(Session::fold(entries)?, facts, active_ms, ports).await
+    }
+
+    async fn start(
+        session: Session,
+        facts: Vec<ArenaEvent>,
+        active_ms: u64,
+        ports: ArenaPorts,
+    ) -> Result<Arena, ArenaError> {
+        let (inbox, messages) = mpsc::channel(INBOX);
+        let (ended, ending) = watch::channel(None);
+        let stop = CancellationToken::new();
+        let tracker = TaskTracker::new();
+        let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
+        let redactor = Arc::new(Redactor::new(&ports.secrets));
+        let executor = executor::Executor::new(ports, Arc::clone(&redactor), inbox.clone(), tracker.clone());
+        let mut driver =
+            driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
+        let mut first = Vec::new();
+        for fact in facts {
+            match Fact::new(fact) {
+                Ok(fact) => first.push(fact),
+                Err(event) => return Err(ArenaError::Refused(format!("`{}` is no fact", event.kind()))),
+            }
+        }
+        driver.begin(first).await?;
+        tracker.spawn(async move {
+            let ending = driver.run().await;
+            // Nobody listening any more is no fault: the log holds the end.
+            let _ = ended.send(Some(ending));
+        });
+        tracker.close();
+        Ok(Arena { inbox, bus, log, ending, stop, tracker })
+    }
+
+    /// Hands a command in and waits until the session's answer to it is on disk.
+    pub async fn submit(&self, command: Command) -> Result<u64, SubmitError> {
+        let (reply, answer) = oneshot::channel();
+        let message = driver::Message::Command { command, reply };
+        self.inbox.send(message).await.map_err(|_| SubmitError::Ended)?;
+        answer.await.map_err(|_| SubmitError::Ended)?
+    }
+
+    /// Listens from now on.
+    pub fn subscribe(&self) -> Subscription {
+        self.bus.subscribe()
+    }
+
+    /// The durable log.
+    pub fn log(&self) -> &Arc<dyn EventLog> {
+        &self.log
+    }
+
+    /// Waits for the end: sealed, paused, failed or stopped hard.
+    pub async fn ended(&self) -> Ending {
+        let mut ending = self.ending.clone();
+        match ending.wait_for(Option::is_some).await {
+            Ok(ending) => ending.clone().unwrap_or(Ending::Stopped),
+            Err(_) => Ending::Stopped,
+        }
+    }
+
+    /// Stops at once, without waiting for anything to be recorded. The session can be resumed.
+    pub async fn stop_hard(&self) {
+        self.stop.cancel();
+        self.tracker.wait().await;
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -41,11 +41,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Builds an entry from one fact and its decisions. This is the only constructor.
-    pub fn new(seq: u64, at: u64, fact: Fact, decisions: Vec<ArenaEvent>) -> Self {
-        let mut events = Vec::with_capacity(decisions.len() + 1);
-        events.push(fact.into_event());
-        events.extend(decisions);
+    /// Builds an entry of this program's format. The first event is the fact. This is the only constructor.
+    pub fn new(seq: u64, at: u64, events: Vec<ArenaEvent>) -> Self {
         Entry { v: FORMAT, seq, at, events }
     }
 

@@ -1,1 +1,349 @@
-//! The pure state machine that decides; knows no clock, file, socket or thread.
+//! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
+
+mod act;
+mod admit;
+pub mod budget;
+mod context;
+mod decide;
+mod ends;
+mod fold;
+mod model;
+pub mod policy;
+mod settle;
+mod solo;
+pub mod state;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::protocol::effect::{Effect, EffectOrder, ToolCall};
+use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, ToolPrepared, ToolUse};
+use crate::protocol::expand::expand_parts;
+use crate::protocol::message::{Args, Part};
+use crate::protocol::spec::{Rule, Spec};
+use crate::protocol::{CallId, Entry, EventRef, Input, SparkId, StopCause};
+
+use budget::Ledger;
+use state::{Call, CallKind, Checkpoints, Places, Spark, Turn};
+
+/// A session: everything decided so far, folded, and what is still being waited for.
+///
+/// [`Session::handle`] decides and applies; [`Session::apply`] only folds. Both change state through the
+/// same fold of single events, so a log that was written is a log that loads.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// Session id; empty before `session_opened`.
+    id: String,
+    /// The spec with every later setting applied.
+    spec: Option<Arc<Spec>>,
+    /// Where persona texts and tool definitions stand in the log.
+    places: Places,
+    /// Seq of the next entry.
+    next_seq: u64,
+    /// Number of the next call.
+    next_call: u64,
+    /// Number of the next spark.
+    next_spark: u32,
+    /// Turns so far.
+    turns: u32,
+    /// How the last closed turn ended.
+    last_turn: Option<crate::protocol::event::TurnClosed>,
+    /// The open turn.
+    turn: Option<Turn>,
+    /// Sparks of the open turn, and the last solo spark, whose conversation goes on.
+    sparks: BTreeMap<SparkId, Spark>,
+    /// Ordered, unanswered calls.
+    calls: BTreeMap<CallId, Call>,
+    /// The model call that failed last, until it is decided whether it will be repeated.
+    failed: Option<(CallId, Call)>,
+    /// Tokens and money.
+    ledger: Ledger,
+    /// Rules granted by people for the rest of this session.
+    grants: Vec<Rule>,
+    /// The workspace's recorded trees.
+    checkpoints: Checkpoints,
+    /// Why the session is being stopped.
+    stopping: Option<StopCause>,
+    /// Why it was sealed.
+    sealed: Option<StopCause>,
+    /// Entries whose words a request may still need.
+    kept: BTreeMap<u64, Arc<Entry>>,
+    /// Events of the entry being made.
+    open: Vec<ArenaEvent>,
+}
+
+/// An ordered call that is not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ordered {
+    /// The call.
+    pub call: CallId,
+    /// Its attempt, from 1.
+    pub attempt: u32,
+    /// The spark it is for.
+    pub spark: Option<SparkId>,
+    /// True when it was told to stop and only its end is awaited.
+    pub cancelled: bool,
+}
+
+/// An entry that does not follow what was folded before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("entry {got} does not follow; the next is {expected}")]
+pub struct OutOfOrder {
+    /// The seq that would follow.
+    pub expected: u64,
+    /// The seq that came.
+    pub got: u64,
+}
+
+impl Session {
+    /// A session before its first fact.
+    pub fn new() -> Self {
+        Session { next_call: 1, next_spark: 1, ..Session::default() }
+    }
+
+    /// Folds a whole log.
+    pub fn fold<'a>(entries: impl IntoIterator<Item = &'a Arc<Entry>>) -> Result<Self, OutOfOrder> {
+        let mut session = Session::new();
+        for entry in entries {
+            session.apply(entry)?;
+        }
+        Ok(session)
+    }
+
+    /// Takes a fact, decides what follows from it, and gives the entry to be written.
+    pub fn handle(&mut self, input: Input) -> Arc<Entry> {
+        let Input { at, fact } = input;
+        let fact = fact.into_event();
+        match self.admit(&fact) {
+            Ok(()) => {
+                let due = self.due(&fact);
+                self.emit(fact);
+                self.decide(due);
+            }
+            Err(void) => self.open.extend([fact, void]),
+        }
+        let entry = Arc::new(Entry::new(self.next_seq, at, std::mem::take(&mut self.open)));
+        self.keep(&entry);
+        entry
+    }
+
+    /// Folds one recorded entry. Never decides.
+    pub fn apply(&mut self, entry: &Arc<Entry>) -> Result<(), OutOfOrder> {
+        if entry.seq != self.next_seq {
+            return Err(OutOfOrder { expected: self.next_seq, got: entry.seq });
+        }
+        self.kept.insert(entry.seq, Arc::clone(entry));
+        for (at, event) in entry.effective() {
+            self.apply_event(at, event);
+        }
+        self.keep(entry);
+        Ok(())
+    }
+
+    /// Every ordered call without an answer, in the order of their numbers.
+    pub fn outstanding(&self) -> Vec<Ordered> {
+        self.calls
+            .iter()
+            .filter(|(_, call)| !call.is_waiting())
+            .map(|(id, call)| Ordered {
+                call: *id,
+                attempt: call.attempt,
+                spark: call.spark,
+                cancelled: call.cancelled,
+            })
+            .collect()
+    }
+
+    /// The whole effect of an outstanding call, or none when it is not outstanding.
+    pub fn effect(&self, call: CallId) -> Option<Effect> {
+        let spec = self.spec.as_ref()?;
+        let call = self.calls.get(&call).filter(|call| !call.is_waiting())?;
+        Some(match &call.kind {
+            CallKind::Model { called, parts, .. } => {
+                let ArenaEvent::ModelCalled(called) = self.event(*called)? else { return None };
+                let mut request = expand_parts(called, parts, &|at| self.event(at)).ok()?;
+                request.spark = self.sparks.get(&called.spark).map(|s| s.role.clone()).unwrap_or_default();
+                Effect::Model { request, timeout_ms: spec.limits.model_timeout_ms }
+            }
+            CallKind::Tool { tool_use, digest, .. } => {
+                Effect::Tool { call: self.tool_call(call.spark?, *tool_use)?, digest: digest.clone() }
+            }
+            CallKind::Ask { tool_use, digest, .. } => {
+                Effect::Ask { tool_use: *tool_use, digest: digest.clone() }
+            }
+            CallKind::Effect(order) => self.ordered_effect(call, order)?,
+        })
+    }
+
+    fn ordered_effect(&self, call: &Call, order: &EffectOrder) -> Option<Effect> {
+        let spec = self.spec.as_ref()?;
+        Some(match order {
+            EffectOrder::Prepare { tool_use } => Effect::Prepare(self.tool_call(call.spark?, *tool_use)?),
+            EffectOrder::Timer { ms, .. } => Effect::Timer { ms: *ms },
+            EffectOrder::Check { command } => {
+                Effect::Check { command: command.clone(), timeout_ms: spec.limits.tool_timeout_ms }
+            }
+            EffectOrder::Fingerprint => Effect::Fingerprint,
+            EffectOrder::Checkpoint => Effect::Checkpoint,
+            EffectOrder::Diff { from } => Effect::Diff { from: from.clone() },
+            EffectOrder::CacheGet { key } => Effect::CacheGet { key: key.clone() },
+            EffectOrder::CachePut { key, before } => {
+                Effect::CachePut { key: key.clone(), before: before.clone() }
+            }
+            EffectOrder::Patch { key } => Effect::Patch { key: key.clone() },
+        })
+    }
+
+    fn tool_call(&self, spark: SparkId, tool_use: ToolUse) -> Option<ToolCall> {
+        let (name, args) = self.asked(tool_use)?;
+        let Args::Json(args) = args else { return None };
+        let (tool, _) = self.places.tools.get(name)?;
+        let bases = self.sparks.get(&spark)?.seen.iter();
+        Some(ToolCall {
+            tool_use,
+            spark,
+            tool: name.to_owned(),
+            args: args.clone(),
+            bases: bases
+                .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
+                .collect(),
+            timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
+            output_cap: tool.output_cap,
+        })
+    }
+
+    /// Session id; empty before it was opened.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The spec with every later setting applied; none before `session_opened`.
+    pub fn spec(&self) -> Option<&Spec> {
+        self.spec.as_deref()
+    }
+
+    /// Seq of the next entry.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// True while a turn is open.
+    pub fn has_open_turn(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// How the last closed turn ended.
+    pub fn last_turn(&self) -> Option<&crate::protocol::event::TurnClosed> {
+        self.last_turn.as_ref()
+    }
+
+    /// Why the session was sealed, if it is.
+    pub fn sealed(&self) -> Option<StopCause> {
+        self.sealed
+    }
+
+    /// The last recorded tree of the workspace.
+    pub fn tree(&self) -> Option<&str> {
+        self.checkpoints.tree.as_deref()
+    }
+
+    /// True when what is waited for cannot come without a person: only asks, and timers beside them.
+    pub fn waits_for_people(&self) -> bool {
+        let asks = |call: &Call| matches!(call.kind, CallKind::Ask { .. });
+        let timers = |call: &Call| matches!(call.kind, CallKind::Effect(EffectOrder::Timer { .. }));
+        self.calls.values().any(asks) && self.calls.values().all(|call| asks(call) || timers(call))
+    }
+
+    /// Open asks: the call and the digest an answer must carry.
+    pub fn open_asks(&self) -> Vec<(CallId, String)> {
+        self.calls
+            .iter()
+            .filter_map(|(id, call)| match &call.kind {
+                CallKind::Ask { digest, .. } if !call.cancelled => Some((*id, digest.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// An event by reference, if this session still holds it.
+    pub fn event(&self, at: EventRef) -> Option<&ArenaEvent> {
+        match self.kept.get(&at.seq) {
+            Some(entry) => entry.events.get(usize::from(at.i)),
+            None if at.seq == self.next_seq => self.open.get(usize::from(at.i)),
+            None => None,
+        }
+    }
+
+    /// The digest of an outstanding model call as recorded, and as it would be made now.
+    pub fn request_digests(&self, call: CallId) -> Option<(String, String)> {
+        let CallKind::Model { called, .. } = &self.calls.get(&call)?.kind else { return None };
+        let ArenaEvent::ModelCalled(called) = self.event(*called)? else { return None };
+        match self.effect(call)? {
+            Effect::Model { request, .. } => Some((called.digest.clone(), request.digest())),
+            _ => None,
+        }
+    }
+
+    fn emit(&mut self, event: ArenaEvent) -> EventRef {
+        let i = u16::try_from(self.open.len()).unwrap_or(u16::MAX);
+        let at = EventRef { seq: self.next_seq, i };
+        self.apply_event(at, &event);
+        self.open.push(event);
+        at
+    }
+
+    fn new_call(&self) -> CallId {
+        CallId(self.next_call)
+    }
+
+    /// Name and arguments of a tool call as the model wrote them.
+    fn asked(&self, tool_use: ToolUse) -> Option<(&str, &Args)> {
+        let ArenaEvent::ModelAnswered(answer) = self.event(tool_use.answer)? else { return None };
+        match answer.body.message.get(usize::from(tool_use.part))? {
+            Part::Call { name, args, .. } => Some((name, args)),
+            _ => None,
+        }
+    }
+
+    /// The plan of a prepared call.
+    fn plan(&self, prepared: EventRef) -> Option<&crate::protocol::event::Plan> {
+        match self.event(prepared)? {
+            ArenaEvent::ToolPrepared(answer) => match &answer.body {
+                ToolPrepared { result: PrepareResult::Ready(plan), .. } => Some(plan),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn keep(&mut self, entry: &Arc<Entry>) {
+        self.kept.insert(entry.seq, Arc::clone(entry));
+        self.next_seq = entry.seq + 1;
+        let ends = |event: &ArenaEvent| {
+            matches!(event, ArenaEvent::TurnClosed(_) | ArenaEvent::ContextCompacted(_))
+        };
+        if entry.events.iter().any(ends) {
+            self.forget();
+        }
+    }
+
+    /// Drops entries that no request and no open call can need any more, so that memory follows the
+    /// context window and not the length of the log.
+    fn forget(&mut self) {
+        let mut needed: std::collections::BTreeSet<u64> = self.places.seqs().collect();
+        for spark in self.sparks.values() {
+            needed.extend(spark.seqs());
+        }
+        for call in self.calls.values() {
+            needed.extend(call.seqs());
+        }
+        needed.extend(self.turn.iter().map(|turn| turn.prompt.seq));
+        let wordy: Vec<u64> = needed.iter().copied().collect();
+        for seq in wordy {
+            if let Some(entry) = self.kept.get(&seq) {
+                needed.extend(entry.events.iter().flat_map(state::cited_seqs));
+            }
+        }
+        self.kept.retain(|seq, _| needed.contains(seq));
+    }
+}

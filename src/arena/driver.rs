@@ -1,0 +1,253 @@
+//! The one task that owns a session: drains its inbox, handles, appends, and only then publishes and dispatches.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::AppendError;
+use crate::protocol::event::{
+    ApprovalAnswered, ArenaEvent, InterruptRequested, PauseCause, PromptGiven, SessionPaused,
+    SettingsChanged, SteeringGiven, StopRequested,
+};
+use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome};
+use crate::session::Session;
+
+use super::executor::Executor;
+use super::redact::Redactor;
+use super::{ArenaError, Ending, SubmitError};
+
+/// Inputs handled before one acknowledgement is awaited.
+const BATCH: usize = 256;
+
+/// What reaches a driver.
+pub(super) enum Message {
+    /// A wish from outside, and where its answer goes.
+    Command {
+        /// The wish.
+        command: Command,
+        /// Seq of the entry that took it, or why it was not taken.
+        reply: oneshot::Sender<Result<u64, SubmitError>>,
+    },
+    /// The answer to an effect.
+    Outcome(Outcome),
+}
+
+type Reply = oneshot::Sender<Result<u64, SubmitError>>;
+
+/// Owns the session by value; nothing else changes it.
+pub(super) struct Driver {
+    session: Session,
+    executor: Executor,
+    redactor: Arc<Redactor>,
+    inbox: mpsc::Receiver<Message>,
+    /// Fires on a hard stop.
+    stop: CancellationToken,
+    /// Active milliseconds of the open turn before this process, and when counting began here.
+    active: (u64, u64),
+}
+
+impl Driver {
+    pub fn new(
+        session: Session,
+        executor: Executor,
+        redactor: Arc<Redactor>,
+        inbox: mpsc::Receiver<Message>,
+        stop: CancellationToken,
+        active_ms: u64,
+    ) -> Self {
+        let now = executor.now();
+        Driver { session, executor, redactor, inbox, stop, active: (active_ms, now) }
+    }
+
+    /// Records the facts a session begins with, before anybody can talk to it.
+    pub async fn begin(&mut self, facts: Vec<Fact>) -> Result<(), ArenaError> {
+        let entries: Vec<Arc<Entry>> = facts.into_iter().map(|fact| self.handle(fact)).collect();
+        if let Some(reason) = entries.iter().find_map(|entry| refusal(entry)) {
+            return Err(ArenaError::Refused(reason));
+        }
+        self.commit(entries).await?;
+        Ok(())
+    }
+
+    /// Runs until the session is sealed, paused, failed or stopped hard.
+    pub async fn run(mut self) -> Ending {
+        loop {
+            if let Some(ending) = self.ending().await {
+                return self.finish(ending).await;
+            }
+            let mut messages = Vec::new();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return self.finish(Ending::Stopped).await,
+                received = self.inbox.recv_many(&mut messages, BATCH) => if received == 0 {
+                    return self.finish(Ending::Stopped).await;
+                },
+            }
+            if let Err(error) = self.step(messages).await {
+                return self.fail(error).await;
+            }
+        }
+    }
+
+    /// One batch: every message handled, one append, then the news and the new effects.
+    async fn step(&mut self, messages: Vec<Message>) -> Result<(), AppendError> {
+        let mut entries = Vec::with_capacity(messages.len());
+        let mut replies: Vec<(Reply, Result<u64, SubmitError>)> = Vec::new();
+        for message in messages {
+            let (event, reply) = match message {
+                Message::Command { command, reply } => (fact_of(command), Some(reply)),
+                Message::Outcome(outcome) => (self.timed(outcome.into_event()), None),
+            };
+            let Ok(fact) = Fact::new(event) else { continue };
+            let entry = self.handle(fact);
+            if let Some(reply) = reply {
+                let answer = refusal(&entry).map_or(Ok(entry.seq), |reason| Err(SubmitError::Refused(reason)));
+                replies.push((reply, answer));
+            }
+            entries.push(entry);
+        }
+        self.commit(entries).await?;
+        for (reply, answer) in replies {
+            // A caller that no longer waits has no use for the answer; it is in the log.
+            let _ = reply.send(answer);
+        }
+        Ok(())
+    }
+
+    /// Stamps a fact, with time and redaction and nothing else, and lets the session decide.
+    fn handle(&mut self, fact: Fact) -> Arc<Entry> {
+        let at = self.executor.now();
+        if matches!(fact.event(), ArenaEvent::PromptGiven(_)) && !self.session.has_open_turn() {
+            self.active = (0, at);
+        }
+        let fact = self.redactor.fact(fact);
+        self.session.handle(Input { at, fact })
+    }
+
+    /// Timers report the active time of the turn, which only the driver knows.
+    fn timed(&self, event: ArenaEvent) -> ArenaEvent {
+        match event {
+            ArenaEvent::TimerFired(mut fired) => {
+                let (before, since) = self.active;
+                fired.body.active_ms = before + self.executor.now().saturating_sub(since) / 1000;
+                ArenaEvent::TimerFired(fired)
+            }
+            other => other,
+        }
+    }
+
+    async fn commit(&mut self, entries: Vec<Arc<Entry>>) -> Result<(), AppendError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.executor.ports().log.append(entries.clone()).await?;
+        for entry in &entries {
+            self.executor.ports().bus.publish(Arc::clone(entry));
+        }
+        for entry in &entries {
+            self.dispatch(entry);
+        }
+        Ok(())
+    }
+
+    /// Starts exactly what acknowledged entries order, and passes on what they cancel.
+    fn dispatch(&mut self, entry: &Entry) {
+        for (_, event) in entry.effective() {
+            match event {
+                ArenaEvent::ModelCalled(data) => self.start(data.call, data.attempt),
+                ArenaEvent::ToolInvoked(data) => self.start(data.call, data.attempt),
+                ArenaEvent::EffectOrdered(data) => self.start(data.call, data.attempt),
+                ArenaEvent::RetryScheduled(data) => self.start(data.timer, 1),
+                ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
+                ArenaEvent::CallLost(data) => self.executor.cancel(data.call),
+                _ => {}
+            }
+        }
+    }
+
+    /// A later entry of the same batch may have closed, repeated or cancelled the call already.
+    fn start(&mut self, call: CallId, attempt: u32) {
+        let ordered = self.session.outstanding();
+        let Some(order) = ordered.iter().find(|order| order.call == call && order.attempt == attempt) else {
+            return;
+        };
+        if let Some(effect) = self.session.effect(call) {
+            self.executor.start(call, attempt, effect, order.cancelled);
+        }
+    }
+
+    async fn ending(&mut self) -> Option<Ending> {
+        if self.session.sealed().is_some() {
+            return Some(Ending::Sealed(self.session.last_turn().cloned()));
+        }
+        if !self.executor.ports().attended && self.session.waits_for_people() {
+            return Some(match self.pause(PauseCause::Approval).await {
+                Ok(()) => Ending::Paused,
+                Err(error) => Ending::Failed(error),
+            });
+        }
+        None
+    }
+
+    async fn pause(&mut self, cause: PauseCause) -> Result<(), AppendError> {
+        match Fact::new(ArenaEvent::SessionPaused(SessionPaused { cause })) {
+            Ok(fact) => {
+                let entry = self.handle(fact);
+                self.commit(vec![entry]).await
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The log refused an entry: nothing that was decided with it may act. A full disk still takes one
+    /// last entry that says so; it follows the last acknowledged one, so the session is folded again first.
+    async fn fail(mut self, error: AppendError) -> Ending {
+        if matches!(error, AppendError::Full(_))
+            && let Some(session) = self.refold()
+        {
+            self.session = session;
+            // Whether even this entry fits is not certain; the exit says why in any case.
+            let _ = self.pause(PauseCause::Disk).await;
+        }
+        self.finish(Ending::Failed(error)).await
+    }
+
+    fn refold(&self) -> Option<Session> {
+        let lines = self.executor.ports().log.lines(0).ok()?;
+        let mut session = Session::new();
+        for line in lines {
+            let entry: Entry = serde_json::from_slice(&line).ok()?;
+            session.apply(&Arc::new(entry)).ok()?;
+        }
+        Some(session)
+    }
+
+    async fn finish(self, ending: Ending) -> Ending {
+        self.executor.stop_all().await;
+        ending
+    }
+}
+
+/// The fact a command becomes.
+fn fact_of(command: Command) -> ArenaEvent {
+    match command {
+        Command::Prompt { text, mode, schema } => {
+            ArenaEvent::PromptGiven(PromptGiven { text, mode, changed: Vec::new(), schema, by: None })
+        }
+        Command::Steer { spark, text } => ArenaEvent::SteeringGiven(SteeringGiven { spark, text }),
+        Command::Interrupt { spark } => ArenaEvent::InterruptRequested(InterruptRequested { spark }),
+        Command::Answer { call, digest, choice, by } => {
+            ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by })
+        }
+        Command::Set { settings } => ArenaEvent::SettingsChanged(SettingsChanged { changed: settings }),
+        Command::Stop { cause } => ArenaEvent::StopRequested(StopRequested { cause }),
+    }
+}
+
+fn refusal(entry: &Entry) -> Option<String> {
+    match entry.decisions().first() {
+        Some(ArenaEvent::InputRefused(refused)) => Some(refused.reason.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,355 @@
+//! Carries effects out, each in a task of its own, and sends exactly one outcome back for each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::ports::ToolEnd;
+use crate::protocol::effect::ToolCall;
+use crate::protocol::event::{
+    Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, TimerFired, ToolPrepared,
+    ToolResolved, ToolStatus, ToolUse,
+};
+use crate::protocol::message::Request;
+use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
+use crate::toolvault::cut_middle;
+
+use super::ArenaPorts;
+use super::driver::Message;
+use super::live::LiveSink;
+use super::redact::Redactor;
+
+/// How long a cancelled call may take to say how it ended.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long an effect without a deadline of its own may take: recording and comparing a workspace.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Model calls under way at one provider at once.
+const CALLS_PER_PROVIDER: usize = 16;
+
+/// Bytes a model's answer may have as a log entry, leaving room for the decisions beside it.
+const MAX_REPLY: usize = 700 * 1024;
+
+/// Starts, cancels and awaits effects.
+pub(super) struct Executor {
+    shared: Arc<Shared>,
+    /// Tokens of calls under way.
+    running: BTreeMap<CallId, CancellationToken>,
+    /// Parent of every call's token.
+    all: CancellationToken,
+    /// Every task of the session.
+    tracker: TaskTracker,
+    /// Where outcomes go: the driver's inbox.
+    inbox: mpsc::Sender<Message>,
+}
+
+struct Shared {
+    ports: ArenaPorts,
+    redactor: Arc<Redactor>,
+    /// Permits per provider; held by the executor so that a delay is no decision.
+    gates: BTreeMap<String, Semaphore>,
+}
+
+impl Executor {
+    pub fn new(
+        ports: ArenaPorts,
+        redactor: Arc<Redactor>,
+        inbox: mpsc::Sender<Message>,
+        tracker: TaskTracker,
+    ) -> Self {
+        let gates = ports
+            .providers
+            .keys()
+            .map(|name| {
+                let permits = ports.provider_limits.get(name).copied().unwrap_or(CALLS_PER_PROVIDER);
+                (name.clone(), Semaphore::new(permits.max(1)))
+            })
+            .collect();
+        let shared = Arc::new(Shared { ports, redactor, gates });
+        Executor { shared, running: BTreeMap::new(), all: CancellationToken::new(), tracker, inbox }
+    }
+
+    pub fn ports(&self) -> &ArenaPorts {
+        &self.shared.ports
+    }
+
+    pub fn now(&self) -> u64 {
+        self.shared.ports.clock.now()
+    }
+
+    /// Starts one attempt of a call. An ask has no executor: only a person's command answers it.
+    pub fn start(&mut self, call: CallId, attempt: u32, effect: Effect, cancelled: bool) {
+        if matches!(effect, Effect::Ask { .. }) {
+            return;
+        }
+        let token = self.all.child_token();
+        if cancelled {
+            token.cancel();
+        }
+        self.running.insert(call, token.clone());
+        let (shared, inbox, tracker) = (Arc::clone(&self.shared), self.inbox.clone(), self.tracker.clone());
+        self.tracker.spawn(async move {
+            let otherwise = Otherwise::of(&effect);
+            let deadline = deadline(&effect);
+            let work = {
+                let token = token.clone();
+                tracker.spawn(async move { shared.carry_out(call, attempt, effect, token).await })
+            };
+            let body = supervise(work, &token, deadline, &otherwise).await;
+            // A driver that is gone needs no outcome: a resume settles the call.
+            let _ = inbox.send(Message::Outcome(Outcome { call, attempt, body })).await;
+        });
+    }
+
+    /// Tells a call to stop. Its one outcome still comes.
+    pub fn cancel(&mut self, call: CallId) {
+        if let Some(token) = self.running.remove(&call) {
+            token.cancel();
+        }
+    }
+
+    /// Stops everything that is still under way and waits for it to let go.
+    pub async fn stop_all(self) {
+        let Executor { all, inbox, .. } = self;
+        all.cancel();
+        drop(inbox);
+    }
+}
+
+/// Waits for the work; past the deadline, or past the grace after a cancel, gives the outcome itself.
+async fn supervise(
+    mut work: tokio::task::JoinHandle<OutcomeBody>,
+    token: &CancellationToken,
+    deadline: Duration,
+    otherwise: &Otherwise,
+) -> OutcomeBody {
+    let timed_out = tokio::select! {
+        done = &mut work => return otherwise.unless_panicked(done),
+        () = token.cancelled() => false,
+        () = tokio::time::sleep(deadline) => true,
+    };
+    token.cancel();
+    match tokio::time::timeout(GRACE, &mut work).await {
+        Ok(done) if !timed_out => otherwise.unless_panicked(done),
+        // What really happened within the grace counts, unless the deadline made it stop.
+        Ok(Ok(body)) if !is_cancelled(&body) => body,
+        Ok(Err(panic)) => otherwise.unless_panicked(Err(panic)),
+        Ok(Ok(_)) => otherwise.timed_out(deadline),
+        Err(_) => {
+            work.abort();
+            if timed_out { otherwise.timed_out(deadline) } else { otherwise.lost("it did not stop within 5 s") }
+        }
+    }
+}
+
+fn is_cancelled(body: &OutcomeBody) -> bool {
+    match body {
+        OutcomeBody::ModelFailed(failed) => failed.kind == ErrorKind::Cancelled,
+        OutcomeBody::ToolResolved(end) => end.status == ToolStatus::Cancelled,
+        OutcomeBody::EffectFailed(failed) => failed.status == FailStatus::Cancelled,
+        _ => false,
+    }
+}
+
+fn deadline(effect: &Effect) -> Duration {
+    match effect {
+        Effect::Model { timeout_ms, .. } | Effect::Check { timeout_ms, .. } => {
+            Duration::from_millis(*timeout_ms)
+        }
+        // A tool ends itself at its timeout and says so; the deadline is the net beneath.
+        Effect::Tool { call, .. } => Duration::from_millis(call.timeout_ms) + GRACE,
+        Effect::Timer { ms } => Duration::from_millis(*ms) + LONGEST,
+        _ => LONGEST,
+    }
+}
+
+impl Shared {
+    async fn carry_out(&self, call: CallId, attempt: u32, effect: Effect, token: CancellationToken) -> OutcomeBody {
+        let live = LiveSink::new(call, attempt, Arc::clone(&self.ports.bus), Arc::clone(&self.redactor));
+        let body = match effect {
+            Effect::Model { request, .. } => self.ask_model(&request, &live, &token).await,
+            Effect::Prepare(call) => self.prepare(&call).await,
+            Effect::Tool { call, digest } => self.run_tool(&call, &digest, &live, &token).await,
+            Effect::Check { command, timeout_ms } => OutcomeBody::CheckRan(
+                self.checked(self.ports.checks.run(&command, timeout_ms, &live, &token).await),
+            ),
+            Effect::Timer { ms } => self.wait(ms, &token).await,
+            Effect::Fingerprint => match self.ports.workspace.fingerprint().await {
+                Ok(taken) => OutcomeBody::WorkspaceFingerprinted(taken),
+                Err(error) => failed(FailStatus::Failed, error),
+            },
+            Effect::Checkpoint => match self.ports.workspace.checkpoint().await {
+                Ok(taken) => OutcomeBody::WorkspaceCheckpointed(taken),
+                Err(error) => failed(FailStatus::Failed, error),
+            },
+            Effect::Diff { from } => match self.ports.workspace.diff(&from).await {
+                Ok(taken) => OutcomeBody::DiffTaken(taken),
+                Err(error) => failed(FailStatus::Failed, error),
+            },
+            Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
+            Effect::CacheGet { .. } | Effect::CachePut { .. } | Effect::Patch { .. } => {
+                failed(FailStatus::Failed, "no team cache is configured".to_owned())
+            }
+        };
+        live.finish();
+        body
+    }
+
+    async fn ask_model(&self, request: &Request, live: &LiveSink, token: &CancellationToken) -> OutcomeBody {
+        let name = request.model.split_once('/').map(|(name, _)| name).unwrap_or(&request.model);
+        let (Some(provider), Some(gate)) = (self.ports.providers.get(name), self.gates.get(name)) else {
+            return model_failed(
+                ErrorKind::BadRequest,
+                format!("no provider `{name}` is configured for model `{}`", request.model),
+            );
+        };
+        let asked = Instant::now();
+        let permit = tokio::select! {
+            permit = gate.acquire() => permit,
+            () = token.cancelled() => {
+                return model_failed(ErrorKind::Cancelled, "cancelled before it was sent".to_owned());
+            }
+        };
+        let waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let answer = provider.call(request, live, token).await;
+        drop(permit);
+        match answer {
+            Ok(mut reply) => {
+                reply.waited_ms = waited_ms;
+                let bytes = serde_json::to_vec(&reply).map(|json| json.len()).unwrap_or_default();
+                if bytes > MAX_REPLY {
+                    let usage = Some(reply.usage);
+                    let message = format!("the answer has {bytes} bytes; a log entry may have {MAX_REPLY}");
+                    let kind = ErrorKind::TooLarge;
+                    let failed = ModelFailed { kind, message, retry_after_ms: None, usage, waited_ms };
+                    return OutcomeBody::ModelFailed(failed);
+                }
+                OutcomeBody::ModelAnswered(reply)
+            }
+            Err(failed) => OutcomeBody::ModelFailed(ModelFailed { waited_ms, ..failed }),
+        }
+    }
+
+    async fn prepare(&self, call: &ToolCall) -> OutcomeBody {
+        OutcomeBody::ToolPrepared(self.ports.vault.prepare(call, &*self.ports.sandbox).await)
+    }
+
+    async fn run_tool(
+        &self,
+        call: &ToolCall,
+        digest: &str,
+        live: &LiveSink,
+        token: &CancellationToken,
+    ) -> OutcomeBody {
+        let started = Instant::now();
+        let end = self.ports.vault.run(call, digest, &*self.ports.sandbox, live, token).await;
+        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        OutcomeBody::ToolResolved(self.recorded(call, end, ms).await)
+    }
+
+    /// What the log keeps of a tool's end: secrets replaced first, so that no cut can split one, then cut.
+    async fn recorded(&self, call: &ToolCall, end: ToolEnd, ms: u64) -> ToolResolved {
+        let whole = self.redactor.text(&end.content);
+        let cap = usize::try_from(call.output_cap).unwrap_or(usize::MAX);
+        let (mut content, was_cut) = cut_middle(&whole, cap);
+        let mut blob = None;
+        if was_cut {
+            let bytes = whole.len() as u64;
+            match self.ports.log.put_blob(whole.into_owned().into_bytes()).await {
+                Ok(sha256) => blob = Some(Blob { sha256, bytes }),
+                Err(error) => content.push_str(&format!("\n[the whole output could not be kept: {error}]")),
+            }
+        }
+        let (status, exit, seen) = (end.status, end.exit, end.seen);
+        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob }
+    }
+
+    fn checked(&self, ran: CheckRan) -> CheckRan {
+        let whole = self.redactor.text(&ran.output);
+        let (output, _) = cut_middle(&whole, 64 * 1024);
+        CheckRan { output, ..ran }
+    }
+
+    async fn wait(&self, ms: u64, token: &CancellationToken) -> OutcomeBody {
+        tokio::select! {
+            () = self.ports.clock.sleep(ms) => OutcomeBody::TimerFired(TimerFired { active_ms: 0 }),
+            () = token.cancelled() => failed(FailStatus::Cancelled, "the timer was cancelled".to_owned()),
+        }
+    }
+}
+
+fn failed(status: FailStatus, error: String) -> OutcomeBody {
+    OutcomeBody::EffectFailed(EffectFailed { status, error })
+}
+
+fn model_failed(kind: ErrorKind, message: String) -> OutcomeBody {
+    OutcomeBody::ModelFailed(ModelFailed { kind, message, retry_after_ms: None, usage: None, waited_ms: 0 })
+}
+
+/// The outcome of a call whose own task cannot give one.
+enum Otherwise {
+    Model,
+    Prepare(ToolUse),
+    Tool(ToolUse),
+    Check(String),
+    Other,
+}
+
+impl Otherwise {
+    fn of(effect: &Effect) -> Self {
+        match effect {
+            Effect::Model { .. } => Otherwise::Model,
+            Effect::Prepare(call) => Otherwise::Prepare(call.tool_use),
+            Effect::Tool { call, .. } => Otherwise::Tool(call.tool_use),
+            Effect::Check { command, .. } => Otherwise::Check(command.clone()),
+            _ => Otherwise::Other,
+        }
+    }
+
+    fn unless_panicked(&self, done: Result<OutcomeBody, tokio::task::JoinError>) -> OutcomeBody {
+        match done {
+            Ok(body) => body,
+            Err(error) => self.lost(&format!("a bug in agon or in a tool: {error}")),
+        }
+    }
+
+    fn timed_out(&self, after: Duration) -> OutcomeBody {
+        let words = format!("no answer within {} s", after.as_secs());
+        self.ended(ErrorKind::Timeout, ToolStatus::Failed, FailStatus::Failed, &words)
+    }
+
+    fn lost(&self, words: &str) -> OutcomeBody {
+        self.ended(ErrorKind::Cancelled, ToolStatus::Lost, FailStatus::Lost, words)
+    }
+
+    fn ended(&self, kind: ErrorKind, tool: ToolStatus, status: FailStatus, words: &str) -> OutcomeBody {
+        match self {
+            Otherwise::Model => model_failed(kind, words.to_owned()),
+            Otherwise::Prepare(tool_use) => OutcomeBody::ToolPrepared(ToolPrepared {
+                tool_use: *tool_use,
+                result: PrepareResult::Unfit(words.to_owned()),
+            }),
+            Otherwise::Tool(tool_use) => OutcomeBody::ToolResolved(ToolResolved {
+                tool_use: *tool_use,
+                status: tool,
+                content: words.to_owned(),
+                exit: None,
+                ms: 0,
+                seen: Vec::new(),
+                blob: None,
+            }),
+            Otherwise::Check(command) => OutcomeBody::CheckRan(CheckRan {
+                command: command.clone(),
+                exit: None,
+                output: words.to_owned(),
+                ms: 0,
+            }),
+            Otherwise::Other => failed(status, words.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Replays recorded entries: verifies that the same facts give the same decisions; touches no port.
+
+use std::sync::Arc;
+
+use crate::protocol::event::{ArenaEvent, Class};
+use crate::protocol::{Entry, Fact, Input, RULES};
+use crate::session::Session;
+
+/// Where a log and today's rules part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The entry.
+    pub seq: u64,
+    /// The decisions as recorded.
+    pub recorded: Vec<ArenaEvent>,
+    /// The decisions the same fact gives now.
+    pub decided: Vec<ArenaEvent>,
+    /// True when the segment was written under these very rules, so that there must be no difference.
+    pub strict: bool,
+}
+
+/// What a verification found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verification {
+    /// Entries looked at.
+    pub entries: u64,
+    /// Every entry whose decisions differ, in order.
+    pub differences: Vec<Difference>,
+    /// The first entry that could not be fed at all: it does not follow, or starts with no fact.
+    pub unreadable: Option<u64>,
+}
+
+impl Verification {
+    /// True when the log holds to its own rules; with `strict` also to today's.
+    pub fn holds(&self, strict: bool) -> bool {
+        self.unreadable.is_none() && !self.differences.iter().any(|difference| strict || difference.strict)
+    }
+}
+
+/// Feeds only the facts of a log to a fresh session and compares the decisions. After a difference the
+/// session is folded from the recorded entries, so that one difference is not counted again and again.
+pub fn verify(entries: &[Arc<Entry>]) -> Verification {
+    let mut found = Verification::default();
+    let mut session = Session::new();
+    let mut strict = false;
+    for entry in entries {
+        found.entries += 1;
+        strict = rules_of(entry).map_or(strict, |rules| rules == RULES);
+        let Some(fact) = entry.fact().cloned().and_then(|event| Fact::new(event).ok()) else {
+            found.unreadable.get_or_insert(entry.seq);
+            break;
+        };
+        if entry.seq != session.next_seq() {
+            found.unreadable.get_or_insert(entry.seq);
+            break;
+        }
+        let decided = session.handle(Input { at: entry.at, fact });
+        if decided.decisions() != entry.decisions() {
+            found.differences.push(Difference {
+                seq: entry.seq,
+                recorded: entry.decisions().to_vec(),
+                decided: decided.decisions().to_vec(),
+                strict,
+            });
+            match refold(entries, entry.seq) {
+                Some(folded) => session = folded,
+                None => break,
+            }
+        }
+    }
+    found
+}
+
+fn refold(entries: &[Arc<Entry>], last: u64) -> Option<Session> {
+    Session::fold(entries.iter().take_while(|entry| entry.seq <= last)).ok()
+}
+
+/// The rules a segment was written under, for an entry that begins one.
+fn rules_of(entry: &Entry) -> Option<u32> {
+    match entry.fact()? {
+        ArenaEvent::SessionOpened(data) => Some(data.rules),
+        ArenaEvent::SessionResumed(data) => Some(data.rules),
+        ArenaEvent::SessionForked(data) => Some(data.rules),
+        _ => None,
+    }
+}
+
+/// Active milliseconds of the open turn: time between its entries, without the gaps in which no process ran.
+pub fn active_ms(entries: &[Arc<Entry>]) -> u64 {
+    let mut total: u64 = 0;
+    let mut last: Option<u64> = None;
+    for entry in entries {
+        let Some(fact) = entry.fact() else { continue };
+        match fact {
+            ArenaEvent::PromptGiven(_) if !entry.is_void() => total = 0,
+            ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_) => {}
+            _ => total += entry.at.saturating_sub(last.unwrap_or(entry.at)),
+        }
+        last = Some(entry.at);
+    }
+    total / 1000
+}
+
+/// True when every event of the log is of a kind this program knows.
+pub fn knows_all(entries: &[Arc<Entry>]) -> bool {
+    entries.iter().flat_map(|entry| &entry.events).all(|event| event.class() != Class::Unknown)
+}

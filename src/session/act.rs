@@ -1,0 +1,388 @@
+//! Tool calls on their way: looked at, judged, asked about, run, and what the spark does with the results.
+
+use crate::protocol::effect::EffectOrder;
+use crate::protocol::event::{
+    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, Notice, NoticeGiven, PolicyDecided,
+    PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
+};
+use crate::protocol::expand::digest_of;
+use crate::protocol::message::{Args, Finish};
+use crate::protocol::spec::Action;
+use crate::protocol::{CallId, EventRef, SparkId};
+
+use super::state::{Recent, Spark, Use, UseState};
+use super::{Session, policy};
+
+/// How many calls loop detection looks back.
+const WINDOW: usize = 10;
+
+impl Session {
+    /// What a spark does with its model's answer: its calls, or the answer itself.
+    pub(super) fn observe(&mut self, id: SparkId, at: EventRef) {
+        if self.is_stopping(id) {
+            return self.wind_down();
+        }
+        let uses = self.sparks.get(&id).map(|spark| spark.uses.clone()).unwrap_or_default();
+        if uses.is_empty() {
+            return self.conclude(id, at);
+        }
+        for one in uses {
+            if let Some((reason, text)) = self.unusable(id, &one) {
+                self.refuse(one.id, reason, text);
+            }
+        }
+        self.advance();
+    }
+
+    /// Why a call cannot even be looked at.
+    fn unusable(&self, id: SparkId, one: &Use) -> Option<(RefusalReason, String)> {
+        let spark = self.sparks.get(&id)?;
+        if one.risk.is_none() || !self.tools_for(spark).any(|name| name == one.tool) {
+            let offered: Vec<&str> = self.tools_for(spark).collect();
+            let list = if offered.is_empty() { "none".to_owned() } else { offered.join(", ") };
+            return Some((
+                RefusalReason::UnknownTool,
+                format!("there is no tool `{}`; the tools you have: {list}", one.tool),
+            ));
+        }
+        match self.asked(one.id)?.1 {
+            Args::Broken(text) => Some((
+                RefusalReason::BadArguments,
+                format!("the arguments are not JSON ({} bytes); call `{}` again with a JSON object", text.len(), one.tool),
+            )),
+            Args::Json(args) if mentions_secret(args) => Some((
+                RefusalReason::Placeholder,
+                "the arguments contain a `[secret:…]` placeholder; the value behind it is not available to tools"
+                    .to_owned(),
+            )),
+            Args::Json(_) => None,
+        }
+    }
+
+    pub(super) fn refuse(&mut self, tool_use: ToolUse, reason: RefusalReason, text: String) {
+        self.emit(ArenaEvent::ToolRefused(ToolRefused { tool_use, reason, text }));
+    }
+
+    /// Orders whatever has become possible, then lets every spark whose calls have all ended go on.
+    pub(super) fn advance(&mut self) {
+        let ids: Vec<SparkId> = self.sparks.keys().copied().collect();
+        for id in &ids {
+            let uses = self.sparks.get(id).map(|spark| spark.uses.len()).unwrap_or_default();
+            for i in 0..uses {
+                self.advance_use(*id, i);
+            }
+        }
+        for id in ids {
+            if self.is_ready(id) {
+                self.digest_results(id);
+            }
+        }
+    }
+
+    /// True when a spark has results to think about and nothing holds it.
+    fn is_ready(&self, id: SparkId) -> bool {
+        let held = self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some();
+        let Some(spark) = self.sparks.get(&id) else { return false };
+        let closed = !spark.uses.is_empty() && spark.uses.iter().all(Use::is_closed);
+        spark.completed.is_none() && closed && !held && !self.has_model_call(id)
+    }
+
+    /// True while a model call of this spark is ordered, between two attempts included.
+    pub(super) fn has_model_call(&self, id: SparkId) -> bool {
+        use super::state::CallKind;
+        self.calls.values().any(|c| c.spark == Some(id) && matches!(c.kind, CallKind::Model { .. }))
+    }
+
+    fn advance_use(&mut self, id: SparkId, i: usize) {
+        if self.is_stopping(id) {
+            return;
+        }
+        let Some(spark) = self.sparks.get(&id) else { return };
+        let Some(one) = spark.uses.get(i).cloned() else { return };
+        let earlier = spark.uses.get(..i).unwrap_or_default();
+        match one.state {
+            UseState::Waiting if !self.changes_ahead(id, &one, earlier) => {
+                let effect = EffectOrder::Prepare { tool_use: one.id };
+                self.order(Some(id), effect);
+            }
+            UseState::Allowed => {
+                let ends_awaited = one.may_change() && !earlier.iter().all(Use::is_closed);
+                if !ends_awaited && self.is_recorded_for(&one) {
+                    self.invoke(id, &one);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// True while an earlier call of this answer, or of another spark when this one may change the
+    /// workspace, may still change it.
+    fn changes_ahead(&self, id: SparkId, one: &Use, earlier: &[Use]) -> bool {
+        let open_change = |one: &Use| one.may_change() && !one.is_closed();
+        let started_elsewhere = |spark: &Spark| {
+            spark.uses.iter().any(|other| open_change(other) && other.state != UseState::Waiting)
+        };
+        let others = self.sparks.iter().filter(|(other, _)| **other != id);
+        earlier.iter().any(open_change)
+            || (one.may_change() && others.into_iter().any(|(_, spark)| started_elsewhere(spark)))
+    }
+
+    /// True when the workspace is recorded as a call that may change it needs; orders that otherwise.
+    fn is_recorded_for(&mut self, one: &Use) -> bool {
+        if !one.may_change() {
+            return true;
+        }
+        if self.checkpoints.pending.is_none() && !self.checkpoints.fresh {
+            self.order(None, EffectOrder::Checkpoint);
+        }
+        self.checkpoints.pending.is_none()
+    }
+
+    pub(super) fn order(&mut self, spark: Option<SparkId>, effect: EffectOrder) -> CallId {
+        let call = self.new_call();
+        self.emit(ArenaEvent::EffectOrdered(EffectOrdered { call, attempt: 1, spark, effect }));
+        call
+    }
+
+    fn invoke(&mut self, spark: SparkId, one: &Use) {
+        let Some((prepared, digest)) = one.plan.clone() else { return };
+        let call = self.new_call();
+        self.emit(ArenaEvent::ToolInvoked(ToolInvoked {
+            call,
+            attempt: 1,
+            spark,
+            tool_use: one.id,
+            prepared,
+            digest,
+        }));
+    }
+
+    /// What follows from a prepared call: the policy's word.
+    pub(super) fn on_prepared(&mut self, at: EventRef, tool_use: ToolUse, result: PrepareResult) {
+        let Some(id) = self.owner(tool_use) else { return };
+        if self.is_stopping(id) {
+            return self.wind_down();
+        }
+        match result {
+            PrepareResult::Unfit(text) => self.refuse(tool_use, RefusalReason::Unfit, text),
+            PrepareResult::Ready(plan) => {
+                let Some(spec) = self.spec.clone() else { return };
+                let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
+                let ruling = policy::rule(&spec.policy, &self.grants, &tool, &plan);
+                self.emit(ArenaEvent::PolicyDecided(PolicyDecided {
+                    tool_use,
+                    prepared: at,
+                    action: ruling.action,
+                    rule: ruling.rule.clone(),
+                }));
+                match ruling.action {
+                    Action::Allow => {}
+                    Action::Ask => self.ask(id, tool_use, at, plan.digest),
+                    Action::Deny => self.refuse(tool_use, RefusalReason::Policy, forbidden(&ruling)),
+                }
+            }
+        }
+        self.advance();
+    }
+
+    fn ask(&mut self, spark: SparkId, tool_use: ToolUse, prepared: EventRef, digest: String) {
+        let call = self.new_call();
+        let asked = ApprovalRequested { call, attempt: 1, spark, tool_use, prepared, digest };
+        self.emit(ArenaEvent::ApprovalRequested(asked));
+    }
+
+    /// The spark a tool call belongs to.
+    pub(super) fn owner(&self, tool_use: ToolUse) -> Option<SparkId> {
+        self.sparks.iter().find(|(_, s)| s.uses.iter().any(|one| one.id == tool_use)).map(|(id, _)| *id)
+    }
+
+    /// What follows from a tool's end. After a call that may have changed the workspace it is recorded anew,
+    /// beside whatever comes next.
+    pub(super) fn on_resolved(&mut self, tool_use: ToolUse) {
+        let changed = self.use_mut(tool_use).is_some_and(|one| one.may_change());
+        if changed && self.checkpoints.pending.is_none() && self.stopping.is_none() {
+            self.order(None, EffectOrder::Checkpoint);
+        }
+        match self.owner(tool_use) {
+            Some(id) if self.is_stopping(id) => self.wind_down(),
+            _ => self.advance(),
+        }
+    }
+
+    /// All calls of an answer have ended: on to the next step, unless the spark goes in circles.
+    fn digest_results(&mut self, id: SparkId) {
+        if self.goes_in_circles(id) {
+            let warned = self.sparks.get(&id).is_some_and(|spark| spark.warned);
+            if warned {
+                return self.end_spark(id, TurnCause::Loop);
+            }
+            self.emit(ArenaEvent::NoticeGiven(NoticeGiven {
+                spark: id,
+                notice: Notice::Loop,
+                text: "You are repeating the same call with the same result. Try something else, or answer with \
+                       what you know and what stands in the way. If it happens again the turn ends."
+                    .to_owned(),
+            }));
+        }
+        self.think(id);
+    }
+
+    /// The last three calls alike with results alike, or eight of the last ten the same call.
+    fn goes_in_circles(&self, id: SparkId) -> bool {
+        let Some(spark) = self.sparks.get(&id) else { return false };
+        let mut recent: Vec<Recent> = spark.recent.iter().cloned().collect();
+        recent.extend(self.signatures(spark));
+        let Some(last) = recent.last() else { return false };
+        let same = recent.iter().rev().take_while(|one| *one == last).count();
+        let often = recent.iter().rev().take(WINDOW).filter(|one| one.call == last.call).count();
+        same >= 3 || often >= 8
+    }
+
+    /// What the calls of the last answer and their results look like, for loop detection.
+    pub(super) fn signatures(&self, spark: &Spark) -> Vec<Recent> {
+        spark.uses.iter().filter_map(|one| self.signature(one)).collect()
+    }
+
+    fn signature(&self, one: &Use) -> Option<Recent> {
+        let UseState::Closed(end) = one.state else { return None };
+        let (name, args) = self.asked(one.id)?;
+        let result = match self.event(end)? {
+            // How long a command took says nothing about whether it did anything new.
+            ArenaEvent::ToolResolved(end) => without_durations(&end.body.content),
+            ArenaEvent::ToolRefused(end) => end.text.clone(),
+            ArenaEvent::CallLost(end) => end.text.clone(),
+            _ => String::new(),
+        };
+        Some(Recent { call: digest_of(&(name, args)), result: digest_of(&result) })
+    }
+
+    /// A model that calls nothing has answered: taken, asked for again, or refused.
+    fn conclude(&mut self, id: SparkId, at: EventRef) {
+        let Some(spark) = self.sparks.get(&id) else { return };
+        let (rejected, queued) = (spark.rejected, !spark.queue.is_empty());
+        let Some(ArenaEvent::ModelAnswered(answer)) = self.event(at) else { return };
+        let (finish, text, call) = (answer.body.finish.clone(), answer.body.text(), answer.call);
+        if matches!(finish, Finish::Refused | Finish::Filtered) {
+            return self.end_spark(id, TurnCause::Refused);
+        }
+        if queued {
+            return self.think(id);
+        }
+        if text.trim().is_empty() {
+            return self.repair(id, rejected, TurnCause::EmptyAnswer, "Your last answer was empty. Answer in words, or call a tool.");
+        }
+        if finish == Finish::Length {
+            return self.repair(
+                id,
+                rejected,
+                TurnCause::Truncated,
+                "Your last answer was cut at the output limit. Answer again, shorter and whole.",
+            );
+        }
+        let Some(schema) = self.turn.as_ref().and_then(|turn| turn.schema.clone()) else {
+            return self.end_spark(id, TurnCause::Done);
+        };
+        let errors = misfits(&schema, &text);
+        if errors.is_empty() {
+            return self.end_spark(id, TurnCause::Done);
+        }
+        let repair = rejected == 0;
+        self.emit(ArenaEvent::AnswerRejected(AnswerRejected { spark: id, call, errors, repair }));
+        match repair {
+            true => self.think(id),
+            false => self.end_spark(id, TurnCause::BadAnswer),
+        }
+    }
+
+    /// Asks once more for a usable answer, then ends.
+    fn repair(&mut self, id: SparkId, rejected: u32, cause: TurnCause, text: &str) {
+        if rejected > 0 {
+            return self.end_spark(id, cause);
+        }
+        let notice = NoticeGiven { spark: id, notice: Notice::Repair, text: text.to_owned() };
+        self.emit(ArenaEvent::NoticeGiven(notice));
+        self.think(id);
+    }
+}
+
+/// How many finished calls loop detection keeps.
+pub(super) const KEPT_RECENT: usize = WINDOW;
+
+fn forbidden(ruling: &policy::Ruling) -> String {
+    let why = ruling.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("the policy forbids this (rule `{}`){why}; do not try to get around it", ruling.rule)
+}
+
+/// True when a string anywhere in the arguments holds a redaction placeholder.
+fn mentions_secret(value: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => text.contains("[secret:"),
+        Value::Array(items) => items.iter().any(mentions_secret),
+        Value::Object(map) => map.values().any(mentions_secret),
+        Value::Number(_) | Value::Bool(_) | Value::Null => false,
+    }
+}
+
+/// Drops "12 ms" and "1.2 s", so that equal results are equal.
+fn without_durations(text: &str) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for word in text.split(' ') {
+        let unit = word.trim_end_matches(|c: char| !c.is_alphanumeric());
+        let number = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+        if matches!(unit.lines().next(), Some("ms" | "s")) && words.last().is_some_and(|last| number(last)) {
+            words.pop();
+        }
+        words.push(word);
+    }
+    words.join(" ")
+}
+
+/// What in an answer does not fit a schema, each with its place; empty when it fits.
+pub(super) fn misfits(schema: &serde_json::Value, text: &str) -> Vec<String> {
+    let parsed: serde_json::Value = match serde_json::from_str(unfenced(text)) {
+        Ok(parsed) => parsed,
+        Err(error) => return vec![format!("the answer is not JSON: {error}")],
+    };
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        Err(error) => return vec![format!("the schema itself cannot be used: {error}")],
+    };
+    validator
+        .iter_errors(&parsed)
+        .take(20)
+        .map(|error| {
+            let place = error.instance_path().to_string();
+            let place = if place.is_empty() { "the whole answer".to_owned() } else { format!("`{place}`") };
+            format!("{place}: {error}")
+        })
+        .collect()
+}
+
+/// Models like to wrap JSON in a Markdown fence; what is inside counts.
+pub fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else { return text };
+    inner.split_once('\n').map(|(_, body)| body.trim()).unwrap_or(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_do_not_make_equal_results_differ() {
+        let a = "exit code 1 after 12 ms\nfail";
+        let b = "exit code 1 after 9 ms\nfail";
+        assert_eq!(without_durations(a), without_durations(b));
+        assert_ne!(without_durations("12 files"), without_durations("9 files"));
+    }
+
+    #[test]
+    fn a_fenced_answer_is_read_and_a_misfit_is_placed() {
+        let schema = serde_json::json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        assert!(misfits(&schema, "```json\n{\"n\": 3}\n```").is_empty());
+        assert!(misfits(&schema, "{\"n\": \"x\"}")[0].starts_with("`/n`"));
+        assert!(misfits(&schema, "no")[0].contains("not JSON"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Whether a fact can be taken now: late outcomes are ignored, wishes that make no sense are refused.
+
+use crate::protocol::effect::EffectOrder;
+use crate::protocol::event::{ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored};
+use crate::protocol::spec::Mode;
+use crate::protocol::{CallId, SparkId};
+
+use super::Session;
+use super::state::CallKind;
+
+impl Session {
+    /// `Err` holds the decision that voids the fact.
+    pub(super) fn admit(&self, fact: &ArenaEvent) -> Result<(), ArenaEvent> {
+        if let Some((call, attempt, fits)) = self.answered(fact) {
+            return self.admit_outcome(call, attempt, fits).map_err(|reason| {
+                ArenaEvent::OutcomeIgnored(OutcomeIgnored { reason })
+            });
+        }
+        self.admit_wish(fact).map_err(|reason| ArenaEvent::InputRefused(InputRefused { reason }))
+    }
+
+    fn admit_outcome(&self, call: CallId, attempt: u32, fits: Fits) -> Result<(), String> {
+        let Some(open) = self.calls.get(&call) else { return Err(format!("{call} is not open")) };
+        if open.is_waiting() || open.attempt != attempt {
+            return Err(format!("attempt {attempt} of {call} is not under way"));
+        }
+        match fits(&open.kind) {
+            true => Ok(()),
+            false => Err(format!("{call} was ordered for something else")),
+        }
+    }
+
+    /// For a fact that answers an effect: which call and attempt, and whether it fits what was ordered.
+    fn answered(&self, fact: &ArenaEvent) -> Option<(CallId, u32, Fits)> {
+        use ArenaEvent as E;
+        macro_rules! of {
+            ($data:expr, $pattern:pat) => {
+                Some(($data.call, $data.attempt, |kind: &CallKind| matches!(kind, $pattern)))
+            };
+        }
+        match fact {
+            E::ModelAnswered(data) => of!(data, CallKind::Model { .. }),
+            E::ModelFailed(data) => of!(data, CallKind::Model { .. }),
+            E::ToolPrepared(data) => of!(data, CallKind::Effect(EffectOrder::Prepare { .. })),
+            E::ToolResolved(data) => of!(data, CallKind::Tool { .. }),
+            E::CheckRan(data) => of!(data, CallKind::Effect(EffectOrder::Check { .. })),
+            E::TimerFired(data) => of!(data, CallKind::Effect(EffectOrder::Timer { .. })),
+            E::EffectFailed(data) => of!(data, CallKind::Effect(_)),
+            E::WorkspaceFingerprinted(data) => of!(data, CallKind::Effect(EffectOrder::Fingerprint)),
+            E::WorkspaceCheckpointed(data) => of!(data, CallKind::Effect(EffectOrder::Checkpoint)),
+            E::DiffTaken(data) => of!(data, CallKind::Effect(EffectOrder::Diff { .. })),
+            E::CacheHit(data) => of!(data, CallKind::Effect(EffectOrder::CacheGet { .. })),
+            E::CacheMissed(data) => of!(data, CallKind::Effect(EffectOrder::CacheGet { .. })),
+            E::CacheStored(data) => of!(data, CallKind::Effect(EffectOrder::CachePut { .. })),
+            E::PatchApplied(data) => of!(data, CallKind::Effect(EffectOrder::Patch { .. })),
+            E::PatchRefused(data) => of!(data, CallKind::Effect(EffectOrder::Patch { .. })),
+            _ => None,
+        }
+    }
+
+    fn admit_wish(&self, fact: &ArenaEvent) -> Result<(), String> {
+        use ArenaEvent as E;
+        let opens = matches!(fact, E::SessionOpened(_));
+        if opens != self.spec.is_none() && !matches!(fact, E::FaultRecovered(_)) {
+            let state = if opens { "already" } else { "not" };
+            return Err(format!("the session is {state} open"));
+        }
+        let takes_up = matches!(fact, E::SessionResumed(_) | E::SessionForked(_) | E::FaultRecovered(_));
+        if self.sealed.is_some() && !takes_up {
+            return Err("the session is sealed; resume it first".to_owned());
+        }
+        match fact {
+            E::PromptGiven(data) if data.text.trim().is_empty() => Err("the prompt is empty".to_owned()),
+            E::PromptGiven(_) if self.turn.is_some() => {
+                Err("a turn is open; steer it, or interrupt it first".to_owned())
+            }
+            E::PromptGiven(_) if self.stopping.is_some() => Err("the session is stopping".to_owned()),
+            E::PromptGiven(data) => admit_mode(&data.mode),
+            E::SteeringGiven(data) => self.admit_spark(data.spark, "steer"),
+            E::InterruptRequested(data) => self.admit_spark(data.spark, "interrupt"),
+            E::ApprovalAnswered(data) => self.admit_approval(data),
+            E::StopRequested(_) if self.stopping.is_some() => {
+                Err("the session is stopping already".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn admit_spark(&self, spark: Option<SparkId>, verb: &str) -> Result<(), String> {
+        match spark {
+            Some(id) if self.sparks.get(&id).is_none_or(|spark| spark.completed.is_some()) => {
+                Err(format!("there is no {id} at work to {verb}"))
+            }
+            None if self.turn.is_none() => Err(format!("no turn is open; there is nothing to {verb}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn admit_approval(&self, data: &ApprovalAnswered) -> Result<(), String> {
+        match self.calls.get(&data.call).map(|call| &call.kind) {
+            Some(CallKind::Ask { digest, .. }) if *digest == data.digest => Ok(()),
+            Some(CallKind::Ask { .. }) => {
+                Err(format!("the answer is for other content than {} asks about", data.call))
+            }
+            _ => Err(format!("{} asks for nothing", data.call)),
+        }
+    }
+}
+
+type Fits = fn(&CallKind) -> bool;
+
+fn admit_mode(mode: &Mode) -> Result<(), String> {
+    match mode {
+        Mode::Solo => Ok(()),
+        Mode::Squad => Err("squads are not there yet".to_owned()),
+        Mode::Debate(_) => Err("debates are not there yet".to_owned()),
+    }
+}

@@ -1,0 +1,120 @@
+//! Tokens and money: what was used, what is set aside, what a call may cost; integers only.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::CallId;
+use crate::protocol::event::BudgetSettled;
+use crate::protocol::message::Usage;
+use crate::protocol::spec::Price;
+
+/// Output tokens below which a call is not worth making.
+pub const LEAST_OUTPUT: u64 = 256;
+
+/// Tokens per thousand bytes before any usage was seen: a little more than English text needs.
+const FIRST_RATIO: u64 = 300;
+
+/// Tokens a message costs beside its text.
+const PER_MESSAGE: u64 = 4;
+
+/// What a session has used and set aside.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// Tokens used.
+    pub tokens: u64,
+    /// Millionths of a dollar used.
+    pub micro_usd: u64,
+    /// Worst cases set aside: tokens, millionths of a dollar.
+    reserved: BTreeMap<CallId, (u64, u64)>,
+    /// Tokens per thousand bytes, from the last recorded usage.
+    ratio: u64,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Ledger { tokens: 0, micro_usd: 0, reserved: BTreeMap::new(), ratio: FIRST_RATIO }
+    }
+}
+
+impl Ledger {
+    /// Sets the worst case of a call aside.
+    pub fn reserve(&mut self, call: CallId, tokens: u64, micro_usd: u64) {
+        self.reserved.insert(call, (tokens, micro_usd));
+    }
+
+    /// Gives back what was set aside for a call that cost nothing.
+    pub fn release(&mut self, call: CallId) {
+        self.reserved.remove(&call);
+    }
+
+    /// Replaces what was set aside by what was used.
+    pub fn settle(&mut self, settled: &BudgetSettled) {
+        self.release(settled.call);
+        self.tokens = self.tokens.saturating_add(settled.usage.total());
+        self.micro_usd = self.micro_usd.saturating_add(settled.micro_usd);
+    }
+
+    /// What is set aside for a call.
+    pub fn reserved_for(&self, call: CallId) -> Option<(u64, u64)> {
+        self.reserved.get(&call).copied()
+    }
+
+    /// Tokens used and set aside.
+    pub fn tokens_committed(&self) -> u64 {
+        self.reserved.values().fold(self.tokens, |sum, (tokens, _)| sum.saturating_add(*tokens))
+    }
+
+    /// Millionths of a dollar used and set aside.
+    pub fn micro_usd_committed(&self) -> u64 {
+        self.reserved.values().fold(self.micro_usd, |sum, (_, money)| sum.saturating_add(*money))
+    }
+
+    /// Learns from recorded usage how many tokens this session's bytes are.
+    pub fn calibrate(&mut self, bytes: u64, usage: &Usage) {
+        if !usage.estimated && usage.input > 0 && bytes > 0 {
+            self.ratio = (usage.input.saturating_mul(1000) / bytes).clamp(100, 1000);
+        }
+    }
+
+    /// Estimates the tokens of a text spread over messages.
+    pub fn estimate(&self, bytes: u64, messages: u64) -> u64 {
+        bytes.saturating_mul(self.ratio).div_ceil(1000).saturating_add(messages.saturating_mul(PER_MESSAGE))
+    }
+}
+
+/// Millionths of a dollar for a call, rounded up; 0 when the price is unknown.
+pub fn cost(price: Option<&Price>, usage: &Usage) -> u64 {
+    let Some(price) = price else { return 0 };
+    let cached = usage.cached.min(usage.input);
+    let exact = u128::from(usage.input - cached) * u128::from(price.input)
+        + u128::from(cached) * u128::from(price.cached)
+        + u128::from(usage.output) * u128::from(price.output);
+    u64::try_from(exact.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_costs_what_the_table_says_rounded_up() {
+        let price = Price { input: 2_500_000, cached: 1_250_000, output: 10_000_000 };
+        let usage = Usage { input: 1000, cached: 400, output: 10, ..Usage::default() };
+        // 600 × 2.5 + 400 × 1.25 + 10 × 10 = 2,100 µ$
+        assert_eq!(cost(Some(&price), &usage), 2100);
+        assert_eq!(cost(Some(&price), &Usage { output: 1, ..Usage::default() }), 10);
+        assert_eq!(cost(Some(&Price { input: 1, cached: 1, output: 1 }), &usage), 1);
+        assert_eq!(cost(None, &usage), 0);
+    }
+
+    #[test]
+    fn estimates_follow_recorded_usage_but_not_absurd_usage() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.estimate(1000, 1), 304);
+        ledger.calibrate(1000, &Usage { input: 250, ..Usage::default() });
+        assert_eq!(ledger.estimate(1000, 1), 254);
+        ledger.calibrate(1000, &Usage { input: 900_000, ..Usage::default() });
+        assert_eq!(ledger.estimate(1000, 0), 1000);
+        ledger.calibrate(1000, &Usage { input: 5, estimated: true, ..Usage::default() });
+        assert_eq!(ledger.estimate(1000, 0), 1000);
+    }
+}

@@ -1,0 +1,147 @@
+//! Routes each kind of fact to what decides upon it; the rules themselves are elsewhere.
+
+use crate::protocol::effect::TimerPurpose;
+use crate::protocol::event::{
+    ApprovalAnswered, ArenaEvent, FailStatus, LimitKind, ModelFailed, PrepareResult, RefusalReason, ToolUse,
+};
+use crate::protocol::spec::Setting;
+use crate::protocol::{CallId, Choice, EventRef};
+
+use super::Session;
+use super::model::Answered;
+use super::settle::TakeUp;
+use super::state::CallKind;
+
+/// What a decision needs to know of a fact, taken before the fold closes the call it answers.
+pub(super) enum Due {
+    Nothing,
+    TakeUp { how: TakeUp, changed: Vec<Setting>, active_ms: u64 },
+    Prompt,
+    Settings,
+    Wind,
+    Approval { tool_use: ToolUse, answered: ApprovalAnswered },
+    Answer(Box<Answered>),
+    Failure { call: CallId, attempt: u32, failed: ModelFailed },
+    Prepared { tool_use: ToolUse, result: PrepareResult },
+    PrepareFailed { tool_use: ToolUse, error: String, cancelled: bool },
+    Resolved(ToolUse),
+    Checkpoint { before: Option<String>, now: Option<String> },
+    RetryTimer(CallId),
+    TurnTimer { active_ms: u64 },
+}
+
+impl Session {
+    /// Reads off what will have to be decided, before the fact is folded.
+    pub(super) fn due(&self, fact: &ArenaEvent) -> Due {
+        use ArenaEvent as E;
+        match fact {
+            E::SessionResumed(data) => Due::TakeUp {
+                how: TakeUp::Resume,
+                changed: data.changed.clone(),
+                active_ms: data.active_ms,
+            },
+            E::SessionForked(data) => Due::TakeUp {
+                how: TakeUp::Fork,
+                changed: data.changed.clone(),
+                active_ms: data.active_ms,
+            },
+            E::PromptGiven(_) => Due::Prompt,
+            E::SettingsChanged(_) => Due::Settings,
+            E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
+            E::ApprovalAnswered(data) => self.due_approval(data),
+            E::ModelAnswered(data) => Answered::before(self, data.call, data.attempt, &data.body)
+                .map_or(Due::Nothing, |answered| Due::Answer(Box::new(answered))),
+            E::ModelFailed(data) => {
+                Due::Failure { call: data.call, attempt: data.attempt, failed: data.body.clone() }
+            }
+            E::ToolPrepared(data) => {
+                Due::Prepared { tool_use: data.body.tool_use, result: data.body.result.clone() }
+            }
+            E::ToolResolved(data) => Due::Resolved(data.body.tool_use),
+            E::WorkspaceCheckpointed(data) => self.due_checkpoint(data.call, Some(data.body.tree.clone())),
+            E::EffectFailed(data) => self.due_effect_failed(data.call, data.body.status, &data.body.error),
+            E::TimerFired(data) => self.due_timer(data.call, data.body.active_ms),
+            _ => Due::Nothing,
+        }
+    }
+
+    fn due_approval(&self, data: &ApprovalAnswered) -> Due {
+        match self.calls.get(&data.call).map(|call| &call.kind) {
+            Some(CallKind::Ask { tool_use, .. }) => {
+                Due::Approval { tool_use: *tool_use, answered: data.clone() }
+            }
+            _ => Due::Nothing,
+        }
+    }
+
+    fn due_checkpoint(&self, call: CallId, now: Option<String>) -> Due {
+        match self.checkpoints.pending == Some(call) {
+            true => Due::Checkpoint { before: self.checkpoints.compare.clone(), now },
+            false => Due::Wind,
+        }
+    }
+
+    fn due_effect_failed(&self, call: CallId, status: FailStatus, error: &str) -> Due {
+        use crate::protocol::effect::EffectOrder as Order;
+        match self.calls.get(&call).map(|open| &open.kind) {
+            Some(CallKind::Effect(Order::Prepare { tool_use })) => Due::PrepareFailed {
+                tool_use: *tool_use,
+                error: error.to_owned(),
+                cancelled: status == FailStatus::Cancelled,
+            },
+            Some(CallKind::Effect(Order::Checkpoint)) => self.due_checkpoint(call, None),
+            _ => Due::Wind,
+        }
+    }
+
+    fn due_timer(&self, timer: CallId, active_ms: u64) -> Due {
+        match (self.timer_purpose(timer), self.waiting_for(timer)) {
+            (Some(TimerPurpose::Retry), Some(call)) => Due::RetryTimer(call),
+            (Some(TimerPurpose::TurnLimit), _) => Due::TurnTimer { active_ms },
+            _ => Due::Nothing,
+        }
+    }
+
+    /// Decides what follows from the fact that was just folded.
+    pub(super) fn decide(&mut self, due: Due) {
+        let at = EventRef::fact(self.next_seq);
+        match due {
+            Due::Nothing | Due::Settings => {}
+            Due::TakeUp { how, changed, active_ms } => self.take_up(how, &changed, active_ms),
+            Due::Prompt => self.open_turn(),
+            Due::Wind => self.wind_down(),
+            Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
+            Due::Answer(answered) => self.on_answer(at, &answered),
+            Due::Failure { call, attempt, failed } => self.on_failure(at, call, attempt, &failed),
+            Due::Prepared { tool_use, result } => self.on_prepared(at, tool_use, result),
+            Due::PrepareFailed { tool_use, error, cancelled } => {
+                let reason = if cancelled { RefusalReason::Cancelled } else { RefusalReason::Unfit };
+                self.refuse(tool_use, reason, error);
+                self.wind_down();
+                self.advance();
+            }
+            Due::Resolved(tool_use) => self.on_resolved(tool_use),
+            Due::Checkpoint { before: Some(before), now: Some(now) } => self.on_compared(&before, &now),
+            Due::Checkpoint { before: Some(_), now: None } => self.go_on(),
+            Due::Checkpoint { before: None, .. } => {
+                self.wind_down();
+                self.advance();
+            }
+            Due::RetryTimer(call) => self.repeat_model_call(call),
+            Due::TurnTimer { active_ms } => self.on_turn_timer(active_ms),
+        }
+    }
+
+    fn on_approval(&mut self, tool_use: ToolUse, answered: ApprovalAnswered) {
+        if let Choice::Deny(words) = answered.choice {
+            let words = if words.trim().is_empty() { "no reason was given".to_owned() } else { words };
+            self.refuse(tool_use, RefusalReason::Denied, format!("{} said no: {words}", answered.by));
+        }
+        self.advance();
+    }
+
+    fn on_turn_timer(&mut self, active_ms: u64) {
+        let max = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds).unwrap_or_default();
+        self.reach(LimitKind::Seconds, active_ms / 1000, max);
+    }
+}

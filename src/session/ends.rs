@@ -1,0 +1,122 @@
+//! How sparks, turns and sessions end: one cause from a closed list at every end, nothing left running.
+
+use crate::protocol::effect::EffectOrder;
+use crate::protocol::event::{
+    ArenaEvent, CallCancelled, RefusalReason, SessionSealed, SparkCompleted, TurnCause, TurnClosed,
+};
+use crate::protocol::{CallId, EventRef, SparkId};
+
+use super::Session;
+use super::state::{CallKind, UseState};
+
+impl Session {
+    /// Why a spark must not begin anything new, if so.
+    pub(super) fn stop_cause(&self, id: SparkId) -> Option<TurnCause> {
+        let turn = self.turn.as_ref();
+        let spark = self.sparks.get(&id);
+        turn.and_then(|turn| turn.stopping)
+            .or(spark.and_then(|spark| spark.stopping))
+            .or(self.stopping.map(|_| TurnCause::Stopped))
+    }
+
+    pub(super) fn is_stopping(&self, id: SparkId) -> bool {
+        self.stop_cause(id).is_some()
+    }
+
+    /// Ends what is to end: refuses calls that have not started, tells running ones to stop, and closes
+    /// each spark, the turn and the session as soon as nothing of theirs is awaited.
+    pub(super) fn wind_down(&mut self) {
+        let ids: Vec<SparkId> =
+            self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(cause) = self.stop_cause(id) else { continue };
+            self.refuse_unstarted(id, cause);
+            self.cancel_calls(|call| call == Some(id), "the spark is stopping");
+            if !self.calls.values().any(|call| call.spark == Some(id)) {
+                self.end_spark(id, cause);
+            }
+        }
+        self.seal_if_over();
+    }
+
+    fn refuse_unstarted(&mut self, id: SparkId, cause: TurnCause) {
+        let asks: Vec<CallId> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.spark == Some(id) && matches!(call.kind, CallKind::Ask { .. }))
+            .map(|(ask, _)| *ask)
+            .collect();
+        for call in asks {
+            self.cancel(call, "the spark is stopping");
+        }
+        let reason = match cause {
+            TurnCause::Limit => RefusalReason::Limit,
+            _ => RefusalReason::Cancelled,
+        };
+        let uses = self.sparks.get(&id).map(|spark| spark.uses.clone()).unwrap_or_default();
+        for one in uses {
+            if matches!(one.state, UseState::Waiting | UseState::Prepared | UseState::Allowed) {
+                self.refuse(one.id, reason, "cancelled before it was started".to_owned());
+            }
+        }
+    }
+
+    /// Tells calls to stop. A checkpoint under way is left to finish: it is short, and a fork needs it.
+    fn cancel_calls(&mut self, which: impl Fn(Option<SparkId>) -> bool, reason: &str) {
+        let running: Vec<CallId> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| which(call.spark) && !call.cancelled)
+            .filter(|(_, call)| !matches!(call.kind, CallKind::Effect(EffectOrder::Checkpoint)))
+            .map(|(id, _)| *id)
+            .collect();
+        for call in running {
+            self.cancel(call, reason);
+        }
+    }
+
+    /// Tells one call to stop; a retry timer goes with the model call that waited for it.
+    fn cancel(&mut self, call: CallId, reason: &str) {
+        if self.calls.get(&call).is_none_or(|open| open.cancelled) {
+            return;
+        }
+        self.emit(ArenaEvent::CallCancelled(CallCancelled { call, reason: reason.to_owned() }));
+    }
+
+    /// A spark ends; in a solo turn the turn ends with it.
+    pub(super) fn end_spark(&mut self, id: SparkId, cause: TurnCause) {
+        let Some(spark) = self.sparks.get(&id).filter(|spark| spark.completed.is_none()) else { return };
+        let answer = spark.answer;
+        self.emit(ArenaEvent::SparkCompleted(SparkCompleted { spark: id, cause, answer }));
+        self.spark_ended(id, cause, answer);
+    }
+
+    /// Closes the turn and what only it waited for.
+    pub(super) fn close_turn(&mut self, cause: TurnCause, answer: Option<EventRef>) {
+        let Some(turn) = self.turn.as_ref() else { return };
+        let (number, timer) = (turn.number, turn.timer);
+        if let Some(timer) = timer {
+            self.cancel(timer, "the turn has ended");
+        }
+        self.emit(ArenaEvent::TurnClosed(TurnClosed { turn: number, cause, answer }));
+        self.seal_if_over();
+    }
+
+    /// Seals a stopped session once nothing is awaited.
+    pub(super) fn seal_if_over(&mut self) {
+        let Some(cause) = self.stopping else { return };
+        if self.sealed.is_some() || self.turn.is_some() {
+            return;
+        }
+        self.cancel_calls(|_| true, "the session is stopping");
+        if self.calls.is_empty() {
+            self.emit(ArenaEvent::SessionSealed(SessionSealed {
+                cause,
+                turns: self.turns,
+                last: self.last_turn.as_ref().map(|turn| turn.cause),
+                tokens: self.ledger.tokens,
+                micro_usd: self.ledger.micro_usd,
+            }));
+        }
+    }
+}

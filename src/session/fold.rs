@@ -1,0 +1,625 @@
+//! The fold of single events into a session's state; takes no decision and looks at no rule.
+
+use std::sync::Arc;
+
+use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::event::{
+    Answered, ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, ContextCompacted, EffectOrdered,
+    ModelCalled, ModelReply, NoticeGiven, PrepareResult, PromptGiven, Purpose, RequestPart, RetryScheduled,
+    Selected, SessionForked, SessionOpened, SparkCompleted, SparkIgnited, ToolInvoked, ToolPrepared,
+    ToolResolved, ToolUse, TurnClosed,
+};
+use crate::protocol::message::{Part, Role};
+use crate::protocol::spec::{Action, Mode, Setting};
+use crate::protocol::{CallId, Choice, EventRef, SparkId};
+
+use super::context::bytes_of;
+use super::state::{Call, CallKind, Item, Spark, Turn, Use, UseState};
+use super::{Session, policy};
+
+impl Session {
+    /// Folds one event. Called for what was just decided and for what is read back, alike.
+    pub(super) fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::SessionOpened(data) => self.fold_opened(at, data),
+            E::SessionResumed(data) => self.fold_taken_up(at, &data.changed),
+            E::SessionForked(data) => self.fold_forked(at, data),
+            E::StopRequested(data) => self.stopping = Some(data.cause),
+            E::PromptGiven(data) => self.fold_prompt(at, data),
+            E::InterruptRequested(data) => self.fold_interrupt(data.spark),
+            E::SteeringGiven(data) => self.fold_steering(at, data.spark),
+            E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
+            E::ApprovalAnswered(data) => self.fold_approval(data),
+            E::ModelAnswered(data) => self.fold_answer(at, data),
+            E::ModelFailed(data) => self.failed = self.calls.remove_entry(&data.call),
+            E::ToolPrepared(data) => self.fold_prepared(at, data),
+            E::ToolResolved(data) => self.fold_resolved(at, data),
+            E::WorkspaceCheckpointed(data) => self.fold_checkpoint(data.call, Some(&data.body.tree)),
+            E::EffectFailed(data) => self.fold_effect_failed(data.call),
+            E::TimerFired(data) => self.fold_timer(data.call),
+            E::CheckRan(Answered { call, .. }) | E::DiffTaken(Answered { call, .. }) => self.close(*call),
+            E::WorkspaceFingerprinted(Answered { call, .. }) => self.close(*call),
+            E::TurnOpened(data) => self.turns = data.turn,
+            E::TurnClosed(data) => self.fold_turn_closed(data),
+            E::SessionSealed(data) => self.sealed = Some(data.cause),
+            E::SparkIgnited(data) => self.fold_ignited(data),
+            E::SparkCompleted(data) => self.fold_completed(data),
+            E::ModelCalled(data) => self.fold_called(at, data),
+            E::RetryScheduled(data) => self.fold_retry(data),
+            E::FallbackTaken(data) => self.fold_fallback(data.spark, &data.from, &data.to),
+            E::EffectOrdered(data) => self.fold_ordered(data),
+            E::ToolInvoked(data) => self.fold_invoked(data),
+            E::ToolRefused(data) => self.close_use(data.tool_use, at),
+            E::PolicyDecided(data) if data.action == Action::Allow => self.allow(data.tool_use),
+            E::ApprovalRequested(data) => self.fold_asked(data),
+            E::CallCancelled(data) => self.fold_cancelled(data.call),
+            E::CallLost(data) => self.fold_lost(at, data),
+            E::NoticeGiven(data) => self.fold_notice(at, data),
+            E::AnswerRejected(data) => self.fold_rejected(at, data.spark, data.repair),
+            E::BudgetReserved(data) => self.ledger.reserve(data.call, data.tokens, data.micro_usd),
+            E::BudgetSettled(data) => self.ledger.settle(data),
+            E::LimitReached(_) => self.fold_limit(),
+            E::ContextCompacted(data) => self.fold_compacted(at, data),
+            // What is left either only tells a reader something, or belongs to modes with folds of their own.
+            _ => {}
+        }
+    }
+
+    pub(super) fn close(&mut self, call: CallId) {
+        self.calls.remove(&call);
+    }
+
+    fn fold_opened(&mut self, at: EventRef, data: &SessionOpened) {
+        self.id.clone_from(&data.id);
+        self.spec = Some(Arc::new(data.spec.clone()));
+        let sel = |sel: String| Selected { from: at, sel };
+        for (i, persona) in data.spec.personas.iter().enumerate() {
+            self.places.personas.insert(persona.id.clone(), sel(format!("/spec/personas/{i}/text")));
+        }
+        for i in 0..data.spec.instructions.len() {
+            self.places.instructions.push(sel(format!("/spec/instructions/{i}/text")));
+        }
+        for (i, tool) in data.spec.tools.iter().enumerate() {
+            self.places.tool_order.push(tool.name.clone());
+            self.places.tools.insert(tool.name.clone(), (tool.clone(), sel(format!("/spec/tools/{i}"))));
+        }
+    }
+
+    fn fold_taken_up(&mut self, at: EventRef, changed: &[Setting]) {
+        self.sealed = None;
+        self.stopping = None;
+        // Only a tree that nothing has changed since can tell that somebody else changed the workspace.
+        let known = self.checkpoints.fresh && self.checkpoints.pending.is_none();
+        self.checkpoints.compare = self.checkpoints.tree.clone().filter(|_| known);
+        self.checkpoints.fresh = false;
+        self.fold_settings(at, changed);
+    }
+
+    fn fold_forked(&mut self, at: EventRef, data: &SessionForked) {
+        self.id.clone_from(&data.id);
+        self.grants.clear();
+        if let Some(spec) = self.spec.as_mut() {
+            Arc::make_mut(spec).workspace.root.clone_from(&data.workspace);
+        }
+        self.fold_taken_up(at, &data.changed);
+    }
+
+    fn fold_prompt(&mut self, at: EventRef, data: &PromptGiven) {
+        self.fold_settings(at, &data.changed);
+        self.turn = Some(Turn {
+            number: self.turns + 1,
+            mode: data.mode.clone(),
+            prompt: at,
+            schema: data.schema.clone(),
+            timer: None,
+            steps: 0,
+            stopping: None,
+        });
+    }
+
+    fn fold_interrupt(&mut self, spark: Option<SparkId>) {
+        use crate::protocol::event::TurnCause::Interrupted;
+        match spark {
+            Some(id) => {
+                if let Some(spark) = self.sparks.get_mut(&id) {
+                    spark.stopping.get_or_insert(Interrupted);
+                }
+            }
+            None => {
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.stopping.get_or_insert(Interrupted);
+                }
+            }
+        }
+    }
+
+    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>) {
+        let target = spark.or_else(|| self.talking_spark());
+        if let Some(spark) = target {
+            self.enqueue(spark, RequestPart { role: Role::User, from: at, sel: None });
+        }
+    }
+
+    /// The spark that talks with the person: the one of a solo turn, else the first at work.
+    pub(super) fn talking_spark(&self) -> Option<SparkId> {
+        self.sparks.iter().find(|(_, spark)| spark.completed.is_none()).map(|(id, _)| *id)
+    }
+
+    pub(super) fn enqueue(&mut self, spark: SparkId, part: RequestPart) {
+        // The text is in an entry that may still be open: its length is counted when the request is made.
+        if let Some(spark) = self.sparks.get_mut(&spark) {
+            spark.queue.push(Item { part, bytes: 0 });
+        }
+    }
+
+    fn fold_settings(&mut self, at: EventRef, changed: &[Setting]) {
+        let Some(spec) = self.spec.as_mut().map(Arc::make_mut) else { return };
+        for (i, setting) in changed.iter().enumerate() {
+            match setting {
+                Setting::Model { spec: model, default } => {
+                    spec.models.retain(|known| known.name != model.name);
+                    let place = if *default { 0 } else { spec.models.len() };
+                    spec.models.insert(place, model.clone());
+                }
+                Setting::Persona { spec: persona, default } => {
+                    spec.personas.retain(|known| known.id != persona.id);
+                    let place = if *default { 0 } else { spec.personas.len() };
+                    spec.personas.insert(place, persona.clone());
+                    let sel = format!("/changed/{i}/persona/spec/text");
+                    self.places.personas.insert(persona.id.clone(), Selected { from: at, sel });
+                }
+                Setting::Policy(policy) => spec.policy = policy.clone(),
+                Setting::Limits(limits) => spec.limits = limits.clone(),
+                Setting::Blueprint(blueprint) => spec.blueprint = Some(blueprint.clone()),
+                Setting::Workspace(workspace) => spec.workspace = workspace.clone(),
+                Setting::RoleModel { role, model } => {
+                    if let Some(persona) = spec.personas.iter_mut().find(|p| p.id == *role) {
+                        persona.model = Some(model.clone());
+                    }
+                }
+            }
+        }
+        if !changed.is_empty() {
+            self.follow_settings(changed);
+        }
+    }
+
+    /// Sparks at work use new models and personas from their next call on.
+    fn follow_settings(&mut self, changed: &[Setting]) {
+        for setting in changed {
+            let open: Vec<SparkId> =
+                self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
+            for id in open {
+                let Some(spark) = self.sparks.get_mut(&id) else { continue };
+                match setting {
+                    Setting::Model { spec, default: true } => spark.model.clone_from(&spec.name),
+                    Setting::RoleModel { role, model } if spark.role == *role || spark.persona == *role => {
+                        spark.model.clone_from(model);
+                    }
+                    Setting::Persona { spec, default } if *default || spark.persona == spec.id => {
+                        spark.persona.clone_from(&spec.id);
+                        let head = self.head(&spec.id);
+                        if let Some(spark) = self.sparks.get_mut(&id) {
+                            spark.transcript.retain(|item| !item.is_pinned());
+                            spark.transcript.splice(0..0, head);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// What a conversation starts with: the persona, then the instructions.
+    pub(super) fn head(&self, persona: &str) -> Vec<Item> {
+        let part =
+            |at: &Selected| RequestPart { role: Role::System, from: at.from, sel: Some(at.sel.clone()) };
+        let places = self.places.personas.get(persona).into_iter().chain(&self.places.instructions);
+        places.map(|at| Item { part: part(at), bytes: 0 }).collect()
+    }
+
+    fn fold_ignited(&mut self, data: &SparkIgnited) {
+        self.next_spark = self.next_spark.max(data.spark.0 + 1);
+        let before = data.continues.and_then(|id| self.sparks.remove(&id));
+        self.sparks.retain(|_, spark| spark.completed.is_none());
+        let mut transcript = self.head(&data.persona);
+        let mut seen = Default::default();
+        let mut sent = None;
+        if let Some(before) = before {
+            transcript.extend(before.transcript.into_iter().filter(|item| !item.is_pinned()));
+            seen = before.seen;
+            sent = before.sent;
+        }
+        let spark = Spark {
+            role: data.role.clone(),
+            persona: data.persona.clone(),
+            model: data.model.clone(),
+            given_up: Vec::new(),
+            transcript,
+            queue: Vec::new(),
+            sent,
+            uses: Vec::new(),
+            recent: Default::default(),
+            warned: false,
+            rejected: 0,
+            compacted: 0,
+            seen,
+            answer: None,
+            stopping: None,
+            completed: None,
+        };
+        self.sparks.insert(data.spark, spark);
+        if let Some(turn) = &self.turn
+            && turn.mode == Mode::Solo
+        {
+            let part = RequestPart { role: Role::User, from: turn.prompt, sel: None };
+            self.enqueue(data.spark, part);
+        }
+    }
+
+    fn fold_completed(&mut self, data: &SparkCompleted) {
+        if let Some(spark) = self.sparks.get_mut(&data.spark) {
+            spark.completed = Some(data.cause);
+        }
+    }
+
+    fn fold_turn_closed(&mut self, data: &TurnClosed) {
+        self.turn = None;
+        self.last_turn = Some(data.clone());
+    }
+
+    fn fold_called(&mut self, at: EventRef, data: &ModelCalled) {
+        self.next_call = self.next_call.max(data.call.0 + 1);
+        let spark = self.sparks.get(&data.spark);
+        let base = match (&data.parts.base, spark.and_then(|s| s.sent.as_ref())) {
+            (Some(base), Some((sent, parts))) if base == sent => parts.as_slice(),
+            _ => &[],
+        };
+        let keep = usize::try_from(data.parts.keep).unwrap_or(usize::MAX).min(base.len());
+        let parts: Vec<RequestPart> =
+            base.iter().take(keep).chain(&data.parts.add).cloned().collect();
+        if data.attempt == 1 && data.purpose == Purpose::Think {
+            self.fold_step(at, data.spark, &parts);
+        }
+        // A repeated attempt names the same base, which may have been replaced since: keep what is known.
+        let parts = match self.calls.remove(&data.call).map(|call| call.kind) {
+            Some(CallKind::Model { parts: known, .. }) => known,
+            _ => parts,
+        };
+        let kind = CallKind::Model { called: at, parts, purpose: data.purpose, timer: None };
+        let call = Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false };
+        self.calls.insert(data.call, call);
+    }
+
+    /// The conversation is what was really sent, whatever program sent it.
+    fn fold_step(&mut self, at: EventRef, spark: SparkId, parts: &[RequestPart]) {
+        if let Some(turn) = self.turn.as_mut() {
+            turn.steps += 1;
+        }
+        let finished = self.sparks.get(&spark).map(|known| self.signatures(known)).unwrap_or_default();
+        let Some(known) = self.sparks.get_mut(&spark) else { return };
+        known.recent.extend(finished);
+        let surplus = known.recent.len().saturating_sub(super::act::KEPT_RECENT);
+        known.recent.drain(..surplus);
+        let mut old: Vec<Item> = std::mem::take(&mut known.transcript);
+        old.append(&mut known.queue);
+        known.uses.clear();
+        known.sent = Some((at, parts.to_vec()));
+        let mut old = old.into_iter().peekable();
+        let mut transcript = Vec::with_capacity(parts.len());
+        for part in parts {
+            let same = old.next_if(|item| item.part == *part).map(|item| item.bytes).unwrap_or_default();
+            transcript.push(Item { part: part.clone(), bytes: same });
+        }
+        for item in &mut transcript {
+            if item.bytes == 0 {
+                item.bytes = bytes_of(&item.part, &|at| self.event(at));
+            }
+        }
+        if let Some(known) = self.sparks.get_mut(&spark) {
+            known.transcript = transcript;
+            // What was not sent still waits.
+            known.queue = old.collect();
+        }
+    }
+
+    fn fold_retry(&mut self, data: &RetryScheduled) {
+        self.next_call = self.next_call.max(data.timer.0 + 1);
+        let mut owner = None;
+        if let Some((id, mut call)) = self.failed.take() {
+            if let CallKind::Model { timer, .. } = &mut call.kind {
+                *timer = Some(data.timer);
+            }
+            owner = call.spark;
+            self.calls.insert(id, call);
+        }
+        let order = EffectOrder::Timer { ms: data.delay_ms, purpose: TimerPurpose::Retry };
+        let call = Call { attempt: 1, spark: owner, kind: CallKind::Effect(order), cancelled: false };
+        self.calls.insert(data.timer, call);
+    }
+
+    fn fold_fallback(&mut self, spark: SparkId, from: &str, to: &str) {
+        if let Some(spark) = self.sparks.get_mut(&spark) {
+            spark.given_up.push(from.to_owned());
+            spark.model = to.to_owned();
+        }
+    }
+
+    fn fold_answer(&mut self, at: EventRef, data: &Answered<ModelReply>) {
+        let Some(call) = self.calls.remove(&data.call) else { return };
+        let (CallKind::Model { purpose: Purpose::Think, .. }, Some(id)) = (&call.kind, call.spark) else {
+            return;
+        };
+        let uses = self.uses_of(at, &data.body);
+        let part = RequestPart { role: Role::Assistant, from: at, sel: None };
+        let bytes = super::context::bytes_of_reply(&data.body);
+        if let Some(spark) = self.sparks.get(&id) {
+            let sent = self.bytes_in(spark.transcript.iter()) + self.tool_bytes(spark);
+            self.ledger.calibrate(sent, &data.body.usage);
+        }
+        let Some(spark) = self.sparks.get_mut(&id) else { return };
+        // An answer that says nothing is no message: providers refuse it when it is sent back.
+        if bytes > 0 {
+            spark.transcript.push(Item { part, bytes });
+            spark.compacted = 0;
+        }
+        if uses.is_empty() {
+            spark.answer = Some(at);
+        } else {
+            spark.rejected = 0;
+        }
+        spark.uses = uses;
+    }
+
+    fn uses_of(&self, at: EventRef, reply: &ModelReply) -> Vec<Use> {
+        (0u16..)
+            .zip(&reply.message)
+            .filter_map(|(part, piece)| match piece {
+                Part::Call { name, .. } => Some((part, name)),
+                _ => None,
+            })
+            .map(|(part, name)| {
+                let tool = self.places.tools.get(name).map(|(tool, _)| tool);
+                Use {
+                    id: ToolUse { answer: at, part },
+                    tool: name.clone(),
+                    risk: tool.map(|tool| tool.risk),
+                    repeatable: tool.is_some_and(|tool| tool.repeatable),
+                    state: UseState::Waiting,
+                    plan: None,
+                }
+            })
+            .collect()
+    }
+
+    fn fold_ordered(&mut self, data: &EffectOrdered) {
+        self.next_call = self.next_call.max(data.call.0 + 1);
+        match &data.effect {
+            EffectOrder::Prepare { tool_use } => self.set_use(*tool_use, UseState::Preparing(data.call)),
+            EffectOrder::Checkpoint => self.checkpoints.pending = Some(data.call),
+            EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => {
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.timer = Some(data.call);
+                }
+            }
+            _ => {}
+        }
+        let kind = CallKind::Effect(data.effect.clone());
+        let call = Call { attempt: data.attempt, spark: data.spark, kind, cancelled: false };
+        self.calls.insert(data.call, call);
+    }
+
+    fn fold_prepared(&mut self, at: EventRef, data: &Answered<ToolPrepared>) {
+        self.close(data.call);
+        self.set_use(data.body.tool_use, UseState::Prepared);
+        if let PrepareResult::Ready(plan) = &data.body.result
+            && let Some(one) = self.use_mut(data.body.tool_use)
+        {
+            one.plan = Some((at, plan.digest.clone()));
+            // A tool may find out that this call does less or more than the tool in general.
+            one.risk = Some(plan.risk);
+        }
+    }
+
+    fn fold_asked(&mut self, data: &ApprovalRequested) {
+        self.next_call = self.next_call.max(data.call.0 + 1);
+        self.set_use(data.tool_use, UseState::Asking(data.call));
+        let kind = CallKind::Ask {
+            tool_use: data.tool_use,
+            prepared: data.prepared,
+            digest: data.digest.clone(),
+        };
+        let call = Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false };
+        self.calls.insert(data.call, call);
+    }
+
+    fn fold_approval(&mut self, data: &ApprovalAnswered) {
+        let Some(call) = self.calls.remove(&data.call) else { return };
+        let CallKind::Ask { tool_use, prepared, .. } = call.kind else { return };
+        match &data.choice {
+            Choice::Deny(_) => self.set_use(tool_use, UseState::Prepared),
+            Choice::Once => self.allow(tool_use),
+            Choice::Rule(rule) => {
+                self.grants.push((**rule).clone());
+                self.allow(tool_use);
+            }
+            Choice::Session => {
+                let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
+                let granted = self.plan(prepared).map(|plan| policy::grants_for(&tool, plan));
+                self.grants.extend(granted.unwrap_or_default());
+                self.allow(tool_use);
+            }
+        }
+    }
+
+    fn allow(&mut self, tool_use: ToolUse) {
+        self.set_use(tool_use, UseState::Allowed);
+    }
+
+    fn fold_invoked(&mut self, data: &ToolInvoked) {
+        self.next_call = self.next_call.max(data.call.0 + 1);
+        self.set_use(data.tool_use, UseState::Running(data.call));
+        let kind = CallKind::Tool {
+            tool_use: data.tool_use,
+            prepared: data.prepared,
+            digest: data.digest.clone(),
+        };
+        let call = Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false };
+        self.calls.insert(data.call, call);
+        if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) {
+            self.checkpoints.fresh = false;
+        }
+    }
+
+    fn fold_resolved(&mut self, at: EventRef, data: &Answered<ToolResolved>) {
+        let spark = self.calls.remove(&data.call).and_then(|call| call.spark);
+        if let Some(spark) = spark.and_then(|id| self.sparks.get_mut(&id)) {
+            for file in &data.body.seen {
+                spark.seen.insert(file.path.clone(), file.sha256.clone());
+            }
+        }
+        self.close_use(data.body.tool_use, at);
+    }
+
+    fn fold_lost(&mut self, at: EventRef, data: &CallLost) {
+        self.close(data.call);
+        if self.checkpoints.pending == Some(data.call) {
+            self.checkpoints.pending = None;
+        }
+        match data.tool_use {
+            Some(tool_use) => self.close_use(tool_use, at),
+            None => self.ledger.release(data.call),
+        }
+    }
+
+    fn fold_checkpoint(&mut self, call: CallId, tree: Option<&str>) {
+        self.close(call);
+        if self.checkpoints.pending == Some(call) {
+            self.checkpoints.pending = None;
+        }
+        self.checkpoints.fresh = true;
+        self.checkpoints.compare = None;
+        if let Some(tree) = tree {
+            self.checkpoints.tree = Some(tree.to_owned());
+        }
+    }
+
+    fn fold_effect_failed(&mut self, call: CallId) {
+        let order = self.calls.get(&call).map(|call| call.kind.clone());
+        match order {
+            // A workspace that cannot be recorded can still be worked in; a fork will say what it lacks.
+            Some(CallKind::Effect(EffectOrder::Checkpoint)) => self.fold_checkpoint(call, None),
+            Some(CallKind::Effect(EffectOrder::Prepare { tool_use })) => {
+                self.close(call);
+                self.set_use(tool_use, UseState::Prepared);
+            }
+            _ => self.close(call),
+        }
+    }
+
+    fn fold_timer(&mut self, timer: CallId) {
+        self.close(timer);
+        for call in self.calls.values_mut() {
+            if let CallKind::Model { timer: waited, .. } = &mut call.kind
+                && *waited == Some(timer)
+            {
+                *waited = None;
+            }
+        }
+        if let Some(turn) = self.turn.as_mut()
+            && turn.timer == Some(timer)
+        {
+            turn.timer = None;
+        }
+    }
+
+    /// A cancelled ask or timer is closed by it; anything else is still waited for.
+    fn fold_cancelled(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        call.cancelled = true;
+        match call.kind.clone() {
+            CallKind::Ask { tool_use, .. } => {
+                self.close(id);
+                self.set_use(tool_use, UseState::Waiting);
+            }
+            CallKind::Effect(EffectOrder::Timer { .. }) => self.fold_timer(id),
+            CallKind::Model { timer: Some(_), .. } => {
+                self.close(id);
+                self.ledger.release(id);
+            }
+            _ => {}
+        }
+    }
+
+    fn fold_notice(&mut self, at: EventRef, data: &NoticeGiven) {
+        use crate::protocol::event::Notice;
+        match data.notice {
+            // The order for a summary is part of the compaction's own request only.
+            Notice::Compacted => {}
+            notice => {
+                if let Some(spark) = self.sparks.get_mut(&data.spark) {
+                    if notice == Notice::Loop {
+                        spark.warned = true;
+                        spark.recent.clear();
+                    }
+                    spark.rejected += u32::from(notice == Notice::Repair);
+                }
+                self.enqueue(data.spark, RequestPart { role: Role::User, from: at, sel: None });
+            }
+        }
+    }
+
+    fn fold_rejected(&mut self, at: EventRef, spark: SparkId, repair: bool) {
+        if let Some(known) = self.sparks.get_mut(&spark) {
+            known.rejected += 1;
+        }
+        if repair {
+            self.enqueue(spark, RequestPart { role: Role::User, from: at, sel: None });
+        }
+    }
+
+    fn fold_limit(&mut self) {
+        if let Some(turn) = self.turn.as_mut() {
+            turn.stopping.get_or_insert(crate::protocol::event::TurnCause::Limit);
+        }
+    }
+
+    fn fold_compacted(&mut self, at: EventRef, data: &ContextCompacted) {
+        let part = RequestPart { role: Role::User, from: at, sel: None };
+        let Some(spark) = self.sparks.get_mut(&data.spark) else { return };
+        let covered = |item: &Item| !item.is_pinned() && data.covers.contains(&item.part.from);
+        let place = spark.transcript.iter().position(covered).unwrap_or(spark.transcript.len());
+        spark.transcript.retain(|item| !covered(item));
+        let place = place.min(spark.transcript.len());
+        spark.transcript.insert(place, Item { part, bytes: 0 });
+        spark.compacted += 1;
+    }
+
+    pub(super) fn use_mut(&mut self, id: ToolUse) -> Option<&mut Use> {
+        self.sparks.values_mut().flat_map(|spark| &mut spark.uses).find(|one| one.id == id)
+    }
+
+    fn set_use(&mut self, id: ToolUse, state: UseState) {
+        if let Some(one) = self.use_mut(id) {
+            one.state = state;
+        }
+    }
+
+    /// Gives a tool call its one end. Once all calls of the answer have theirs, the results join the
+    /// conversation in the order the model asked.
+    fn close_use(&mut self, id: ToolUse, at: EventRef) {
+        self.set_use(id, UseState::Closed(at));
+        let owner = self.sparks.iter_mut().find(|(_, s)| s.uses.iter().any(|one| one.id == id));
+        let Some((_, spark)) = owner else { return };
+        if !spark.uses.iter().all(Use::is_closed) {
+            return;
+        }
+        for one in &spark.uses {
+            if let UseState::Closed(end) = one.state {
+                let part = RequestPart { role: Role::Tool, from: end, sel: None };
+                spark.transcript.push(Item { part, bytes: 0 });
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Model calls: the next step, its limits and reservation, and what follows when a call fails.
+
+use crate::protocol::effect::TimerPurpose;
+use crate::protocol::event::{
+    ArenaEvent, BudgetReserved, BudgetSettled, ContextCompacted, ErrorKind, FallbackTaken, LimitKind,
+    LimitReached, ModelCalled, ModelFailed, ModelReply, Purpose, RequestPart, RetryScheduled, Selected,
+    TurnCause,
+};
+use crate::protocol::expand::{digest_of, expand_parts};
+use crate::protocol::message::{AnswerSchema, Params, Structured, Usage};
+use crate::protocol::spec::{ModelSpec, RetrySpec};
+use crate::protocol::{CallId, EventRef, SparkId};
+
+use super::Session;
+use super::budget::{LEAST_OUTPUT, cost};
+use super::state::{CallKind, Spark};
+
+impl Session {
+    /// The row of a model.
+    pub(super) fn model_spec(&self, name: &str) -> Option<&ModelSpec> {
+        self.spec.as_ref()?.models.iter().find(|model| model.name == name)
+    }
+
+    /// A spark's next step: a model call, a summary first when it does not fit, or the end at a limit.
+    pub(super) fn think(&mut self, id: SparkId) {
+        if self.is_stopping(id) {
+            return self.wind_down();
+        }
+        let Some(spec) = self.spec.clone() else { return };
+        let steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
+        let max_steps = u64::from(spec.limits.max_steps);
+        if steps >= max_steps {
+            return self.reach(LimitKind::Steps, steps, max_steps);
+        }
+        let Some(spark) = self.sparks.get(&id) else { return };
+        let Some(model) = self.model_spec(&spark.model) else {
+            return self.end_spark(id, TurnCause::ModelFailed);
+        };
+        let input = self.input_estimate(spark);
+        let answer_room = model.max_output.min(model.context / 4);
+        if input.saturating_add(answer_room) > model.context {
+            return self.compact(id);
+        }
+        let output = model.max_output.min(model.context - input);
+        let parts = self.next_parts(spark);
+        self.order_model_call(id, Purpose::Think, parts, input, output);
+    }
+
+    /// Reserves the worst case and orders the call, with less output when that is what the budget leaves.
+    pub(super) fn order_model_call(
+        &mut self,
+        id: SparkId,
+        purpose: Purpose,
+        parts: Vec<RequestPart>,
+        input: u64,
+        output: u64,
+    ) {
+        let Some(model) = self.sparks.get(&id).and_then(|s| self.model_spec(&s.model)).cloned() else { return };
+        let output = match self.affordable(&model, input, output) {
+            Ok(output) => output,
+            Err((limit, used, max)) => return self.reach(limit, used, max),
+        };
+        let Some(spark) = self.sparks.get(&id) else { return };
+        let tools = self.tool_places(spark);
+        let schema = if purpose == Purpose::Think { self.answer_schema(&model, !tools.is_empty()) } else { None };
+        let call = self.new_call();
+        let mut called = ModelCalled {
+            call,
+            attempt: 1,
+            spark: id,
+            purpose,
+            model: model.name.clone(),
+            params: Params {
+                temperature_pm: self.temperature(spark, &model),
+                max_output: Some(output),
+                schema,
+                thinking: self.must_not_think(spark).then_some(false),
+            },
+            digest: String::new(),
+            parts: self.relative(spark, &parts),
+            tools,
+        };
+        match expand_parts(&called, &parts, &|at| self.event(at)) {
+            Ok(request) => called.digest = request.digest(),
+            // Only a log that was made by hand can get here; the request could not be sent either.
+            Err(_) => return self.end_spark(id, TurnCause::ContextFull),
+        }
+        let usage = Usage { input, output, ..Usage::default() };
+        self.emit(ArenaEvent::BudgetReserved(BudgetReserved {
+            call,
+            tokens: usage.total(),
+            micro_usd: cost(model.price.as_ref(), &usage),
+        }));
+        self.emit(ArenaEvent::ModelCalled(Box::new(called)));
+    }
+
+    /// How much output the budgets leave for a call, or the limit that refuses it.
+    fn affordable(&self, model: &ModelSpec, input: u64, output: u64) -> Result<u64, (LimitKind, u64, u64)> {
+        let Some(limits) = self.spec.as_ref().map(|spec| &spec.limits) else { return Ok(output) };
+        let mut output = output;
+        let least = LEAST_OUTPUT.min(output);
+        if let Some(max) = limits.max_tokens {
+            let used = self.ledger.tokens_committed();
+            if used.saturating_add(input).saturating_add(least) > max {
+                return Err((LimitKind::Tokens, used.saturating_add(input).saturating_add(least), max));
+            }
+            output = output.min(max - used - input);
+        }
+        if let (Some(max), Some(price)) = (limits.max_micro_usd, &model.price) {
+            let used = self.ledger.micro_usd_committed();
+            let worst = |output| cost(Some(price), &Usage { input, output, ..Usage::default() });
+            if used.saturating_add(worst(least)) > max {
+                return Err((LimitKind::MicroUsd, used.saturating_add(worst(least)), max));
+            }
+            let left = u128::from(max - used - worst(0)) * 1_000_000;
+            let priced = left.checked_div(u128::from(price.output)).unwrap_or(u128::from(output));
+            output = output.min(u64::try_from(priced).unwrap_or(u64::MAX)).max(least);
+        }
+        Ok(output)
+    }
+
+    fn tool_places(&self, spark: &Spark) -> Vec<Selected> {
+        self.tools_for(spark)
+            .filter_map(|name| self.places.tools.get(name))
+            .map(|(_, place)| place.clone())
+            .collect()
+    }
+
+    fn temperature(&self, spark: &Spark, model: &ModelSpec) -> Option<u32> {
+        let personas = &self.spec.as_ref()?.personas;
+        let persona = personas.iter().find(|persona| persona.id == spark.persona);
+        persona.and_then(|persona| persona.temperature_pm).or(model.temperature_pm)
+    }
+
+    /// A forced tool would leave no room for other tools, so beside tools the schema is asked for in words.
+    fn answer_schema(&self, model: &ModelSpec, with_tools: bool) -> Option<AnswerSchema> {
+        let schema = self.turn.as_ref()?.schema.clone()?;
+        let via = match model.structured {
+            Structured::ForcedTool if with_tools => Structured::Words,
+            via => via,
+        };
+        Some(AnswerSchema { name: "answer".to_owned(), schema, via })
+    }
+
+    /// A thinking part that redaction had to drop would be refused by its provider: thinking goes off.
+    fn must_not_think(&self, spark: &Spark) -> bool {
+        use crate::protocol::message::Part;
+        let dropped = |part: &Part| match part {
+            Part::Reasoning { opaque: Some(opaque), .. } | Part::Opaque(opaque) => opaque.dropped,
+            _ => false,
+        };
+        spark.transcript.iter().any(|item| match self.event(item.part.from) {
+            Some(ArenaEvent::ModelAnswered(answer)) => answer.body.message.iter().any(dropped),
+            _ => false,
+        })
+    }
+
+    /// A limit ends the turn: nothing new is ordered, what runs is told to stop.
+    pub(super) fn reach(&mut self, limit: LimitKind, used: u64, max: u64) {
+        self.emit(ArenaEvent::LimitReached(LimitReached { limit, used, max }));
+        self.wind_down();
+    }
+
+    /// Settles an answered or failed attempt.
+    pub(super) fn settle(&mut self, call: CallId, attempt: u32, model: &str, usage: Usage) {
+        let micro_usd = cost(self.model_spec(model).and_then(|m| m.price.as_ref()), &usage);
+        self.emit(ArenaEvent::BudgetSettled(BudgetSettled { call, attempt, usage, micro_usd }));
+    }
+
+    /// What follows from a model's answer.
+    pub(super) fn on_answer(&mut self, at: EventRef, answered: &Answered) {
+        self.settle(answered.call, answered.attempt, &answered.model, answered.usage);
+        match answered.purpose {
+            Purpose::Think => self.observe(answered.spark, at),
+            Purpose::Compact => self.on_summary(answered.spark, at, &answered.parts, answered.has_text),
+        }
+    }
+
+    fn on_summary(&mut self, id: SparkId, at: EventRef, parts: &[RequestPart], has_text: bool) {
+        if self.is_stopping(id) {
+            return self.wind_down();
+        }
+        let covers = self.covered(parts);
+        if !has_text || covers.is_empty() {
+            return self.end_spark(id, TurnCause::ContextFull);
+        }
+        self.emit(ArenaEvent::ContextCompacted(ContextCompacted { spark: id, summary: at, covers }));
+        self.think(id);
+    }
+
+    /// What follows from a failed model call: wait and repeat, summarise, another model, or the end.
+    pub(super) fn on_failure(&mut self, at: EventRef, call: CallId, attempt: u32, failed: &ModelFailed) {
+        let Some((_, open)) = &self.failed else { return };
+        let CallKind::Model { called, purpose, .. } = open.kind else { return };
+        let (Some(id), cancelled) = (open.spark, open.cancelled) else { return };
+        let model = match self.event(called) {
+            Some(ArenaEvent::ModelCalled(called)) => called.model.clone(),
+            _ => String::new(),
+        };
+        self.settle(call, attempt, &model, failed.usage.unwrap_or_default());
+        if cancelled || self.is_stopping(id) || failed.kind == ErrorKind::Cancelled {
+            return self.after_cancel(id);
+        }
+        let retry = self.spec.as_ref().map(|spec| spec.retry.clone()).unwrap_or_default();
+        if failed.kind.is_retryable()
+            && attempt < retry.attempts
+            && let Some(delay_ms) = self.delay(&retry, call, attempt, failed.retry_after_ms)
+        {
+            let timer = self.new_call();
+            let attempt = attempt + 1;
+            let retry = RetryScheduled { call, attempt, timer, delay_ms, reason: at };
+            self.emit(ArenaEvent::RetryScheduled(retry));
+            return;
+        }
+        if failed.kind == ErrorKind::ContextOverflow && purpose == Purpose::Think {
+            return self.compact(id);
+        }
+        self.fall_back(id, at);
+    }
+
+    /// A call that was told to stop has stopped. One that stopped unasked ends its spark.
+    fn after_cancel(&mut self, id: SparkId) {
+        match self.is_stopping(id) {
+            true => self.wind_down(),
+            false => self.end_spark(id, TurnCause::Interrupted),
+        }
+    }
+
+    /// Doubles from the first delay, at least what the provider asks, with jitter of up to half that is a
+    /// function of the session's seed. None when the provider asks for longer than agon waits.
+    fn delay(&self, retry: &RetrySpec, call: CallId, attempt: u32, asked: Option<u64>) -> Option<u64> {
+        let doubled = retry.base_ms.saturating_mul(1 << (attempt - 1).min(20)).min(retry.cap_ms);
+        let seed = self.spec.as_ref().map(|spec| spec.seed).unwrap_or_default();
+        let draw = digest_of(&("retry", seed, call, attempt));
+        let draw = u64::from_str_radix(draw.get(..8).unwrap_or("0"), 16).unwrap_or_default();
+        let jitter = draw % (doubled / 2 + 1);
+        match asked {
+            Some(asked) if asked > retry.cap_ms => None,
+            Some(asked) => Some(asked.max(doubled).saturating_add(jitter)),
+            None => Some(doubled / 2 + jitter),
+        }
+    }
+
+    fn fall_back(&mut self, id: SparkId, reason: EventRef) {
+        let Some(spark) = self.sparks.get(&id) else { return };
+        let from = spark.model.clone();
+        let known = |name: &&String| self.model_spec(name).is_some();
+        let untried = |name: &&String| **name != from && !spark.given_up.contains(name);
+        let next = self.model_spec(&from).and_then(|m| m.fallbacks.iter().filter(untried).find(known).cloned());
+        match next {
+            Some(to) => {
+                self.emit(ArenaEvent::FallbackTaken(FallbackTaken { spark: id, from, to, reason }));
+                self.think(id);
+            }
+            None => self.end_spark(id, TurnCause::ModelFailed),
+        }
+    }
+
+    /// Repeats a model call whose retry timer has fired.
+    pub(super) fn repeat_model_call(&mut self, call: CallId) {
+        let Some(open) = self.calls.get(&call) else { return };
+        let CallKind::Model { called, .. } = open.kind else { return };
+        let attempt = open.attempt + 1;
+        let Some(ArenaEvent::ModelCalled(called)) = self.event(called).cloned() else { return };
+        let Some(spark) = self.sparks.get(&called.spark) else { return };
+        let input = self.input_estimate(spark);
+        let price = self.model_spec(&called.model).and_then(|model| model.price);
+        let output = called.params.max_output.unwrap_or_default();
+        let usage = Usage { input, output, ..Usage::default() };
+        let reserved = BudgetReserved {
+            call,
+            tokens: usage.total(),
+            micro_usd: cost(price.as_ref(), &usage),
+        };
+        self.emit(ArenaEvent::BudgetReserved(reserved));
+        self.emit(ArenaEvent::ModelCalled(Box::new(ModelCalled { attempt, ..*called })));
+    }
+
+    /// The model call, if any, that waits for a timer.
+    pub(super) fn waiting_for(&self, fired: CallId) -> Option<CallId> {
+        self.calls.iter().find_map(|(id, call)| match &call.kind {
+            CallKind::Model { timer: Some(timer), .. } if *timer == fired => Some(*id),
+            _ => None,
+        })
+    }
+
+    /// What a timer is for.
+    pub(super) fn timer_purpose(&self, timer: CallId) -> Option<TimerPurpose> {
+        match &self.calls.get(&timer)?.kind {
+            CallKind::Effect(crate::protocol::effect::EffectOrder::Timer { purpose, .. }) => Some(*purpose),
+            _ => None,
+        }
+    }
+}
+
+/// What must be known of a model call when its answer is looked at, since the fold closes it.
+pub(super) struct Answered {
+    /// The call.
+    pub call: CallId,
+    /// The attempt that answered.
+    pub attempt: u32,
+    /// The spark.
+    pub spark: SparkId,
+    /// What for.
+    pub purpose: Purpose,
+    /// The model that was asked.
+    pub model: String,
+    /// Parts of the request.
+    pub parts: Vec<RequestPart>,
+    /// Tokens used.
+    pub usage: Usage,
+    /// True when there is text in the answer.
+    pub has_text: bool,
+}
+
+impl Answered {
+    /// Reads it off the open call before the fold.
+    pub fn before(session: &Session, call: CallId, attempt: u32, reply: &ModelReply) -> Option<Self> {
+        let open = session.calls.get(&call)?;
+        let CallKind::Model { called, parts, purpose, .. } = &open.kind else { return None };
+        let ArenaEvent::ModelCalled(called) = session.event(*called)? else { return None };
+        Some(Answered {
+            call,
+            attempt,
+            spark: open.spark?,
+            purpose: *purpose,
+            model: called.model.clone(),
+            parts: parts.clone(),
+            usage: reply.usage,
+            has_text: !reply.text().trim().is_empty(),
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! Who may do what: rules are matched against what a prepared call would do; reads nothing else.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::protocol::event::Plan;
+use crate::protocol::spec::{Action, Policy, Risk, Rule};
+
+/// What the policy says, and the rule that says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// What follows.
+    pub action: Action,
+    /// Name of the rule.
+    pub rule: String,
+    /// Why, for people and models.
+    pub why: Option<String>,
+}
+
+/// Judges a prepared call. Deny wins over ask and ask over allow; a person's grant answers an ask but
+/// never a deny. Without a matching rule reads are allowed and everything else is asked about.
+pub fn rule(policy: &Policy, grants: &[Rule], tool: &str, plan: &Plan) -> Ruling {
+    let strongest = policy
+        .rules
+        .iter()
+        .filter(|rule| matches(rule, tool, plan))
+        .max_by_key(|rule| (rule.action, rule.priority));
+    let ruling = strongest.map_or_else(
+        || fallback(plan.risk),
+        |rule| Ruling { action: rule.action, rule: rule.name.clone(), why: rule.why.clone() },
+    );
+    if ruling.action != Action::Ask {
+        return ruling;
+    }
+    match grants.iter().find(|rule| rule.action == Action::Allow && matches(rule, tool, plan)) {
+        Some(grant) => Ruling { action: Action::Allow, rule: grant.name.clone(), why: grant.why.clone() },
+        None => ruling,
+    }
+}
+
+fn fallback(risk: Risk) -> Ruling {
+    let (action, rule) = match risk {
+        Risk::Read => (Action::Allow, "default: reading is allowed"),
+        Risk::Write => (Action::Ask, "default: writing is asked about"),
+        Risk::Execute => (Action::Ask, "default: running commands is asked about"),
+        Risk::Network => (Action::Ask, "default: the network is asked about"),
+    };
+    Ruling { action, rule: rule.to_owned(), why: None }
+}
+
+/// The rules a person grants by "for the rest of the session": the same tool on the same command or paths.
+pub fn grants_for(tool: &str, plan: &Plan) -> Vec<Rule> {
+    let grant = |command: Option<String>, path: Option<String>| Rule {
+        name: format!("granted for this session: {tool}"),
+        tool: Some(globset::escape(tool)),
+        command,
+        path,
+        risk: Some(plan.risk),
+        action: Action::Allow,
+        priority: 0,
+        why: None,
+    };
+    match (&plan.command, plan.paths.as_slice()) {
+        (Some(command), _) => vec![grant(Some(globset::escape(command)), None)],
+        (None, []) => vec![grant(None, None)],
+        (None, [one]) => vec![grant(None, Some(globset::escape(&one.path)))],
+        (None, many) => {
+            let list: Vec<String> = many.iter().map(|p| globset::escape(&p.path).replace(',', "[,]")).collect();
+            vec![grant(None, Some(format!("{{{}}}", list.join(","))))]
+        }
+    }
+}
+
+/// Checks that every pattern of a policy can be read. The error names rule, field and pattern.
+pub fn check(policy: &Policy) -> Result<(), String> {
+    for rule in &policy.rules {
+        for (field, pattern) in [("tool", &rule.tool), ("command", &rule.command), ("path", &rule.path)] {
+            if let Some(pattern) = pattern
+                && let Err(error) = glob(pattern)
+            {
+                return Err(format!("rule `{}`: `{field} = \"{pattern}\"`: {error}", rule.name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn matches(rule: &Rule, tool: &str, plan: &Plan) -> bool {
+    let tool_fits = rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, rule.action));
+    let risk_fits = rule.risk.is_none_or(|risk| risk == plan.risk);
+    tool_fits && risk_fits && command_fits(rule, plan) && paths_fit(rule, plan)
+}
+
+fn command_fits(rule: &Rule, plan: &Plan) -> bool {
+    match (&rule.command, &plan.command) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        // An allow by pattern must not be stretched by a second command in the same line.
+        (Some(pattern), Some(command)) if rule.action == Action::Allow => {
+            let exact = glob_literal(pattern) == Some(command.as_str().into());
+            exact || (!is_compound(command) && fits(pattern, command, rule.action))
+        }
+        (Some(pattern), Some(command)) => fits(pattern, command, rule.action),
+    }
+}
+
+/// Allow needs every path to match; ask and deny need one.
+fn paths_fit(rule: &Rule, plan: &Plan) -> bool {
+    let Some(pattern) = &rule.path else { return true };
+    let mut fit = plan.paths.iter().map(|path| fits(pattern, &path.path, rule.action));
+    match rule.action {
+        Action::Allow => !plan.paths.is_empty() && fit.all(|fits| fits),
+        Action::Ask | Action::Deny => fit.any(|fits| fits),
+    }
+}
+
+/// A pattern that cannot be read matches everything when it forbids and nothing when it allows.
+fn fits(pattern: &str, text: &str, action: Action) -> bool {
+    match glob(pattern) {
+        Ok(glob) => glob.is_match(text),
+        Err(_) => action != Action::Allow,
+    }
+}
+
+/// `*` matches everything, separators included; letters match in either case so that a file system that
+/// folds case gives no way around a rule.
+fn glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
+    GlobBuilder::new(pattern)
+        .literal_separator(false)
+        .backslash_escape(true)
+        .case_insensitive(true)
+        .build()
+        .map(|glob| glob.compile_matcher())
+}
+
+/// The text a pattern stands for when it has no wildcard left.
+fn glob_literal(pattern: &str) -> Option<String> {
+    let mut literal = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '[' => {
+                let escaped = rest.next()?;
+                (rest.next()? == ']').then_some(())?;
+                literal.push(escaped);
+            }
+            '\\' => literal.push(rest.next()?),
+            '*' | '?' | '{' | '}' => return None,
+            other => literal.push(other),
+        }
+    }
+    Some(literal)
+}
+
+/// True for a command line that does more than run one program with plain arguments.
+fn is_compound(command: &str) -> bool {
+    command.contains(|c: char| {
+        matches!(c, ';' | '&' | '|' | '<' | '>' | '`' | '$' | '(' | ')' | '{' | '}' | '\n' | '\r' | '\0')
+            || (c.is_whitespace() && !matches!(c, ' ' | '\t'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::event::PathBase;
+
+    fn plan(risk: Risk, command: Option<&str>, paths: &[&str]) -> Plan {
+        Plan {
+            paths: paths.iter().map(|p| PathBase { path: (*p).to_owned(), sha256: None }).collect(),
+            command: command.map(str::to_owned),
+            cwd: String::new(),
+            preview: String::new(),
+            risk,
+            digest: String::new(),
+        }
+    }
+
+    fn policy(rows: &[(&str, Option<&str>, Option<&str>, Action, i32)]) -> Policy {
+        let rules = rows
+            .iter()
+            .map(|(name, command, path, action, priority)| Rule {
+                name: (*name).to_owned(),
+                tool: None,
+                command: command.map(str::to_owned),
+                path: path.map(str::to_owned),
+                risk: None,
+                action: *action,
+                priority: *priority,
+                why: None,
+            })
+            .collect();
+        Policy { rules }
+    }
+
+    #[test]
+    fn deny_wins_whatever_the_priority_and_grants_never_answer_it() {
+        let policy = policy(&[
+            ("yes", None, None, Action::Allow, 100),
+            ("no", None, Some(".env*"), Action::Deny, -5),
+        ]);
+        let plan = plan(Risk::Read, None, &[".ENV.local"]);
+        let grants = vec![Rule { name: "all".into(), tool: None, command: None, path: None, risk: None,
+            action: Action::Allow, priority: 0, why: None }];
+        assert_eq!(rule(&policy, &grants, "read_file", &plan).rule, "no");
+    }
+
+    #[test]
+    fn an_allowed_command_does_not_carry_a_second_one() {
+        let policy = policy(&[("tests", Some("cargo test*"), None, Action::Allow, 0)]);
+        let judge = |command: &str| rule(&policy, &[], "bash", &plan(Risk::Execute, Some(command), &[])).action;
+        assert_eq!(judge("cargo test --all"), Action::Allow);
+        for trick in [
+            "cargo test; rm -rf /", "cargo test && curl x", "cargo test | sh", "cargo test $(id)", "cargo test `id`",
+            "cargo test\nrm x", "cargo test > /etc/x", "cargo test &", "cargo test ${IFS}x", "cargo test\u{a0}x;y",
+        ] {
+            assert_eq!(judge(trick), Action::Ask, "{trick}");
+        }
+    }
+
+    #[test]
+    fn a_session_grant_covers_exactly_the_same_call() {
+        let first = plan(Risk::Execute, Some("make [a]* && ls {x,y}?"), &[]);
+        let grants = grants_for("bash", &first);
+        let judge = |plan: &Plan| rule(&Policy::default(), &grants, "bash", plan).action;
+        assert_eq!(judge(&first), Action::Allow);
+        assert_eq!(judge(&plan(Risk::Execute, Some("make a && ls x1"), &[])), Action::Ask);
+        let two = plan(Risk::Write, None, &["a.txt", "b,c.txt"]);
+        let grants = grants_for("edit_file", &two);
+        let judge = |plan: &Plan| rule(&Policy::default(), &grants, "edit_file", plan).action;
+        assert_eq!(judge(&two), Action::Allow);
+        assert_eq!(judge(&plan(Risk::Write, None, &["a.txt", "d.txt"])), Action::Ask);
+    }
+
+    #[test]
+    fn allow_by_path_needs_every_path_and_deny_needs_one() {
+        let allow = policy(&[("src", None, Some("src/**"), Action::Allow, 0)]);
+        assert_eq!(rule(&allow, &[], "w", &plan(Risk::Write, None, &["src/a", "b"])).action, Action::Ask);
+        let deny = policy(&[("no", None, Some("**/*.pem"), Action::Deny, 0)]);
+        assert_eq!(rule(&deny, &[], "w", &plan(Risk::Write, None, &["src/a", "k/b.pem"])).action, Action::Deny);
+    }
+
+    #[test]
+    fn an_unreadable_pattern_is_named() {
+        let error = check(&policy(&[("odd", Some("[a"), None, Action::Allow, 0)])).unwrap_err();
+        assert!(error.contains("odd") && error.contains("[a"), "{error}");
+    }
+}

@@ -1,0 +1,195 @@
+//! Taking a session up again, after a crash or as a fork: every open call is settled by its kind.
+
+use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::event::{
+    ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven, ToolInvoked,
+};
+use crate::protocol::message::Usage;
+use crate::protocol::spec::Setting;
+use crate::protocol::{CallId, SparkId};
+
+use super::Session;
+use super::state::{Call, CallKind, UseState};
+
+const LOST: &str = "agon was stopped while this ran; whether it had any effect is not known. Look before you \
+repeat it.";
+
+/// How a session is taken up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TakeUp {
+    /// In the same place.
+    Resume,
+    /// As a copy in another workspace.
+    Fork,
+}
+
+impl Session {
+    /// Settles every open call, then lets the sparks go on.
+    pub(super) fn take_up(&mut self, how: TakeUp, changed: &[Setting], active_ms: u64) {
+        let changes_requests = changed.iter().any(|setting| {
+            matches!(setting, Setting::Model { .. } | Setting::Persona { .. } | Setting::RoleModel { .. })
+        });
+        if how == TakeUp::Fork {
+            self.say_moved();
+        }
+        let open: Vec<(CallId, Call)> = self.calls.iter().map(|(id, call)| (*id, call.clone())).collect();
+        for (id, call) in open {
+            self.settle_call(id, &call, how, changes_requests, active_ms);
+        }
+        if how == TakeUp::Fork {
+            self.prepare_again();
+        }
+        if self.turn.is_some() && self.checkpoints.tree.is_some() && self.checkpoints.pending.is_none() {
+            self.order(None, EffectOrder::Checkpoint);
+        }
+        self.go_on();
+    }
+
+    fn say_moved(&mut self) {
+        let open: Vec<SparkId> =
+            self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
+        for spark in open {
+            let text = "This session is a copy of an earlier one and works in a directory of its own from here on. \
+                        Read files again before you rely on what you saw.";
+            self.notice(spark, Notice::Moved, text);
+        }
+    }
+
+    pub(super) fn notice(&mut self, spark: SparkId, notice: Notice, text: &str) {
+        self.emit(ArenaEvent::NoticeGiven(NoticeGiven { spark, notice, text: text.to_owned() }));
+    }
+
+    fn settle_call(&mut self, id: CallId, call: &Call, how: TakeUp, changes_requests: bool, active_ms: u64) {
+        if call.cancelled {
+            return self.lose(id, call);
+        }
+        match &call.kind {
+            CallKind::Model { timer, .. } => {
+                if changes_requests {
+                    if let Some(timer) = timer {
+                        self.cancel_silently(*timer);
+                    }
+                    self.settle_unknown(id, call);
+                    self.lose(id, call);
+                } else if timer.is_none() {
+                    self.settle_unknown(id, call);
+                    self.repeat_model_call(id);
+                }
+            }
+            CallKind::Ask { .. } if how == TakeUp::Resume => {}
+            CallKind::Ask { .. } => self.cancel_silently(id),
+            CallKind::Tool { tool_use, prepared, digest } => {
+                let repeatable = self.use_mut(*tool_use).is_some_and(|one| one.repeatable);
+                match (repeatable, call.spark) {
+                    (true, Some(spark)) => {
+                        self.emit(ArenaEvent::ToolInvoked(ToolInvoked {
+                            call: id,
+                            attempt: call.attempt + 1,
+                            spark,
+                            tool_use: *tool_use,
+                            prepared: *prepared,
+                            digest: digest.clone(),
+                        }));
+                    }
+                    _ => self.lose(id, call),
+                }
+            }
+            CallKind::Effect(EffectOrder::Check { .. }) => self.lose(id, call),
+            CallKind::Effect(order) => self.order_again(id, call, order, active_ms),
+        }
+    }
+
+    fn order_again(&mut self, id: CallId, call: &Call, order: &EffectOrder, active_ms: u64) {
+        if self.calls.get(&id).is_none() {
+            return;
+        }
+        let effect = match order {
+            // Time limits go on with what remains of them.
+            EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => {
+                let limit = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds).unwrap_or_default();
+                let ms = limit.saturating_mul(1000).saturating_sub(active_ms);
+                EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit }
+            }
+            other => other.clone(),
+        };
+        let attempt = call.attempt + 1;
+        self.emit(ArenaEvent::EffectOrdered(EffectOrdered { call: id, attempt, spark: call.spark, effect }));
+    }
+
+    /// Nobody knows what a call that was cut off cost: the whole reservation counts.
+    fn settle_unknown(&mut self, id: CallId, call: &Call) {
+        let CallKind::Model { called, .. } = &call.kind else { return };
+        let Some(ArenaEvent::ModelCalled(called)) = self.event(*called) else { return };
+        let (model, output) = (called.model.clone(), called.params.max_output.unwrap_or_default());
+        let Some((tokens, _)) = self.ledger.reserved_for(id) else { return };
+        let input = tokens.saturating_sub(output);
+        let usage = Usage { input, output, estimated: true, ..Usage::default() };
+        self.settle(id, call.attempt, &model, usage);
+    }
+
+    fn lose(&mut self, id: CallId, call: &Call) {
+        let tool_use = match &call.kind {
+            CallKind::Tool { tool_use, .. } => Some(*tool_use),
+            _ => None,
+        };
+        self.emit(ArenaEvent::CallLost(CallLost { call: id, tool_use, text: LOST.to_owned() }));
+    }
+
+    fn cancel_silently(&mut self, call: CallId) {
+        let reason = "withdrawn; it will be prepared again".to_owned();
+        self.emit(ArenaEvent::CallCancelled(CallCancelled { call, reason }));
+    }
+
+    /// In another workspace nothing that was looked at counts any more.
+    fn prepare_again(&mut self) {
+        let again: Vec<(SparkId, crate::protocol::event::ToolUse)> = self
+            .sparks
+            .iter()
+            .flat_map(|(id, spark)| spark.uses.iter().map(move |one| (*id, one)))
+            .filter(|(_, one)| matches!(one.state, UseState::Prepared | UseState::Allowed))
+            .map(|(id, one)| (id, one.id))
+            .collect();
+        for (id, tool_use) in again {
+            self.order(Some(id), EffectOrder::Prepare { tool_use });
+        }
+    }
+
+    /// Lets every spark do what it was about to do.
+    pub(super) fn go_on(&mut self) {
+        if self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some() {
+            return;
+        }
+        self.checkpoints_compared();
+        let open: Vec<SparkId> =
+            self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
+        for id in open {
+            let idle = self.sparks.get(&id).is_some_and(|spark| spark.uses.is_empty());
+            if idle && !self.has_model_call(id) && self.turn.is_some() {
+                self.think(id);
+            }
+        }
+        self.wind_down();
+        self.advance();
+    }
+
+    fn checkpoints_compared(&mut self) {
+        // The fold clears `compare` when the tree arrives; without a tree there is nothing to compare.
+        if self.checkpoints.tree.is_none() {
+            self.checkpoints.compare = None;
+        }
+    }
+
+    /// The workspace was recorded after a resume: tell the sparks when it is not what it was.
+    pub(super) fn on_compared(&mut self, before: &str, now: &str) {
+        if before != now {
+            let open: Vec<SparkId> =
+                self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
+            for spark in open {
+                let text = "The workspace is not as it was last recorded: somebody changed it, or a call that was cut \
+                            off did. Read files again before you rely on what you saw.";
+                self.notice(spark, Notice::Workspace, text);
+            }
+        }
+        self.go_on();
+    }
+}

@@ -1,0 +1,266 @@
+//! What a session remembers between facts; changed only by the fold.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::Value;
+
+use crate::protocol::effect::EffectOrder;
+use crate::protocol::event::{ArenaEvent, Purpose, RequestPart, Selected, ToolUse, TurnCause};
+use crate::protocol::message::Role;
+use crate::protocol::spec::{Mode, Risk, ToolSpec};
+use crate::protocol::{CallId, EventRef, SparkId};
+
+/// An ordered, unanswered call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The attempt under way.
+    pub attempt: u32,
+    /// The spark it is for.
+    pub spark: Option<SparkId>,
+    /// What it is.
+    pub kind: CallKind,
+    /// True once it was told to stop.
+    pub cancelled: bool,
+}
+
+/// What an ordered call is.
+#[derive(Clone, Debug)]
+pub enum CallKind {
+    /// A model call.
+    Model {
+        /// Its last `model_called`.
+        called: EventRef,
+        /// Its parts, bases resolved.
+        parts: Vec<RequestPart>,
+        /// What for.
+        purpose: Purpose,
+        /// The retry timer it waits for, between two attempts.
+        timer: Option<CallId>,
+    },
+    /// A running tool.
+    Tool {
+        /// The tool call.
+        tool_use: ToolUse,
+        /// The `tool_prepared` that was allowed.
+        prepared: EventRef,
+        /// What was allowed.
+        digest: String,
+    },
+    /// An open question to a person.
+    Ask {
+        /// The tool call.
+        tool_use: ToolUse,
+        /// The `tool_prepared` in question.
+        prepared: EventRef,
+        /// What an answer binds to.
+        digest: String,
+    },
+    /// Anything ordered by `effect_ordered`, and retry timers.
+    Effect(EffectOrder),
+}
+
+impl Call {
+    /// True for a model call between two attempts.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.kind, CallKind::Model { timer: Some(_), .. })
+    }
+
+    /// Entries needed to make its effect.
+    pub fn seqs(&self) -> Vec<u64> {
+        match &self.kind {
+            CallKind::Model { called, parts, .. } => {
+                parts.iter().map(|part| part.from.seq).chain([called.seq]).collect()
+            }
+            CallKind::Tool { tool_use, prepared, .. } | CallKind::Ask { tool_use, prepared, .. } => {
+                vec![tool_use.answer.seq, prepared.seq]
+            }
+            CallKind::Effect(EffectOrder::Prepare { tool_use }) => vec![tool_use.answer.seq],
+            CallKind::Effect(_) => Vec::new(),
+        }
+    }
+}
+
+/// The open turn.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Who works on it.
+    pub mode: Mode,
+    /// The `prompt_given`.
+    pub prompt: EventRef,
+    /// Schema the final answer must fit.
+    pub schema: Option<Value>,
+    /// Timer of the time limit.
+    pub timer: Option<CallId>,
+    /// Model calls so far.
+    pub steps: u32,
+    /// Set once the turn is to end; no new call is ordered then.
+    pub stopping: Option<TurnCause>,
+}
+
+/// One agent at work.
+#[derive(Clone, Debug)]
+pub struct Spark {
+    /// `solo`, a blueprint's role, or a debater's persona id.
+    pub role: String,
+    /// Persona id.
+    pub persona: String,
+    /// The model its next call goes to.
+    pub model: String,
+    /// Models given up in this turn.
+    pub given_up: Vec<String>,
+    /// What the next request says, apart from the queue.
+    pub transcript: Vec<Item>,
+    /// What waits for the next request.
+    pub queue: Vec<Item>,
+    /// The last `model_called` of a step and its parts, as a base for the next.
+    pub sent: Option<(EventRef, Vec<RequestPart>)>,
+    /// Tool calls of the last answer.
+    pub uses: Vec<Use>,
+    /// The last calls, newest last, for loop detection.
+    pub recent: VecDeque<Recent>,
+    /// True once it was warned of a loop.
+    pub warned: bool,
+    /// Unusable answers in a row.
+    pub rejected: u32,
+    /// Compactions since the last usable answer.
+    pub compacted: u32,
+    /// What it last saw of each file.
+    pub seen: BTreeMap<String, Option<String>>,
+    /// Its last answer without calls.
+    pub answer: Option<EventRef>,
+    /// Set once this spark is to end.
+    pub stopping: Option<TurnCause>,
+    /// How it ended.
+    pub completed: Option<TurnCause>,
+}
+
+impl Spark {
+    /// Entries its next request needs.
+    pub fn seqs(&self) -> Vec<u64> {
+        let items = self.transcript.iter().chain(&self.queue).map(|item| item.part.from.seq);
+        let uses = self.uses.iter().flat_map(|one| {
+            [Some(one.id.answer.seq), one.plan.as_ref().map(|(at, _)| at.seq)].into_iter().flatten()
+        });
+        items.chain(uses).chain(self.answer.map(|at| at.seq)).collect()
+    }
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// By reference.
+    pub part: RequestPart,
+    /// Bytes of text it puts into a request, for the estimate.
+    pub bytes: u64,
+}
+
+impl Item {
+    /// True for what stays whatever is dropped: persona and instructions.
+    pub fn is_pinned(&self) -> bool {
+        self.part.role == Role::System
+    }
+}
+
+/// One tool call on its way.
+#[derive(Clone, Debug)]
+pub struct Use {
+    /// Which call of which answer.
+    pub id: ToolUse,
+    /// Tool name as written.
+    pub tool: String,
+    /// The most the tool may do; none for a tool that does not exist.
+    pub risk: Option<Risk>,
+    /// True when running it twice is as good as once.
+    pub repeatable: bool,
+    /// Where it is.
+    pub state: UseState,
+    /// What it would do, once prepared: the event and its digest.
+    pub plan: Option<(EventRef, String)>,
+}
+
+impl Use {
+    /// True when it may change the workspace.
+    pub fn may_change(&self) -> bool {
+        self.risk.is_some_and(|risk| risk != Risk::Read)
+    }
+
+    /// True once it has its one end.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, UseState::Closed(_))
+    }
+}
+
+/// Where a tool call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UseState {
+    /// It waits for earlier calls.
+    Waiting,
+    /// Somebody looks what it would do.
+    Preparing(CallId),
+    /// It was looked at and waits for the policy's word.
+    Prepared,
+    /// A person is asked.
+    Asking(CallId),
+    /// It may run once earlier calls have ended and the workspace is recorded.
+    Allowed,
+    /// It runs.
+    Running(CallId),
+    /// It has ended; the event that says how.
+    Closed(EventRef),
+}
+
+/// A finished call, for loop detection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recent {
+    /// Digest of tool and arguments.
+    pub call: String,
+    /// Digest of the result.
+    pub result: String,
+}
+
+/// Where texts and definitions stand in the log.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Persona id → text.
+    pub personas: BTreeMap<String, Selected>,
+    /// Instruction texts, in order.
+    pub instructions: Vec<Selected>,
+    /// Tool name → definition and its place.
+    pub tools: BTreeMap<String, (ToolSpec, Selected)>,
+    /// Tool names in the order they were offered.
+    pub tool_order: Vec<String>,
+}
+
+impl Places {
+    /// Entries that hold them.
+    pub fn seqs(&self) -> impl Iterator<Item = u64> + '_ {
+        let personas = self.personas.values().chain(&self.instructions);
+        personas.chain(self.tools.values().map(|(_, at)| at)).map(|at| at.from.seq)
+    }
+}
+
+/// The workspace's recorded trees.
+#[derive(Clone, Debug, Default)]
+pub struct Checkpoints {
+    /// The last recorded tree.
+    pub tree: Option<String>,
+    /// The checkpoint under way.
+    pub pending: Option<CallId>,
+    /// True when the workspace is as recorded, as far as this session knows.
+    pub fresh: bool,
+    /// The tree before a resume or fork, until the checkpoint ordered then has been compared with it.
+    pub compare: Option<String>,
+}
+
+/// Entries an event cites whose words a request may need with it.
+pub fn cited_seqs(event: &ArenaEvent) -> Vec<u64> {
+    match event {
+        ArenaEvent::ToolResolved(data) => vec![data.body.tool_use.answer.seq],
+        ArenaEvent::ToolRefused(data) => vec![data.tool_use.answer.seq],
+        ArenaEvent::CallLost(data) => data.tool_use.map(|id| id.answer.seq).into_iter().collect(),
+        ArenaEvent::ContextCompacted(data) => vec![data.summary.seq],
+        _ => Vec::new(),
+    }
+}
