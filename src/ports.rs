@@ -142,8 +142,13 @@ pub enum FileError {
     #[error("`{0}` leads outside the workspace")]
     Outside(String),
     /// Its name is protected.
-    #[error("`{0}` is protected: agon never lets a tool write it")]
-    Protected(String),
+    #[error("`{path}` is protected and never written by a tool: {reason}")]
+    Protected {
+        /// The path.
+        path: String,
+        /// Why names like it are protected.
+        reason: &'static str,
+    },
     /// There is no such file.
     #[error("`{0}` does not exist")]
     Missing(String),

@@ -7,6 +7,7 @@ pub mod expand;
 pub mod message;
 pub mod signal;
 pub mod spec;
+pub mod text;
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,1 +1,124 @@
-//! Where tools touch files and run commands.
+//! Where tools touch files and run commands; knows no tool, no policy and no session.
+//!
+//! `files` and what stands beneath it serve every kind of sandbox; the kind decides how commands run.
+
+mod beneath;
+mod capture;
+pub mod files;
+mod process;
+mod protected;
+mod walk;
+mod write;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::{Checks, Exec, ExecEnd, FileError, Files, Live, Sandbox};
+use crate::protocol::event::CheckRan;
+use crate::protocol::spec::SandboxSpec;
+use files::WorkspaceFiles;
+
+/// Bytes kept of each stream of a check; both together stay within 64 KiB.
+const CHECK_CAPTURE: usize = 32 * 1024 - 256;
+
+/// The variables a command may see. No name that carries a key or a token is among them, and none is added.
+const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];
+
+/// The kind `none`: file tools are held beneath the workspace, commands are not confined at all.
+#[derive(Debug)]
+pub struct Unconfined {
+    files: Arc<WorkspaceFiles>,
+    environment: BTreeMap<String, String>,
+}
+
+impl Unconfined {
+    /// Opens the workspace. Commands will see `PATH`, `HOME`, `LANG`, `USER` and `TMPDIR` as they are now.
+    pub fn open(root: &Path) -> Result<Self, FileError> {
+        let files = Arc::new(WorkspaceFiles::open(root)?);
+        let mut environment: BTreeMap<String, String> = PASSED_ON
+            .into_iter()
+            .filter_map(|name| std::env::var(name).ok().map(|value| (name.to_owned(), value)))
+            .collect();
+        environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
+        environment.insert("TERM".to_owned(), "dumb".to_owned());
+        Ok(Unconfined { files, environment })
+    }
+
+    /// Sets one variable for commands, for tests and for a home of their own.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+}
+
+#[async_trait]
+impl Sandbox for Unconfined {
+    fn spec(&self) -> SandboxSpec {
+        let gaps = [
+            "commands can read and change files outside the workspace",
+            "commands can use the network",
+            "commands can see and signal other processes",
+            "a command that starts a session of its own outlives its call",
+        ];
+        SandboxSpec { kind: "none".to_owned(), gaps: gaps.map(str::to_owned).to_vec(), image: None }
+    }
+
+    fn files(&self) -> Arc<dyn Files> {
+        self.files.clone()
+    }
+
+    async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
+        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
+        process::run(&exec, &directory, &self.environment, live, cancel).await
+    }
+}
+
+#[async_trait]
+impl Checks for Unconfined {
+    async fn run(
+        &self,
+        command: &str,
+        timeout_ms: u64,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> CheckRan {
+        let exec = Exec {
+            command: command.to_owned(),
+            cwd: String::new(),
+            timeout_ms,
+            capture_cap: CHECK_CAPTURE,
+        };
+        match self.exec(exec, live, cancel).await {
+            Ok(end) => check_of(command, timeout_ms, end),
+            Err(error) => CheckRan { command: command.to_owned(), exit: None, output: error, ms: 0 },
+        }
+    }
+}
+
+/// Standard output, then standard error, then a word on an end that was not the command's own.
+fn check_of(command: &str, timeout_ms: u64, end: ExecEnd) -> CheckRan {
+    let mut output = end.stdout;
+    let mut add = |text: &str| {
+        if !output.is_empty() && !output.ends_with('\n') {
+            output.push('\n');
+        }
+        output.push_str(text);
+    };
+    if !end.stderr.is_empty() {
+        add(&end.stderr);
+    }
+    match (end.timed_out, end.cancelled, end.signal) {
+        (true, ..) => add(&format!("[ended after {timeout_ms} ms: its time ran out]")),
+        (_, true, _) => add("[cancelled]"),
+        (_, _, Some(signal)) => add(&format!("[ended by signal {signal}]")),
+        _ => {}
+    }
+    // A check that was stopped has no verdict, whatever code it left with.
+    let exit = if end.timed_out || end.cancelled { None } else { end.exit };
+    CheckRan { command: command.to_owned(), exit, output, ms: end.ms }
+}

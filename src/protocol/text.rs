@@ -1,0 +1,49 @@
+//! Cutting long text for a reader with limited room; knows nothing of who reads it.
+
+/// Cuts the middle out of a text that is longer than `cap` bytes, at char boundaries, and says how many
+/// bytes are left out. The second value is true when something was cut. The result keeps at most `cap`
+/// bytes of the text; the line that names the gap comes on top.
+pub fn cut_middle(text: &str, cap: usize) -> (String, bool) {
+    if text.len() <= cap {
+        return (text.to_owned(), false);
+    }
+    let head = &text[..text.floor_char_boundary(cap.div_ceil(2))];
+    let tail = &text[text.ceil_char_boundary(text.len() - cap / 2)..];
+    let gone = text.len() - head.len() - tail.len();
+    (format!("{head}{}{tail}", gap_line(gone as u64)), true)
+}
+
+/// The line that stands where bytes were left out.
+pub fn gap_line(bytes: u64) -> String {
+    format!("\n[… {bytes} bytes left out …]\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_text_stays_as_it_is() {
+        assert_eq!(cut_middle("abc", 3), ("abc".to_owned(), false));
+        assert_eq!(cut_middle("", 0), (String::new(), false));
+    }
+
+    #[test]
+    fn head_and_tail_stay_and_the_gap_is_counted() {
+        let (text, cut) = cut_middle("aaaaabbbbb", 4);
+        assert_eq!((text.as_str(), cut), ("aa\n[… 6 bytes left out …]\nbb", true));
+    }
+
+    #[test]
+    fn never_inside_a_character() {
+        let text = "ä€😀".repeat(50);
+        for cap in 0..text.len() {
+            let (cut, was_cut) = cut_middle(&text, cap);
+            assert!(was_cut);
+            let (head, rest) = cut.split_once("\n[… ").unwrap();
+            let (count, tail) = rest.split_once(" bytes left out …]\n").unwrap();
+            assert!(text.starts_with(head) && text.ends_with(tail) && head.len() + tail.len() <= cap);
+            assert_eq!(head.len() + tail.len() + count.parse::<usize>().unwrap(), text.len());
+        }
+    }
+}

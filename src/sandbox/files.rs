@@ -1,0 +1,193 @@
+//! The workspace's files as tools may see them: every operation resolved beneath the root; knows no policy.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Stat};
+use sha2::{Digest, Sha256};
+
+use super::beneath::{self, Beneath, io_error, shown};
+use super::{protected, walk, write};
+use crate::ports::{DirEntry, FileError, FileKind, Files};
+use crate::protocol::event::PathBase;
+use crate::protocol::expand::hex;
+
+/// One workspace, held open.
+#[derive(Debug)]
+pub struct WorkspaceFiles {
+    root: PathBuf,
+    aliases: Vec<PathBuf>,
+    beneath: Beneath,
+}
+
+impl WorkspaceFiles {
+    /// Opens a workspace. The root may be a link; it is resolved here, once.
+    pub fn open(root: &Path) -> Result<Self, FileError> {
+        let failed = |error: std::io::Error| FileError::Io {
+            path: root.display().to_string(),
+            error: format!("the workspace cannot be opened: {error}"),
+        };
+        let real = std::fs::canonicalize(root).map_err(failed)?;
+        let beneath = Beneath::open(&real).map_err(failed)?;
+        let aliases = vec![real.clone(), root.to_owned()];
+        Ok(WorkspaceFiles { root: real, aliases, beneath })
+    }
+
+    /// Maps absolute paths beneath another root too, as a fork does with its parent's root.
+    #[must_use]
+    pub fn with_alias(mut self, root: &Path) -> Self {
+        self.aliases.push(root.to_owned());
+        self
+    }
+
+    /// The real path of the root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The real path of a directory in the workspace, after it was opened beneath the root.
+    pub fn directory(&self, path: &str) -> Result<PathBuf, FileError> {
+        let path = self.canonical(path)?;
+        self.beneath.directory(&path)?;
+        Ok(self.root.join(path))
+    }
+}
+
+impl Files for WorkspaceFiles {
+    fn canonical(&self, path: &str) -> Result<String, FileError> {
+        let asked = Path::new(path);
+        // `strip_prefix` compares whole components, so `/work-evil` is not beneath `/work`.
+        let relative = match asked.is_absolute() {
+            false => asked,
+            true => self
+                .aliases
+                .iter()
+                .find_map(|root| asked.strip_prefix(root).ok())
+                .ok_or_else(|| FileError::Outside(path.to_owned()))?,
+        };
+        let mut parts: Vec<&str> = Vec::new();
+        for component in relative.components() {
+            match component {
+                Component::CurDir => {}
+                // Exact, because no operation ever goes through a link.
+                Component::ParentDir => {
+                    parts.pop().ok_or_else(|| FileError::Outside(path.to_owned()))?;
+                }
+                Component::Normal(name) => parts.extend(name.to_str()),
+                Component::RootDir | Component::Prefix(_) => return Err(FileError::Outside(path.to_owned())),
+            }
+        }
+        Ok(parts.join("/"))
+    }
+
+    fn read(&self, path: &str, max: u64) -> Result<Vec<u8>, FileError> {
+        let file = self.open(path)?;
+        let bytes = file.metadata().map_err(|e| io_error(path, e))?.len();
+        let mut content = Vec::new();
+        if bytes <= max {
+            file.take(max.saturating_add(1)).read_to_end(&mut content).map_err(|e| io_error(path, e))?;
+        }
+        let bytes = bytes.max(content.len() as u64);
+        match bytes > max {
+            true => Err(FileError::TooLarge { path: path.to_owned(), bytes, max }),
+            false => Ok(content),
+        }
+    }
+
+    fn digest(&self, path: &str) -> Result<Option<String>, FileError> {
+        match self.open(path) {
+            Ok(file) => digest(file).map(Some).map_err(|e| io_error(path, e)),
+            Err(FileError::Missing(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open(&self, path: &str) -> Result<File, FileError> {
+        self.beneath.file(&self.canonical(path)?)
+    }
+
+    fn check_write(&self, path: &str) -> Result<(), FileError> {
+        let path = self.canonical(path)?;
+        let (parent, name) = refuse_name(&path)?;
+        match self.beneath.directory(parent) {
+            Ok(directory) => write::replaceable(directory.as_fd(), name, &path).map(|_| ()),
+            Err(FileError::Missing(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(&self, path: &str, content: &[u8], base: &PathBase) -> Result<(), FileError> {
+        let path = self.canonical(path)?;
+        let (parent, name) = refuse_name(&path)?;
+        let directory = self.beneath.make_directory(parent)?;
+        write::replace(directory.as_fd(), name, &path, content, base.sha256.as_deref())
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<DirEntry>, FileError> {
+        let path = self.canonical(path)?;
+        let directory = self.beneath.directory(&path)?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&directory).map_err(|e| io_error(&path, e))? {
+            let entry = entry.map_err(|e| io_error(&path, e))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == "." || name == ".." {
+                continue;
+            }
+            // A name that vanished in between is no longer there to be listed.
+            let Ok(stat) = rustix::fs::statat(&directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            entries.push(entry_of(join(&path, &name), &stat));
+        }
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(entries)
+    }
+
+    fn walk(&self, path: &str, max: usize) -> Result<(Vec<DirEntry>, bool), FileError> {
+        let path = self.canonical(path)?;
+        self.beneath.directory(&path)?;
+        Ok(walk::files(&self.root, &path, max))
+    }
+}
+
+/// SHA-256 of what is left in a reader, in hex.
+pub fn digest(mut reader: impl Read) -> std::io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut block = vec![0; 64 * 1024];
+    loop {
+        match reader.read(&mut block) {
+            Ok(0) => return Ok(hex(&hasher.finalize())),
+            Ok(n) => hasher.update(&block[..n]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Refuses the root and protected names; gives directory and last name.
+fn refuse_name(path: &str) -> Result<(&str, &str), FileError> {
+    if path.is_empty() {
+        return Err(FileError::Directory(shown(path)));
+    }
+    match protected::reason(path) {
+        Some(reason) => Err(FileError::Protected { path: path.to_owned(), reason }),
+        None => Ok(beneath::split(path)),
+    }
+}
+
+fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
+fn entry_of(path: String, stat: &Stat) -> DirEntry {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        _ => FileKind::Special,
+    };
+    let bytes = if kind == FileKind::Directory { 0 } else { u64::try_from(stat.st_size).unwrap_or(0) };
+    DirEntry { path, kind, bytes }
+}

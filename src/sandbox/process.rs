@@ -1,0 +1,215 @@
+//! Runs one command line in its own process group, bounded in time and output; knows no workspace rules.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+
+use super::capture::{Capture, Decoder};
+use crate::ports::{Exec, ExecEnd, Live};
+use crate::protocol::Lane;
+
+/// How long a group may take to end after being asked politely.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long output is waited for after the command itself has ended.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// Runs `exec.command` with `sh -c` in `directory`, with nothing but `environment`.
+///
+/// Standard input is empty. When the command ends, whatever it left running in its group is ended too.
+pub async fn run(
+    exec: &Exec,
+    directory: &Path,
+    environment: &BTreeMap<String, String>,
+    live: &dyn Live,
+    cancel: &CancellationToken,
+) -> Result<ExecEnd, String> {
+    let started = Instant::now();
+    let mut child = spawn(&exec.command, directory, environment)?;
+    let group = Group::of(&child)?;
+    let outputs = [Mutex::new(Capture::new(exec.capture_cap)), Mutex::new(Capture::new(exec.capture_cap))];
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut pumps = Pumps {
+        both: Box::pin(async {
+            tokio::join!(
+                pump(stdout, Lane::Stdout, live, &outputs[0]),
+                pump(stderr, Lane::Stderr, live, &outputs[1])
+            );
+        }),
+        done: false,
+    };
+    let limit = Duration::from_millis(exec.timeout_ms);
+    let (status, stopped) = supervise(&mut child, &mut pumps, &group, limit, cancel).await?;
+    settle(&mut pumps, group).await;
+    drop(pumps);
+    Ok(end_of(status, stopped, &outputs, started))
+}
+
+/// Why a command was stopped before its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    TimedOut,
+    Cancelled,
+}
+
+fn spawn(command: &str, directory: &Path, environment: &BTreeMap<String, String>) -> Result<Child, String> {
+    Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .current_dir(directory)
+        .env_clear()
+        .envs(environment)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("`sh` cannot be started: {error}"))
+}
+
+/// Waits for the end, for the time limit or for the cancellation, whichever comes first.
+async fn supervise(
+    child: &mut Child,
+    pumps: &mut Pumps<'_>,
+    group: &Group,
+    limit: Duration,
+    cancel: &CancellationToken,
+) -> Result<(ExitStatus, Option<Stopped>), String> {
+    let lost = |error: std::io::Error| format!("the command was started but cannot be waited for: {error}");
+    let first = pumps
+        .beside(async {
+            tokio::select! {
+                biased;
+                status = child.wait() => Ok(status),
+                () = cancel.cancelled() => Err(Stopped::Cancelled),
+                () = tokio::time::sleep(limit) => Err(Stopped::TimedOut),
+            }
+        })
+        .await;
+    let stopped = match first {
+        Ok(status) => return Ok((status.map_err(lost)?, None)),
+        Err(stopped) => stopped,
+    };
+    group.signal(Signal::TERM);
+    if let Ok(status) = pumps.beside(tokio::time::timeout(GRACE, child.wait())).await {
+        return Ok((status.map_err(lost)?, Some(stopped)));
+    }
+    group.signal(Signal::KILL);
+    Ok((pumps.beside(child.wait()).await.map_err(lost)?, Some(stopped)))
+}
+
+/// Reads what is still in the pipes, and ends what the command left running. A grandchild that holds a pipe
+/// open cannot hold the call: after the second deadline its output is no longer read.
+async fn settle(pumps: &mut Pumps<'_>, mut group: Group) {
+    pumps.finish(DRAIN).await;
+    if group.is_alive() {
+        group.signal(Signal::TERM);
+        pumps.finish(DRAIN).await;
+        group.signal(Signal::KILL);
+        pumps.finish(DRAIN).await;
+    }
+    group.leader = None;
+}
+
+fn end_of(
+    status: ExitStatus,
+    stopped: Option<Stopped>,
+    outputs: &[Mutex<Capture>; 2],
+    started: Instant,
+) -> ExecEnd {
+    use std::os::unix::process::ExitStatusExt;
+    let text = |capture: &Mutex<Capture>| capture.lock().unwrap_or_else(PoisonError::into_inner).text();
+    ExecEnd {
+        exit: status.code(),
+        signal: status.signal(),
+        timed_out: stopped == Some(Stopped::TimedOut),
+        cancelled: stopped == Some(Stopped::Cancelled),
+        stdout: text(&outputs[0]),
+        stderr: text(&outputs[1]),
+        ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// Reads one stream to its end into the capture and the live lane.
+async fn pump(stream: Option<impl AsyncRead + Unpin>, lane: Lane, live: &dyn Live, capture: &Mutex<Capture>) {
+    let Some(mut stream) = stream else { return };
+    let mut decoder = Decoder::default();
+    let mut block = vec![0; 16 * 1024];
+    // A pipe that fails has ended as far as its reader is concerned.
+    while let Ok(n @ 1..) = stream.read(&mut block).await {
+        let bytes = &block[..n];
+        capture.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+        let text = decoder.push(bytes);
+        if !text.is_empty() {
+            live.push(lane, &text);
+        }
+    }
+}
+
+/// Both readers, polled beside whatever else is waited for, so that a full pipe never blocks the command.
+struct Pumps<'a> {
+    both: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    done: bool,
+}
+
+impl Pumps<'_> {
+    async fn beside<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let mut other = pin!(other);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut self.both, if !self.done => self.done = true,
+                value = &mut other => return value,
+            }
+        }
+    }
+
+    /// Reads on until both streams have ended, at most for `limit`.
+    async fn finish(&mut self, limit: Duration) {
+        if !self.done {
+            self.done = tokio::time::timeout(limit, &mut self.both).await.is_ok();
+        }
+    }
+}
+
+/// A process group that dies with this value. A command that makes a group of its own leaves it; `none`
+/// names that gap.
+struct Group {
+    leader: Option<Pid>,
+}
+
+impl Group {
+    fn of(child: &Child) -> Result<Self, String> {
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        match leader {
+            Some(leader) => Ok(Group { leader: Some(leader) }),
+            None => Err("the command ended before it could be watched".to_owned()),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(leader) = self.leader {
+            // A group that is gone is what was wanted.
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}

@@ -1,0 +1,111 @@
+//! Replaces one file in a directory that is held open: whole or not at all, and only over what was expected.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
+use rustix::io::Errno;
+
+use super::beneath::{io_error, look, open_file, refuse_unless_file, shown};
+use super::files::digest;
+use crate::ports::FileError;
+
+/// Looks at what would be replaced: nothing, or an ordinary file with a single name.
+///
+/// A file with several names is refused because one of them may lie outside the workspace.
+pub fn replaceable(directory: BorrowedFd<'_>, name: &str, path: &str) -> Result<Option<Stat>, FileError> {
+    let Some(stat) = look(directory, name, path)? else { return Ok(None) };
+    if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink {
+        // Opening it gives the words for a link.
+        return open_file(directory, name, path).and(Err(FileError::Special(shown(path))));
+    }
+    refuse_unless_file(&stat, path)?;
+    match stat.st_nlink > 1 {
+        true => Err(FileError::Special(shown(path))),
+        false => Ok(Some(stat)),
+    }
+}
+
+/// Puts `content` in place of the file, provided it still holds `base` (`None`: does not exist).
+pub fn replace(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    path: &str,
+    content: &[u8],
+    base: Option<&str>,
+) -> Result<(), FileError> {
+    let existing = replaceable(directory, name, path)?;
+    let temporary = Temporary::create(directory, existing.as_ref()).map_err(|e| io_error(path, e))?;
+    temporary.fill(content, existing.as_ref()).map_err(|e| io_error(path, e))?;
+    expect_base(directory, name, path, base)?;
+    temporary.rename(name, base.is_none()).map_err(|errno| match errno {
+        Errno::EXIST => FileError::Changed(path.to_owned()),
+        errno => io_error(path, errno),
+    })?;
+    rustix::fs::fsync(directory).map_err(|e| io_error(path, e))
+}
+
+fn expect_base(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    path: &str,
+    base: Option<&str>,
+) -> Result<(), FileError> {
+    let now = match replaceable(directory, name, path)? {
+        None => None,
+        Some(_) => Some(digest(open_file(directory, name, path)?).map_err(|e| io_error(path, e))?),
+    };
+    if now.as_deref() == base { Ok(()) } else { Err(FileError::Changed(path.to_owned())) }
+}
+
+/// A new file beside the old one; removed again unless it was renamed.
+struct Temporary<'d> {
+    directory: BorrowedFd<'d>,
+    name: String,
+    file: File,
+}
+
+impl<'d> Temporary<'d> {
+    fn create(directory: BorrowedFd<'d>, existing: Option<&Stat>) -> Result<Self, Errno> {
+        // A new file gets what the umask leaves; the copy of an existing one is nobody else's business
+        // until it has that one's mode.
+        let mode = Mode::from_raw_mode(if existing.is_some() { 0o600 } else { 0o666 });
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = format!(".agon-{}.tmp", uuid::Uuid::now_v7().simple());
+        let file = rustix::fs::openat(directory, name.as_str(), flags, mode)?;
+        Ok(Temporary { directory, name, file: File::from(file) })
+    }
+
+    fn fill(&self, content: &[u8], existing: Option<&Stat>) -> std::io::Result<()> {
+        (&self.file).write_all(content)?;
+        if let Some(stat) = existing {
+            // Only root can give a file away; for anybody else the owner is already right.
+            let _ = rustix::fs::fchown(
+                self.file.as_fd(),
+                Some(Uid::from_raw(stat.st_uid)),
+                Some(Gid::from_raw(stat.st_gid)),
+            );
+            rustix::fs::fchmod(&self.file, Mode::from_raw_mode(stat.st_mode & 0o777))?;
+        }
+        self.file.sync_all()
+    }
+
+    fn rename(&self, name: &str, must_be_new: bool) -> Result<(), Errno> {
+        let flags = if must_be_new { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+        match rustix::fs::renameat_with(self.directory, self.name.as_str(), self.directory, name, flags) {
+            // A file system without the flag: the name was looked at a moment ago.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                rustix::fs::renameat(self.directory, self.name.as_str(), self.directory, name)
+            }
+            other => other,
+        }
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        // Fails when it was renamed, which is the good case.
+        let _ = rustix::fs::unlinkat(self.directory, self.name.as_str(), AtFlags::empty());
+    }
+}

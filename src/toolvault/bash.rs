@@ -1,0 +1,135 @@
+//! The tool `bash`: runs one command line and says how it ended.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::tool::{arguments, blocking, spec};
+use super::write_file::words;
+use crate::ports::{Exec, ExecEnd, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::protocol::effect::ToolCall;
+use crate::protocol::event::ToolStatus;
+use crate::protocol::spec::{Risk, ToolSpec};
+
+/// Bytes kept of each stream; what goes beyond the call's output cap is kept beside the log.
+const CAPTURE: usize = 1024 * 1024;
+
+/// Runs a command.
+pub struct Bash;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Command line, run by `sh -c`.
+    command: String,
+    /// Milliseconds it may take; at most, and by default, the session's limit.
+    #[schemars(range(min = 1))]
+    timeout_ms: Option<u64>,
+    /// Directory to run in, relative to the workspace; default is its root.
+    cwd: Option<String>,
+}
+
+#[async_trait]
+impl Tool for Bash {
+    fn spec(&self) -> ToolSpec {
+        spec::<Arguments>(
+            "bash",
+            "Runs a command line with `sh -c` in the workspace, with empty standard input. Answers with the exit \
+             code, standard output and standard error. Each call starts afresh; whatever a command leaves \
+             running ends with it. Prefer the file tools for reading, searching and changing files.",
+            Risk::Execute,
+        )
+    }
+
+    async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String> {
+        let args: Arguments = arguments(&call.args)?;
+        if args.command.trim().is_empty() {
+            return Err("`command` is empty".to_owned());
+        }
+        if args.command.contains('\0') {
+            return Err("`command` contains a NUL character".to_owned());
+        }
+        let files = sandbox.files();
+        let asked = args.cwd.unwrap_or_default();
+        let cwd = blocking(move || {
+            let cwd = files.canonical(&asked).map_err(words)?;
+            files.list(&cwd).map_err(words)?;
+            Ok(cwd)
+        })
+        .await?;
+        let place = if cwd.is_empty() { String::new() } else { format!("in {cwd}/:\n") };
+        Ok(Preparation {
+            paths: Vec::new(),
+            preview: format!("{place}{}", args.command),
+            command: Some(args.command),
+            cwd,
+            risk: Risk::Execute,
+        })
+    }
+
+    async fn run(
+        &self,
+        call: &ToolCall,
+        sandbox: &dyn Sandbox,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> ToolEnd {
+        let args: Arguments = match arguments(&call.args) {
+            Ok(args) => args,
+            Err(words) => return ToolEnd::failed(words),
+        };
+        let timeout_ms = args.timeout_ms.unwrap_or(call.timeout_ms).min(call.timeout_ms);
+        let cwd = args.cwd.unwrap_or_default();
+        let exec = Exec { command: args.command, cwd, timeout_ms, capture_cap: CAPTURE };
+        match sandbox.exec(exec, live, cancel).await {
+            Ok(end) => answer(&end, timeout_ms),
+            Err(words) => ToolEnd::failed(words),
+        }
+    }
+}
+
+fn answer(end: &ExecEnd, timeout_ms: u64) -> ToolEnd {
+    let status = match (end.cancelled, end.exit) {
+        (true, _) => ToolStatus::Cancelled,
+        (false, Some(0)) if !end.timed_out => ToolStatus::Ok,
+        _ => ToolStatus::Failed,
+    };
+    let content = format!(
+        "{}, {}\n{}{}",
+        how(end, timeout_ms),
+        took(end.ms),
+        labelled("stdout", &end.stdout),
+        labelled("stderr", &end.stderr)
+    );
+    ToolEnd { status, content, exit: end.exit, seen: Vec::new() }
+}
+
+fn how(end: &ExecEnd, timeout_ms: u64) -> String {
+    let code = match (end.exit, end.signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended without an exit code".to_owned(),
+    };
+    match (end.cancelled, end.timed_out) {
+        (true, _) => format!("cancelled ({code})"),
+        (_, true) => format!("timed out after {timeout_ms} ms and was ended ({code})"),
+        _ => code,
+    }
+}
+
+/// Coarse on purpose: the same quick command twice gives the same words, which is how loops are noticed.
+/// The exact time stands in the event.
+fn took(ms: u64) -> String {
+    match ms {
+        0..1000 => "took less than 1 s".to_owned(),
+        _ => format!("took {} s", ms / 1000),
+    }
+}
+
+fn labelled(name: &str, text: &str) -> String {
+    match text {
+        "" => format!("{name}: (empty)\n"),
+        text => format!("{name}:\n{text}{}", if text.ends_with('\n') { "" } else { "\n" }),
+    }
+}

@@ -1,0 +1,104 @@
+//! The tool `glob`: files by the pattern of their path.
+
+use async_trait::async_trait;
+use globset::{GlobBuilder, GlobMatcher};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::list_dir::looking;
+use super::tool::{arguments, blocking, spec};
+use super::write_file::words;
+use crate::ports::{Files, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::protocol::effect::ToolCall;
+use crate::protocol::spec::{Risk, ToolSpec};
+
+/// Most files looked at.
+pub const WALK_MAX: usize = 200_000;
+/// Most paths answered.
+const SHOWN: usize = 1_000;
+
+/// Finds files.
+pub struct Glob;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Glob such as `src/**/*.rs` or `*.{md,toml}`; without a `/` it matches names in any directory.
+    pattern: String,
+    /// Directory to look in, to which the pattern is relative; default is the workspace's root.
+    path: Option<String>,
+}
+
+#[async_trait]
+impl Tool for Glob {
+    fn spec(&self) -> ToolSpec {
+        spec::<Arguments>(
+            "glob",
+            "Finds files whose path matches a glob pattern, sorted; what .gitignore leaves out is left out.",
+            Risk::Read,
+        )
+    }
+
+    async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String> {
+        let args: Arguments = arguments(&call.args)?;
+        PathGlob::new(&args.pattern)?;
+        let path = sandbox.files().canonical(&args.path.unwrap_or_default()).map_err(words)?;
+        Ok(looking(&format!("find files `{}` in", args.pattern), path))
+    }
+
+    async fn run(
+        &self,
+        call: &ToolCall,
+        sandbox: &dyn Sandbox,
+        _live: &dyn Live,
+        _cancel: &CancellationToken,
+    ) -> ToolEnd {
+        let (args, files) = (call.args.clone(), sandbox.files());
+        match blocking(move || find(&*files, &arguments(&args)?)).await {
+            Ok(text) => ToolEnd::ok(text),
+            Err(words) => ToolEnd::failed(words),
+        }
+    }
+}
+
+fn find(files: &dyn Files, args: &Arguments) -> Result<String, String> {
+    let glob = PathGlob::new(&args.pattern)?;
+    let base = files.canonical(args.path.as_deref().unwrap_or_default()).map_err(words)?;
+    let (entries, more) = files.walk(&base, WALK_MAX).map_err(words)?;
+    let found: Vec<&str> =
+        entries.iter().map(|entry| entry.path.as_str()).filter(|path| glob.matches(path, &base)).collect();
+    let mut text: String = found.iter().take(SHOWN).flat_map(|path| [path, "\n"]).collect();
+    if found.is_empty() {
+        text = format!("no file matches `{}` among {} files\n", args.pattern, entries.len());
+    }
+    if found.len() > SHOWN {
+        text += &format!("({} more; use a narrower pattern)\n", found.len() - SHOWN);
+    }
+    if more {
+        text += &format!("(only the first {WALK_MAX} files were looked at; name a directory)\n");
+    }
+    Ok(text)
+}
+
+/// A pattern over paths relative to a directory.
+pub struct PathGlob {
+    matcher: GlobMatcher,
+    name_only: bool,
+}
+
+impl PathGlob {
+    /// Compiles a pattern; the error names what is wrong with it.
+    pub fn new(pattern: &str) -> Result<Self, String> {
+        let glob = GlobBuilder::new(pattern.trim_start_matches("./")).literal_separator(true).build();
+        let glob = glob.map_err(|error| format!("`{pattern}` is not a glob pattern: {}", error.kind()))?;
+        Ok(PathGlob { matcher: glob.compile_matcher(), name_only: !pattern.contains('/') })
+    }
+
+    /// True when a workspace-relative path beneath `base` matches.
+    pub fn matches(&self, path: &str, base: &str) -> bool {
+        let relative = path.strip_prefix(base).unwrap_or(path).trim_start_matches('/');
+        let name = relative.rsplit('/').next().unwrap_or(relative);
+        self.matcher.is_match(if self.name_only { name } else { relative })
+    }
+}

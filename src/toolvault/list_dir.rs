@@ -1,0 +1,83 @@
+//! The tool `list_dir`: the names in one directory.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::tool::{arguments, blocking, spec};
+use super::write_file::words;
+use crate::ports::{DirEntry, FileKind, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::protocol::effect::ToolCall;
+use crate::protocol::event::PathBase;
+use crate::protocol::spec::{Risk, ToolSpec};
+
+/// Lists a directory.
+pub struct ListDir;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// Directory, relative to the workspace; default is its root.
+    path: Option<String>,
+}
+
+#[async_trait]
+impl Tool for ListDir {
+    fn spec(&self) -> ToolSpec {
+        spec::<Arguments>(
+            "list_dir",
+            "Lists one directory, hidden and ignored names included: directories end with `/`, files have their \
+             size in bytes.",
+            Risk::Read,
+        )
+    }
+
+    async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String> {
+        let args: Arguments = arguments(&call.args)?;
+        let path = sandbox.files().canonical(&args.path.unwrap_or_default()).map_err(words)?;
+        Ok(looking("list", path))
+    }
+
+    async fn run(
+        &self,
+        call: &ToolCall,
+        sandbox: &dyn Sandbox,
+        _live: &dyn Live,
+        _cancel: &CancellationToken,
+    ) -> ToolEnd {
+        let (args, files) = (call.args.clone(), sandbox.files());
+        let listed = blocking(move || {
+            let args: Arguments = arguments(&args)?;
+            files.list(&args.path.unwrap_or_default()).map_err(words)
+        });
+        match listed.await {
+            Ok(entries) if entries.is_empty() => ToolEnd::ok("(empty directory)"),
+            Ok(entries) => ToolEnd::ok(entries.iter().map(line).collect::<String>()),
+            Err(words) => ToolEnd::failed(words),
+        }
+    }
+}
+
+/// A plan that only looks at one place. It carries no digest: an approval to look is for the place, and a
+/// file that changes meanwhile may still be looked at.
+pub fn looking(verb: &str, path: String) -> Preparation {
+    let shown = if path.is_empty() { "." } else { &path };
+    Preparation {
+        command: None,
+        cwd: String::new(),
+        preview: format!("{verb} {shown}"),
+        risk: Risk::Read,
+        paths: vec![PathBase { path, sha256: None }],
+    }
+}
+
+fn line(entry: &DirEntry) -> String {
+    let name = entry.path.rsplit('/').next().unwrap_or_default();
+    match entry.kind {
+        FileKind::Directory => format!("{name}/\n"),
+        FileKind::File => format!("{name} ({} bytes)\n", entry.bytes),
+        FileKind::Link => format!("{name} (symbolic link, not followed)\n"),
+        FileKind::Special => format!("{name} (special file)\n"),
+    }
+}
