@@ -1,0 +1,129 @@
+//! What can go wrong with a log before anything is appended; the words name the session, path or entry.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a session cannot be found, opened, read, copied or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// No session has this id or prefix, and no file this path.
+    #[error("there is no session `{0}`")]
+    NotFound(String),
+    /// More than one session begins so.
+    #[error("`{prefix}` fits {} sessions: {}", matches.len(), matches.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        prefix: String,
+        /// Up to ten ids that fit.
+        matches: Vec<String>,
+    },
+    /// The id is not a UUID in its usual lower-case spelling.
+    #[error("`{0}` is not a session id")]
+    BadId(String),
+    /// A session of this id is already there.
+    #[error("session `{0}` already exists")]
+    Exists(String),
+    /// Another writer has the session open.
+    #[error("session `{id}` is open for writing in {}", holder(*pid))]
+    Held {
+        /// The session.
+        id: String,
+        /// The other writer's process, when its id could be read.
+        pid: Option<u32>,
+    },
+    /// Bytes were changed, lost or moved, and whole lines stand after the damage: no crash leaves that.
+    #[error("the log is damaged at entry {seq} (byte {offset}): {why}")]
+    Corrupt {
+        /// The first entry that cannot be trusted; everything before it can.
+        seq: u64,
+        /// Where its line begins.
+        offset: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An unfinished tail where only whole lines are accepted (import).
+    #[error("the log ends in {bytes} bytes of an unfinished entry {seq}")]
+    Unfinished {
+        /// The entry that was being written.
+        seq: u64,
+        /// Bytes of it that are there.
+        bytes: u64,
+    },
+    /// The line was written by a newer format.
+    #[error(
+        "entry {seq} has format version {v}; this program reads up to version {}",
+        crate::protocol::FORMAT
+    )]
+    Newer {
+        /// The entry.
+        seq: u64,
+        /// Its version.
+        v: u64,
+    },
+    /// The log holds a kind of event this program does not know: it can be read, not continued.
+    #[error("entry {seq} holds an event of unknown kind `{kind}`; the log can be read but not continued")]
+    UnknownKind {
+        /// The entry.
+        seq: u64,
+        /// The kind.
+        kind: String,
+    },
+    /// The chain is whole, but the entry does not have the shape its version says.
+    #[error("entry {seq} cannot be understood: {error}")]
+    Unreadable {
+        /// The entry.
+        seq: u64,
+        /// The parser's words.
+        error: String,
+    },
+    /// The log does not have this entry.
+    #[error("the log has {count} entries; there is no entry {seq}")]
+    NoSuchEntry {
+        /// The entry asked for.
+        seq: u64,
+        /// How many there are.
+        count: u64,
+    },
+    /// The log file does not stand in the state folder.
+    #[error("`{}` stands outside the state folder and can only be read", .0.display())]
+    Outside(PathBuf),
+    /// A blob's bytes are not what its name says.
+    #[error("blob `{0}` is damaged")]
+    BadBlob(String),
+    /// The system said no.
+    #[error("`{}`: {error}", path.display())]
+    Io {
+        /// What was touched.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+impl LogError {
+    /// Names the path a failed call was about.
+    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> LogError + '_ {
+        move |error| LogError::Io { path: path.to_owned(), error }
+    }
+
+    /// What can be done about it, when there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            LogError::Held { .. } => Some("it can be watched meanwhile: `agon replay`".to_owned()),
+            LogError::Corrupt { seq: 0, .. } => None,
+            LogError::Corrupt { seq, .. } => Some(format!(
+                "it can be read up to entry {0}, and continued from there: `agon fork --at {0}`",
+                seq - 1
+            )),
+            LogError::Newer { .. } | LogError::UnknownKind { .. } => {
+                Some("continue it with the newer program that wrote it".to_owned())
+            }
+            LogError::Outside(_) => Some("take it in first: `agon sessions import`".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}

@@ -1,0 +1,211 @@
+//! The state folder: finds, creates, opens, lists and removes sessions; knows their files, not their meaning.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::fs::{Access, LogFs, RealFs};
+use super::open::{self, Opened, Site};
+use super::reader::{Ending, EntryReader};
+use super::summary::{self, SessionSummary};
+use super::writer::{Marks, SessionLog, Start};
+use super::{LOG_NAME, LogError, blobs, chain::Link};
+use crate::protocol::Entry;
+
+/// A log that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionPath {
+    /// The session's id; for a file outside the state folder, its name.
+    pub id: String,
+    /// The log file.
+    pub log: PathBuf,
+    /// True for a session of the state folder; others are only read.
+    pub stored: bool,
+}
+
+/// All sessions of one state folder: `sessions/<uuid>/` for each, `blobs/` shared. Cheap to clone.
+#[derive(Clone)]
+pub struct SessionStore {
+    state: PathBuf,
+    fs: Arc<dyn LogFs>,
+}
+
+impl SessionStore {
+    /// The store in folder `state`. Nothing is read or created before it is needed.
+    pub fn new(state: impl Into<PathBuf>) -> Self {
+        SessionStore::with_fs(state, Arc::new(RealFs))
+    }
+
+    /// A store on another file system.
+    pub fn with_fs(state: impl Into<PathBuf>, fs: Arc<dyn LogFs>) -> Self {
+        SessionStore { state: state.into(), fs }
+    }
+
+    /// Begins a session with an empty log. `id` is a UUID and must be the one in its `session_opened`.
+    pub fn create(&self, id: &str) -> Result<SessionLog, LogError> {
+        let id = checked_id(id)?;
+        let site = self.site(id);
+        if self.fs.exists(&site.folder) {
+            return Err(LogError::Exists(id.to_owned()));
+        }
+        self.create_folder(&site.folder)?;
+        let lock = site.lock()?;
+        let path = site.log();
+        let file = self.fs.open(&path, Access::CreateNew).map_err(LogError::io(&path))?;
+        self.sync_folder(&site.folder)?;
+        let ending = Ending { count: 0, link: Link::root(id), len: 0, unfinished: 0 };
+        SessionLog::start(Start { site, file, lock, ending, marks: Marks::default() })
+    }
+
+    /// Opens a session for writing, handing each of its entries to `fold` on the way.
+    ///
+    /// Refused while another writer has it ([`LogError::Held`]), when the log is damaged, and when it was
+    /// written by a newer program; all of these can still be [read](SessionStore::read). After an error
+    /// `fold` has seen the entries before the bad place and is to be thrown away.
+    pub fn open(&self, session: &SessionPath, fold: &mut dyn FnMut(Entry)) -> Result<Opened, LogError> {
+        if !session.stored {
+            return Err(LogError::Outside(session.log.clone()));
+        }
+        open::open(self.site(&session.id), fold)
+    }
+
+    /// Reads a log from its first entry on; needs no lock and no right to write.
+    pub fn read(&self, session: &SessionPath) -> Result<EntryReader, LogError> {
+        let path = session.log.clone();
+        let file = self.fs.open(&path, Access::Read).map_err(LogError::io(&path))?;
+        Ok(EntryReader::new(path, file, u64::MAX, &session.id))
+    }
+
+    /// Finds a log by session id, unique prefix, `latest` (the newest entry of all), or path of a log file.
+    pub fn find(&self, name: &str) -> Result<SessionPath, LogError> {
+        if name == "latest" {
+            return summary::latest(self)?.ok_or_else(|| LogError::NotFound(name.to_owned()));
+        }
+        if self.fs.exists(&self.sessions().join(name)) && is_id(name) {
+            return Ok(self.stored(name));
+        }
+        let path = Path::new(name);
+        if name.contains('/') || path.extension().is_some_and(|extension| extension == "jsonl") {
+            return self.find_file(path);
+        }
+        let mut fitting: Vec<String> = match name.is_empty() {
+            true => Vec::new(),
+            false => self.ids()?.into_iter().filter(|id| id.starts_with(name)).collect(),
+        };
+        match fitting.len() {
+            0 => Err(LogError::NotFound(name.to_owned())),
+            1 => Ok(self.stored(&fitting.remove(0))),
+            _ => {
+                fitting.truncate(10);
+                Err(LogError::Ambiguous { prefix: name.to_owned(), matches: fitting })
+            }
+        }
+    }
+
+    fn find_file(&self, path: &Path) -> Result<SessionPath, LogError> {
+        if !self.fs.exists(path) {
+            return Err(LogError::NotFound(path.display().to_string()));
+        }
+        let folder = path.parent();
+        let id = folder.and_then(Path::file_name).and_then(|name| name.to_str()).filter(|name| is_id(name));
+        if let Some(id) = id
+            && folder.and_then(Path::parent) == Some(&self.sessions())
+            && path.file_name().is_some_and(|name| name == LOG_NAME)
+        {
+            return Ok(self.stored(id));
+        }
+        let id = id.map_or_else(
+            || path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            str::to_owned,
+        );
+        Ok(SessionPath { id, log: path.to_owned(), stored: false })
+    }
+
+    /// Every session, newest entry first. One that cannot be read stands there with its fault.
+    ///
+    /// Only the ends of each log are looked at; damage in its middle shows when it is opened.
+    pub fn list(&self) -> Result<Vec<SessionSummary>, LogError> {
+        let mut all: Vec<_> = self.ids()?.iter().map(|id| summary::of(self, &self.stored(id))).collect();
+        all.sort_by(|a, b| (b.newest_at, &b.id).cmp(&(a.newest_at, &a.id)));
+        Ok(all)
+    }
+
+    /// Removes a session that nobody has open for writing. Its blobs stay, other sessions may name them.
+    pub fn remove(&self, session: &SessionPath) -> Result<(), LogError> {
+        if !session.stored {
+            return Err(LogError::Outside(session.log.clone()));
+        }
+        let site = self.site(&session.id);
+        if !self.fs.exists(&site.folder) {
+            return Err(LogError::NotFound(session.id.clone()));
+        }
+        let _lock = site.lock()?;
+        // Under another name first, so that half a session is never taken for a whole one.
+        let gone = self.sessions().join(format!(".removed-{}", session.id));
+        self.fs.rename(&site.folder, &gone).map_err(LogError::io(&site.folder))?;
+        self.fs.sync_dir(&self.sessions()).map_err(LogError::io(&self.sessions()))?;
+        self.fs.remove_dir(&gone).map_err(LogError::io(&gone))
+    }
+
+    /// Reads a blob by its SHA-256 in hex.
+    pub fn blob(&self, sha256: &str) -> Result<Vec<u8>, LogError> {
+        if !blobs::is_sha256(sha256) {
+            return Err(LogError::BadBlob(sha256.to_owned()));
+        }
+        let path = blobs::place(&self.blobs(), sha256);
+        let bytes = blobs::get(&*self.fs, &path, sha256).map_err(LogError::io(&path))?;
+        bytes.ok_or_else(|| LogError::BadBlob(sha256.to_owned()))
+    }
+
+    /// The ids of all sessions, in no order; none when there is no state folder yet.
+    pub(super) fn ids(&self) -> Result<Vec<String>, LogError> {
+        let sessions = self.sessions();
+        match self.fs.list(&sessions) {
+            Ok(names) => Ok(names.into_iter().filter(|name| is_id(name)).collect()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(LogError::Io { path: sessions, error }),
+        }
+    }
+
+    pub(super) fn fs(&self) -> &Arc<dyn LogFs> {
+        &self.fs
+    }
+
+    pub(super) fn sessions(&self) -> PathBuf {
+        self.state.join("sessions")
+    }
+
+    pub(super) fn blobs(&self) -> PathBuf {
+        self.state.join("blobs")
+    }
+
+    pub(super) fn stored(&self, id: &str) -> SessionPath {
+        SessionPath { id: id.to_owned(), log: self.sessions().join(id).join(LOG_NAME), stored: true }
+    }
+
+    pub(super) fn site(&self, id: &str) -> Site {
+        let folder = self.sessions().join(id);
+        Site { fs: Arc::clone(&self.fs), id: id.to_owned(), folder, blobs: self.blobs() }
+    }
+
+    pub(super) fn create_folder(&self, folder: &Path) -> Result<(), LogError> {
+        self.fs.create_dir(folder).map_err(LogError::io(folder))
+    }
+
+    /// Makes a session's folder, what is in it and its own name durable.
+    pub(super) fn sync_folder(&self, folder: &Path) -> Result<(), LogError> {
+        let sessions = self.sessions();
+        for path in [folder, &sessions, &self.state] {
+            self.fs.sync_dir(path).map_err(LogError::io(path))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn checked_id(id: &str) -> Result<&str, LogError> {
+    if is_id(id) { Ok(id) } else { Err(LogError::BadId(id.to_owned())) }
+}
+
+/// A UUID in lower case with its dashes: the only names the store makes and believes.
+fn is_id(name: &str) -> bool {
+    uuid::Uuid::try_parse(name).is_ok_and(|uuid| uuid.hyphenated().to_string() == name)
+}
