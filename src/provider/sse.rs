@@ -75,7 +75,9 @@ impl Decoder {
     /// Whether it is whole is for the caller to find out. None when nothing or no UTF-8 is left.
     pub fn finish(mut self) -> Option<String> {
         let line = std::mem::take(&mut self.partial);
-        self.line::<SseError>(&line, &mut |_| Ok(())).ok()?;
+        if !line.is_empty() {
+            self.line::<SseError>(&line, &mut |_| Ok(())).ok()?;
+        }
         if self.data.is_empty() {
             return None;
         }
