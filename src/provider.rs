@@ -1,1 +1,12 @@
-//! Adapters to models: each tries once and reports what happened.
+//! Adapters that ask models; they know wire formats and nothing of sessions, files or retries.
+
+mod failure;
+mod http;
+pub mod openai;
+pub mod script;
+mod secret;
+pub mod sse;
+pub mod tokens;
+
+pub use http::Timeouts;
+pub use secret::Secret;

@@ -1,0 +1,301 @@
+//! Turns what providers and connections report into one kind of failure with words; knows no wire format of answers.
+
+use serde_json::Value;
+
+use crate::protocol::event::{ErrorKind, ModelFailed};
+use crate::provider::Secret;
+
+/// Bytes of a provider's own words that go into a message.
+const MAX_WORDS: usize = 600;
+
+/// Who was asked: what messages name, and what they must never show.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    /// Name in the configuration.
+    pub name: String,
+    /// Host and port.
+    pub host: String,
+    /// Keys and header values.
+    pub secrets: Vec<Secret>,
+}
+
+impl Peer {
+    /// A failure that names the peer. `what` follows the peer's name; the hint follows a semicolon.
+    pub fn failed(&self, kind: ErrorKind, what: &str, hint: &str) -> ModelFailed {
+        let what = self.scrub(what);
+        let message = match hint {
+            "" => format!("`{}` ({}) {what}", self.name, self.host),
+            hint => format!("`{}` ({}) {what}; {hint}", self.name, self.host),
+        };
+        ModelFailed { kind, message, retry_after_ms: None, usage: None, waited_ms: 0 }
+    }
+
+    /// A failure the provider reported itself, in an answer or inside a stream.
+    pub fn reported(&self, report: &Report) -> ModelFailed {
+        let kind = report.kind();
+        let what = match (report.status, report.words.as_str()) {
+            (Some(status), "") => format!("answered {status} without a word"),
+            (Some(status), words) => format!("answered {status}: {}", shortened(words)),
+            (None, words) => format!("reported an error: {}", shortened(words)),
+        };
+        self.failed(kind, &what, report.hint(kind))
+    }
+
+    /// Some providers repeat a refused key in their answer.
+    fn scrub(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            if secret.reveal().len() >= 4 && text.contains(secret.reveal()) {
+                text = text.replace(secret.reveal(), "***");
+            }
+        }
+        text
+    }
+}
+
+/// An error as a provider words it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    /// HTTP status, or the one named inside the error.
+    pub status: Option<u16>,
+    /// Its `code` and `type`, joined; lower case.
+    pub code: String,
+    /// Its message.
+    pub words: String,
+}
+
+impl Report {
+    /// Reads the error of an HTTP answer, whatever its body is.
+    pub fn of_answer(status: u16, body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let found = serde_json::from_slice::<Value>(body).ok().and_then(|value| Report::of_json(&value));
+        let mut report = found.unwrap_or_else(|| Report { words: plain_words(&text), ..Report::default() });
+        report.status = Some(status);
+        report
+    }
+
+    /// Finds the error in a JSON answer or in one event of a stream; none when it holds none.
+    ///
+    /// Known shapes: `{"error": {message, type, code}}`, `{"error": "words"}`, `{"object": "error", message}`,
+    /// `{"detail": …}`, and a list that holds one of them.
+    pub fn of_json(value: &Value) -> Option<Self> {
+        if let Value::Array(list) = value {
+            return list.first().and_then(Report::of_json);
+        }
+        let error = match value.get("error") {
+            Some(Value::Null) | None if value.get("object").and_then(Value::as_str) == Some("error") => value,
+            Some(Value::Null) | None if value.get("choices").is_none() => {
+                value.get("detail").or_else(|| value.get("message")).filter(|v| !v.is_null())?
+            }
+            Some(Value::Null) | None => return None,
+            Some(error) => error,
+        };
+        if let Value::String(words) = error {
+            return Some(Report { words: words.clone(), ..Report::default() });
+        }
+        let word = |key: &str| match error.get(key) {
+            Some(Value::String(word)) => word.to_lowercase(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        let code = word("code");
+        let status = code.parse().ok().filter(|status| (400..600).contains(status));
+        let words = error.get("message").and_then(Value::as_str).map(str::to_owned);
+        Some(Report {
+            status,
+            code: [code, word("type"), word("status")].join(" ").trim().to_owned(),
+            words: words.unwrap_or_else(|| error.to_string()),
+        })
+    }
+
+    /// The kind of failure, from status, code and words together.
+    pub fn kind(&self) -> ErrorKind {
+        let status = self.status.unwrap_or(0);
+        if self.is_out_of_quota() {
+            return ErrorKind::Auth;
+        }
+        if (status == 0 || (400..500).contains(&status) || status == 500) && self.is_context_overflow() {
+            return ErrorKind::ContextOverflow;
+        }
+        match status {
+            0 => self.kind_of_code(),
+            401..=403 => ErrorKind::Auth,
+            408 => ErrorKind::Timeout,
+            429 => ErrorKind::RateLimited,
+            500.. => ErrorKind::Overloaded,
+            _ => ErrorKind::BadRequest,
+        }
+    }
+
+    fn kind_of_code(&self) -> ErrorKind {
+        let has = |words: &[&str]| words.iter().any(|word| self.code.contains(word));
+        match () {
+            () if has(&["rate_limit", "too_many_requests", "resource_exhausted"]) => ErrorKind::RateLimited,
+            () if has(&["api_key", "authentication", "permission", "unauthorized"]) => ErrorKind::Auth,
+            () if has(&["invalid_request", "not_found", "bad_request", "invalid_prompt"]) => {
+                ErrorKind::BadRequest
+            }
+            () => ErrorKind::Overloaded,
+        }
+    }
+
+    /// A used-up account looks like a rate limit (429), but waiting does not help: it is settled like a key.
+    fn is_out_of_quota(&self) -> bool {
+        self.status == Some(402)
+            || ["insufficient_quota", "billing", "insufficient_credits"].iter().any(|w| self.code.contains(w))
+    }
+
+    fn is_context_overflow(&self) -> bool {
+        const WORDS: [&str; 12] = [
+            "context_length",
+            "context length",
+            "context window",
+            "context size",
+            "exceed_context",
+            "maximum context",
+            "max_model_len",
+            "prompt is too long",
+            "prompt too long",
+            "input is too long",
+            "too many tokens",
+            "reduce the length of the messages",
+        ];
+        let words = self.words.to_lowercase();
+        WORDS.iter().any(|word| self.code.contains(word) || words.contains(word))
+    }
+
+    fn hint(&self, kind: ErrorKind) -> &'static str {
+        match kind {
+            ErrorKind::Auth if self.is_out_of_quota() => {
+                "the account has no quota left: waiting does not help, check its plan and billing"
+            }
+            ErrorKind::Auth => "check the key and that it may use this model",
+            ErrorKind::RateLimited => "wait, or ask fewer at a time",
+            ErrorKind::Overloaded => "the trouble is on its side: try again later or take another model",
+            ErrorKind::ContextOverflow => "the conversation no longer fits: compact it or take a model with a larger window",
+            ErrorKind::BadRequest if self.status == Some(404) => "check the model's name and the base URL",
+            ErrorKind::BadRequest => "trying again will not help: check the model's name and settings",
+            _ => "try again",
+        }
+    }
+}
+
+/// How long the provider asks to wait, in milliseconds.
+///
+/// `retry-after-ms`, then `Retry-After` in seconds or as a date; a date is measured against the answer's
+/// own `Date` so that a wrong clock here does not matter, and against `now` only without one.
+pub(super) fn retry_after_ms(
+    header: &dyn Fn(&str) -> Option<String>,
+    now: std::time::SystemTime,
+) -> Option<u64> {
+    let millis = |factor: f64, text: &str| -> Option<u64> {
+        let value = text.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0)?;
+        Some((value * factor).ceil() as u64)
+    };
+    if let Some(ms) = header("retry-after-ms").and_then(|text| millis(1.0, &text)) {
+        return Some(ms);
+    }
+    let after = header("retry-after")?;
+    if let Some(ms) = millis(1000.0, &after) {
+        return Some(ms);
+    }
+    let until = httpdate::parse_http_date(after.trim()).ok()?;
+    let from = header("date").and_then(|date| httpdate::parse_http_date(date.trim()).ok()).unwrap_or(now);
+    let wait = until.duration_since(from).unwrap_or_default();
+    Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// An error page's text is of no use beyond its first line.
+fn plain_words(text: &str) -> String {
+    let text = text.trim();
+    if text.starts_with('<') {
+        return "an HTML page instead of an API answer".to_owned();
+    }
+    text.to_owned()
+}
+
+/// At most [`MAX_WORDS`] bytes, cut between characters.
+pub(super) fn shortened(text: &str) -> String {
+    let text = text.trim();
+    if text.len() <= MAX_WORDS {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(MAX_WORDS)])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        let context = r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#;
+        let quota = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota"}}"#;
+        let rows = [
+            (400, context, ErrorKind::ContextOverflow),
+            (413, "prompt is too long: 300000 tokens", ErrorKind::ContextOverflow),
+            (413, "Payload Too Large", ErrorKind::BadRequest),
+            (400, r#"{"error":"no such model"}"#, ErrorKind::BadRequest),
+            (401, "", ErrorKind::Auth),
+            (402, "pay first", ErrorKind::Auth),
+            (403, "<html>no</html>", ErrorKind::Auth),
+            (404, r#"{"detail":"Not Found"}"#, ErrorKind::BadRequest),
+            (408, "", ErrorKind::Timeout),
+            (429, r#"{"error":{"message":"slow down"}}"#, ErrorKind::RateLimited),
+            (429, quota, ErrorKind::Auth),
+            (500, "boom", ErrorKind::Overloaded),
+            (529, r#"{"error":{"type":"overloaded_error"}}"#, ErrorKind::Overloaded),
+        ];
+        for (status, body, kind) in rows {
+            assert_eq!(Report::of_answer(status, body.as_bytes()).kind(), kind, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn errors_inside_a_stream() {
+        let kind = |value: Value| Report::of_json(&value).map(|report| report.kind());
+        let rows = [
+            (json!({"error": {"message": "x", "code": 429}}), Some(ErrorKind::RateLimited)),
+            (json!({"error": {"message": "x", "type": "server_error"}}), Some(ErrorKind::Overloaded)),
+            (json!({"error": {"code": "rate_limit_exceeded"}}), Some(ErrorKind::RateLimited)),
+            (json!({"object": "error", "message": "bad", "code": 400}), Some(ErrorKind::BadRequest)),
+            (json!({"error": null, "choices": []}), None),
+            (json!({"choices": [], "message": "hello"}), None),
+        ];
+        for (value, expected) in rows {
+            assert_eq!(kind(value.clone()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn waits() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT"; // `now`
+        let later = "Sun, 06 Nov 1994 08:50:07 GMT";
+        let wait = |pairs: &[(&str, &str)], now| {
+            let find = |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+            retry_after_ms(&find, now)
+        };
+        assert_eq!(wait(&[("retry-after", "7")], now), Some(7_000));
+        assert_eq!(wait(&[("retry-after", "0.25")], now), Some(250));
+        assert_eq!(wait(&[("retry-after", later)], now), Some(30_000));
+        assert_eq!(wait(&[("retry-after", later), ("date", date)], SystemTime::UNIX_EPOCH), Some(30_000));
+        assert_eq!(wait(&[("retry-after", date), ("date", later)], now), Some(0));
+        assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "9")], now), Some(1_500));
+        assert_eq!(wait(&[("retry-after", "soon")], now), None);
+        assert_eq!(wait(&[], now), None);
+    }
+
+    #[test]
+    fn keys_never_appear() {
+        let peer = Peer { name: "p".into(), host: "h".into(), secrets: vec!["sk-12345678".into()] };
+        let report = Report::of_answer(401, br#"{"error":{"message":"Incorrect API key: sk-12345678"}}"#);
+        let message = peer.reported(&report).message;
+        assert!(message.contains("Incorrect API key: ***"), "{message}");
+        assert!(!format!("{peer:?}").contains("12345678"));
+    }
+}

@@ -1,0 +1,221 @@
+//! Sends one request and hands out the body piece by piece within its time limits; knows no provider's format.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::{Instant, timeout_at};
+
+use crate::protocol::event::{ErrorKind, ModelFailed};
+use crate::provider::failure::{Peer, Report, retry_after_ms};
+
+/// Bytes of an error's body that are read.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// How long each stage of a call may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until the connection stands, TLS included. Default 10 s.
+    pub connect: Duration,
+    /// From sending the request to the first piece of the answer. Default 300 s: local models load first.
+    pub first_token: Duration,
+    /// Between two pieces of the answer. Default 120 s.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts {
+            connect: Duration::from_secs(10),
+            first_token: Duration::from_secs(300),
+            idle: Duration::from_secs(120),
+        }
+    }
+}
+
+/// One endpoint with its connections.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub url: reqwest::Url,
+    pub headers: HeaderMap,
+    pub timeouts: Timeouts,
+    pub peer: Peer,
+    /// Built at the first call: reading the system's certificates takes time.
+    client: OnceLock<Result<reqwest::Client, String>>,
+}
+
+impl Endpoint {
+    pub fn new(url: reqwest::Url, headers: HeaderMap, timeouts: Timeouts, peer: Peer) -> Self {
+        Endpoint { url, headers, timeouts, peer, client: OnceLock::new() }
+    }
+
+    /// Posts JSON; an answer that is no success is a failure already.
+    pub async fn post(&self, json: Vec<u8>) -> Result<Body<'_>, ModelFailed> {
+        let client = match self.client.get_or_init(|| client(&self.url, self.timeouts.connect)) {
+            Ok(client) => client,
+            Err(words) => {
+                let what = format!("cannot be asked: {words}");
+                return Err(self.peer.failed(ErrorKind::Network, &what, "check this machine's TLS setup"));
+            }
+        };
+        let deadline = Instant::now() + self.timeouts.first_token;
+        let request = client.post(self.url.clone()).headers(self.headers.clone()).body(json);
+        let response = match timeout_at(deadline, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.send_failed(error)),
+            Err(_) => return Err(self.silent()),
+        };
+        let mut body = Body { endpoint: self, response, deadline, begun: false };
+        match body.response.status().as_u16() {
+            200..=299 => Ok(body),
+            status => Err(body.refusal(status).await),
+        }
+    }
+
+    fn silent(&self) -> ModelFailed {
+        let what = format!("sent nothing for {} ms", self.timeouts.first_token.as_millis());
+        self.peer.failed(ErrorKind::Timeout, &what, "raise `first_token` if the model needs longer to begin")
+    }
+
+    fn send_failed(&self, error: reqwest::Error) -> ModelFailed {
+        let words = root_words(&error);
+        let (kind, what, hint) = if error.is_connect() && error.is_timeout() {
+            let ms = self.timeouts.connect.as_millis();
+            (ErrorKind::Timeout, format!("did not take the connection within {ms} ms"), "is the host right?")
+        } else if error.is_timeout() {
+            (ErrorKind::Timeout, format!("took too long: {words}"), "try again")
+        } else if error.is_connect() {
+            let hint = "is the server running, and is the base URL right?";
+            (ErrorKind::Network, format!("cannot be reached: {words}"), hint)
+        } else {
+            (ErrorKind::Network, format!("broke the connection before it answered: {words}"), "try again")
+        };
+        self.peer.failed(kind, &what, hint)
+    }
+}
+
+/// The body of a successful answer, piece by piece.
+pub(super) struct Body<'a> {
+    endpoint: &'a Endpoint,
+    response: reqwest::Response,
+    deadline: Instant,
+    begun: bool,
+}
+
+impl Body<'_> {
+    /// The answer's content type, or the empty string.
+    pub fn content_type(&self) -> String {
+        self.header("content-type").unwrap_or_default()
+    }
+
+    /// The answer has begun: from here on the idle limit holds.
+    pub fn begin(&mut self) {
+        self.begun = true;
+    }
+
+    /// The next piece; none at the proper end.
+    pub async fn piece(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, ModelFailed> {
+        let idle = self.endpoint.timeouts.idle;
+        let deadline = if self.begun { Instant::now() + idle } else { self.deadline };
+        match timeout_at(deadline, self.response.chunk()).await {
+            Ok(Ok(piece)) => Ok(piece),
+            Ok(Err(error)) => {
+                let what = format!("broke off in the middle of its answer: {}", root_words(&error));
+                Err(self.endpoint.peer.failed(ErrorKind::Network, &what, "try again"))
+            }
+            Err(_) if self.begun => {
+                let what = format!("fell silent for {} ms in the middle of its answer", idle.as_millis());
+                let hint = "try again, or raise `idle` if the model pauses that long";
+                Err(self.endpoint.peer.failed(ErrorKind::Timeout, &what, hint))
+            }
+            Err(_) => Err(self.endpoint.silent()),
+        }
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        self.response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    }
+
+    async fn refusal(&mut self, status: u16) -> ModelFailed {
+        let peer = &self.endpoint.peer;
+        if (300..400).contains(&status) {
+            let to = self.header("location").unwrap_or_else(|| "nowhere".to_owned());
+            let what = format!("answered {status} and points to `{to}`");
+            return peer.failed(ErrorKind::BadRequest, &what, "name the final address as the base URL");
+        }
+        let mut read = Vec::new();
+        while read.len() < MAX_ERROR_BODY {
+            // What was read before a break is worth more than the news of the break.
+            match self.piece().await {
+                Ok(Some(piece)) => read.extend_from_slice(piece.as_ref()),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        let mut failed = peer.reported(&Report::of_answer(status, &read));
+        if failed.kind.is_retryable() {
+            failed.retry_after_ms = retry_after_ms(&|name| self.header(name), std::time::SystemTime::now());
+        }
+        failed
+    }
+}
+
+/// Builds headers from configured pairs; the error names the pair, never its value.
+pub(super) fn headers<'a>(
+    pairs: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<HeaderMap, String> {
+    let mut map = HeaderMap::new();
+    map.insert(reqwest::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    map.insert(reqwest::header::ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+    for (name, value) in pairs {
+        let key = HeaderName::try_from(name).map_err(|_| name.to_owned())?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| name.to_owned())?;
+        value.set_sensitive(true);
+        map.insert(key, value);
+    }
+    Ok(map)
+}
+
+/// The deepest cause, which is the one that says something (`Connection refused`), without any URL.
+fn root_words(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if std::ptr::addr_eq(cause, error) {
+        return "no reason given".to_owned();
+    }
+    cause.to_string()
+}
+
+fn client(url: &reqwest::Url, connect: Duration) -> Result<reqwest::Client, String> {
+    // An error means that a provider is installed already, which is all that is needed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("agon/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(connect)
+        .tcp_nodelay(true);
+    if url.scheme() == "http" {
+        // Nothing is encrypted: do not spend time on reading the system's certificates.
+        builder = builder.tls_backend_preconfigured(tls_without_roots()?);
+    }
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| root_words(&error))
+}
+
+fn tls_without_roots() -> Result<rustls::ClientConfig, String> {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
+}
+
+/// A proxy cannot reach this machine's own servers.
+fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+}

@@ -1,0 +1,365 @@
+//! Puts an answer together from streamed chunks or from one JSON body; knows no connection.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use crate::ports::Live;
+use crate::protocol::Lane;
+use crate::protocol::event::ModelReply;
+use crate::protocol::message::{Args, Finish, Opaque, Part, Request, Structured, Usage};
+use crate::provider::failure::Report;
+use crate::provider::openai::MAX_ANSWER;
+use crate::provider::openai::calls::{CallPiece, Calls};
+use crate::provider::sse::SseError;
+use crate::provider::tokens;
+
+/// Why an answer cannot be taken.
+#[derive(Clone, Debug)]
+pub(super) enum Trouble {
+    /// The provider says so itself.
+    Reported(Report),
+    /// It is too large to be recorded.
+    TooLarge,
+    /// The stream cannot be decoded.
+    Sse(SseError),
+    /// It is something else.
+    Strange { data: String, error: String },
+}
+
+impl From<SseError> for Trouble {
+    fn from(error: SseError) -> Self {
+        match error {
+            SseError::TooLong => Trouble::TooLarge,
+            SseError::NotUtf8 => Trouble::Sse(error),
+        }
+    }
+}
+
+/// A chunk of a stream, or a whole answer: they differ in one name.
+#[derive(Debug, Deserialize)]
+struct Chunk {
+    #[serde(default, deserialize_with = "or_default")]
+    model: String,
+    #[serde(default, deserialize_with = "or_default")]
+    choices: Vec<Choice>,
+    #[serde(default)]
+    usage: Option<WireUsage>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Choice {
+    #[serde(default, alias = "message")]
+    delta: Option<Delta>,
+    #[serde(default)]
+    finish_reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Delta {
+    content: Option<Value>,
+    reasoning_content: Option<String>,
+    reasoning: Option<String>,
+    reasoning_details: Option<Vec<Value>>,
+    refusal: Option<String>,
+    tool_calls: Option<Vec<CallPiece>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct WireUsage {
+    #[serde(deserialize_with = "or_default")]
+    prompt_tokens: u64,
+    #[serde(deserialize_with = "or_default")]
+    completion_tokens: u64,
+    /// DeepSeek's name for cached input.
+    #[serde(deserialize_with = "or_default")]
+    prompt_cache_hit_tokens: u64,
+    #[serde(deserialize_with = "or_default")]
+    prompt_tokens_details: InputDetails,
+    #[serde(deserialize_with = "or_default")]
+    completion_tokens_details: OutputDetails,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct InputDetails {
+    #[serde(deserialize_with = "or_default")]
+    cached_tokens: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutputDetails {
+    #[serde(deserialize_with = "or_default")]
+    reasoning_tokens: u64,
+}
+
+/// Servers write `null` where others leave a field out.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// An answer as far as it has come.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The tool whose arguments are the answer.
+    forced: Option<String>,
+    model: String,
+    reasoning: String,
+    details: Vec<Value>,
+    text: String,
+    refused: bool,
+    calls: Calls,
+    finish: Option<String>,
+    usage: Option<WireUsage>,
+    bytes: usize,
+    events: bool,
+    closed: bool,
+}
+
+impl Answer {
+    pub fn new(request: &Request) -> Self {
+        let schema = request.params.schema.as_ref();
+        let forced = schema.filter(|s| s.via == Structured::ForcedTool).map(|s| s.name.clone());
+        Answer {
+            forced,
+            model: String::new(),
+            reasoning: String::new(),
+            details: Vec::new(),
+            text: String::new(),
+            refused: false,
+            calls: Calls::default(),
+            finish: None,
+            usage: None,
+            bytes: 0,
+            events: false,
+            closed: false,
+        }
+    }
+
+    /// True once anything that is part of an answer came.
+    pub fn has_events(&self) -> bool {
+        self.events
+    }
+
+    /// True once the provider said why it stopped, or that it is done.
+    pub fn has_finished(&self) -> bool {
+        self.closed || self.finish.is_some()
+    }
+
+    /// True once nothing more will come.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Takes the data of one event.
+    pub fn event(&mut self, data: &str, live: &dyn Live) -> Result<(), Trouble> {
+        let data = data.trim();
+        if self.closed || data.is_empty() {
+            return Ok(());
+        }
+        if data == "[DONE]" {
+            self.closed = true;
+            return Ok(());
+        }
+        self.take(data, live)
+    }
+
+    /// Takes a whole answer.
+    pub fn whole(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
+        self.take(json, live)?;
+        self.closed = true;
+        Ok(())
+    }
+
+    fn take(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
+        // Errors and oddities are rare: what has choices is read as a chunk at once.
+        let chunk = match serde_json::from_str::<Chunk>(json) {
+            Ok(chunk) if !chunk.choices.is_empty() && !json.contains("\"error\"") => chunk,
+            parsed => checked(json, parsed)?,
+        };
+        self.events = true;
+        self.absorb(chunk, live)
+    }
+
+    fn absorb(&mut self, chunk: Chunk, live: &dyn Live) -> Result<(), Trouble> {
+        if self.model.is_empty() {
+            self.model = chunk.model;
+        }
+        self.usage = chunk.usage.or(self.usage);
+        // Only one answer is ever asked for.
+        let Some(choice) = chunk.choices.into_iter().next() else {
+            return Ok(());
+        };
+        if let Some(delta) = choice.delta {
+            self.delta(delta, live);
+        }
+        self.finish = choice.finish_reason.filter(|word| !word.is_empty()).or(self.finish.take());
+        if self.bytes > MAX_ANSWER {
+            return Err(Trouble::TooLarge);
+        }
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta, live: &dyn Live) {
+        self.think(delta.reasoning_content.or(delta.reasoning).as_deref().unwrap_or_default(), live);
+        for detail in delta.reasoning_details.into_iter().flatten() {
+            self.bytes += detail.to_string().len();
+            merge_detail(&mut self.details, detail);
+        }
+        match delta.content {
+            Some(Value::String(text)) => self.say(&text, live),
+            Some(Value::Array(pieces)) => pieces.iter().for_each(|piece| self.piece(piece, live)),
+            _ => {}
+        }
+        if let Some(text) = delta.refusal.filter(|text| !text.is_empty()) {
+            self.refused = true;
+            self.say(&text, live);
+        }
+        let (bytes, forced) = (&mut self.bytes, self.forced.as_deref());
+        self.calls.absorb(delta.tool_calls.unwrap_or_default(), |at, call, text| {
+            *bytes += text.len();
+            let lane = match forced == Some(call.name.as_str()) {
+                true => Lane::Text,
+                false => Lane::Args(u16::try_from(at).unwrap_or(u16::MAX)),
+            };
+            live.push(lane, text);
+        });
+    }
+
+    /// A part of content that is a list (Mistral): text, or thinking that holds texts.
+    fn piece(&mut self, piece: &Value, live: &dyn Live) {
+        if let Some(text) = piece.get("text").and_then(Value::as_str) {
+            self.say(text, live);
+        }
+        for thought in piece.get("thinking").and_then(Value::as_array).into_iter().flatten() {
+            self.think(thought.get("text").and_then(Value::as_str).unwrap_or_default(), live);
+        }
+    }
+
+    fn say(&mut self, text: &str, live: &dyn Live) {
+        if !text.is_empty() {
+            self.bytes += text.len();
+            self.text.push_str(text);
+            live.push(Lane::Text, text);
+        }
+    }
+
+    fn think(&mut self, text: &str, live: &dyn Live) {
+        if !text.is_empty() {
+            self.bytes += text.len();
+            self.reasoning.push_str(text);
+            live.push(Lane::Reasoning, text);
+        }
+    }
+
+    /// What the provider counted; none when it did not.
+    pub fn usage(&self) -> Option<Usage> {
+        let usage = self.usage.filter(|usage| usage.prompt_tokens + usage.completion_tokens > 0)?;
+        Some(Usage {
+            input: usage.prompt_tokens,
+            cached: usage.prompt_tokens_details.cached_tokens.max(usage.prompt_cache_hit_tokens),
+            output: usage.completion_tokens,
+            reasoning: usage.completion_tokens_details.reasoning_tokens,
+            estimated: false,
+        })
+    }
+
+    /// What a broken call has probably cost; none when no answer had begun.
+    pub fn usage_so_far(&self, request: &Request) -> Option<Usage> {
+        if !self.events {
+            return None;
+        }
+        let args: u64 = self.calls.list.iter().map(|call| tokens::estimate_text(&call.arguments)).sum();
+        let reasoning = tokens::estimate_text(&self.reasoning);
+        let output = tokens::estimate_text(&self.text) + reasoning + args;
+        let input = tokens::estimate(request);
+        self.usage().or(Some(Usage { input, cached: 0, output, reasoning, estimated: true }))
+    }
+
+    /// The finished answer: thinking, text, calls. The usage is still empty.
+    pub fn into_reply(self, forced: Option<&str>, opaque_kind: &str) -> ModelReply {
+        let mut message = Vec::new();
+        let opaque = |json: Value| Opaque { provider: opaque_kind.to_owned(), json, dropped: false };
+        let details = (!self.details.is_empty()).then(|| opaque(json!({"reasoning_details": self.details})));
+        if !self.reasoning.is_empty() || details.is_some() {
+            message.push(Part::Reasoning { text: self.reasoning, opaque: details });
+        }
+        if !self.text.is_empty() {
+            message.push(Part::Text { text: self.text });
+        }
+        let mut asks = false;
+        for call in self.calls.list {
+            if forced == Some(call.name.as_str()) {
+                message.push(Part::Text { text: typed_answer(&call.args()) });
+            } else {
+                asks = true;
+                let args = call.args();
+                message.push(Part::Call { id: call.id, name: call.name, args });
+            }
+        }
+        ModelReply {
+            message,
+            usage: Usage::default(),
+            model: self.model,
+            finish: finish(self.finish.as_deref(), asks, self.refused),
+            waited_ms: 0,
+        }
+    }
+}
+
+fn typed_answer(args: &Args) -> String {
+    match args {
+        Args::Json(value) => value.to_string(),
+        Args::Broken(text) => text.clone(),
+    }
+}
+
+fn finish(word: Option<&str>, asks: bool, refused: bool) -> Finish {
+    match word {
+        _ if refused => Finish::Refused,
+        // Servers that call everything `stop`, and forced tools that are no calls any more.
+        None | Some("stop" | "tool_calls" | "function_call") if asks => Finish::ToolCalls,
+        None | Some("stop" | "tool_calls" | "function_call") => Finish::Stop,
+        Some("length" | "max_tokens") => Finish::Length,
+        Some("content_filter") => Finish::Filtered,
+        Some("refusal") => Finish::Refused,
+        Some(other) => Finish::Other(other.to_owned()),
+    }
+}
+
+/// The slow path: an error, a chunk without choices (usage, keep-alive), or no chunk at all.
+fn checked(json: &str, parsed: serde_json::Result<Chunk>) -> Result<Chunk, Trouble> {
+    let strange = |error: String| Trouble::Strange { data: json.to_owned(), error };
+    let value: Value = serde_json::from_str(json).map_err(|error| strange(error.to_string()))?;
+    if let Some(report) = Report::of_json(&value) {
+        return Err(Trouble::Reported(report));
+    }
+    if value.get("choices").is_none() && value.get("usage").is_none() {
+        return Err(strange("neither `choices` nor `error`".to_owned()));
+    }
+    parsed.map_err(|error| strange(error.to_string()))
+}
+
+/// Joins the pieces of one thinking detail: same index and type, texts appended, the rest replaced.
+fn merge_detail(details: &mut Vec<Value>, piece: Value) {
+    let same = |last: &Value| ["index", "type"].iter().all(|key| last.get(key) == piece.get(key));
+    let Some(Value::Object(last)) = details.last_mut().filter(|last| piece.get("index").is_some() && same(last))
+    else {
+        details.push(piece);
+        return;
+    };
+    let Value::Object(fields) = piece else { return };
+    for (key, value) in fields {
+        match (last.get_mut(&key), value) {
+            (_, Value::Null) => {}
+            (Some(Value::String(text)), Value::String(more)) if ["text", "summary", "data"].contains(&key.as_str()) => {
+                text.push_str(&more);
+            }
+            (_, value) => {
+                last.insert(key, value);
+            }
+        }
+    }
+}
