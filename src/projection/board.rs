@@ -4,8 +4,8 @@ pub mod row;
 
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ApprovalRequested, BudgetSettled, Finding, PauseCause, SessionForked, SessionOpened, SessionResumed, SparkIgnited,
-    ToolUse, TurnCause,
+    ApprovalRequested, BudgetSettled, Finding, PauseCause, SessionForked, SessionOpened, SessionResumed,
+    SparkIgnited, ToolUse, TurnCause,
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::{Limits, Mode, SandboxSpec, Setting, WorkspaceSpec};

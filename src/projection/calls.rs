@@ -93,7 +93,7 @@ impl OpenCalls {
             }
             E::RetryScheduled(data) => {
                 let activity = Activity::Retrying { delay_ms: data.delay_ms };
-                let spark = self.failed.get(&data.call).copied().flatten();
+                let spark = self.failed_for(data.call);
                 self.open(data.timer, spark, 1, (at, from), activity);
             }
             E::EffectOrdered(data) => self.order(at, from, data),
@@ -125,6 +125,11 @@ impl OpenCalls {
     /// An open call.
     pub fn get(&self, call: CallId) -> Option<&OpenCall> {
         self.calls.get(&call)
+    }
+
+    /// The spark of a failed model call that may be repeated.
+    pub fn failed_for(&self, call: CallId) -> Option<SparkId> {
+        self.failed.get(&call).copied().flatten()
     }
 
     /// A tool call that has not ended.

@@ -147,7 +147,9 @@ impl Costs {
                     self.reserve(data.call, tokens, micro_usd);
                 }
             }
-            E::ModelAnswered(data) => self.book_call(data.call, |tally| tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms)),
+            E::ModelAnswered(data) => self.book_call(data.call, |tally| {
+                tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms)
+            }),
             E::ModelFailed(data) => self.book_call(data.call, |tally| {
                 tally.failures += 1;
                 tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms);
@@ -185,9 +187,12 @@ impl Costs {
     fn count_end(&mut self, closed: &OpenCall, event: &ArenaEvent, ms: u64) {
         let (Some(spark), false) = (closed.spark, matches!(event, ArenaEvent::CallLost(_))) else { return };
         match &closed.activity {
-            Activity::Thinking { .. } => self.book_spark(spark, |tally| tally.model_ms = tally.model_ms.saturating_add(ms)),
+            Activity::Thinking { .. } => {
+                self.book_spark(spark, |tally| tally.model_ms = tally.model_ms.saturating_add(ms))
+            }
             Activity::Running(_) => {
-                let ok = matches!(event, ArenaEvent::ToolResolved(data) if data.body.status == ToolStatus::Ok);
+                let ok =
+                    matches!(event, ArenaEvent::ToolResolved(data) if data.body.status == ToolStatus::Ok);
                 self.book_spark(spark, |tally| {
                     tally.tool_ms = tally.tool_ms.saturating_add(ms);
                     tally.tool_failures += u32::from(!ok);

@@ -64,9 +64,9 @@ impl Ledger {
 
     /// Tokens and millionths of a dollar set aside for running calls.
     pub fn reserved(&self) -> (u64, u64) {
-        self.reserved
-            .values()
-            .fold((0, 0), |(tokens, micro_usd), (t, m)| (tokens.saturating_add(*t), micro_usd.saturating_add(*m)))
+        self.reserved.values().fold((0, 0), |(tokens, micro_usd), (t, m)| {
+            (tokens.saturating_add(*t), micro_usd.saturating_add(*m))
+        })
     }
 
     fn change(&mut self, changed: &[Setting]) {

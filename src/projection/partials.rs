@@ -108,7 +108,10 @@ mod tests {
 
     #[test]
     fn a_newer_attempt_starts_afresh() {
-        assert_eq!(shown(&[piece(1, 0, "old"), piece(2, 0, "new"), piece(1, 3, "er")]).as_deref(), Some("new"));
+        assert_eq!(
+            shown(&[piece(1, 0, "old"), piece(2, 0, "new"), piece(1, 3, "er")]).as_deref(),
+            Some("new")
+        );
         assert_eq!(shown(&[piece(1, 9, "gap"), piece(2, 0, "new")]).as_deref(), Some("new"));
     }
 

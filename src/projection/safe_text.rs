@@ -268,8 +268,10 @@ mod tests {
         let piece = prop_oneof![
             any::<char>().prop_map(String::from),
             (0u32..0xA0).prop_map(|c| char::from_u32(c).unwrap_or(' ').to_string()),
-            prop::sample::select(vec!["\x1B[", "\x1B]", "\x1BP", "\x1B\\", "\x1B", "\u{9B}", "31m", "\x07", "\u{9C}"])
-                .prop_map(str::to_owned),
+            prop::sample::select(vec![
+                "\x1B[", "\x1B]", "\x1BP", "\x1B\\", "\x1B", "\u{9B}", "31m", "\x07", "\u{9C}"
+            ])
+            .prop_map(str::to_owned),
             (0xE0000u32..0xE0200).prop_map(|c| char::from_u32(c).unwrap_or(' ').to_string()),
             (0x2000u32..0x2070).prop_map(|c| char::from_u32(c).unwrap_or(' ').to_string()),
         ];

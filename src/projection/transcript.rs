@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ErrorKind, LimitKind, ModelReply, Notice, PauseCause, PrepareResult, RefusalReason, ToolStatus, ToolUse, TurnCause,
+    ErrorKind, LimitKind, ModelReply, Notice, PauseCause, PrepareResult, RefusalReason, ToolStatus, ToolUse,
+    TurnCause,
 };
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Args, Part};
@@ -298,7 +299,8 @@ impl Item {
     }
 
     fn part_body<'a>(&self, reply: &'a ModelReply) -> Option<Cow<'a, str>> {
-        let (ItemKind::Answer { part } | ItemKind::Thinking { part } | ItemKind::ToolCall { part, .. }) = self.kind
+        let (ItemKind::Answer { part } | ItemKind::Thinking { part } | ItemKind::ToolCall { part, .. }) =
+            self.kind
         else {
             return None;
         };

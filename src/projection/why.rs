@@ -8,7 +8,7 @@ use crate::protocol::{ArenaEvent, CallId, Entry, EventRef};
 
 use super::calls::answered_call;
 
-/// How one event brought about another.
+/// How one event brought about another, the more telling the later in this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
     /// A decision drawn from this fact.
@@ -98,11 +98,13 @@ impl Reasons {
         }
     }
 
-    /// The direct causes of an event, in the order of [`Link`].
+    /// The direct causes of an event, oldest first; where two links lead to one cause, the more telling one.
     pub fn direct(&self, of: EventRef) -> Vec<Cause> {
         let links = self.causes.get(&of).map(Vec::as_slice).unwrap_or_default();
-        let mut causes: Vec<_> = links.iter().map(|(link, from)| Cause { of, from: *from, link: *link }).collect();
-        causes.sort_by_key(|cause| (cause.link, cause.from));
+        let mut causes: Vec<_> =
+            links.iter().map(|(link, from)| Cause { of, from: *from, link: *link }).collect();
+        causes.sort_by_key(|cause| (cause.from, std::cmp::Reverse(cause.link)));
+        causes.dedup_by_key(|cause| cause.from);
         causes
     }
 
