@@ -1,1 +1,2 @@
 //! The command line: arguments in, exit code out.
+pub mod plain;

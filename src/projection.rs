@@ -1,1 +1,19 @@
 //! Folds of entries that views read; never decides and never does I/O.
+//!
+//! A projection has `apply(&Entry)` and, where live text matters, `hint(&Signal)`. It skips void facts, keeps
+//! references instead of bodies, and accepts any order of events without a panic.
+
+pub mod board;
+pub mod calls;
+pub mod costs;
+pub mod ledger;
+pub mod partials;
+pub mod safe_text;
+pub mod transcript;
+pub mod why;
+pub mod words;
+
+pub use board::Board;
+pub use costs::Costs;
+pub use transcript::Transcript;
+pub use why::Reasons;

@@ -1,0 +1,205 @@
+//! Entries as plain lines for people and screen readers; knows no terminal, its width or where lines go.
+
+mod blocks;
+mod say;
+mod squads;
+mod summary;
+
+use std::collections::BTreeMap;
+
+use crate::projection::calls::OpenCalls;
+use crate::projection::safe_text::safe_line;
+use crate::projection::words;
+use crate::protocol::expand::Lookup;
+use crate::protocol::spec::Mode;
+use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
+
+pub use summary::{audit_lines, cost_table, ending};
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Named terminal colours; never the only bearer of a meaning.
+    pub color: bool,
+    /// Every event and every line; by default routine decisions are hidden and long output is cut.
+    pub full: bool,
+    /// A column with the time of day in UTC.
+    pub times: bool,
+}
+
+/// What a line is about, as a colour says it once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tone {
+    Plain,
+    Quiet,
+    Strong,
+    Tool,
+    Good,
+    Bad,
+    Warn,
+}
+
+impl Tone {
+    /// The number of the terminal's own named colour or weight.
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Tone::Plain => None,
+            Tone::Quiet => Some("2"),
+            Tone::Strong => Some("1"),
+            Tone::Tool => Some("36"),
+            Tone::Good => Some("32"),
+            Tone::Bad => Some("31"),
+            Tone::Warn => Some("33"),
+        }
+    }
+}
+
+/// Whose line it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Who {
+    Agon,
+    You,
+    Spark(SparkId),
+}
+
+/// One event as a person should see it, not yet laid out nor made safe.
+struct Line {
+    who: Who,
+    word: &'static str,
+    tone: Tone,
+    text: String,
+    detail: String,
+    /// True when the detail may be cut.
+    cut: bool,
+}
+
+impl Line {
+    fn new(who: Who, word: &'static str, tone: Tone, text: impl Into<String>) -> Self {
+        Line { who, word, tone, text: text.into(), detail: String::new(), cut: true }
+    }
+
+    /// Adds lines below, cut where they are many.
+    fn with(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
+    /// Adds lines below that are never cut.
+    fn with_whole(mut self, detail: impl Into<String>) -> Self {
+        self.cut = false;
+        self.with(detail)
+    }
+
+    /// What somebody said: beside the word when it is one line, below it when it is more; never cut.
+    fn said(who: Who, word: &'static str, tone: Tone, text: &str) -> Self {
+        let text = text.trim_matches('\n');
+        if text.contains('\n') {
+            Line::new(who, word, tone, "").with_whole(text)
+        } else {
+            Line::new(who, word, tone, text)
+        }
+    }
+}
+
+/// Renders entries in order. It remembers what later lines refer to: which spark and which tool a call is for.
+#[derive(Clone, Debug, Default)]
+pub struct Renderer {
+    options: Options,
+    calls: OpenCalls,
+    /// What the spark column says, by spark.
+    labels: BTreeMap<SparkId, String>,
+    /// True when one spark works at a time and its coming and going is no news.
+    solo: bool,
+    /// True while debate ballots are sealed.
+    sealed: bool,
+    /// Width of the spark column.
+    label_width: usize,
+}
+
+impl Renderer {
+    /// A renderer that has seen nothing yet.
+    pub fn new(options: Options) -> Self {
+        Renderer { options, label_width: "spark-1".len(), solo: true, ..Renderer::default() }
+    }
+
+    /// The lines of one entry, each with its newline; empty when it holds nothing worth a line.
+    ///
+    /// `lookup` finds earlier events (a preview to approve, a ballot to reveal). Without it (`&|_| None`) those
+    /// texts are left out.
+    pub fn entry(&mut self, entry: &Entry, lookup: Lookup<'_>) -> String {
+        let mut out = String::new();
+        for (from, event) in entry.effective() {
+            for line in self.say(entry.at, event, lookup) {
+                self.lay_out(&mut out, from, entry.at, &line);
+            }
+            self.fold(entry.at, from, event);
+        }
+        out
+    }
+
+    /// Takes an entry in without a line, for a view that starts in the middle of a log.
+    pub fn skip(&mut self, entry: &Entry) {
+        for (from, event) in entry.effective() {
+            self.fold(entry.at, from, event);
+        }
+    }
+
+    fn fold(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
+        self.calls.apply(at, from, event);
+        match event {
+            ArenaEvent::PromptGiven(data) => {
+                self.solo = data.mode == Mode::Solo;
+                self.sealed = matches!(data.mode, Mode::Debate(_));
+                self.widen_for(&data.mode);
+            }
+            ArenaEvent::SparkIgnited(data) => {
+                let label = if self.solo { data.spark.to_string() } else { data.role.clone() };
+                self.label_width = self.label_width.max(label.chars().count().min(20));
+                self.labels.insert(data.spark, label);
+            }
+            ArenaEvent::BallotsRevealed(_) | ArenaEvent::DebateGated(_) | ArenaEvent::TurnClosed(_) => {
+                self.sealed = false;
+            }
+            _ => {}
+        }
+    }
+
+    /// A debate's names are known before its first line, so its columns never move.
+    fn widen_for(&mut self, mode: &Mode) {
+        if let Mode::Debate(plan) = mode {
+            let longest = plan.personas.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+            self.label_width = self.label_width.max(longest.min(20));
+        }
+    }
+
+    fn lay_out(&self, out: &mut String, from: EventRef, at: u64, line: &Line) {
+        let who = match &line.who {
+            Who::Agon => "agon".to_owned(),
+            Who::You => "you".to_owned(),
+            Who::Spark(spark) => self.labels.get(spark).cloned().unwrap_or_else(|| spark.to_string()),
+        };
+        let who = safe_line(&who).into_owned();
+        let mut place = format!("{:<6}", from.to_string());
+        if self.options.times {
+            place.push_str(&format!("{}  ", words::time_of_day(at)));
+        }
+        let mut head = format!(
+            "{}{who:<width$}  {}  {}",
+            self.painted(&place, Tone::Quiet),
+            self.painted(&format!("{:<8}", line.word), line.tone),
+            safe_line(&line.text),
+            width = self.label_width,
+        );
+        head.truncate(head.trim_end().len());
+        out.push_str(&head);
+        out.push('\n');
+        blocks::indent(out, &line.detail, line.cut && !self.options.full);
+    }
+
+    fn painted(&self, text: &str, tone: Tone) -> String {
+        match tone.code() {
+            Some(code) if self.options.color => format!("\x1B[{code}m{text}\x1B[0m"),
+            _ => text.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! What each event is called in plain lines, and which are worth one; lays nothing out.
+
+use serde_json::Value;
+
+use crate::projection::words;
+use crate::protocol::command::Choice;
+use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::event::{
+    ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, ModelFailed, ModelReply,
+    PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved, ToolStatus, ToolUse,
+};
+use crate::protocol::expand::Lookup;
+use crate::protocol::message::{Finish, Part};
+use crate::protocol::{CallId, StopCause};
+
+use super::{Line, Renderer, Tone, Who};
+
+impl Renderer {
+    /// The lines of one event; most have one, routine decisions have one only in full.
+    pub(super) fn say(&self, at: u64, event: &ArenaEvent, lookup: Lookup<'_>) -> Vec<Line> {
+        use ArenaEvent as E;
+        let line = match event {
+            E::SessionOpened(data) => say_opened(at, data),
+            E::SessionResumed(data) => {
+                Line::new(Who::Agon, "resumed", Tone::Strong, format!("by {}", data.program))
+            }
+            E::SessionForked(data) => say_forked(data),
+            E::SessionPaused(data) => {
+                Line::new(Who::Agon, "paused", Tone::Warn, words::pause_cause(data.cause))
+            }
+            E::FaultRecovered(data) => {
+                let text =
+                    format!("{} of a torn end set aside in {}", bytes(data.dropped_bytes), data.kept_in);
+                Line::new(Who::Agon, "mended", Tone::Warn, text)
+            }
+            E::PromptGiven(data) => Line::said(Who::You, "prompt", Tone::Strong, &data.text),
+            E::SteeringGiven(data) => Line::said(Who::You, "steer", Tone::Strong, &data.text),
+            E::InterruptRequested(_) => Line::new(Who::You, "stop", Tone::Warn, "interrupted"),
+            E::StopRequested(data) if data.cause != StopCause::Finished => {
+                Line::new(Who::You, "stop", Tone::Warn, words::stop_cause(data.cause))
+            }
+            E::ApprovalAnswered(data) => self.say_approved(data),
+            E::ModelAnswered(data) => return self.say_reply(data.call, &data.body),
+            E::ModelFailed(data) => self.say_failure(data.call, &data.body),
+            E::ToolInvoked(data) => self.say_invoked(data),
+            E::ToolResolved(data) => self.say_resolved(data.call, &data.body),
+            E::ToolRefused(data) => self.say_refused(data),
+            E::ApprovalRequested(data) => self.say_asked(data, lookup),
+            E::CallLost(data) => self.say_lost(data),
+            E::CheckRan(data) => self.say_check(data.call, &data.body),
+            E::DiffTaken(data) => self.say_diff(data.call, &data.body),
+            E::InputRefused(data) => Line::new(Who::Agon, "refused", Tone::Warn, &data.reason),
+            E::Unknown { kind, raw } => say_unknown(kind, raw),
+            _ => return self.say_progress(event, lookup),
+        };
+        vec![line]
+    }
+
+    /// News that are not part of the conversation itself.
+    fn say_progress(&self, event: &ArenaEvent, lookup: Lookup<'_>) -> Vec<Line> {
+        use ArenaEvent as E;
+        let line = match event {
+            E::NoticeGiven(data) => {
+                let text = format!("{}: {}", words::notice(data.notice), data.text);
+                Line::said(Who::Spark(data.spark), "notice", Tone::Warn, &text)
+            }
+            E::AnswerRejected(data) => {
+                let next = if data.repair { "asked again" } else { "given up" };
+                let text = format!("the answer does not fit its schema, {next}");
+                Line::new(Who::Spark(data.spark), "rejected", Tone::Warn, text).with(data.errors.join("\n"))
+            }
+            E::RetryScheduled(data) => {
+                let text = format!("attempt {} in {}", data.attempt, words::duration(data.delay_ms));
+                Line::new(self.who(data.timer, Some(data.call)), "retry", Tone::Warn, text)
+            }
+            E::FallbackTaken(data) => {
+                let text = format!("{} instead of {}", data.to, data.from);
+                Line::new(Who::Spark(data.spark), "fallback", Tone::Warn, text)
+            }
+            E::LimitReached(data) => {
+                let text = words::limit(data.limit, data.used, data.max);
+                Line::new(Who::Agon, "limit", Tone::Bad, text)
+            }
+            E::ContextCompacted(data) => {
+                let text = format!("{} summarised in {}", counted(data.covers.len(), "event"), data.summary);
+                Line::new(Who::Spark(data.spark), "compact", Tone::Plain, text)
+            }
+            E::TurnClosed(data) => {
+                let tone = if data.cause == crate::protocol::event::TurnCause::Done {
+                    Tone::Good
+                } else {
+                    Tone::Bad
+                };
+                let text = format!("turn {}: {}", data.turn, words::turn_cause(data.cause));
+                Line::new(Who::Agon, "end", tone, text)
+            }
+            E::CacheHit(data) => {
+                let hit = &data.body;
+                let saved = format!("{}, {}", counted(hit.tokens, "token"), words::money(hit.micro_usd));
+                Line::new(
+                    Who::Agon,
+                    "cache",
+                    Tone::Good,
+                    format!("run of session {}, saves {saved}", hit.session),
+                )
+            }
+            E::SandboxRefused(data) => {
+                let text = format!("{}: {}", data.body.kind, data.body.reason);
+                Line::new(Who::Agon, "sandbox", Tone::Bad, text)
+            }
+            _ => return self.say_team(event, lookup).unwrap_or_else(|| self.say_routine(event)),
+        };
+        vec![line]
+    }
+
+    /// Decisions and facts that are shown only in full.
+    fn say_routine(&self, event: &ArenaEvent) -> Vec<Line> {
+        use ArenaEvent as E;
+        if !self.options.full {
+            return Vec::new();
+        }
+        let (who, word, text) = match event {
+            E::ModelCalled(data) => {
+                let text = format!("{} ({}, attempt {})", data.model, data.call, data.attempt);
+                (Who::Spark(data.spark), "call", text)
+            }
+            E::EffectOrdered(data) => {
+                let text = format!("{} ({}, attempt {})", self.order(&data.effect), data.call, data.attempt);
+                (data.spark.map_or(Who::Agon, Who::Spark), "order", text)
+            }
+            E::ToolPrepared(data) => {
+                let what = match &data.body.result {
+                    PrepareResult::Ready(plan) => format!("ready, digest {}", short(&plan.digest)),
+                    PrepareResult::Unfit(why) => why.clone(),
+                };
+                let text = format!("{}: {what}", self.tool(data.body.tool_use));
+                (self.who(data.call, None), "prepared", text)
+            }
+            E::PolicyDecided(data) => {
+                let action = words::action(data.action);
+                let text = format!("{action} by rule `{}`: {}", data.rule, self.tool(data.tool_use));
+                (self.owner(data.tool_use), "policy", text)
+            }
+            E::BudgetReserved(data) => {
+                let text = format!(
+                    "{}, {} ({})",
+                    counted(data.tokens, "token"),
+                    words::money(data.micro_usd),
+                    data.call
+                );
+                (Who::Agon, "reserve", text)
+            }
+            E::BudgetSettled(data) => {
+                let text = format!(
+                    "{}, {} ({})",
+                    words::tokens(&data.usage),
+                    words::money(data.micro_usd),
+                    data.call
+                );
+                (Who::Agon, "settle", text)
+            }
+            E::CallCancelled(data) => {
+                (self.who(data.call, None), "cancel", format!("{}: {}", data.call, data.reason))
+            }
+            E::OutcomeIgnored(data) => (Who::Agon, "ignored", data.reason.clone()),
+            E::SparkCompleted(data) => {
+                (Who::Spark(data.spark), "done", words::turn_cause(data.cause).to_owned())
+            }
+            E::SessionSealed(data) => (Who::Agon, "sealed", words::stop_cause(data.cause).to_owned()),
+            E::TurnOpened(data) => (Who::Agon, "turn", data.turn.to_string()),
+            other => (Who::Agon, "event", format!("{} {}", other.kind(), other.data())),
+        };
+        vec![Line::new(who, word, Tone::Quiet, text)]
+    }
+
+    /// A model's thinking (in full), then what it says; its tool calls are shown when they run.
+    fn say_reply(&self, call: CallId, reply: &ModelReply) -> Vec<Line> {
+        let who = self.who(call, None);
+        if self.sealed {
+            return vec![Line::new(who, "answer", Tone::Plain, "sealed until every ballot is in")];
+        }
+        let mut lines = Vec::new();
+        for part in &reply.message {
+            if let (Part::Reasoning { text, .. }, true) = (part, self.options.full)
+                && !text.trim().is_empty()
+            {
+                lines.push(Line::said(who.clone(), "thought", Tone::Quiet, text));
+            }
+        }
+        let asks = reply.message.iter().any(|part| matches!(part, Part::Call { .. }));
+        let (word, tone) = if asks { ("says", Tone::Plain) } else { ("answer", Tone::Good) };
+        let text = reply.text();
+        if !text.trim().is_empty() {
+            lines.push(Line::said(who.clone(), word, tone, &text));
+        } else if !asks {
+            lines.push(Line::new(who.clone(), word, Tone::Warn, "nothing at all"));
+        }
+        if let Some(why) = unusual(&reply.finish) {
+            lines.push(Line::new(who.clone(), "notice", Tone::Warn, why));
+        }
+        if self.options.full {
+            let text = format!("{} by {}", words::tokens(&reply.usage), reply.model);
+            lines.push(Line::new(who, "usage", Tone::Quiet, text));
+        }
+        lines
+    }
+
+    fn say_failure(&self, call: CallId, failed: &ModelFailed) -> Line {
+        Line::new(self.who(call, None), "failed", Tone::Bad, words::error_kind(failed.kind))
+            .with(&failed.message)
+    }
+
+    fn say_invoked(&self, data: &ToolInvoked) -> Line {
+        let again = if data.attempt > 1 { format!(" (attempt {})", data.attempt) } else { String::new() };
+        Line::new(Who::Spark(data.spark), "tool", Tone::Tool, format!("{}{again}", self.tool(data.tool_use)))
+    }
+
+    /// Output of commands and of failures is shown; what a tool merely read is counted.
+    fn say_resolved(&self, call: CallId, end: &ToolResolved) -> Line {
+        let how = match end.exit {
+            Some(code) if end.status == ToolStatus::Ok || end.status == ToolStatus::Failed => {
+                format!("exit {code}")
+            }
+            _ => words::tool_status(end.status).to_owned(),
+        };
+        let ok = end.status == ToolStatus::Ok;
+        let quiet = ok && end.exit.is_none() && !self.options.full;
+        let lines = end.content.lines().count();
+        let count = if quiet && lines > 1 { format!(", {}", counted(lines, "line")) } else { String::new() };
+        let tool = self.calls.tool(end.tool_use).map_or("tool", |face| face.tool.as_str());
+        let text = format!("{tool}: {how} in {}{count}", words::duration(end.ms));
+        let tone = if ok { Tone::Good } else { Tone::Bad };
+        let line = Line::new(self.who(call, None), "result", tone, text);
+        if quiet { line } else { line.with(&end.content) }
+    }
+
+    fn say_refused(&self, data: &ToolRefused) -> Line {
+        let text = format!("{}: {}", self.tool(data.tool_use), words::refusal(data.reason));
+        Line::new(self.owner(data.tool_use), "refused", Tone::Bad, text).with(&data.text)
+    }
+
+    /// What is asked is shown whole: nobody approves what was cut.
+    fn say_asked(&self, data: &ApprovalRequested, lookup: Lookup<'_>) -> Line {
+        let text = format!("may it run? {} ({})", self.tool(data.tool_use), data.call);
+        let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text);
+        match lookup(data.prepared) {
+            Some(ArenaEvent::ToolPrepared(prepared)) => match &prepared.body.result {
+                PrepareResult::Ready(plan) => line.with_whole(&plan.preview),
+                PrepareResult::Unfit(why) => line.with_whole(why),
+            },
+            _ => line,
+        }
+    }
+
+    fn say_approved(&self, data: &ApprovalAnswered) -> Line {
+        let tone = if matches!(data.choice, Choice::Deny(_)) { Tone::Bad } else { Tone::Good };
+        let text = format!("{} by {} ({})", words::choice(&data.choice), data.by, data.call);
+        let line = Line::new(Who::You, "reply", tone, text);
+        match &data.choice {
+            Choice::Deny(why) => line.with(why),
+            Choice::Rule(rule) => line.with(format!("rule `{}`", rule.name)),
+            Choice::Once | Choice::Session => line,
+        }
+    }
+
+    fn say_lost(&self, data: &CallLost) -> Line {
+        let what = data.tool_use.map_or_else(|| data.call.to_string(), |tool_use| self.tool(tool_use));
+        let text = format!("{what}: nobody knows how it ended");
+        Line::new(self.who(data.call, None), "lost", Tone::Bad, text).with(&data.text)
+    }
+
+    fn say_check(&self, call: CallId, ran: &CheckRan) -> Line {
+        let (how, tone) = match ran.exit {
+            Some(0) => ("passed".to_owned(), Tone::Good),
+            Some(code) => (format!("exit {code}"), Tone::Bad),
+            None => ("killed".to_owned(), Tone::Bad),
+        };
+        let text = format!("{}: {how} in {}", ran.command, words::duration(ran.ms));
+        Line::new(self.who(call, None), "check", tone, text).with(&ran.output)
+    }
+
+    fn say_diff(&self, call: CallId, taken: &DiffTaken) -> Line {
+        let text = match taken.files.as_slice() {
+            [] => "nothing changed".to_owned(),
+            [only] => only.clone(),
+            files => format!("{}: {}", counted(files.len(), "file"), files.join(", ")),
+        };
+        Line::new(self.who(call, None), "diff", Tone::Plain, text).with(&taken.diff)
+    }
+
+    /// The spark an open call is for; `or` names a second call to try.
+    fn who(&self, call: CallId, or: Option<CallId>) -> Who {
+        let spark = |call: CallId| {
+            self.calls.get(call).and_then(|open| open.spark).or_else(|| self.calls.failed_for(call))
+        };
+        spark(call).or_else(|| or.and_then(spark)).map_or(Who::Agon, Who::Spark)
+    }
+
+    /// The spark a tool call is for.
+    fn owner(&self, tool_use: ToolUse) -> Who {
+        self.calls.tool(tool_use).and_then(|face| face.spark).map_or(Who::Agon, Who::Spark)
+    }
+
+    /// A tool call as people speak of it.
+    fn tool(&self, tool_use: ToolUse) -> String {
+        match self.calls.tool(tool_use) {
+            Some(face) if face.target.is_empty() => face.tool.clone(),
+            Some(face) => format!("{}: {}", face.tool, face.target),
+            None => format!("tool call {} of {}", tool_use.part, tool_use.answer),
+        }
+    }
+
+    fn order(&self, order: &EffectOrder) -> String {
+        match order {
+            EffectOrder::Prepare { tool_use } => format!("prepare {}", self.tool(*tool_use)),
+            EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit } => {
+                format!("time limit {}", words::duration(*ms))
+            }
+            EffectOrder::Timer { ms, purpose: TimerPurpose::Retry } => {
+                format!("wait {}", words::duration(*ms))
+            }
+            EffectOrder::Check { command } => format!("check {command}"),
+            EffectOrder::Fingerprint => "fingerprint the workspace".to_owned(),
+            EffectOrder::Checkpoint => "record the workspace".to_owned(),
+            EffectOrder::Diff { from } => format!("compare with {}", short(from)),
+            EffectOrder::CacheGet { key } => format!("look up {}", short(key)),
+            EffectOrder::CachePut { key, .. } => format!("store {}", short(key)),
+            EffectOrder::Patch { key } => format!("apply {}", short(key)),
+        }
+    }
+}
+
+fn say_opened(at: u64, data: &SessionOpened) -> Line {
+    let spec = &data.spec;
+    let sandbox = &spec.workspace.sandbox;
+    let gaps =
+        if sandbox.gaps.is_empty() { String::new() } else { format!(", open: {}", sandbox.gaps.join("; ")) };
+    let mut rows = vec![
+        format!("session    {}", data.id),
+        format!("workspace  {}", spec.workspace.root),
+        format!("sandbox    {}{gaps}", sandbox.kind),
+    ];
+    rows.extend(spec.models.first().map(|model| format!("model      {}", model.name)));
+    rows.push(format!("opened     {} {} UTC", words::day(at), words::time_of_day(at)));
+    Line::new(Who::Agon, "open", Tone::Strong, &spec.program).with_whole(rows.join("\n"))
+}
+
+fn say_forked(data: &SessionForked) -> Line {
+    let text = format!("session {} from {} after e{}", data.id, data.parent, data.seq);
+    Line::new(Who::Agon, "forked", Tone::Strong, text).with(data.change.clone().unwrap_or_default())
+}
+
+fn say_unknown(kind: &str, raw: &Value) -> Line {
+    let text = format!("`{kind}`, an event of a newer program");
+    Line::new(Who::Agon, "unknown", Tone::Warn, text).with(raw.to_string())
+}
+
+fn unusual(finish: &Finish) -> Option<String> {
+    match finish {
+        Finish::Stop | Finish::ToolCalls => None,
+        Finish::Length => Some("the answer was cut at the output limit".to_owned()),
+        Finish::Filtered => Some("the provider filtered the answer".to_owned()),
+        Finish::Refused => Some("the model refused".to_owned()),
+        Finish::Other(word) => Some(format!("the model stopped for `{word}`")),
+    }
+}
+
+/// The first characters of a digest: enough to tell it from others on a screen.
+fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}
+
+fn bytes(count: u64) -> String {
+    words::counted(count, "byte")
+}
+
+fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    words::counted(count.try_into().unwrap_or(u64::MAX), noun)
+}

@@ -1,0 +1,183 @@
+//! The blocks after the lines: the last summary, the cost sheet, the audit of tool calls; folds nothing.
+
+use crate::ports::Head;
+use crate::projection::board::{Board, BoardState};
+use crate::projection::costs::{CostRow, Costs, Scope, Tally};
+use crate::projection::safe_text::safe_line;
+use crate::projection::why::{Audit, AuditEnd, Reasons};
+use crate::projection::words;
+use crate::protocol::event::{ArenaEvent, ToolUse};
+use crate::protocol::expand::Lookup;
+
+/// The last summary of a run: why it ended, what it took, and where the log stands.
+///
+/// Four to six aligned lines with a newline each. `head` is the log's end, left out when unknown.
+pub fn ending(board: &Board, costs: &Costs, head: Option<&Head>) -> String {
+    let total = &costs.total;
+    let mut rows = vec![
+        ("end", end_words(board)),
+        ("work", work_words(total, costs.active_us / 1_000)),
+        ("tokens", words::tokens(&total.usage)),
+        ("cost", words::money_known(total.micro_usd, total.unpriced)),
+    ];
+    if !board.approvals.is_empty() {
+        let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
+        rows.push(("asks", open.collect::<Vec<_>>().join(", ")));
+    }
+    rows.push(("session", board.id.clone()));
+    if let Some(head) = head {
+        rows.push(("log", format!("{}, head {}", entries(head.count), head.hash)));
+    }
+    rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
+}
+
+fn end_words(board: &Board) -> String {
+    match (board.state, board.cause) {
+        (BoardState::Paused(cause), _) => format!("paused: {}", words::pause_cause(cause)),
+        (BoardState::Working | BoardState::Stopping(_), None) => "the turn is still open".to_owned(),
+        (_, Some(cause)) => words::turn_cause(cause).to_owned(),
+        (BoardState::Sealed(cause), None) => words::stop_cause(cause).to_owned(),
+        (BoardState::Idle, None) => "nothing was asked".to_owned(),
+    }
+}
+
+fn work_words(total: &Tally, ms: u64) -> String {
+    let mut words_of = vec![words::counted(u64::from(total.calls), "model call")];
+    let retries = total.attempts.saturating_sub(total.calls);
+    if retries > 0 {
+        words_of.push(if retries == 1 { "1 retry".to_owned() } else { format!("{retries} retries") });
+    }
+    words_of.push(words::counted(u64::from(total.tool_calls), "tool call"));
+    words_of.push(words::duration(ms));
+    words_of.join(", ")
+}
+
+fn entries(count: u64) -> String {
+    if count == 1 { "1 entry".to_owned() } else { format!("{} entries", words::grouped(count)) }
+}
+
+/// The cost sheet as an aligned table with a line of headings.
+pub fn cost_table(costs: &Costs) -> String {
+    let headings =
+        ["", "calls", "retries", "in", "cached", "out", "cost", "model time", "tools", "tool time"];
+    let mut table: Vec<[String; 10]> = vec![headings.map(str::to_owned)];
+    let one_spark = costs.sparks.len() <= 1;
+    table.extend(
+        costs
+            .rows()
+            .iter()
+            .filter(|row| !one_spark || !matches!(row.scope, Scope::Role(_)))
+            .map(|row| cells(row, costs)),
+    );
+    let widths: Vec<usize> = (0..headings.len())
+        .map(|n| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut out = String::new();
+    for row in &table {
+        let mut line = format!("{:<width$}", row[0], width = widths[0]);
+        for (cell, width) in row.iter().zip(&widths).skip(1) {
+            line.push_str(&format!("  {cell:>width$}"));
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
+    let tally = &row.tally;
+    let name = match &row.scope {
+        Scope::Spark(spark) => {
+            let role = costs.sparks.get(spark).map(|costs| costs.role.as_str()).unwrap_or_default();
+            format!("{spark} {role}")
+        }
+        Scope::Role(role) => format!("role {role}"),
+        Scope::Model(model) => model.clone(),
+        Scope::Total => "total".to_owned(),
+    };
+    let about = if tally.usage.estimated { "~" } else { "" };
+    let cost = match (tally.micro_usd, tally.unpriced) {
+        (_, 0) => words::money(tally.micro_usd),
+        (0, _) => "unknown".to_owned(),
+        _ => format!("≥ {}", words::money(tally.micro_usd)),
+    };
+    [
+        safe_line(name.trim()).into_owned(),
+        words::grouped(u64::from(tally.calls)),
+        words::grouped(u64::from(tally.attempts.saturating_sub(tally.calls))),
+        format!("{about}{}", words::grouped(tally.usage.input)),
+        words::grouped(tally.usage.cached),
+        format!("{about}{}", words::grouped(tally.usage.output)),
+        cost,
+        words::duration(tally.model_ms),
+        words::grouped(u64::from(tally.tool_calls)),
+        words::duration(tally.tool_ms),
+    ]
+}
+
+/// Every tool call with who allowed it: one block a call, one line a step, each with its reference.
+pub fn audit_lines(reasons: &Reasons, lookup: Lookup<'_>) -> String {
+    reasons.audits().map(|(tool_use, audit)| audit_block(tool_use, audit, lookup)).collect()
+}
+
+fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
+    let mut out = format!("{:<7}{}\n", tool_use.answer.to_string(), safe_line(&asked(tool_use, lookup)));
+    let mut row = |event: crate::protocol::EventRef, text: String| {
+        out.push_str(&format!("  {:<7}{}\n", event.to_string(), safe_line(&text)));
+    };
+    if let Some(event) = audit.prepared {
+        row(event, prepared(event, lookup));
+    }
+    for (event, action, rule) in &audit.judged {
+        row(*event, format!("policy: {} by rule `{rule}`", words::action(*action)));
+    }
+    if let Some(event) = audit.requested {
+        row(event, "approval asked".to_owned());
+    }
+    if let Some((event, by)) = &audit.answered {
+        let how = match lookup(*event) {
+            Some(ArenaEvent::ApprovalAnswered(data)) => words::choice(&data.choice),
+            _ => "answered",
+        };
+        row(*event, format!("{how} by {by}"));
+    }
+    for event in &audit.invoked {
+        row(*event, "started".to_owned());
+    }
+    match audit.end {
+        Some((event, AuditEnd::Resolved(status))) => {
+            row(event, format!("ended: {}", words::tool_status(status)))
+        }
+        Some((event, AuditEnd::Refused(reason))) => {
+            row(event, format!("not run: {}", words::refusal(reason)))
+        }
+        Some((event, AuditEnd::Lost)) => row(event, "lost: nobody knows how it ended".to_owned()),
+        None => out.push_str("         still open\n"),
+    }
+    out
+}
+
+fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
+    use crate::protocol::message::Part;
+    let Some(ArenaEvent::ModelAnswered(answer)) = lookup(tool_use.answer) else {
+        return format!("tool call {}", tool_use.part);
+    };
+    match answer.body.message.get(usize::from(tool_use.part)) {
+        Some(Part::Call { name, args, .. }) => {
+            let target = crate::projection::calls::target(args);
+            if target.is_empty() { name.clone() } else { format!("{name}: {target}") }
+        }
+        _ => format!("tool call {}", tool_use.part),
+    }
+}
+
+fn prepared(event: crate::protocol::EventRef, lookup: Lookup<'_>) -> String {
+    use crate::protocol::event::PrepareResult;
+    match lookup(event) {
+        Some(ArenaEvent::ToolPrepared(data)) => match &data.body.result {
+            PrepareResult::Ready(plan) => format!("prepared, digest {}", plan.digest),
+            PrepareResult::Unfit(why) => format!("cannot be done: {why}"),
+        },
+        _ => "prepared".to_owned(),
+    }
+}

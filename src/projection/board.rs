@@ -1,0 +1,384 @@
+//! Mission control: what a session is doing now and has done so far; shows, never decides.
+
+pub mod row;
+
+use crate::protocol::command::StopCause;
+use crate::protocol::event::{
+    ApprovalRequested, BudgetSettled, Finding, PauseCause, SessionForked, SessionOpened, SessionResumed,
+    SparkIgnited, ToolUse, TurnCause,
+};
+use crate::protocol::message::Usage;
+use crate::protocol::spec::{Limits, Mode, SandboxSpec, Setting, WorkspaceSpec};
+use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
+
+use super::calls::{Activity, OpenCall, OpenCalls, answered_call};
+use super::ledger::{Ledger, sum};
+use super::partials::{Partial, Partials};
+use super::words;
+pub use row::{Counts, OpenApproval, SparkRow, Used};
+
+/// What the whole session is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BoardState {
+    /// No turn is open.
+    #[default]
+    Idle,
+    /// A turn is open.
+    Working,
+    /// The driver left with the turn open.
+    Paused(PauseCause),
+    /// It was asked to end; something is still outstanding.
+    Stopping(StopCause),
+    /// It is over.
+    Sealed(StopCause),
+}
+
+/// Everything mission control shows above the transcript.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Board {
+    /// Session id; of the fork, once forked. Empty before the first entry.
+    pub id: String,
+    /// Session and last copied entry this one was forked from.
+    pub parent: Option<(String, u64)>,
+    /// Program name and version that opened or last resumed it.
+    pub program: String,
+    /// Absolute path of the workspace.
+    pub workspace: String,
+    /// What confines the tools; none before the first entry.
+    pub sandbox: Option<SandboxSpec>,
+    /// Default model, `PROVIDER/MODEL`.
+    pub model: String,
+    /// Who works on the current or last turn.
+    pub mode: Option<Mode>,
+    /// Number of the current or last turn, 0 before the first.
+    pub turn: u32,
+    /// What the session is at.
+    pub state: BoardState,
+    /// The step of a squad or debate.
+    pub phase: Option<String>,
+    /// Why the last closed turn ended.
+    pub cause: Option<TurnCause>,
+    /// The event that holds the last closed turn's answer.
+    pub answer: Option<EventRef>,
+    /// A row per spark, in order of ignition.
+    pub sparks: Vec<SparkRow>,
+    /// Approvals that wait for an answer, oldest first.
+    pub approvals: Vec<OpenApproval>,
+    /// Findings of reviewers that are not closed.
+    pub findings: Vec<Finding>,
+    /// Where the session stops by itself.
+    pub limits: Limits,
+    /// What has been used against the limits.
+    pub used: Used,
+    /// True while debate ballots are sealed: no view shows a position.
+    pub sealed_ballots: bool,
+    /// Time of the first entry, microseconds since the Unix epoch.
+    pub opened: u64,
+    /// Time of the current or last turn's opening.
+    pub turn_opened: u64,
+    /// Time of the last entry.
+    pub at: u64,
+    /// Position of the last entry; none before the first.
+    pub seq: Option<u64>,
+    /// Entries, events, and what of them changed nothing or is not understood.
+    pub counts: Counts,
+    calls: OpenCalls,
+    partials: Partials,
+    ledger: Ledger,
+}
+
+impl Board {
+    /// Folds one entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        if self.seq.is_none() {
+            self.opened = entry.at;
+        }
+        self.seq = Some(entry.seq);
+        self.at = entry.at;
+        self.counts.entries += 1;
+        self.counts.events += entry.events.len() as u64;
+        self.counts.void += u64::from(entry.is_void());
+        for (from, event) in entry.effective() {
+            self.apply_event(entry.at, from, event);
+        }
+    }
+
+    /// Takes a live piece of a running call; anything late, doubled or out of order is dropped.
+    pub fn hint(&mut self, signal: &Signal) {
+        let words = matches!(signal.lane, Lane::Text | Lane::Reasoning | Lane::Args(_));
+        if self.sealed_ballots && words {
+            return;
+        }
+        let running = self.calls.get(signal.call).map(|open| open.attempt);
+        if self.calls.is_closed(signal.call) || running.is_some_and(|attempt| signal.attempt < attempt) {
+            return;
+        }
+        self.partials.hint(signal);
+    }
+
+    /// What a running call has said so far on one lane; none when pieces were missed.
+    pub fn partial(&self, call: CallId, lane: Lane) -> Option<&Partial> {
+        self.partials.get(call, lane)
+    }
+
+    /// The open calls of one spark, or of the session itself, oldest call first; the clock is left out.
+    pub fn doing(&self, spark: Option<SparkId>) -> impl Iterator<Item = (CallId, &OpenCall)> {
+        self.calls.iter().filter(move |(_, open)| open.spark == spark && open.activity != Activity::Clock)
+    }
+
+    /// Tokens and millionths of a dollar set aside for running calls.
+    pub fn reserved(&self) -> (u64, u64) {
+        self.ledger.reserved()
+    }
+
+    /// The row of a spark.
+    pub fn row(&self, spark: SparkId) -> Option<&SparkRow> {
+        self.sparks.iter().find(|row| row.spark == spark)
+    }
+
+    /// A spark's state in words: `done`, `thinking`, `running bash: sh check.sh`, `waiting for approval of …`.
+    pub fn state_of(&self, row: &SparkRow) -> String {
+        if let Some((_, cause)) = row.ended {
+            return words::turn_cause(cause).to_owned();
+        }
+        let most_telling = self.doing(Some(row.spark)).max_by_key(|(_, open)| urgency(&open.activity));
+        most_telling.map_or_else(|| "ready".to_owned(), |(_, open)| self.say(open))
+    }
+
+    /// An open call in words.
+    pub fn say(&self, open: &OpenCall) -> String {
+        let tool = |tool_use: &ToolUse| match self.calls.tool(*tool_use) {
+            Some(face) if face.target.is_empty() => face.tool.clone(),
+            Some(face) => format!("{}: {}", face.tool, face.target),
+            None => "a tool".to_owned(),
+        };
+        let said = match &open.activity {
+            Activity::Thinking { .. } if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),
+            Activity::Thinking { .. } => "thinking".to_owned(),
+            Activity::Retrying { delay_ms } => format!("retrying in {}", words::duration(*delay_ms)),
+            Activity::Preparing(tool_use) => format!("preparing {}", tool(tool_use)),
+            Activity::Asking(tool_use) => format!("waiting for approval of {}", tool(tool_use)),
+            Activity::Running(tool_use) => format!("running {}", tool(tool_use)),
+            Activity::Checking { command } => format!("checking {command}"),
+            Activity::Clock => "on the clock".to_owned(),
+            Activity::Keeping(what) => (*what).to_owned(),
+        };
+        if open.cancelled { format!("stopping: {said}") } else { said }
+    }
+
+    fn apply_event(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        let closed = self.calls.apply(at, from, event);
+        self.ledger.apply(event);
+        self.forget_partials(event);
+        match event {
+            E::SessionOpened(data) => self.opened(data),
+            E::SessionResumed(data) => self.resumed(data),
+            E::SessionForked(data) => self.forked(data),
+            E::SessionPaused(data) => self.state = BoardState::Paused(data.cause),
+            E::StopRequested(data) => self.state = BoardState::Stopping(data.cause),
+            E::SessionSealed(data) => self.state = BoardState::Sealed(data.cause),
+            E::PromptGiven(data) => self.prompted(&data.mode, &data.changed),
+            E::SettingsChanged(data) => self.settings(&data.changed),
+            E::TurnOpened(data) => self.turn_opened(at, data.turn),
+            E::TurnClosed(data) => self.turn_closed(data.cause, data.answer),
+            E::SparkIgnited(data) => self.ignited(at, data),
+            E::SparkCompleted(data) => self.completed(at, data.spark, data.cause, data.answer),
+            E::ModelCalled(data) => self.model_called(data.spark, data.attempt, &data.model),
+            E::FallbackTaken(data) => self.with_row(data.spark, |row| row.model.clone_from(&data.to)),
+            E::ToolInvoked(data) => self.with_row(data.spark, |row| row.tool_calls += 1),
+            E::BudgetSettled(data) => self.settle(data),
+            E::ApprovalRequested(data) => self.asked(at, data),
+            E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
+            E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
+            E::CritiqueIssued(data) => self.found(&data.findings),
+            E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
+            E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
+            E::SandboxStarted(data) => self.sandbox = Some(data.body.sandbox.clone()),
+            E::Unknown { .. } => self.counts.unknown += 1,
+            _ => {}
+        }
+        if closed.is_some_and(|call| matches!(call.activity, Activity::Asking(_))) {
+            self.drop_closed_approvals();
+        }
+    }
+
+    fn opened(&mut self, data: &SessionOpened) {
+        let spec = &data.spec;
+        self.id.clone_from(&data.id);
+        self.program.clone_from(&spec.program);
+        self.model = spec.models.first().map(|model| model.name.clone()).unwrap_or_default();
+        self.limits = spec.limits.clone();
+        self.place(&spec.workspace);
+    }
+
+    fn resumed(&mut self, data: &SessionResumed) {
+        self.program.clone_from(&data.program);
+        self.settings(&data.changed);
+        self.state = self.open_turn_state();
+    }
+
+    /// An open ask is withdrawn by a fork; a new one is asked for the new workspace.
+    fn forked(&mut self, data: &SessionForked) {
+        self.parent = Some((std::mem::replace(&mut self.id, data.id.clone()), data.seq));
+        self.workspace.clone_from(&data.workspace);
+        self.settings(&data.changed);
+        self.approvals.clear();
+        self.state = self.open_turn_state();
+    }
+
+    /// A turn is open exactly while one was opened and not closed, whatever happened to the process.
+    fn open_turn_state(&self) -> BoardState {
+        if self.turn > 0 && self.cause.is_none() { BoardState::Working } else { BoardState::Idle }
+    }
+
+    fn settings(&mut self, changed: &[Setting]) {
+        for setting in changed {
+            match setting {
+                Setting::Model { spec, default: true } => self.model.clone_from(&spec.name),
+                Setting::Limits(limits) => self.limits = limits.clone(),
+                Setting::Workspace(workspace) => self.place(workspace),
+                _ => {}
+            }
+        }
+    }
+
+    fn place(&mut self, workspace: &WorkspaceSpec) {
+        self.workspace.clone_from(&workspace.root);
+        self.sandbox = Some(workspace.sandbox.clone());
+    }
+
+    fn prompted(&mut self, mode: &Mode, changed: &[Setting]) {
+        self.settings(changed);
+        self.mode = Some(mode.clone());
+    }
+
+    fn turn_opened(&mut self, at: u64, turn: u32) {
+        self.turn = turn;
+        self.turn_opened = at;
+        self.state = BoardState::Working;
+        self.phase = None;
+        (self.cause, self.answer) = (None, None);
+        self.used.steps = 0;
+        self.findings.clear();
+        self.sealed_ballots = matches!(self.mode, Some(Mode::Debate(_)));
+    }
+
+    fn turn_closed(&mut self, cause: TurnCause, answer: Option<EventRef>) {
+        (self.cause, self.answer) = (Some(cause), answer);
+        self.sealed_ballots = false;
+        if matches!(self.state, BoardState::Working | BoardState::Paused(_)) {
+            self.state = BoardState::Idle;
+        }
+    }
+
+    fn ignited(&mut self, started: u64, data: &SparkIgnited) {
+        self.sparks.retain(|row| row.spark != data.spark);
+        self.sparks.push(SparkRow {
+            spark: data.spark,
+            role: data.role.clone(),
+            persona: data.persona.clone(),
+            model: data.model.clone(),
+            continues: data.continues,
+            steps: 0,
+            tool_calls: 0,
+            usage: Usage::default(),
+            micro_usd: 0,
+            unpriced: 0,
+            retries: 0,
+            started,
+            ended: None,
+            answer: None,
+        });
+    }
+
+    fn completed(&mut self, at: u64, spark: SparkId, cause: TurnCause, answer: Option<EventRef>) {
+        self.with_row(spark, |row| {
+            row.ended = Some((at, cause));
+            row.answer = answer;
+        });
+    }
+
+    fn model_called(&mut self, spark: SparkId, attempt: u32, model: &str) {
+        let first = attempt <= 1;
+        self.used.steps += u32::from(first);
+        self.with_row(spark, |row| {
+            model.clone_into(&mut row.model);
+            row.steps += u32::from(first);
+            row.retries += u32::from(!first);
+        });
+    }
+
+    fn settle(&mut self, data: &BudgetSettled) {
+        let payer = self.ledger.payer(data.call);
+        let unpriced = u32::from(data.usage.total() > 0 && payer.is_some_and(|payer| !payer.priced));
+        let spark = payer.map(|payer| payer.spark);
+        self.used.usage = sum(self.used.usage, data.usage);
+        self.used.micro_usd = self.used.micro_usd.saturating_add(data.micro_usd);
+        self.used.unpriced += unpriced;
+        let Some(spark) = spark else { return };
+        self.with_row(spark, |row| {
+            row.usage = sum(row.usage, data.usage);
+            row.micro_usd = row.micro_usd.saturating_add(data.micro_usd);
+            row.unpriced += unpriced;
+        });
+    }
+
+    fn asked(&mut self, since: u64, data: &ApprovalRequested) {
+        let face = self.calls.tool(data.tool_use);
+        let approval = OpenApproval {
+            call: data.call,
+            digest: data.digest.clone(),
+            spark: data.spark,
+            tool_use: data.tool_use,
+            tool: face.map(|face| face.tool.clone()).unwrap_or_default(),
+            target: face.map(|face| face.target.clone()).unwrap_or_default(),
+            prepared: data.prepared,
+            since,
+        };
+        self.approvals.retain(|open| open.call != data.call);
+        self.approvals.push(approval);
+    }
+
+    /// Findings keep their id from one review to the next; the newest words stand.
+    fn found(&mut self, findings: &[Finding]) {
+        self.findings.retain(|open| findings.iter().all(|new| new.id != open.id));
+        self.findings.extend_from_slice(findings);
+    }
+
+    fn drop_closed_approvals(&mut self) {
+        let calls = &self.calls;
+        self.approvals.retain(|approval| calls.get(approval.call).is_some());
+    }
+
+    fn forget_partials(&mut self, event: &ArenaEvent) {
+        match event {
+            ArenaEvent::ModelCalled(data) => self.partials.forget_before(data.call, data.attempt),
+            ArenaEvent::ToolInvoked(data) => self.partials.forget_before(data.call, data.attempt),
+            ArenaEvent::CallLost(data) => self.partials.forget(data.call),
+            _ => {
+                if let Some(call) = answered_call(event) {
+                    self.partials.forget(call);
+                }
+            }
+        }
+    }
+
+    fn with_row(&mut self, spark: SparkId, change: impl FnOnce(&mut SparkRow)) {
+        if let Some(row) = self.sparks.iter_mut().find(|row| row.spark == spark) {
+            change(row);
+        }
+    }
+}
+
+/// What a spark is said to do when it does several things: what a person can act on comes first.
+fn urgency(activity: &Activity) -> u8 {
+    match activity {
+        Activity::Asking(_) => 5,
+        Activity::Running(_) | Activity::Checking { .. } => 4,
+        Activity::Thinking { .. } => 3,
+        Activity::Retrying { .. } => 2,
+        Activity::Preparing(_) | Activity::Keeping(_) => 1,
+        Activity::Clock => 0,
+    }
+}

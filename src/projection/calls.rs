@@ -1,0 +1,265 @@
+//! Which calls are open, for whom and what they do, shared by the projections; orders and decides nothing.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::event::{EffectOrdered, ModelReply, PrepareResult, ToolPrepared, ToolUse};
+use crate::protocol::message::{Args, Part};
+use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
+
+/// The longest target kept, in characters; a view that wants more opens the call itself.
+const TARGET_CHARS: usize = 200;
+
+/// A tool call as people speak of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolFace {
+    /// The spark that asks; none when the answer's call was not seen.
+    pub spark: Option<SparkId>,
+    /// Tool name, as the model wrote it.
+    pub tool: String,
+    /// What it is about, one line: a command, a path, a pattern; empty when it is about nothing in particular.
+    pub target: String,
+}
+
+/// What an open call does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// A model works on an answer.
+    Thinking {
+        /// `PROVIDER/MODEL`.
+        model: String,
+    },
+    /// A failed model call waits to be repeated.
+    Retrying {
+        /// Milliseconds of the delay.
+        delay_ms: u64,
+    },
+    /// It is found out what a tool call would do.
+    Preparing(ToolUse),
+    /// Somebody is asked whether a tool call may run.
+    Asking(ToolUse),
+    /// A tool runs.
+    Running(ToolUse),
+    /// A check runs.
+    Checking {
+        /// The command line.
+        command: String,
+    },
+    /// The turn's time limit ticks; nobody is at work on it.
+    Clock,
+    /// Housekeeping: a checkpoint, a fingerprint, a diff, the cache; in words.
+    Keeping(&'static str),
+}
+
+/// A call that was ordered and has not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The spark it is for; none for the session's own.
+    pub spark: Option<SparkId>,
+    /// The running attempt, from 1.
+    pub attempt: u32,
+    /// The event that ordered this attempt.
+    pub ordered: EventRef,
+    /// Microseconds since the Unix epoch when it was ordered.
+    pub since: u64,
+    /// What it does.
+    pub activity: Activity,
+    /// True once it was told to stop.
+    pub cancelled: bool,
+}
+
+/// The open calls of a session, and the tool calls that have not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenCalls {
+    calls: BTreeMap<CallId, OpenCall>,
+    tools: BTreeMap<ToolUse, ToolFace>,
+    /// Failed model calls that may be repeated, with their spark.
+    failed: BTreeMap<CallId, Option<SparkId>>,
+    /// The highest call ever ordered: at or below it, a call that is not open is over.
+    highest: Option<CallId>,
+}
+
+impl OpenCalls {
+    /// Folds one event and gives the call it ended, if it ended one.
+    pub fn apply(&mut self, at: u64, from: EventRef, event: &ArenaEvent) -> Option<OpenCall> {
+        use ArenaEvent as E;
+        match event {
+            E::ModelCalled(data) => {
+                let activity = Activity::Thinking { model: data.model.clone() };
+                self.failed.remove(&data.call);
+                self.open(data.call, Some(data.spark), data.attempt, (at, from), activity);
+            }
+            E::RetryScheduled(data) => {
+                let activity = Activity::Retrying { delay_ms: data.delay_ms };
+                let spark = self.failed_for(data.call);
+                self.open(data.timer, spark, 1, (at, from), activity);
+            }
+            E::EffectOrdered(data) => self.order(at, from, data),
+            E::ToolInvoked(data) => {
+                let activity = Activity::Running(data.tool_use);
+                self.open(data.call, Some(data.spark), data.attempt, (at, from), activity);
+            }
+            E::ApprovalRequested(data) => {
+                let activity = Activity::Asking(data.tool_use);
+                self.open(data.call, Some(data.spark), data.attempt, (at, from), activity);
+            }
+            E::CallCancelled(data) => return self.cancel(data.call),
+            E::SessionForked(_) => self.calls.retain(|_, call| !matches!(call.activity, Activity::Asking(_))),
+            E::ToolRefused(data) => drop(self.tools.remove(&data.tool_use)),
+            E::CallLost(data) => {
+                data.tool_use.map(|tool_use| self.tools.remove(&tool_use));
+                return self.calls.remove(&data.call);
+            }
+            _ => return self.answer(from, event),
+        }
+        None
+    }
+
+    /// The open calls, by call.
+    pub fn iter(&self) -> impl Iterator<Item = (CallId, &OpenCall)> {
+        self.calls.iter().map(|(call, open)| (*call, open))
+    }
+
+    /// An open call.
+    pub fn get(&self, call: CallId) -> Option<&OpenCall> {
+        self.calls.get(&call)
+    }
+
+    /// The spark of a failed model call that may be repeated.
+    pub fn failed_for(&self, call: CallId) -> Option<SparkId> {
+        self.failed.get(&call).copied().flatten()
+    }
+
+    /// A tool call that has not ended.
+    pub fn tool(&self, tool_use: ToolUse) -> Option<&ToolFace> {
+        self.tools.get(&tool_use)
+    }
+
+    /// True when the call was ordered before and is over.
+    pub fn is_closed(&self, call: CallId) -> bool {
+        self.highest.is_some_and(|highest| call <= highest) && !self.calls.contains_key(&call)
+    }
+
+    fn open(
+        &mut self,
+        call: CallId,
+        spark: Option<SparkId>,
+        attempt: u32,
+        (since, ordered): (u64, EventRef),
+        activity: Activity,
+    ) {
+        self.highest = self.highest.max(Some(call));
+        let open = OpenCall { spark, attempt, ordered, since, activity, cancelled: false };
+        self.calls.insert(call, open);
+    }
+
+    fn order(&mut self, at: u64, from: EventRef, data: &EffectOrdered) {
+        let activity = match &data.effect {
+            EffectOrder::Prepare { tool_use } => Activity::Preparing(*tool_use),
+            EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => Activity::Clock,
+            EffectOrder::Timer { ms, purpose: TimerPurpose::Retry } => Activity::Retrying { delay_ms: *ms },
+            EffectOrder::Check { command } => Activity::Checking { command: command.clone() },
+            EffectOrder::Fingerprint => Activity::Keeping("fingerprinting the workspace"),
+            EffectOrder::Checkpoint => Activity::Keeping("recording the workspace"),
+            EffectOrder::Diff { .. } => Activity::Keeping("comparing the workspace"),
+            EffectOrder::CacheGet { .. } => Activity::Keeping("asking the team cache"),
+            EffectOrder::CachePut { .. } => Activity::Keeping("storing into the team cache"),
+            EffectOrder::Patch { .. } => Activity::Keeping("applying a cached run"),
+        };
+        self.open(data.call, data.spark, data.attempt, (at, from), activity);
+    }
+
+    /// An ask or a timer ends with its cancellation; anything else still owes its outcome.
+    fn cancel(&mut self, call: CallId) -> Option<OpenCall> {
+        let open = self.calls.get_mut(&call)?;
+        match open.activity {
+            Activity::Asking(_) | Activity::Clock | Activity::Retrying { .. } => self.calls.remove(&call),
+            _ => {
+                open.cancelled = true;
+                None
+            }
+        }
+    }
+
+    fn answer(&mut self, from: EventRef, event: &ArenaEvent) -> Option<OpenCall> {
+        use ArenaEvent as E;
+        let call = answered_call(event)?;
+        let closed = self.calls.remove(&call);
+        match event {
+            E::ModelAnswered(data) => {
+                self.name_tools(from, closed.as_ref().and_then(|open| open.spark), &data.body);
+            }
+            E::ModelFailed(_) => {
+                self.failed.insert(call, closed.as_ref().and_then(|open| open.spark));
+            }
+            E::ToolPrepared(data) => self.refine_target(&data.body),
+            E::ToolResolved(data) => drop(self.tools.remove(&data.body.tool_use)),
+            _ => {}
+        }
+        closed
+    }
+
+    fn name_tools(&mut self, from: EventRef, spark: Option<SparkId>, reply: &ModelReply) {
+        for (part, asked) in (0u16..).zip(&reply.message) {
+            if let Part::Call { name, args, .. } = asked {
+                let face = ToolFace { spark, tool: name.clone(), target: target(args) };
+                self.tools.insert(ToolUse { answer: from, part }, face);
+            }
+        }
+    }
+
+    /// Once prepared, the exact command or path is known.
+    fn refine_target(&mut self, prepared: &ToolPrepared) {
+        let PrepareResult::Ready(plan) = &prepared.result else { return };
+        let Some(face) = self.tools.get_mut(&prepared.tool_use) else { return };
+        if let Some(command) = &plan.command {
+            face.target = one_line(command);
+        } else if let [only] = plan.paths.as_slice() {
+            face.target = one_line(&only.path);
+        }
+    }
+}
+
+/// What a tool call is about, from its arguments alone: the best known argument, else the first text.
+pub fn target(args: &Args) -> String {
+    const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "name"];
+    let text = match args {
+        Args::Broken(text) => Some(text.as_str()),
+        Args::Json(Value::Object(map)) => TELLING
+            .iter()
+            .find_map(|key| map.get(*key).and_then(Value::as_str))
+            .or_else(|| map.values().find_map(Value::as_str)),
+        Args::Json(_) => None,
+    };
+    text.map(one_line).unwrap_or_default()
+}
+
+/// The first line, cut where it is too long for a row; `…` stands for what is left out.
+fn one_line(text: &str) -> String {
+    let text = text.trim();
+    let first = text.lines().next().unwrap_or_default().trim_end();
+    let end = first.char_indices().nth(TARGET_CHARS).map_or(first.len(), |(at, _)| at);
+    let cut = end < text.len();
+    format!("{}{}", &first[..end], if cut { " …" } else { "" })
+}
+
+/// The call a fact answers, if it answers one.
+pub fn answered_call(event: &ArenaEvent) -> Option<CallId> {
+    macro_rules! call_of {
+        ($($variant:ident)+) => {
+            match event {
+                $( ArenaEvent::$variant(data) => Some(data.call), )+
+                _ => None,
+            }
+        };
+    }
+    call_of!(
+        ApprovalAnswered ModelAnswered ModelFailed ToolPrepared ToolResolved CheckRan TimerFired EffectFailed
+        CacheHit CacheMissed CacheStored WorkspaceFingerprinted WorkspaceCheckpointed WorkspaceRestored
+        DiffTaken PatchApplied PatchRefused WorktreeOpened WorktreeMerged MergeConflicted InstructionsLoaded
+        MentionExpanded SkillLoaded MemoryRecalled ToolsListed HookRan SandboxStarted SandboxRefused
+        SandboxStopped
+    )
+}

@@ -1,0 +1,220 @@
+//! The cost sheet: calls, tokens, money and time per spark, model and role; knows no price list.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::event::{BudgetSettled, ToolStatus};
+use crate::protocol::message::Usage;
+use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
+
+use super::calls::{Activity, OpenCall, OpenCalls};
+use super::ledger::{Ledger, sum};
+
+/// What was used by one spark, model, role, or all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Model calls.
+    pub calls: u32,
+    /// Attempts of them, the first ones included.
+    pub attempts: u32,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Tokens of settled attempts; `estimated` when any of them was.
+    pub usage: Usage,
+    /// Settled attempts whose tokens were estimated.
+    pub estimated: u32,
+    /// Millionths of a dollar of settled attempts, where the price is known.
+    pub micro_usd: u64,
+    /// Settled attempts without a known price.
+    pub unpriced: u32,
+    /// Tokens ever set aside: the sum of worst cases, for comparison with what was used.
+    pub reserved_tokens: u64,
+    /// Millionths of a dollar ever set aside.
+    pub reserved_micro_usd: u64,
+    /// Milliseconds of model calls, from the entries' times; calls at once count each.
+    pub model_ms: u64,
+    /// Of these, milliseconds spent waiting for a turn at the provider.
+    pub waited_ms: u64,
+    /// Tool calls that were started.
+    pub tool_calls: u32,
+    /// Of these, those that did not end well.
+    pub tool_failures: u32,
+    /// Milliseconds of tool calls, from the entries' times; calls at once count each.
+    pub tool_ms: u64,
+}
+
+/// The costs of one spark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SparkCosts {
+    /// Its role.
+    pub role: String,
+    /// Its persona.
+    pub persona: String,
+    /// The model it used last.
+    pub model: String,
+    /// What it used.
+    pub tally: Tally,
+}
+
+/// What a row of the sheet is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One spark.
+    Spark(SparkId),
+    /// One role.
+    Role(String),
+    /// One model.
+    Model(String),
+    /// Everything.
+    Total,
+}
+
+/// One row of the sheet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CostRow {
+    /// What it is about.
+    pub scope: Scope,
+    /// What was used.
+    pub tally: Tally,
+}
+
+/// The cost sheet of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// Everything.
+    pub total: Tally,
+    /// Per spark.
+    pub sparks: BTreeMap<SparkId, SparkCosts>,
+    /// Per model that was called.
+    pub models: BTreeMap<String, Tally>,
+    /// Per role.
+    pub roles: BTreeMap<String, Tally>,
+    /// Microseconds the session was at work: pauses between processes do not count.
+    pub active_us: u64,
+    calls: OpenCalls,
+    ledger: Ledger,
+    /// Reservations whose call is about to be made.
+    pending: BTreeMap<CallId, (u64, u64)>,
+    last_at: Option<u64>,
+}
+
+impl Costs {
+    /// Folds one entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        let away = matches!(entry.fact(), Some(ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_)));
+        if let Some(last) = self.last_at.filter(|_| !away) {
+            self.active_us = self.active_us.saturating_add(entry.at.saturating_sub(last));
+        }
+        self.last_at = Some(entry.at);
+        for (from, event) in entry.effective() {
+            let closed = self.calls.apply(entry.at, from, event);
+            self.ledger.apply(event);
+            self.count(event);
+            if let Some(closed) = closed {
+                self.count_end(&closed, event, entry.at.saturating_sub(closed.since) / 1_000);
+            }
+        }
+    }
+
+    /// The sheet: sparks, roles when there are several sparks, models, then everything.
+    pub fn rows(&self) -> Vec<CostRow> {
+        let sparks = self.sparks.iter().map(|(spark, costs)| (Scope::Spark(*spark), costs.tally));
+        let roles = self.roles.iter().map(|(role, tally)| (Scope::Role(role.clone()), *tally));
+        let models = self.models.iter().map(|(model, tally)| (Scope::Model(model.clone()), *tally));
+        sparks
+            .chain(roles)
+            .chain(models)
+            .chain([(Scope::Total, self.total)])
+            .map(|(scope, tally)| CostRow { scope, tally })
+            .collect()
+    }
+
+    fn count(&mut self, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::SparkIgnited(data) => {
+                let costs = self.sparks.entry(data.spark).or_default();
+                costs.role.clone_from(&data.role);
+                costs.persona.clone_from(&data.persona);
+                costs.model.clone_from(&data.model);
+            }
+            E::ModelCalled(data) => {
+                self.sparks.entry(data.spark).or_default().model.clone_from(&data.model);
+                self.book_call(data.call, |tally| {
+                    tally.calls += u32::from(data.attempt <= 1);
+                    tally.attempts += 1;
+                });
+                if let Some((tokens, micro_usd)) = self.pending.remove(&data.call) {
+                    self.reserve(data.call, tokens, micro_usd);
+                }
+            }
+            E::ModelAnswered(data) => self.book_call(data.call, |tally| {
+                tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms)
+            }),
+            E::ModelFailed(data) => self.book_call(data.call, |tally| {
+                tally.failures += 1;
+                tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms);
+            }),
+            E::BudgetReserved(data) => self.reserve(data.call, data.tokens, data.micro_usd),
+            E::BudgetSettled(data) => self.settle(data),
+            E::ToolInvoked(data) => self.book_spark(data.spark, |tally| tally.tool_calls += 1),
+            _ => {}
+        }
+    }
+
+    fn settle(&mut self, data: &BudgetSettled) {
+        let priced = self.ledger.payer(data.call).is_none_or(|payer| payer.priced);
+        self.book_call(data.call, |tally| {
+            tally.usage = sum(tally.usage, data.usage);
+            tally.estimated += u32::from(data.usage.estimated);
+            tally.micro_usd = tally.micro_usd.saturating_add(data.micro_usd);
+            tally.unpriced += u32::from(!priced && data.usage.total() > 0);
+        });
+    }
+
+    /// A first reservation is decided before its call: it waits here until the call says who pays.
+    fn reserve(&mut self, call: CallId, tokens: u64, micro_usd: u64) {
+        if self.ledger.payer(call).is_none() {
+            self.pending.insert(call, (tokens, micro_usd));
+            return;
+        }
+        self.book_call(call, |tally| {
+            tally.reserved_tokens = tally.reserved_tokens.saturating_add(tokens);
+            tally.reserved_micro_usd = tally.reserved_micro_usd.saturating_add(micro_usd);
+        });
+    }
+
+    /// A lost call has no length: nobody knows when it ended.
+    fn count_end(&mut self, closed: &OpenCall, event: &ArenaEvent, ms: u64) {
+        let (Some(spark), false) = (closed.spark, matches!(event, ArenaEvent::CallLost(_))) else { return };
+        match &closed.activity {
+            Activity::Thinking { .. } => {
+                self.book_spark(spark, |tally| tally.model_ms = tally.model_ms.saturating_add(ms))
+            }
+            Activity::Running(_) => {
+                let ok =
+                    matches!(event, ArenaEvent::ToolResolved(data) if data.body.status == ToolStatus::Ok);
+                self.book_spark(spark, |tally| {
+                    tally.tool_ms = tally.tool_ms.saturating_add(ms);
+                    tally.tool_failures += u32::from(!ok);
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn book_call(&mut self, call: CallId, change: impl Fn(&mut Tally)) {
+        match self.ledger.payer(call).map(|payer| payer.spark) {
+            Some(spark) => self.book_spark(spark, change),
+            None => change(&mut self.total),
+        }
+    }
+
+    /// Books under the spark, its role, the model it uses and the total.
+    fn book_spark(&mut self, spark: SparkId, change: impl Fn(&mut Tally)) {
+        change(&mut self.total);
+        let Some(costs) = self.sparks.get_mut(&spark) else { return };
+        change(&mut costs.tally);
+        change(self.roles.entry(costs.role.clone()).or_default());
+        change(self.models.entry(costs.model.clone()).or_default());
+    }
+}

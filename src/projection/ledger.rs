@@ -1,0 +1,90 @@
+//! Which spark and model each running model call is paid for, and what is set aside; prices nothing itself.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::message::Usage;
+use crate::protocol::spec::Setting;
+use crate::protocol::{ArenaEvent, CallId, SparkId};
+
+/// Who a model call is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payer {
+    /// The spark.
+    pub spark: SparkId,
+    /// `PROVIDER/MODEL`.
+    pub model: String,
+    /// False when the session has no price for the model.
+    pub priced: bool,
+}
+
+/// The running and just ended model calls, with their reservations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Models of the session, and whether their price is known.
+    priced: BTreeMap<String, bool>,
+    /// The last call of each spark; earlier ones are settled.
+    calls: BTreeMap<CallId, Payer>,
+    /// Tokens and millionths of a dollar set aside.
+    reserved: BTreeMap<CallId, (u64, u64)>,
+}
+
+impl Ledger {
+    /// Folds one event.
+    pub fn apply(&mut self, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::SessionOpened(data) => {
+                let rows = data.spec.models.iter().map(|model| (model.name.clone(), model.price.is_some()));
+                self.priced.extend(rows);
+            }
+            E::PromptGiven(data) => self.change(&data.changed),
+            E::SettingsChanged(data) => self.change(&data.changed),
+            E::SessionResumed(data) => self.change(&data.changed),
+            E::SessionForked(data) => self.change(&data.changed),
+            E::ModelCalled(data) => {
+                self.calls.retain(|call, payer| *call == data.call || payer.spark != data.spark);
+                let priced = self.priced.get(&data.model).copied().unwrap_or(false);
+                let payer = Payer { spark: data.spark, model: data.model.clone(), priced };
+                self.calls.insert(data.call, payer);
+            }
+            E::BudgetReserved(data) => {
+                self.reserved.insert(data.call, (data.tokens, data.micro_usd));
+            }
+            E::BudgetSettled(data) => {
+                self.reserved.remove(&data.call);
+            }
+            _ => {}
+        }
+    }
+
+    /// Who a call is for, until its spark's next call.
+    pub fn payer(&self, call: CallId) -> Option<&Payer> {
+        self.calls.get(&call)
+    }
+
+    /// Tokens and millionths of a dollar set aside for running calls.
+    pub fn reserved(&self) -> (u64, u64) {
+        self.reserved.values().fold((0, 0), |(tokens, micro_usd), (t, m)| {
+            (tokens.saturating_add(*t), micro_usd.saturating_add(*m))
+        })
+    }
+
+    fn change(&mut self, changed: &[Setting]) {
+        for setting in changed {
+            if let Setting::Model { spec, .. } = setting {
+                self.priced.insert(spec.name.clone(), spec.price.is_some());
+            }
+        }
+    }
+}
+
+/// Two usages together; estimated as soon as one of them is.
+pub fn sum(a: Usage, b: Usage) -> Usage {
+    Usage {
+        input: a.input.saturating_add(b.input),
+        cached: a.cached.saturating_add(b.cached),
+        output: a.output.saturating_add(b.output),
+        reasoning: a.reasoning.saturating_add(b.reasoning),
+        estimated: a.estimated || b.estimated,
+    }
+}

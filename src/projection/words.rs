@@ -1,0 +1,295 @@
+//! How causes, states, money, time and tokens are said to people, in one place; knows no layout or colour.
+
+use crate::protocol::command::{Choice, StopCause};
+use crate::protocol::event::{
+    ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, Severity, ToolStatus, TurnCause,
+};
+use crate::protocol::message::Usage;
+use crate::protocol::spec::{Action, Mode};
+
+/// Money from millionths of a dollar: `$0.0123`; four decimals below one dollar, two from there on.
+///
+/// Rounded up, so that a cost is never said to be nothing.
+pub fn money(micro_usd: u64) -> String {
+    if micro_usd >= 1_000_000 {
+        let cents = micro_usd.div_ceil(10_000);
+        format!("${}.{:02}", grouped(cents / 100), cents % 100)
+    } else {
+        let parts = micro_usd.div_ceil(100);
+        format!("${}.{:04}", parts / 10_000, parts % 10_000)
+    }
+}
+
+/// Money of calls of which `unpriced` have no known price: `$0.0123`, `price unknown`, or both.
+pub fn money_known(micro_usd: u64, unpriced: u32) -> String {
+    match (micro_usd, unpriced) {
+        (_, 0) => money(micro_usd),
+        (0, _) => "price unknown".to_owned(),
+        (_, 1) => format!("{} and 1 call of unknown price", money(micro_usd)),
+        (_, n) => format!("{} and {n} calls of unknown price", money(micro_usd)),
+    }
+}
+
+/// A duration from milliseconds: `12 ms`, `3.2 s`, `4 m 05 s`, `2 h 03 m`.
+pub fn duration(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        60_000..3_600_000 => format!("{} m {:02} s", ms / 60_000, ms / 1_000 % 60),
+        _ => format!("{} h {:02} m", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}
+
+/// A count with separators: `1,234,567`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count with its noun: `1 call`, `2 calls`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+/// A count in little room: `950`, `1.2k`, `34k`, `1.2M`.
+pub fn short_count(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..10_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
+        10_000..1_000_000 => format!("{}k", count / 1_000),
+        1_000_000..10_000_000 => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
+        _ => format!("{}M", count / 1_000_000),
+    }
+}
+
+/// Tokens: `1,234 in (800 cached), 35 out`; `about` before counts that agon estimated.
+pub fn tokens(usage: &Usage) -> String {
+    let about = if usage.estimated { "about " } else { "" };
+    let cached =
+        if usage.cached > 0 { format!(" ({} cached)", grouped(usage.cached)) } else { String::new() };
+    format!("{about}{} in{cached}, {} out", grouped(usage.input), grouped(usage.output))
+}
+
+/// Time of day in UTC from microseconds since the Unix epoch: `12:04:31`.
+pub fn time_of_day(at: u64) -> String {
+    let seconds = at / 1_000_000 % 86_400;
+    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// The day in UTC from microseconds since the Unix epoch: `2026-01-02`.
+pub fn day(at: u64) -> String {
+    // Days to civil date, counted in eras of 400 years that begin on 1 March, so leap days come last.
+    let days = at / 86_400_000_000 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Why a turn or a spark ended.
+pub fn turn_cause(cause: TurnCause) -> &'static str {
+    match cause {
+        TurnCause::Done => "done",
+        TurnCause::EmptyAnswer => "the model said nothing",
+        TurnCause::BadAnswer => "the answer did not fit its schema",
+        TurnCause::Refused => "the model refused",
+        TurnCause::Truncated => "the answer was cut at the output limit",
+        TurnCause::ModelFailed => "the model could not be reached",
+        TurnCause::ContextFull => "the context window is full",
+        TurnCause::Loop => "it went in circles",
+        TurnCause::Limit => "a limit was reached",
+        TurnCause::Interrupted => "interrupted",
+        TurnCause::Stopped => "stopped",
+        TurnCause::Incomplete => "some roles did not do their part",
+    }
+}
+
+/// Why a session was stopped.
+pub fn stop_cause(cause: StopCause) -> &'static str {
+    match cause {
+        StopCause::Finished => "finished",
+        StopCause::Interrupted => "interrupted",
+        StopCause::Quit => "left",
+    }
+}
+
+/// Why a turn was left open.
+pub fn pause_cause(cause: PauseCause) -> &'static str {
+    match cause {
+        PauseCause::Approval => "waiting for an approval nobody here can give",
+        PauseCause::Disk => "the disk is full",
+        PauseCause::Quit => "left with the turn open",
+    }
+}
+
+/// Why a tool call was not run.
+pub fn refusal(reason: RefusalReason) -> &'static str {
+    match reason {
+        RefusalReason::UnknownTool => "no such tool",
+        RefusalReason::BadArguments => "arguments do not fit",
+        RefusalReason::Placeholder => "arguments name a redacted secret",
+        RefusalReason::Unfit => "cannot be done",
+        RefusalReason::Policy => "denied by policy",
+        RefusalReason::Denied => "denied",
+        RefusalReason::Cancelled => "cancelled before it started",
+        RefusalReason::Limit => "a limit was reached",
+    }
+}
+
+/// How a tool call ended.
+pub fn tool_status(status: ToolStatus) -> &'static str {
+    match status {
+        ToolStatus::Ok => "ok",
+        ToolStatus::Failed => "failed",
+        ToolStatus::Cancelled => "cancelled",
+        ToolStatus::Lost => "lost",
+    }
+}
+
+/// What kind of model failure.
+pub fn error_kind(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::RateLimited => "rate limited",
+        ErrorKind::Overloaded => "overloaded",
+        ErrorKind::Auth => "key missing or refused",
+        ErrorKind::ContextOverflow => "context window exceeded",
+        ErrorKind::BadRequest => "request not accepted",
+        ErrorKind::BadResponse => "unusable answer",
+        ErrorKind::Network => "network failure",
+        ErrorKind::Timeout => "timed out",
+        ErrorKind::TooLarge => "answer too large",
+        ErrorKind::Cancelled => "cancelled",
+        ErrorKind::Script => "script ended or does not fit",
+    }
+}
+
+/// What a notice is about.
+pub fn notice(notice: Notice) -> &'static str {
+    match notice {
+        Notice::Loop => "going in circles",
+        Notice::Repair => "unusable answer",
+        Notice::Lost => "unknown outcome",
+        Notice::Workspace => "workspace changed",
+        Notice::NoCheck => "no check ran",
+        Notice::Brief => "brief",
+        Notice::Moved => "workspace moved",
+        Notice::Compacted => "compaction",
+    }
+}
+
+/// What the policy said.
+pub fn action(action: Action) -> &'static str {
+    match action {
+        Action::Allow => "allow",
+        Action::Ask => "ask",
+        Action::Deny => "deny",
+    }
+}
+
+/// How an approval was answered.
+pub fn choice(choice: &Choice) -> &'static str {
+    match choice {
+        Choice::Once => "allowed once",
+        Choice::Session => "allowed for the session",
+        Choice::Rule(_) => "allowed by a new rule",
+        Choice::Deny(_) => "denied",
+    }
+}
+
+/// How bad a finding is.
+pub fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Blocker => "blocker",
+        Severity::Major => "major",
+        Severity::Minor => "minor",
+        Severity::Note => "note",
+    }
+}
+
+/// Who works on a prompt.
+pub fn mode(mode: &Mode) -> &'static str {
+    match mode {
+        Mode::Solo => "solo",
+        Mode::Squad => "squad",
+        Mode::Debate(_) => "debate",
+    }
+}
+
+/// A limit that was reached, with what was used against it.
+pub fn limit(limit: LimitKind, used: u64, max: u64) -> String {
+    match limit {
+        LimitKind::Steps => format!("{used} of {}", counted(max, "model call")),
+        LimitKind::Tokens => format!("{} of {}", grouped(used), counted(max, "token")),
+        LimitKind::MicroUsd => format!("{} of {}", money(used), money(max)),
+        LimitKind::Seconds => format!("{} of {}", duration(used * 1_000), duration(max * 1_000)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_is_rounded_up() {
+        for (micro, said) in [
+            (0, "$0.0000"),
+            (1, "$0.0001"),
+            (12_300, "$0.0123"),
+            (999_999, "$1.0000"),
+            (1_000_000, "$1.00"),
+            (1_234_567_890, "$1,234.57"),
+        ] {
+            assert_eq!(money(micro), said);
+        }
+        assert_eq!(money_known(0, 2), "price unknown");
+        assert_eq!(money_known(100, 1), "$0.0001 and 1 call of unknown price");
+    }
+
+    #[test]
+    fn durations_and_counts_are_short() {
+        for (ms, said) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (3_240, "3.2 s"),
+            (59_999, "59.9 s"),
+            (245_000, "4 m 05 s"),
+            (7_380_000, "2 h 03 m"),
+        ] {
+            assert_eq!(duration(ms), said);
+        }
+        for (count, said) in
+            [(999, "999"), (1_250, "1.2k"), (34_900, "34k"), (1_260_000, "1.2M"), (12_000_000, "12M")]
+        {
+            assert_eq!(short_count(count), said);
+        }
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(grouped(12), "12");
+        assert_eq!(counted(1, "call"), "1 call");
+    }
+
+    #[test]
+    fn days_are_civil() {
+        for (seconds, said) in [
+            (0, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_767_312_000, "2026-01-02"),
+            (4_107_542_399, "2100-02-28"),
+            (4_107_542_400, "2100-03-01"),
+        ] {
+            assert_eq!(day(seconds * 1_000_000), said);
+        }
+        assert_eq!(time_of_day(1_767_355_471_000_000), "12:04:31");
+    }
+}
