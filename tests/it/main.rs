@@ -4,6 +4,7 @@
 mod arena;
 mod cli;
 mod config;
+mod demo;
 mod eventlog;
 mod house;
 mod projection;
