@@ -5,6 +5,7 @@ mod arena;
 mod cli;
 mod config;
 mod demo;
+mod dependencies;
 mod eventlog;
 mod house;
 mod projection;
