@@ -1,6 +1,7 @@
 //! All integration tests in one binary; `house` fails when a file of this folder is not listed here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
+mod architecture;
 mod arena;
 mod cli;
 mod config;
