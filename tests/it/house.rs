@@ -116,7 +116,10 @@ fn floor(module: &str) -> Option<u8> {
 
 /// Says why `from` may not import `to`, if it may not.
 fn import_refused(from: &str, to: &str) -> Option<String> {
-    let (Some(high), Some(low)) = (floor(from), floor(to)) else { return None };
+    let Some(high) = floor(from) else { return None };
+    let Some(low) = floor(to) else {
+        return (from != "main").then(|| format!("`crate::{to}` is no module; name the module it is from"));
+    };
     if from == to || ALLOWED.contains(&(from, to)) {
         return None;
     }
@@ -292,6 +295,7 @@ fn imports_that_go_up_or_sideways_are_found() {
         ("src/cli/run.rs", "use crate::sandbox::Local;"),
         ("src/tui.rs", "use crate::session::Session;"),
         ("src/main.rs", "use agon::eventlog::FileLog;"),
+        ("src/session.rs", "use crate::Arena;"),
         ("src/novelty.rs", "fn f() {}"),
     ];
     for (path, text) in bad {
