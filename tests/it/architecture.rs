@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::house::{FLOORS, package, sources};
+use crate::house::{FLOORS, files, package, sources};
 
 /// The invariants of the page: module, tests that hold it.
 fn invariants(page: &str) -> Vec<(String, BTreeSet<String>)> {
@@ -49,4 +49,29 @@ fn invariants_are_read() {
     let page = "\n- **Invariant** (`a`): b `c`.\n  Held by `d`,\n  `e`.\n- **Invariant** (`f`): g.\n\n`h`";
     let found = invariants(page);
     assert_eq!(found, [("a".to_owned(), BTreeSet::from(["d".to_owned(), "e".to_owned()]))]);
+}
+
+/// Where the relative links of a page lead, from the page's own folder.
+fn links(page: &str) -> Vec<String> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let local = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
+    local.map(|target| target.split('#').next().unwrap_or(target).to_owned()).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut broken = Vec::new();
+    for page in files(&package()).into_iter().filter(|path| path.ends_with(".md")) {
+        let text = std::fs::read_to_string(package().join(&page)).unwrap();
+        let folder = package().join(&page).parent().unwrap().to_owned();
+        let dead = links(&text).into_iter().filter(|target| !folder.join(target).exists());
+        broken.extend(dead.map(|target| format!("{page}: {target}")));
+    }
+    assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn links_are_read() {
+    let page = "[a](docs/a.md) and [b](https://b) and ![c](c.png#d), [e](#e)";
+    assert_eq!(links(page), ["docs/a.md", "c.png"]);
 }

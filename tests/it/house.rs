@@ -1,6 +1,7 @@
 //! Reads the sources and says which rule of the house broke where; compiles and runs nothing of agon.
 
 mod source;
+mod traces;
 
 use std::path::{Path, PathBuf};
 
@@ -105,7 +106,7 @@ pub(crate) fn sources(folder: &str) -> Vec<Source> {
 }
 
 /// Files beneath `root` that are not ignored, relative to the package.
-fn files(root: &Path) -> Vec<String> {
+pub(crate) fn files(root: &Path) -> Vec<String> {
     let walk = ignore::WalkBuilder::new(root).hidden(false).filter_entry(|e| e.file_name() != ".git").build();
     walk.filter_map(Result::ok)
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
@@ -235,35 +236,19 @@ fn check_declared(file: &Source, parent: &Source) -> Vec<String> {
     }
 }
 
-/// What only the machine of a build knows has no place in a tracked file.
-fn check_traces(file: &Source) -> Vec<String> {
-    let own = package().to_string_lossy().into_owned();
-    let mut traces: Vec<String> = [
-        ["/registry", "/src/"],
-        ["sparse", "+http"],
-        ["/root/", ".cargo"],
-        ["/home/", "runner"],
-        ["/work", "/wt"],
-        ["/work", "/shared"],
-        ["/work", "/main"],
-        ["artifact", "ory"],
-    ]
-    .iter()
-    .map(|halves| halves.concat())
-    .collect();
-    if Path::new(&own).components().count() > 2 {
-        traces.push(own);
-    }
-    let mut broken = Vec::new();
-    for (i, line) in file.text.lines().enumerate() {
-        let foreign_source = file.path == "Cargo.lock"
-            && line.starts_with("source = ")
-            && line != "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
-        if foreign_source || traces.iter().any(|trace| line.contains(trace.as_str())) {
-            broken.push(format!("{}:{}: a trace of a build machine or a registry", file.path, i + 1));
+/// Lints are silenced with a reason, and nothing is named after having no name.
+fn check_habits(file: &Source) -> Vec<String> {
+    let named = paths(&production(&file.text));
+    let vague = |word: &str| ["Manager", "Helper", "Util", "Utils"].iter().any(|end| word.ends_with(end));
+    let broken = named.iter().filter_map(|path| {
+        let word = path.segments.last()?;
+        match word.as_str() {
+            "allow" => Some((path.line, "`#[expect(lint, reason = …)]` instead of `allow`".to_owned())),
+            word if vague(word) => Some((path.line, format!("`{word}` says nothing of its job"))),
+            _ => None,
         }
-    }
-    broken
+    });
+    broken.map(|(line, why)| format!("{}:{line}: {why}", file.path)).collect()
 }
 
 fn none_broken(broken: Vec<String>) {
@@ -405,6 +390,25 @@ fn empty_doc_comments_are_found() {
     assert_eq!(check_empty_docs(&snippet("src/a.rs", "/// a\n///\n/// b\nfn f() {}")), Vec::<String>::new());
 }
 
+#[test]
+fn lints_and_names_follow_the_habits() {
+    over(&["src"], check_habits);
+}
+
+#[test]
+fn bad_habits_are_found() {
+    for text in [
+        "#[allow(dead_code)]\nfn f() {}",
+        "#![allow(dead_code)]",
+        "struct SessionManager;",
+        "mod x { use y::Utils; }",
+    ] {
+        assert_eq!(check_habits(&snippet("src/a.rs", text)).len(), 1, "{text}");
+    }
+    let good = "#[expect(dead_code, reason = \"allow\")]\nfn allowed() { Action::Allow }";
+    assert_eq!(check_habits(&snippet("src/a.rs", good)), Vec::<String>::new());
+}
+
 /// The file that must declare `path`: `src/a/b.rs` by `src/a.rs`, `src/a.rs` by `src/lib.rs`.
 fn parent_of(path: &str) -> String {
     let folder = Path::new(path).parent().unwrap().to_string_lossy().into_owned();
@@ -435,25 +439,6 @@ fn undeclared_files_are_found() {
     let parent = snippet("src/a.rs", "//! mod b;\npub mod c;\nmod d {}");
     assert_eq!(check_declared(&snippet("src/a/b.rs", ""), &parent).len(), 1);
     assert_eq!(check_declared(&snippet("src/a/c.rs", ""), &parent), Vec::<String>::new());
-}
-
-#[test]
-fn no_file_knows_the_machine_it_was_built_on() {
-    let all = files(&package());
-    assert!(all.iter().any(|path| path == "Cargo.lock"), "the walk found no Cargo.lock");
-    let texts = all.into_iter().filter_map(|path| {
-        let text = std::fs::read_to_string(package().join(&path)).ok()?;
-        Some(Source { path, text })
-    });
-    none_broken(texts.flat_map(|file| check_traces(&file)).collect());
-}
-
-#[test]
-fn traces_of_a_machine_are_found() {
-    let own = format!("see {}/src", package().display());
-    assert_eq!(check_traces(&snippet("README.md", &own)).len(), 1);
-    assert_eq!(check_traces(&snippet("Cargo.lock", "source = \"registry+https://mirror/\"")).len(), 1);
-    assert_eq!(check_traces(&snippet("README.md", "see https://docs.rs/serde")), Vec::<String>::new());
 }
 
 /// `tests/run` hands over a file; whoever sees it must have given up being root.
