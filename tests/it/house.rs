@@ -238,17 +238,15 @@ fn check_declared(file: &Source, parent: &Source) -> Vec<String> {
 
 /// Lints are silenced with a reason, and nothing is named after having no name.
 fn check_habits(file: &Source) -> Vec<String> {
-    let named = paths(&production(&file.text));
-    let vague = |word: &str| ["Manager", "Helper", "Util", "Utils"].iter().any(|end| word.ends_with(end));
-    let broken = named.iter().filter_map(|path| {
+    let code = production(&file.text);
+    let silenced = (1..).zip(code.lines()).filter(|(_, line)| line.contains("[allow("));
+    let silenced = silenced.map(|(i, _)| (i, "`#[expect(lint, reason = …)]` instead of `allow`".to_owned()));
+    let vague = paths(&code).into_iter().filter_map(|path| {
         let word = path.segments.last()?;
-        match word.as_str() {
-            "allow" => Some((path.line, "`#[expect(lint, reason = …)]` instead of `allow`".to_owned())),
-            word if vague(word) => Some((path.line, format!("`{word}` says nothing of its job"))),
-            _ => None,
-        }
+        let vague = ["Manager", "Helper", "Util", "Utils"].iter().any(|end| word.ends_with(end));
+        vague.then(|| (path.line, format!("`{word}` says nothing of its job")))
     });
-    broken.map(|(line, why)| format!("{}:{line}: {why}", file.path)).collect()
+    silenced.chain(vague).map(|(line, why)| format!("{}:{line}: {why}", file.path)).collect()
 }
 
 fn none_broken(broken: Vec<String>) {
@@ -405,7 +403,7 @@ fn bad_habits_are_found() {
     ] {
         assert_eq!(check_habits(&snippet("src/a.rs", text)).len(), 1, "{text}");
     }
-    let good = "#[expect(dead_code, reason = \"allow\")]\nfn allowed() { Action::Allow }";
+    let good = "#[expect(dead_code, reason = \"allow\")]\nfn allow() { allow() }";
     assert_eq!(check_habits(&snippet("src/a.rs", good)), Vec::<String>::new());
 }
 
