@@ -1,9 +1,12 @@
 //! All integration tests in one binary; `house` fails when a file of this folder is not listed here.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
+mod architecture;
 mod arena;
 mod cli;
 mod config;
+mod demo;
+mod dependencies;
 mod eventlog;
 mod house;
 mod projection;

@@ -1,0 +1,77 @@
+//! Holds ARCHITECTURE.md against the sources: every module has an invariant, and the tests it names exist.
+
+use std::collections::BTreeSet;
+
+use crate::house::{FLOORS, files, package, sources};
+
+/// The invariants of the page: module, tests that hold it.
+fn invariants(page: &str) -> Vec<(String, BTreeSet<String>)> {
+    let items = page.split("\n- ").filter_map(|item| item.strip_prefix("**Invariant** (`"));
+    items
+        .filter_map(|item| {
+            let item = item.split("\n\n").next()?;
+            let (module, rest) = item.split_once("`)")?;
+            let (_, held) = rest.split_once("Held by")?;
+            Some((module.to_owned(), held.split('`').skip(1).step_by(2).map(str::to_owned).collect()))
+        })
+        .collect()
+}
+
+fn page() -> String {
+    std::fs::read_to_string(package().join("ARCHITECTURE.md")).unwrap()
+}
+
+#[test]
+fn every_module_has_an_invariant_and_a_row() {
+    let page = page();
+    let named: BTreeSet<String> = invariants(&page).into_iter().map(|(module, _)| module).collect();
+    for (module, floor) in FLOORS {
+        let exists = package().join(format!("src/{module}.rs")).exists();
+        let row = page.contains(&format!("| {floor} | `{module}` |"));
+        assert_eq!(named.contains(*module), exists, "an invariant for `{module}`");
+        assert_eq!(row, exists, "a row for `{module}` on floor {floor}");
+    }
+}
+
+#[test]
+fn the_tests_that_hold_an_invariant_exist() {
+    let all: String = sources("tests").iter().chain(&sources("src")).map(|file| file.text.clone()).collect();
+    for (module, tests) in invariants(&page()) {
+        assert!(!tests.is_empty(), "the invariant of `{module}` is held by no test");
+        for test in tests {
+            assert!(all.contains(&format!("fn {test}(")), "`{test}`, which holds `{module}`, does not exist");
+        }
+    }
+}
+
+#[test]
+fn invariants_are_read() {
+    let page = "\n- **Invariant** (`a`): b `c`.\n  Held by `d`,\n  `e`.\n- **Invariant** (`f`): g.\n\n`h`";
+    let found = invariants(page);
+    assert_eq!(found, [("a".to_owned(), BTreeSet::from(["d".to_owned(), "e".to_owned()]))]);
+}
+
+/// Where the relative links of a page lead, from the page's own folder.
+fn links(page: &str) -> Vec<String> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let local = targets.filter(|target| !target.contains("://") && !target.starts_with('#'));
+    local.map(|target| target.split('#').next().unwrap_or(target).to_owned()).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut broken = Vec::new();
+    for page in files(&package()).into_iter().filter(|path| path.ends_with(".md")) {
+        let text = std::fs::read_to_string(package().join(&page)).unwrap();
+        let folder = package().join(&page).parent().unwrap().to_owned();
+        let dead = links(&text).into_iter().filter(|target| !folder.join(target).exists());
+        broken.extend(dead.map(|target| format!("{page}: {target}")));
+    }
+    assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn links_are_read() {
+    let page = "[a](docs/a.md) and [b](https://b) and ![c](c.png#d), [e](#e)";
+    assert_eq!(links(page), ["docs/a.md", "c.png"]);
+}
