@@ -78,7 +78,8 @@ fn is_absent(error: &std::io::Error) -> bool {
 /// Reads the instruction files whole: the user's own first, then the workspace's, which has the last word.
 pub fn instructions(user_file: &Path, workspace: &Path) -> Result<Vec<Instruction>, FileError> {
     let mut found = Vec::new();
-    let files = [(user_file.to_owned(), "user's AGENTS.md"), (workspace.join(INSTRUCTION_FILE), INSTRUCTION_FILE)];
+    let files =
+        [(user_file.to_owned(), "user's AGENTS.md"), (workspace.join(INSTRUCTION_FILE), INSTRUCTION_FILE)];
     for (file, name) in files {
         if let Some(text) = read_text(&file, MAX_INSTRUCTION)?
             && !text.trim().is_empty()

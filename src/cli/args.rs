@@ -4,14 +4,20 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::config::number::Dollars;
 use crate::config::SandboxKind;
+use crate::config::number::Dollars;
 
 /// An arena for AI agents in your terminal
 ///
 /// Every action of an agent is an event in one log; the screen, the replay, the resume after a crash, the fork and the cost sheet are all read from it. Start with `agon demo`: it needs no key, no network and no model.
 #[derive(Debug, Parser)]
-#[command(name = "agon", version, arg_required_else_help = true, subcommand_required = true, max_term_width = 100)]
+#[command(
+    name = "agon",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    max_term_width = 100
+)]
 #[command(after_help = EXIT_CODES)]
 pub struct Typed {
     /// What to do.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::config::models::ModelName;
-use crate::config::providers::{complete, is_loopback, PRESETS};
 use crate::config::Config;
+use crate::config::models::ModelName;
+use crate::config::providers::{PRESETS, complete, is_loopback};
 
 /// How long a server on this machine may take to list its models.
 const PROBE_TIME: Duration = Duration::from_millis(500);
@@ -37,9 +37,10 @@ pub fn by_key(config: &Config) -> Option<Found> {
 /// Addresses on this machine that are worth asking, with their provider's name.
 pub fn local_servers(config: &Config) -> Vec<(String, String)> {
     let own = config.file().providers.keys().map(String::as_str);
-    let names = PRESETS.iter().map(|preset| preset.name).chain(own.filter(|name| {
-        !PRESETS.iter().any(|preset| preset.name == *name)
-    }));
+    let names = PRESETS
+        .iter()
+        .map(|preset| preset.name)
+        .chain(own.filter(|name| !PRESETS.iter().any(|preset| preset.name == *name)));
     let keyless = names.filter_map(|name| {
         let table = complete(name, config.file().providers.get(name))?;
         let url = table.base_url.filter(|url| table.api_key_env.is_none() && is_loopback(url))?;

@@ -9,7 +9,9 @@ pub struct Environment(BTreeMap<String, String>);
 impl Environment {
     /// Takes the snapshot.
     pub fn of_process() -> Self {
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
     }
 
     /// The value of a variable; an empty one counts as not set.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use crate::config::ConfigError;
 use crate::config::file::ConfigFile;
 use crate::config::unknown;
-use crate::config::ConfigError;
 
 /// The most a configuration file may hold, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -137,7 +137,9 @@ impl Layer {
     pub fn cover(&mut self, upper: Layer) {
         for (key, leaf) in upper.0 {
             match (self.0.get_mut(&key), leaf.value) {
-                (Some(Leaf { value: Value::Array(below), sources }), Value::Array(above)) if adds_up(&key) => {
+                (Some(Leaf { value: Value::Array(below), sources }), Value::Array(above))
+                    if adds_up(&key) =>
+                {
                     below.extend(above);
                     sources.extend(leaf.sources);
                 }
@@ -215,7 +217,10 @@ mod tests {
         let steps = &below.0[&KeyPath::of(&["limits", "max_steps"])];
         assert_eq!(steps.value, Value::Integer(3));
         assert_eq!(steps.sources, [Source::File { path: "project".into(), line: 3 }]);
-        assert_eq!(below.0[&KeyPath::of(&["model"])].sources, [Source::File { path: "user".into(), line: 1 }]);
+        assert_eq!(
+            below.0[&KeyPath::of(&["model"])].sources,
+            [Source::File { path: "user".into(), line: 1 }]
+        );
         assert_eq!(below.typed().unwrap().limits.unwrap().max_seconds, Some(9));
     }
 
@@ -224,7 +229,8 @@ mod tests {
         let rule = |name| format!("[[policy.rules]]\nname = \"{name}\"\naction = \"deny\"\n");
         let mut below = layer(&rule("one"), "user");
         below.cover(layer(&rule("two"), "project"));
-        let names: Vec<_> = below.typed().unwrap().policy.unwrap().rules.into_iter().map(|r| r.name).collect();
+        let names: Vec<_> =
+            below.typed().unwrap().policy.unwrap().rules.into_iter().map(|r| r.name).collect();
         assert_eq!(names, ["one", "two"]);
         assert_eq!(below.0[&KeyPath::of(&["policy", "rules"])].sources.len(), 2);
     }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use crate::config::file::{ModelTable, PriceTable};
 use crate::config::ConfigError;
+use crate::config::file::{ModelTable, PriceTable};
 use crate::protocol::spec::{ModelSpec, Price};
 
 /// Context window of a model nothing is known of, in tokens.
@@ -91,7 +91,10 @@ impl KnownModels {
             name: name.to_string(),
             family: written.family.clone().or_else(|| known.and_then(|known| known.family.clone())),
             context: written.context.or(known.map(|known| known.context)).unwrap_or(UNKNOWN_CONTEXT),
-            max_output: written.max_output.or(known.map(|known| known.max_output)).unwrap_or(UNKNOWN_MAX_OUTPUT),
+            max_output: written
+                .max_output
+                .or(known.map(|known| known.max_output))
+                .unwrap_or(UNKNOWN_MAX_OUTPUT),
             price: price.or(local.then_some(free)),
             structured: written.structured.or(known.map(|known| known.structured)).unwrap_or_default(),
             temperature_pm: written.temperature.and_then(|temperature| temperature.0.try_into().ok()),

@@ -111,9 +111,12 @@ mod tests {
 
     #[test]
     fn decimals_are_exact_and_print_as_written() {
-        for (text, units, shown) in
-            [("0", 0, "0"), ("1.25", 1_250_000, "1.25"), ("10", 10_000_000, "10"), ("0.000001", 1, "0.000001")]
-        {
+        for (text, units, shown) in [
+            ("0", 0, "0"),
+            ("1.25", 1_250_000, "1.25"),
+            ("10", 10_000_000, "10"),
+            ("0.000001", 1, "0.000001"),
+        ] {
             let dollars: Dollars = text.parse().unwrap();
             assert_eq!(dollars, Decimal(units), "{text}");
             assert_eq!(dollars.to_string(), shown);

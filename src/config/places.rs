@@ -21,7 +21,8 @@ impl Places {
     /// Everything under `AGON_HOME` when it is set, else the XDG folders.
     pub fn find(environment: &Environment) -> Result<Self, ConfigError> {
         if let Some(home) = environment.get("AGON_HOME") {
-            let home = std::path::absolute(home).map_err(|error| ConfigError::read(Path::new(home), error))?;
+            let home =
+                std::path::absolute(home).map_err(|error| ConfigError::read(Path::new(home), error))?;
             return Ok(Places::beneath(&home));
         }
         let xdg = etcetera::base_strategy::Xdg::new().map_err(|_| ConfigError::NoHome)?;

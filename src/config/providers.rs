@@ -222,10 +222,13 @@ mod tests {
 
     #[test]
     fn loopback_is_told_from_look_alikes() {
-        for local in ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8080", "http://u@127.0.0.9"] {
+        for local in
+            ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8080", "http://u@127.0.0.9"]
+        {
             assert!(is_loopback(local), "{local}");
         }
-        for remote in ["https://api.openai.com/v1", "http://localhost.evil", "http://127.0.0.1@evil/v1", "x"] {
+        for remote in ["https://api.openai.com/v1", "http://localhost.evil", "http://127.0.0.1@evil/v1", "x"]
+        {
             assert!(!is_loopback(remote), "{remote}");
         }
         assert_eq!(without_credentials("https://u:p@h:1/v1"), "https://h:1/v1");

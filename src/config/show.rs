@@ -30,11 +30,12 @@ pub fn values(config: &Config) -> Vec<Shown> {
 /// The values as lines, keys and values in columns.
 pub fn as_text(config: &Config) -> String {
     let values = values(config);
-    let width = |of: fn(&Shown) -> &str| values.iter().map(|shown| of(shown).chars().count()).max().unwrap_or(0);
+    let width =
+        |of: fn(&Shown) -> &str| values.iter().map(|shown| of(shown).chars().count()).max().unwrap_or(0);
     let (keys, texts) = (width(|shown| &shown.key), width(|shown| &shown.value).min(48));
-    let lines = values.iter().map(|Shown { key, value, source }| {
-        format!("{key:keys$} = {value:texts$}  # {source}\n")
-    });
+    let lines = values
+        .iter()
+        .map(|Shown { key, value, source }| format!("{key:keys$} = {value:texts$}  # {source}\n"));
     lines.collect()
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use toml::Value;
 
-use crate::config::layer::{read_bounded, KeyPath, Layer, Leaf};
-use crate::config::{places, ConfigError, Places};
+use crate::config::layer::{KeyPath, Layer, Leaf, read_bounded};
+use crate::config::{ConfigError, Places, places};
 
 /// Whether a project's own files count in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,9 @@ impl ProjectDigest {
     pub fn of(workspace: &Path) -> Result<Option<Self>, ConfigError> {
         let root = workspace.canonicalize().map_err(|error| ConfigError::read(workspace, error))?;
         let mut files = vec![places::project_file(&root)];
-        files.extend(crate::library::markdown_files(&places::project_personas(&root)).map_err(ConfigError::File)?);
+        files.extend(
+            crate::library::markdown_files(&places::project_personas(&root)).map_err(ConfigError::File)?,
+        );
         let mut hasher = Sha256::new();
         hasher.update(b"agon-trust-1\0");
         hasher.update(root.as_os_str().as_encoded_bytes());
@@ -176,7 +178,10 @@ mod tests {
         let (kept, warnings) = restricted(project, "");
         assert_eq!(kept, [] as [&str; 0]);
         assert_eq!(warnings.len(), 4);
-        assert_eq!(warnings[1], "`providers.openai.base_url` (project:2) is ignored: this project is not trusted");
+        assert_eq!(
+            warnings[1],
+            "`providers.openai.base_url` (project:2) is ignored: this project is not trusted"
+        );
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::layer::{line_of, KeyPath};
 use crate::config::ConfigError;
+use crate::config::layer::{KeyPath, line_of};
 
 /// A key that no configuration has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,8 @@ impl<'a> Walk<'a> {
             return target.map_or(schema, |target| self.resolve(target));
         }
         let sides = schema.get("anyOf").and_then(Json::as_array);
-        let real = sides.and_then(|sides| sides.iter().find(|side| side.get("type") != Some(&Json::from("null"))));
+        let real =
+            sides.and_then(|sides| sides.iter().find(|side| side.get("type") != Some(&Json::from("null"))));
         real.map_or(schema, |side| self.resolve(side))
     }
 }
@@ -124,7 +125,10 @@ mod tests {
 
     #[test]
     fn names_of_providers_models_and_headers_are_free() {
-        assert_eq!(unknown("[providers.anything.headers]\nX-Anything = \"a\"\n[models.\"q/w\"]\ncontext = 1\n"), []);
+        assert_eq!(
+            unknown("[providers.anything.headers]\nX-Anything = \"a\"\n[models.\"q/w\"]\ncontext = 1\n"),
+            []
+        );
     }
 
     #[test]

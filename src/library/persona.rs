@@ -57,7 +57,9 @@ impl Library {
         for folder in folders {
             match markdown_files(folder) {
                 Ok(files) => files.iter().for_each(|file| library.add_file(file)),
-                Err(error) => library.broken.push(BadPersona { path: folder.clone(), error: error.to_string() }),
+                Err(error) => {
+                    library.broken.push(BadPersona { path: folder.clone(), error: error.to_string() })
+                }
             }
         }
         library
@@ -172,7 +174,11 @@ fn check(spec: PersonaSpec) -> Result<PersonaSpec, String> {
         return Err("there is no text after the front matter".to_owned());
     }
     match &spec.model {
-        Some(model) if model.split_once('/').is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) => {
+        Some(model)
+            if model
+                .split_once('/')
+                .is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) =>
+        {
             Err(format!("`{model}` is not a model name of the form `PROVIDER/MODEL`"))
         }
         _ => Ok(spec),
