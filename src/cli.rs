@@ -1,2 +1,130 @@
 //! The command line: arguments in, exit code out.
+
+pub mod args;
+pub mod config;
+pub mod doctor;
+pub mod error;
+pub mod output;
+pub mod personas;
 pub mod plain;
+pub mod plan;
+
+use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::cli::args::{Command, Typed};
+use crate::cli::error::{BUG, DONE, Failure, USAGE};
+use crate::cli::output::Output;
+use crate::config::Environment;
+
+/// Runs the program: parse, do, report. A panic anywhere is exit code 70.
+pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if is_version(&arguments) {
+        return print_version();
+    }
+    let environment = Environment::of_process();
+    let output = Output::new(&environment);
+    ExitCode::from(guarded(output, || match Typed::try_parse_from(arguments) {
+        Ok(typed) => report(run(typed.command, environment, output), output),
+        Err(error) => usage(&error),
+    }))
+}
+
+/// Asking for the version does no other work, so that scripts can do it often.
+fn is_version(arguments: &[OsString]) -> bool {
+    matches!(arguments, [_, flag] if flag == "--version" || flag == "-V")
+}
+
+fn print_version() -> ExitCode {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "agon {}", env!("CARGO_PKG_VERSION"));
+    ExitCode::SUCCESS
+}
+
+/// Runs something and turns a panic into a message and exit code 70.
+fn guarded(output: Output, work: impl FnOnce() -> u8) -> u8 {
+    std::panic::set_hook(Box::new(move |panic| {
+        output.say(&format!("error: {panic}\n  this is a bug in agon {}", env!("CARGO_PKG_VERSION")));
+    }));
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(BUG)
+}
+
+/// Help and version go to standard output and are no failure; everything else is bad usage.
+fn usage(error: &clap::Error) -> u8 {
+    let printed = error.print();
+    let is_failure = error.use_stderr();
+    match (printed, is_failure) {
+        (_, true) => USAGE,
+        (Ok(()), false) => DONE,
+        (Err(error), false) => Failure::from(error).code,
+    }
+}
+
+/// Says what went wrong and gives the exit code.
+fn report(result: Result<u8, Failure>, output: Output) -> u8 {
+    match result {
+        Ok(code) => code,
+        Err(failure) => {
+            if failure.code != DONE {
+                output.fail(&failure);
+            }
+            failure.code
+        }
+    }
+}
+
+fn run(command: Command, environment: Environment, output: Output) -> Result<u8, Failure> {
+    match command {
+        Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
+        Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
+        Command::Personas(command) => personas::run(&command, environment, output).map(|()| DONE),
+        Command::Doctor(typed) => wait(doctor::run(&typed, environment, output))?.map(|()| DONE),
+        Command::Completions(typed) => completions(typed.shell, output).map(|()| DONE),
+        Command::Run(typed) => {
+            let plan = plan::RunPlan::of(&typed, environment)?;
+            config::warn(&plan.config, output);
+            Err(Failure::new(BUG, anyhow::anyhow!("not wired")))
+        }
+        _ => Err(Failure::new(BUG, anyhow::anyhow!("not wired"))),
+    }
+}
+
+/// Runs an asynchronous command to its end.
+fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(BUG, error))?;
+    let result = runtime.block_on(work);
+    // A blocking read that nobody waits for any more must not keep the process.
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+fn completions(shell: clap_complete::Shell, output: Output) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Typed::command(), "agon", &mut script);
+    output.bytes(&script)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_well_formed() {
+        Typed::command().debug_assert();
+    }
+
+    #[test]
+    fn a_panic_is_exit_code_70() {
+        let output = Output::new(&Environment::default());
+        let hook = std::panic::take_hook();
+        let code = guarded(output, || panic!("a test of the panic hook"));
+        std::panic::set_hook(hook);
+        assert_eq!(code, BUG);
+        assert_eq!(guarded(output, || 3), 3);
+    }
+}

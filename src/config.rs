@@ -1,1 +1,360 @@
-//! Layered configuration in which every value knows its source.
+//! Layered configuration in which every value knows its source; decides nothing about sessions.
+
+pub mod discover;
+pub mod environment;
+pub mod file;
+pub mod layer;
+pub mod models;
+pub mod number;
+pub mod places;
+pub mod providers;
+pub mod show;
+pub mod trust;
+pub mod unknown;
+
+use std::path::{Path, PathBuf};
+
+pub use environment::Environment;
+pub use file::{ConfigFile, SandboxKind};
+pub use layer::{KeyPath, Layer, Source};
+pub use models::{KnownModels, ModelName};
+pub use places::Places;
+pub use providers::{Connection, Secret};
+pub use trust::Trust;
+
+use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec};
+
+/// Why a configuration cannot be used. Nothing is replaced or guessed.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are named by the messages")]
+pub enum ConfigError {
+    /// A file or folder cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    /// A file cannot be read whole.
+    #[error(transparent)]
+    File(#[from] crate::library::FileError),
+    /// A file is not TOML, or a value has the wrong shape.
+    #[error("`{}` line {line}: {message}", path.display())]
+    Damaged { path: PathBuf, line: usize, message: String },
+    /// A file has keys that no configuration has.
+    #[error("{}", unknown_text(path, keys))]
+    Unknown { path: PathBuf, keys: Vec<unknown::UnknownKey> },
+    /// An environment variable or flag has a value of the wrong shape.
+    #[error("{name}=`{value}`: {message}")]
+    BadValue { name: &'static str, value: String, message: String },
+    /// Neither `AGON_HOME` nor a home folder.
+    #[error("no home folder is known and `AGON_HOME` is not set")]
+    NoHome,
+    /// Not `PROVIDER/MODEL`.
+    #[error(transparent)]
+    BadModelName(#[from] models::BadModelName),
+    /// No table and no preset of this name.
+    #[error("no provider is called `{name}`")]
+    NoProvider { name: String, suggestion: Option<String> },
+    /// A provider's table lacks a key.
+    #[error("provider `{provider}` has no `{key}`")]
+    ProviderKey { provider: String, key: &'static str },
+    /// A provider's address is none.
+    #[error("provider `{provider}`: `{url}` is not an http or https address")]
+    BadUrl { provider: String, url: String },
+    /// A provider's key is not in the environment.
+    #[error("provider `{provider}` needs a key, and `{variable}` is not set")]
+    NoKey { provider: String, variable: String },
+    /// No model is configured and none was found.
+    #[error("no model is configured, no key is in the environment, and no local server answers")]
+    NoModel,
+    /// agon contradicts itself: a bug.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+impl ConfigError {
+    /// A file or folder that cannot be read.
+    pub fn read(path: &Path, source: std::io::Error) -> Self {
+        ConfigError::Read { path: path.to_owned(), source }
+    }
+
+    /// What the person may try.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            ConfigError::NoKey { variable, .. } => Some(format!("export {variable}=...")),
+            ConfigError::NoProvider { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
+            ConfigError::NoProvider { name, .. } => {
+                Some(format!("add a table [providers.{name}] with `kind` and `base_url`; see `agon config path`"))
+            }
+            ConfigError::BadModelName(_) => Some("for example `openai/gpt-5` or `ollama/qwen3`".to_owned()),
+            ConfigError::NoModel => Some(
+                "export OPENAI_API_KEY, XAI_API_KEY, OPENROUTER_API_KEY or GEMINI_API_KEY, start Ollama, or set \
+                 `model` in the file `agon config path` names; `agon demo` needs no model at all"
+                    .to_owned(),
+            ),
+            ConfigError::Unknown { .. } => Some("`agon config schema` lists every key".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+fn unknown_text(path: &Path, keys: &[unknown::UnknownKey]) -> String {
+    let lines = keys.iter().map(|unknown| {
+        let meant = unknown.suggestion.as_deref().map(|key| format!("; did you mean `{key}`?"));
+        let (key, line) = (&unknown.key, unknown.line);
+        format!("`{}` line {line}: unknown key `{key}`{}", path.display(), meant.unwrap_or_default())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A value given on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    /// The flag, such as `--model`.
+    pub flag: &'static str,
+    /// The key it sets.
+    pub key: &'static [&'static str],
+    /// The value.
+    pub value: toml::Value,
+}
+
+/// Environment variables that set a value, and the key each sets.
+pub const VARIABLES: &[(&str, &[&str])] = &[
+    ("AGON_MODEL", &["model"]),
+    ("AGON_PERSONA", &["persona"]),
+    ("AGON_SANDBOX", &["sandbox", "kind"]),
+    ("AGON_MAX_STEPS", &["limits", "max_steps"]),
+    ("AGON_MAX_TOKENS", &["limits", "max_tokens"]),
+    ("AGON_MAX_USD", &["limits", "max_usd"]),
+    ("AGON_MAX_SECONDS", &["limits", "max_seconds"]),
+];
+
+/// The merged configuration of one run.
+#[derive(Debug)]
+pub struct Config {
+    places: Places,
+    environment: Environment,
+    workspace: PathBuf,
+    file: ConfigFile,
+    layer: Layer,
+    known: KnownModels,
+    trust: Trust,
+    warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads and merges all layers: flags over environment over project over user over defaults.
+    /// Of an untrusted project only what is harmless is taken; the rest is listed by [`Config::warnings`].
+    pub fn load(
+        environment: Environment,
+        workspace: &Path,
+        overrides: &[Override],
+    ) -> Result<Self, ConfigError> {
+        let places = Places::find(&environment)?;
+        let mut layer = Layer::defaults()?;
+        if let Some(user) = Layer::read(&places.config_file())? {
+            layer.cover(user);
+        }
+        let (trust, project) = read_project(workspace, &places)?;
+        let (project, warnings) = match trust {
+            Trust::Untrusted => trust::restrict(project, &layer),
+            Trust::Trusted | Trust::Nothing => (project, Vec::new()),
+        };
+        layer.cover(project);
+        for (name, key) in VARIABLES {
+            if let Some(text) = environment.get(name) {
+                set_checked(&mut layer, key, value_of(key, text), Source::Environment(name), text)?;
+            }
+        }
+        for set in overrides {
+            let shown = set.value.as_str().map_or_else(|| set.value.to_string(), str::to_owned);
+            set_checked(&mut layer, set.key, set.value.clone(), Source::Flag(set.flag), &shown)?;
+        }
+        let (file, known) = (layer.typed()?, KnownModels::embedded()?);
+        let workspace = workspace.to_owned();
+        let mut config = Config { places, environment, workspace, file, layer, known, trust, warnings };
+        config.warn_of_variables();
+        Ok(config)
+    }
+
+    /// Where the user's files are.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The environment it was made from.
+    pub fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The workspace whose project file was read.
+    pub fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// The merged values.
+    pub fn file(&self) -> &ConfigFile {
+        &self.file
+    }
+
+    /// The merged values with their sources.
+    pub fn layer(&self) -> &Layer {
+        &self.layer
+    }
+
+    /// The embedded table of models.
+    pub fn known_models(&self) -> &KnownModels {
+        &self.known
+    }
+
+    /// Whether the project's files count in full.
+    pub fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// What was ignored, and why; for the person.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The configured model, or the one that a key or a local server offers (then with the reason).
+    pub async fn choose_model(&self) -> Result<(ModelName, Option<String>), ConfigError> {
+        if let Some(name) = &self.file.model {
+            return Ok((name.parse()?, None));
+        }
+        let found = match discover::by_key(self) {
+            Some(found) => Some(found),
+            None => discover::by_server(self).await,
+        };
+        found.map(|found| (found.model, Some(found.why))).ok_or(ConfigError::NoModel)
+    }
+
+    /// How to connect a provider, its key included.
+    pub fn connection(&self, provider: &str) -> Result<Connection, ConfigError> {
+        let table = providers::complete(provider, self.file.providers.get(provider));
+        let table = table.ok_or_else(|| self.no_provider(provider))?;
+        providers::connect(provider, &table, &self.folder_of(provider), &self.environment)
+    }
+
+    /// A model's capability and price rows.
+    pub fn model_spec(&self, name: &ModelName) -> Result<ModelSpec, ConfigError> {
+        let table = providers::complete(&name.provider, self.file.providers.get(&name.provider));
+        let table = table.ok_or_else(|| self.no_provider(&name.provider))?;
+        let is_script = table.kind == Some(file::ProviderKind::Script);
+        let local = is_script || table.base_url.as_deref().is_some_and(providers::is_loopback);
+        Ok(self.known.spec(name, self.file.models.get(&name.to_string()), local))
+    }
+
+    /// The persona of a solo spark.
+    pub fn persona(&self) -> &str {
+        self.file.persona.as_deref().unwrap_or("solo")
+    }
+
+    /// Where a session stops by itself.
+    pub fn limits(&self) -> Limits {
+        let defaults = Limits::default();
+        let written = self.file.limits.clone().unwrap_or_default();
+        Limits {
+            max_steps: written.max_steps.unwrap_or(defaults.max_steps),
+            max_tokens: written.max_tokens,
+            max_micro_usd: written.max_usd.map(|dollars| dollars.0),
+            max_seconds: written.max_seconds,
+            model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
+            tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
+        }
+    }
+
+    /// How failed model calls are repeated.
+    pub fn retry(&self) -> RetrySpec {
+        let defaults = RetrySpec::default();
+        let written = self.file.retry.clone().unwrap_or_default();
+        RetrySpec {
+            attempts: written.attempts.unwrap_or(defaults.attempts).max(1),
+            base_ms: written.base_ms.unwrap_or(defaults.base_ms),
+            cap_ms: written.cap_ms.unwrap_or(defaults.cap_ms),
+        }
+    }
+
+    /// The rules of all layers.
+    pub fn policy(&self) -> Policy {
+        self.file.policy.clone().unwrap_or_default()
+    }
+
+    /// Which sandbox is wanted.
+    pub fn sandbox(&self) -> SandboxKind {
+        self.file.sandbox.as_ref().and_then(|sandbox| sandbox.kind).unwrap_or_default()
+    }
+
+    /// The folder of the file that names a provider's script.
+    fn folder_of(&self, provider: &str) -> PathBuf {
+        let leaf = self.layer.0.get(&KeyPath::of(&["providers", provider, "file"]));
+        let folder = leaf.and_then(|leaf| match leaf.sources.first()? {
+            Source::File { path, .. } => path.parent().map(Path::to_owned),
+            _ => None,
+        });
+        folder.unwrap_or_else(|| self.workspace.clone())
+    }
+
+    fn no_provider(&self, name: &str) -> ConfigError {
+        let presets = providers::PRESETS.iter().map(|preset| preset.name);
+        let known = self.file.providers.keys().map(String::as_str).chain(presets);
+        ConfigError::NoProvider { name: name.to_owned(), suggestion: unknown::closest(name, known) }
+    }
+
+    /// A misspelt variable is silently without effect, so one that looks like ours is pointed out.
+    fn warn_of_variables(&mut self) {
+        let known = || VARIABLES.iter().map(|(name, _)| *name);
+        let ours = |name: &&str| name.starts_with("AGON_") && *name != "AGON_HOME";
+        for name in self.environment.names().filter(ours) {
+            if !known().any(|known| known == name)
+                && let Some(meant) = unknown::closest(name, known())
+                && strsim::levenshtein(name, &meant) <= 2
+            {
+                self.warnings.push(format!("`{name}` is not a variable of agon; did you mean `{meant}`?"));
+            }
+        }
+    }
+}
+
+/// The project's layer and whether it counts in full.
+fn read_project(workspace: &Path, places: &Places) -> Result<(Trust, Layer), ConfigError> {
+    let Some(digest) = trust::ProjectDigest::of(workspace)? else {
+        return Ok((Trust::Nothing, Layer::default()));
+    };
+    let layer = Layer::read(&places::project_file(workspace))?.unwrap_or_default();
+    let trust = if digest.is_recorded(places) { Trust::Trusted } else { Trust::Untrusted };
+    Ok((trust, layer))
+}
+
+/// Text of an environment variable as the kind of value its key has.
+fn value_of(key: &[&str], text: &str) -> toml::Value {
+    match (key, text.parse::<i64>()) {
+        (["limits", "max_usd"], _) | (["model" | "persona" | "sandbox", ..], _) | (_, Err(_)) => {
+            toml::Value::String(text.to_owned())
+        }
+        (_, Ok(number)) => toml::Value::Integer(number),
+    }
+}
+
+/// Sets a value that no file holds, and says which variable or flag it was when it does not fit.
+fn set_checked(
+    layer: &mut Layer,
+    key: &[&str],
+    value: toml::Value,
+    source: Source,
+    text: &str,
+) -> Result<(), ConfigError> {
+    let mut alone = Layer::default();
+    alone.set(KeyPath::of(key), value, source.clone());
+    if let (Err(error), Source::Environment(name) | Source::Flag(name)) = (alone.typed(), &source) {
+        let message = match error {
+            ConfigError::Internal(message) => message,
+            other => other.to_string(),
+        };
+        return Err(ConfigError::BadValue { name, value: text.to_owned(), message });
+    }
+    layer.cover(alone);
+    Ok(())
+}
+
+/// The JSON Schema of a configuration file.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(ConfigFile).to_value()
+}

@@ -1,5 +1,5 @@
 //! Parses, runs, reports; everything else is in the library.
 
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    agon::cli::main()
 }

@@ -1,0 +1,354 @@
+//! What was typed: the command line as clap reads it; what it means is for `plan`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::SandboxKind;
+use crate::config::number::Dollars;
+
+/// An arena for AI agents in your terminal
+///
+/// Every action of an agent is an event in one log; the screen, the replay, the resume after a crash, the fork and the cost sheet are all read from it. Start with `agon demo`: it needs no key, no network and no model.
+#[derive(Debug, Parser)]
+#[command(
+    name = "agon",
+    version,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    max_term_width = 100
+)]
+#[command(after_help = EXIT_CODES)]
+pub struct Typed {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the agents failed the task
+  2    bad usage or configuration
+  3    a limit was reached
+  4    paused for an approval nobody could give
+  5    a replay diverged or a log is damaged
+  70   a bug in agon
+  130  interrupted
+
+SESSION is a session id, the start of one, `latest`, or a path to a log file.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Give one task to one agent and print its answer
+    Run(Box<RunArgs>),
+    /// Watch agon work on its built-in script, without a key, a network or a model
+    Demo(Box<DemoArgs>),
+    /// List, show, remove, export and import sessions
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Take a session up again where it stopped
+    Resume(Box<ResumeArgs>),
+    /// Copy a session up to an entry and go on differently
+    Fork(Box<ForkArgs>),
+    /// Show a recorded session; never calls a model or a tool
+    Replay(ReplayArgs),
+    /// Check a log: is the chain intact, do the same facts give the same decisions?
+    Verify(VerifyArgs),
+    /// Show, locate and trust configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print the JSON Schema of agon's own data
+    Schema(SchemaArgs),
+    /// List and show personas
+    #[command(subcommand)]
+    Personas(PersonasCommand),
+    /// Check that everything agon needs is in order
+    Doctor(DoctorArgs),
+    /// Print the completion script of a shell
+    Completions(CompletionsArgs),
+}
+
+/// The workspace.
+#[derive(Debug, Clone, Default, Args)]
+pub struct WorkspaceArgs {
+    /// Folder to work in; default the current one
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+}
+
+/// What `run` and `demo` share.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ArenaArgs {
+    /// Where to work.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+    /// Print the log's lines as they become durable instead of the answer
+    #[arg(long)]
+    pub json: bool,
+    /// With --json, print live text and progress as `{"signal":...}` lines as well
+    #[arg(long, requires = "json")]
+    pub signals: bool,
+    /// Write the answer to a file as well
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Answer every approval with yes; what policy denies stays denied
+    #[arg(long)]
+    pub yes: bool,
+    /// Add the policy rules of a TOML file
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// Confine the tools with this sandbox; default `auto`
+    #[arg(long, value_name = "KIND", hide_possible_values = false)]
+    pub sandbox: Option<SandboxKind>,
+    /// Stop after this many tokens of the session, input and output
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
+    /// Stop before the session costs more than this many dollars; needs a model with a known price
+    #[arg(long, value_name = "DOLLARS")]
+    pub max_usd: Option<Dollars>,
+    /// Stop after this many seconds of work
+    #[arg(long, value_name = "N")]
+    pub max_seconds: Option<u64>,
+    /// Stop after this many model calls; default 100
+    #[arg(long, value_name = "N")]
+    pub max_steps: Option<u32>,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RunArgs {
+    /// The task; what comes through a pipe is appended to it
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+    /// Use this model, as PROVIDER/MODEL
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// Work as this persona; default `solo`
+    #[arg(long, value_name = "ID")]
+    pub persona: Option<String>,
+    /// Require an answer that fits the JSON Schema in a file
+    #[arg(long, value_name = "FILE")]
+    pub output_schema: Option<PathBuf>,
+    /// Go on in an earlier session instead of a new one
+    #[arg(long, value_name = "SESSION")]
+    pub resume: Option<String>,
+    /// What `run` and `demo` share.
+    #[command(flatten)]
+    pub arena: ArenaArgs,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    /// What to show
+    #[arg(value_enum, default_value = "run")]
+    pub show: DemoKind,
+    /// What `run` and `demo` share.
+    #[command(flatten)]
+    pub arena: ArenaArgs,
+}
+
+/// What `demo` can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DemoKind {
+    /// One agent on one task
+    Run,
+}
+
+/// Commands on sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// List sessions, newest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show where a session stands
+    Show {
+        /// The session
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove sessions with their logs
+    Rm {
+        /// The session (can be repeated)
+        #[arg(required = true)]
+        session: Vec<String>,
+    },
+    /// Write a session's log to a file or to standard output, byte for byte
+    Export {
+        /// The session
+        session: String,
+        /// Write to this file instead of standard output
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Take an exported log into the state folder, once its chain is checked
+    Import {
+        /// The log file
+        file: PathBuf,
+    },
+}
+
+/// Arguments of `resume`.
+#[derive(Debug, Clone, Args)]
+pub struct ResumeArgs {
+    /// The session
+    pub session: String,
+    /// Answer open approvals with yes; what policy denies stays denied
+    #[arg(long)]
+    pub yes: bool,
+    /// Print the new lines of the log instead of the answer
+    #[arg(long)]
+    pub json: bool,
+    /// Write the answer to a file as well
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Arguments of `fork`.
+#[derive(Debug, Clone, Args)]
+pub struct ForkArgs {
+    /// The session to copy
+    pub session: String,
+    /// Copy up to and with this entry; default the last one
+    #[arg(long, value_name = "SEQ")]
+    pub at: Option<u64>,
+    /// Use this model from here on, as PROVIDER/MODEL
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// Work as this persona from here on
+    #[arg(long, value_name = "ID")]
+    pub persona: Option<String>,
+    /// Only make the copy and print its id
+    #[arg(long)]
+    pub no_run: bool,
+    /// Answer approvals with yes; what policy denies stays denied
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Clone, Args)]
+pub struct ReplayArgs {
+    /// The session
+    pub session: String,
+    /// Stop after this entry
+    #[arg(long, value_name = "SEQ")]
+    pub at: Option<u64>,
+    /// Keep the recorded pauses, this many times faster; default instant
+    #[arg(long, value_name = "FACTOR")]
+    pub speed: Option<u32>,
+    /// Print the log's lines byte for byte
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Clone, Args)]
+pub struct VerifyArgs {
+    /// The session
+    pub session: String,
+    /// Fail on decisions that differ even where other rules took them
+    #[arg(long)]
+    pub strict: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Commands on configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show every value in force and where it comes from; keys are never shown
+    Show {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
+    /// Print the path of your configuration file
+    Path,
+    /// Print the JSON Schema of configuration files
+    Schema,
+    /// Trust this workspace's own configuration and personas as they are now
+    Trust {
+        /// Take the trust back
+        #[arg(long)]
+        revoke: bool,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
+}
+
+/// Arguments of `schema`.
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Whose schema
+    #[arg(value_enum, default_value = "events")]
+    pub of: SchemaKind,
+}
+
+/// What has a JSON Schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaKind {
+    /// Entries of a log, one per line
+    Events,
+    /// Commands to a running session
+    Commands,
+    /// Live signals of `--json --signals`
+    Signals,
+    /// Configuration files
+    Config,
+    /// Policy files of `--policy`
+    Policy,
+}
+
+/// Commands on personas.
+#[derive(Debug, Subcommand)]
+pub enum PersonasCommand {
+    /// List the personas and where each comes from
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
+    /// Show a persona's whole text
+    Show {
+        /// The persona's id
+        id: String,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where to work.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}

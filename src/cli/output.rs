@@ -1,0 +1,72 @@
+//! The one place that writes to standard output (data) and standard error (talk).
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::cli::error::Failure;
+use crate::config::Environment;
+
+/// The two streams of the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    colour: bool,
+}
+
+impl Output {
+    /// Colours are used on a terminal unless `NO_COLOR` is set or the terminal is dumb.
+    pub fn new(environment: &Environment) -> Self {
+        let wanted = environment.get("NO_COLOR").is_none() && environment.get("TERM") != Some("dumb");
+        Output { colour: wanted && io::stderr().is_terminal() }
+    }
+
+    /// Writes data.
+    pub fn data(&self, text: &str) -> Result<(), Failure> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Writes data as it is.
+    pub fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        Ok(stdout.flush()?)
+    }
+
+    /// Writes a value as indented JSON.
+    pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
+        self.data(&(serde_json::to_string_pretty(value)? + "\n"))
+    }
+
+    /// Says something beside the data. A closed standard error is nothing to fail for.
+    pub fn say(&self, line: &str) {
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+
+    /// Warns.
+    pub fn warn(&self, text: &str) {
+        match self.colour {
+            true => self.say(&format!("\x1b[33mwarning:\x1b[0m {}", visible(text))),
+            false => self.say(&format!("warning: {}", visible(text))),
+        }
+    }
+
+    /// Says why the command failed.
+    pub fn fail(&self, failure: &Failure) {
+        let text = visible(&failure.text());
+        let painted = match text.strip_prefix("error:") {
+            Some(rest) if self.colour => format!("\x1b[31merror:\x1b[0m{rest}"),
+            _ => text,
+        };
+        let _ = io::stderr().lock().write_all(painted.as_bytes());
+    }
+
+    /// True when live text may be shown on standard error.
+    pub fn is_live(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+}
+
+/// The text without what could steer a terminal: names of files and models come from others.
+pub fn visible(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,61 @@
+//! The commands `personas`.
+
+use serde_json::json;
+
+use crate::cli::args::PersonasCommand;
+use crate::cli::error::Failure;
+use crate::cli::output::{Output, visible};
+use crate::config::{Config, Environment, Trust, places, unknown};
+use crate::library::Library;
+
+/// Runs a `personas` command.
+pub fn run(command: &PersonasCommand, environment: Environment, output: Output) -> Result<(), Failure> {
+    match command {
+        PersonasCommand::List { json, workspace } => {
+            let library = load(&super::config::load(workspace, environment, output)?, output);
+            list(&library, *json, output)
+        }
+        PersonasCommand::Show { id, workspace } => {
+            let library = load(&super::config::load(workspace, environment, output)?, output);
+            let spec = library.get(id).ok_or_else(|| no_persona(&library, id))?;
+            output.data(&format!("{}\n", visible(&spec.text)))
+        }
+    }
+}
+
+/// The personas of the binary, the user and, where it is trusted, the project; says which files are broken.
+pub fn load(config: &Config, output: Output) -> Library {
+    let mut folders = vec![config.places().personas()];
+    if *config.trust() == Trust::Trusted {
+        folders.push(places::project_personas(config.workspace()));
+    }
+    let library = Library::load(&folders);
+    for broken in library.broken() {
+        output.warn(&format!("`{}` is not used: {}", broken.path.display(), broken.error));
+    }
+    library
+}
+
+/// No persona has this id.
+pub fn no_persona(library: &Library, id: &str) -> Failure {
+    let failure = Failure::usage(format!("no persona is called `{id}`"));
+    match unknown::closest(id, library.all().map(|(spec, _)| spec.id.as_str())) {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+        None => failure.hint("`agon personas list` shows them all"),
+    }
+}
+
+fn list(library: &Library, json: bool, output: Output) -> Result<(), Failure> {
+    if json {
+        let rows = library.all().map(|(spec, origin)| {
+            json!({ "id": spec.id, "description": spec.description, "model": spec.model,
+                    "tools": spec.tools, "origin": origin.to_string() })
+        });
+        return output.json(&rows.collect::<Vec<_>>());
+    }
+    let width = library.all().map(|(spec, _)| spec.id.len()).max().unwrap_or(0);
+    let lines = library
+        .all()
+        .map(|(spec, origin)| format!("{:width$}  {}  ({origin})\n", spec.id, visible(&spec.description)));
+    output.data(&lines.collect::<String>())
+}

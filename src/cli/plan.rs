@@ -1,0 +1,196 @@
+//! What was meant: typed arguments checked and turned into values; starts nothing.
+
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde_json::Value as Json;
+
+use crate::cli::args::{ArenaArgs, RunArgs, WorkspaceArgs};
+use crate::cli::error::{Failure, USAGE};
+use crate::config::{Config, Environment, ModelName, Override};
+use crate::library::read_text;
+use crate::protocol::spec::Policy;
+
+/// The most that is taken from standard input, in bytes.
+pub const MAX_STDIN: u64 = 512 * 1024;
+
+/// The most a policy or schema file may hold, in bytes.
+const MAX_GIVEN_FILE: u64 = 512 * 1024;
+
+/// What a `run` is to do.
+#[derive(Debug)]
+pub struct RunPlan {
+    /// The merged configuration, flags included.
+    pub config: Config,
+    /// The task, standard input included; never empty.
+    pub prompt: String,
+    /// JSON Schema the answer must fit.
+    pub schema: Option<Json>,
+    /// Session to go on in.
+    pub resume: Option<String>,
+    /// How the run is shown and answered.
+    pub show: ShowPlan,
+    /// The policy in force: configuration and `--policy` together.
+    pub policy: Policy,
+}
+
+/// How a session is shown and who answers its approvals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShowPlan {
+    /// Print the log's lines instead of the answer.
+    pub json: bool,
+    /// Print signals as well.
+    pub signals: bool,
+    /// File for the answer.
+    pub output: Option<PathBuf>,
+    /// Answer approvals with yes.
+    pub yes: bool,
+}
+
+impl RunPlan {
+    /// Checks the arguments of `run`, reads configuration, the files that are named and standard input.
+    pub fn of(typed: &RunArgs, environment: Environment) -> Result<Self, Failure> {
+        let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
+        let workspace = workspace(&typed.arena.workspace)?;
+        let mut overrides = overrides(&typed.arena);
+        let text = |text: &String| toml::Value::String(text.clone());
+        overrides.extend(typed.model.as_ref().map(|model| set("--model", &["model"], text(model))));
+        overrides.extend(typed.persona.as_ref().map(|id| set("--persona", &["persona"], text(id))));
+        if let Some(model) = &typed.model {
+            model.parse::<ModelName>().map_err(crate::config::ConfigError::from)?;
+        }
+        let config = Config::load(environment, &workspace, &overrides)?;
+        Ok(RunPlan {
+            policy: policy_of(&config, typed.arena.policy.as_deref())?,
+            prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped_input()?.as_deref())?,
+            resume: typed.resume.clone(),
+            show: ShowPlan::of(&typed.arena),
+            schema,
+            config,
+        })
+    }
+}
+
+impl ShowPlan {
+    /// How the shared flags want a session shown.
+    pub fn of(typed: &ArenaArgs) -> Self {
+        ShowPlan { json: typed.json, signals: typed.signals, output: typed.output.clone(), yes: typed.yes }
+    }
+}
+
+/// The workspace as an absolute path without links; it must be a folder.
+pub fn workspace(typed: &WorkspaceArgs) -> Result<PathBuf, Failure> {
+    let wanted = typed.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
+    let found = wanted.canonicalize();
+    let root = found.with_context(|| format!("cannot work in `{}`", wanted.display()));
+    let root = root.map_err(|error| Failure::new(USAGE, error))?;
+    match root.is_dir() {
+        true => Ok(root),
+        false => Err(Failure::usage(format!("cannot work in `{}`: it is not a folder", wanted.display()))),
+    }
+}
+
+/// The values that the shared flags set.
+pub fn overrides(typed: &ArenaArgs) -> Vec<Override> {
+    let number = |number: u64| toml::Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let text = |text: String| toml::Value::String(text);
+    let sets = [
+        typed.sandbox.map(|kind| set("--sandbox", &["sandbox", "kind"], text(kind.word().to_owned()))),
+        typed.max_tokens.map(|n| set("--max-tokens", &["limits", "max_tokens"], number(n))),
+        typed.max_usd.map(|usd| set("--max-usd", &["limits", "max_usd"], text(usd.to_string()))),
+        typed.max_seconds.map(|n| set("--max-seconds", &["limits", "max_seconds"], number(n))),
+        typed.max_steps.map(|n| set("--max-steps", &["limits", "max_steps"], number(n.into()))),
+    ];
+    sets.into_iter().flatten().collect()
+}
+
+fn set(flag: &'static str, key: &'static [&'static str], value: toml::Value) -> Override {
+    Override { flag, key, value }
+}
+
+/// The rules of the configuration with those of a file added.
+pub fn policy_of(config: &Config, file: Option<&Path>) -> Result<Policy, Failure> {
+    let mut policy = config.policy();
+    if let Some(path) = file {
+        let text = named_file(path)?;
+        let added: Policy = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            Failure::usage(format!("`{}` line {line}: {}", path.display(), error.message().trim()))
+                .hint("`agon schema policy` describes such a file")
+        })?;
+        policy.rules.extend(added.rules);
+    }
+    Ok(policy)
+}
+
+/// Reads a JSON Schema and makes sure that it is one.
+fn read_schema(path: &Path) -> Result<Json, Failure> {
+    let text = named_file(path)?;
+    let bad = |error: String| Failure::usage(format!("`{}` is not a JSON Schema: {error}", path.display()));
+    let schema: Json = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    if !schema.is_object() {
+        return Err(bad("it must be a JSON object".to_owned()));
+    }
+    jsonschema::validator_for(&schema).map_err(|error| bad(error.to_string()))?;
+    Ok(schema)
+}
+
+fn named_file(path: &Path) -> Result<String, Failure> {
+    let text = read_text(path, MAX_GIVEN_FILE)?;
+    text.ok_or_else(|| Failure::usage(format!("there is no file `{}`", path.display())))
+}
+
+/// What comes through a pipe or from a file; `None` on a terminal.
+fn piped_input() -> Result<Option<String>, Failure> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    let read = stdin.lock().take(MAX_STDIN + 1).read_to_end(&mut bytes);
+    read.context("cannot read standard input").map_err(|error| Failure::new(USAGE, error))?;
+    bounded_text(bytes).map(Some)
+}
+
+fn bounded_text(bytes: Vec<u8>) -> Result<String, Failure> {
+    if bytes.len() as u64 > MAX_STDIN {
+        return Err(Failure::usage(format!("standard input has more than {MAX_STDIN} bytes"))
+            .hint("put it into a file of the workspace and name the file in the prompt"));
+    }
+    String::from_utf8(bytes).map_err(|_| Failure::usage("standard input is not UTF-8 text"))
+}
+
+/// The task: what was typed, then what was piped in.
+fn prompt(typed: &str, piped: Option<&str>) -> Result<String, Failure> {
+    let piped = piped.unwrap_or_default().trim_end_matches('\n');
+    match (typed.trim().is_empty(), piped.trim().is_empty()) {
+        (true, true) => Err(Failure::usage("the prompt is empty").hint("agon run \"what to do\"")),
+        (false, true) => Ok(typed.to_owned()),
+        (true, false) => Ok(piped.to_owned()),
+        (false, false) => Ok(format!("{typed}\n\n{piped}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn piped_text_follows_what_was_typed() {
+        assert_eq!(prompt("explain", Some("fn a() {}\n")).unwrap(), "explain\n\nfn a() {}");
+        assert_eq!(prompt("", Some("only this\n")).unwrap(), "only this");
+        assert_eq!(prompt("only that", Some("\n")).unwrap(), "only that");
+        for (typed, piped) in [("", None), (" \n", Some("  \n"))] {
+            assert_eq!(prompt(typed, piped).unwrap_err().code, USAGE);
+        }
+    }
+
+    #[test]
+    fn standard_input_is_bounded_and_text() {
+        let max = usize::try_from(MAX_STDIN).unwrap();
+        assert!(bounded_text(vec![b'a'; max]).is_ok());
+        assert_eq!(bounded_text(vec![b'a'; max + 1]).unwrap_err().code, USAGE);
+        assert_eq!(bounded_text(vec![0xff]).unwrap_err().code, USAGE);
+    }
+}

@@ -1,0 +1,84 @@
+//! Finds a model when none is configured: first keys, then servers on this machine; chooses, then says why.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::config::models::ModelName;
+use crate::config::providers::{PRESETS, complete, is_loopback};
+
+/// How long a server on this machine may take to list its models.
+const PROBE_TIME: Duration = Duration::from_millis(500);
+
+/// The most a model list may hold, in bytes.
+const MAX_LIST: usize = 1 << 20;
+
+/// A model that was found, and why it was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The model.
+    pub model: ModelName,
+    /// Why, for the person.
+    pub why: String,
+}
+
+/// The first preset whose key is in the environment, with its default model.
+pub fn by_key(config: &Config) -> Option<Found> {
+    PRESETS.iter().find_map(|preset| {
+        let table = complete(preset.name, config.file().providers.get(preset.name))?;
+        let variable = table.api_key_env?;
+        config.environment().get(&variable)?;
+        let model = config.known_models().default_of(preset.name)?;
+        Some(Found { model, why: format!("`{variable}` is set and no model is configured") })
+    })
+}
+
+/// Addresses on this machine that are worth asking, with their provider's name.
+pub fn local_servers(config: &Config) -> Vec<(String, String)> {
+    let own = config.file().providers.keys().map(String::as_str);
+    let names = PRESETS
+        .iter()
+        .map(|preset| preset.name)
+        .chain(own.filter(|name| !PRESETS.iter().any(|preset| preset.name == *name)));
+    let keyless = names.filter_map(|name| {
+        let table = complete(name, config.file().providers.get(name))?;
+        let url = table.base_url.filter(|url| table.api_key_env.is_none() && is_loopback(url))?;
+        Some((name.to_owned(), url.trim_end_matches('/').to_owned()))
+    });
+    keyless.collect()
+}
+
+/// Asks the servers on this machine all at once and takes the first model of the first that answers.
+pub async fn by_server(config: &Config) -> Option<Found> {
+    let servers = local_servers(config);
+    let answers = futures_util::future::join_all(servers.iter().map(|(_, url)| first_model(url))).await;
+    servers.into_iter().zip(answers).find_map(|((provider, url), model)| {
+        let model = ModelName { provider, model: model? };
+        Some(Found { model, why: format!("a server answers at {url} and no model is configured") })
+    })
+}
+
+/// The first model a server lists; `None` when nobody answers in time or the answer makes no sense.
+pub async fn first_model(base_url: &str) -> Option<String> {
+    let ask = async {
+        // Loopback only, so neither proxies nor TLS have a part in it; `install_default` fails when already done.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+        let client = client.build().ok()?;
+        let mut response = client.get(format!("{base_url}/models")).send().await.ok()?;
+        if !response.status().is_success() {
+            return None;
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.ok()? {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_LIST {
+                return None;
+            }
+        }
+        let list: Value = serde_json::from_slice(&body).ok()?;
+        list.pointer("/data/0/id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(str::to_owned)
+    };
+    tokio::time::timeout(PROBE_TIME, ask).await.ok().flatten()
+}

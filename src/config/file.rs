@@ -1,0 +1,216 @@
+//! The shape of a configuration file; every key is optional, so one shape serves each layer and their sum.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::config::number::{Dollars, Thousandths};
+use crate::protocol::message::Structured;
+use crate::protocol::spec::{Limits, Policy, RetrySpec};
+
+/// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigFile {
+    /// The model used when none is named, as `PROVIDER/MODEL`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The persona of a solo spark; default `solo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
+    /// Where sessions stop by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsTable>,
+    /// How failed model calls are repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryTable>,
+    /// Who may do what. Rules of all layers apply together; deny wins over ask, ask over allow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    /// What confines the tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxTable>,
+    /// Providers by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub providers: BTreeMap<String, ProviderTable>,
+    /// What is known of models, by `PROVIDER/MODEL`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, ModelTable>,
+}
+
+/// Where sessions stop by themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsTable {
+    /// Model calls of one turn; default 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// Tokens of a session, input and output; default no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Dollars of a session; default no limit. Needs a known price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_usd: Option<Dollars>,
+    /// Active seconds of one turn; default no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<u64>,
+    /// Milliseconds one model call may take in all; default 600000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_timeout_ms: Option<u64>,
+    /// Milliseconds one tool call may take when it names no shorter time; default 120000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_timeout_ms: Option<u64>,
+}
+
+/// How failed model calls are repeated: delays double from `base_ms` to `cap_ms`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryTable {
+    /// Attempts of one call, the first included; default 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub attempts: Option<u32>,
+    /// First delay in milliseconds; default 500.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_ms: Option<u64>,
+    /// Longest delay in milliseconds; default 60000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_ms: Option<u64>,
+}
+
+/// What confines the tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SandboxTable {
+    /// Which sandbox; default `auto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<SandboxKind>,
+}
+
+/// Which sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxKind {
+    /// The strongest that works here.
+    #[default]
+    Auto,
+    /// Namespaces, Landlock and seccomp of this machine's kernel.
+    Local,
+    /// A container.
+    Docker,
+    /// None: tools run with the user's own rights.
+    None,
+}
+
+impl SandboxKind {
+    /// The word in configuration and logs.
+    pub fn word(self) -> &'static str {
+        match self {
+            SandboxKind::Auto => "auto",
+            SandboxKind::Local => "local",
+            SandboxKind::Docker => "docker",
+            SandboxKind::None => "none",
+        }
+    }
+}
+
+/// One provider. A preset of the same name gives what is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderTable {
+    /// How it is talked to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ProviderKind>,
+    /// Where it is, up to and without `/chat/completions`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Environment variable that holds the key; no key is sent when none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// Headers sent with each request.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Milliseconds to connect; default 10000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ms: Option<u64>,
+    /// Milliseconds without a byte before a call counts as stalled; default 120000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
+    /// For `script`: the file with the answers, relative to the file that names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+/// How a provider is talked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProviderKind {
+    /// The OpenAI chat completions API and everything compatible with it.
+    Openai,
+    /// A file with written answers: no network, no model.
+    Script,
+}
+
+/// What is known of one model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelTable {
+    /// Context window in tokens; default 128000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<u64>,
+    /// Most output tokens of one answer; default 8192.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<u64>,
+    /// Prices; unknown when absent, nothing for a provider on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<PriceTable>,
+    /// How typed answers are asked for; default `words`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Structured>,
+    /// Sampling temperature; the provider's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<Thousandths>,
+    /// Models to try when this one cannot be had, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallbacks: Option<Vec<String>>,
+    /// Model family, for counting independent votes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+}
+
+/// Prices in dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PriceTable {
+    /// Fresh input.
+    pub input: Dollars,
+    /// Input the provider had cached; the price of fresh input when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<Dollars>,
+    /// Output.
+    pub output: Dollars,
+}
+
+impl ConfigFile {
+    /// The values that hold when nobody says otherwise.
+    pub fn defaults() -> Self {
+        let (limits, retry) = (Limits::default(), RetrySpec::default());
+        ConfigFile {
+            persona: Some("solo".to_owned()),
+            limits: Some(LimitsTable {
+                max_steps: Some(limits.max_steps),
+                model_timeout_ms: Some(limits.model_timeout_ms),
+                tool_timeout_ms: Some(limits.tool_timeout_ms),
+                ..LimitsTable::default()
+            }),
+            retry: Some(RetryTable {
+                attempts: Some(retry.attempts),
+                base_ms: Some(retry.base_ms),
+                cap_ms: Some(retry.cap_ms),
+            }),
+            sandbox: Some(SandboxTable { kind: Some(SandboxKind::Auto) }),
+            ..ConfigFile::default()
+        }
+    }
+}

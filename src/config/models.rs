@@ -1,0 +1,155 @@
+//! What is known of models: names, capability rows and prices; talks to nobody.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::config::ConfigError;
+use crate::config::file::{ModelTable, PriceTable};
+use crate::protocol::spec::{ModelSpec, Price};
+
+/// Context window of a model nothing is known of, in tokens.
+pub const UNKNOWN_CONTEXT: u64 = 128_000;
+
+/// Output limit of a model nothing is known of, in tokens.
+pub const UNKNOWN_MAX_OUTPUT: u64 = 8_192;
+
+/// `PROVIDER/MODEL`, split at the first slash.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ModelName {
+    /// Name of the provider's table or preset.
+    pub provider: String,
+    /// The model as the provider names it; may contain slashes.
+    pub model: String,
+}
+
+/// A text that is not `PROVIDER/MODEL`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a model name of the form `PROVIDER/MODEL`")]
+pub struct BadModelName(pub String);
+
+impl FromStr for ModelName {
+    type Err = BadModelName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
+                Ok(ModelName { provider: provider.to_owned(), model: model.to_owned() })
+            }
+            _ => Err(BadModelName(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for ModelName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.provider, self.model)
+    }
+}
+
+/// One row of the embedded table.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownModel {
+    #[serde(default)]
+    default: bool,
+    family: Option<String>,
+    context: u64,
+    max_output: u64,
+    price: Option<PriceTable>,
+    structured: crate::protocol::message::Structured,
+}
+
+/// The embedded table of well-known models, by provider and model.
+#[derive(Clone, Debug)]
+pub struct KnownModels(BTreeMap<String, BTreeMap<String, KnownModel>>);
+
+impl KnownModels {
+    /// Reads the table.
+    pub fn embedded() -> Result<Self, ConfigError> {
+        let table = toml::from_str(include_str!("models.toml"));
+        table.map(KnownModels).map_err(|error| ConfigError::Internal(error.to_string()))
+    }
+
+    /// The model taken when only the provider's key is found.
+    pub fn default_of(&self, provider: &str) -> Option<ModelName> {
+        let (model, _) = self.0.get(provider)?.iter().find(|(_, known)| known.default)?;
+        Some(ModelName { provider: provider.to_owned(), model: model.clone() })
+    }
+
+    /// A model's rows: what the user wrote, else what is known, else careful guesses and no price.
+    /// A model on this machine (`local`) costs nothing unless the user says otherwise.
+    pub fn spec(&self, name: &ModelName, written: Option<&ModelTable>, local: bool) -> ModelSpec {
+        let known = self.0.get(&name.provider).and_then(|models| models.get(&name.model));
+        let unwritten = ModelTable::default();
+        let written = written.unwrap_or(&unwritten);
+        let free = Price { input: 0, cached: 0, output: 0 };
+        let price = written.price.or(known.and_then(|known| known.price)).map(price_of);
+        ModelSpec {
+            name: name.to_string(),
+            family: written.family.clone().or_else(|| known.and_then(|known| known.family.clone())),
+            context: written.context.or(known.map(|known| known.context)).unwrap_or(UNKNOWN_CONTEXT),
+            max_output: written
+                .max_output
+                .or(known.map(|known| known.max_output))
+                .unwrap_or(UNKNOWN_MAX_OUTPUT),
+            price: price.or(local.then_some(free)),
+            structured: written.structured.or(known.map(|known| known.structured)).unwrap_or_default(),
+            temperature_pm: written.temperature.and_then(|temperature| temperature.0.try_into().ok()),
+            fallbacks: written.fallbacks.clone().unwrap_or_default(),
+        }
+    }
+}
+
+fn price_of(table: PriceTable) -> Price {
+    let cached = table.cached.unwrap_or(table.input);
+    Price { input: table.input.0, cached: cached.0, output: table.output.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::message::Structured;
+
+    fn name(text: &str) -> ModelName {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn names_split_at_the_first_slash() {
+        let parsed = name("openrouter/openai/gpt-5");
+        assert_eq!((parsed.provider.as_str(), parsed.model.as_str()), ("openrouter", "openai/gpt-5"));
+        for bad in ["", "gpt-5", "/gpt-5", "openai/"] {
+            assert!(bad.parse::<ModelName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_embedded_table_reads_and_each_provider_has_one_default() {
+        let known = KnownModels::embedded().unwrap();
+        for (provider, models) in &known.0 {
+            assert_eq!(models.values().filter(|known| known.default).count(), 1, "{provider}");
+        }
+    }
+
+    #[test]
+    fn the_users_row_covers_what_is_known_value_by_value() {
+        let known = KnownModels::embedded().unwrap();
+        let written = ModelTable { max_output: Some(1_000), ..ModelTable::default() };
+        let spec = known.spec(&name("openai/gpt-5"), Some(&written), false);
+        assert_eq!((spec.context, spec.max_output), (400_000, 1_000));
+        assert_eq!(spec.price, Some(Price { input: 1_250_000, cached: 125_000, output: 10_000_000 }));
+    }
+
+    #[test]
+    fn of_an_unknown_model_little_is_promised_and_no_price() {
+        let known = KnownModels::embedded().unwrap();
+        let spec = known.spec(&name("openai/new"), None, false);
+        assert_eq!((spec.context, spec.max_output, spec.price), (128_000, 8_192, None));
+        assert_eq!(spec.structured, Structured::Words);
+        let local = known.spec(&name("ollama/qwen"), None, true);
+        assert_eq!(local.price, Some(Price { input: 0, cached: 0, output: 0 }));
+    }
+}

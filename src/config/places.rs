@@ -1,0 +1,71 @@
+//! Where configuration and state live on this machine; creates nothing.
+
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+
+use crate::config::{ConfigError, Environment};
+
+/// The folders of the user. Nothing is created by asking for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Folder of `config.toml`, `personas/` and `AGENTS.md`.
+    pub config: PathBuf,
+    /// Folder of `sessions/`, `blobs/` and `trust/`.
+    pub state: PathBuf,
+    /// Folder of what can be made again.
+    pub cache: PathBuf,
+}
+
+impl Places {
+    /// Everything under `AGON_HOME` when it is set, else the XDG folders.
+    pub fn find(environment: &Environment) -> Result<Self, ConfigError> {
+        if let Some(home) = environment.get("AGON_HOME") {
+            let home =
+                std::path::absolute(home).map_err(|error| ConfigError::read(Path::new(home), error))?;
+            return Ok(Places::beneath(&home));
+        }
+        let xdg = etcetera::base_strategy::Xdg::new().map_err(|_| ConfigError::NoHome)?;
+        let state = xdg.state_dir().unwrap_or_else(|| xdg.data_dir());
+        Ok(Places {
+            config: xdg.config_dir().join("agon"),
+            state: state.join("agon"),
+            cache: xdg.cache_dir().join("agon"),
+        })
+    }
+
+    /// Everything in one folder.
+    pub fn beneath(home: &Path) -> Self {
+        Places { config: home.to_owned(), state: home.to_owned(), cache: home.join("cache") }
+    }
+
+    /// The user's configuration file.
+    pub fn config_file(&self) -> PathBuf {
+        self.config.join("config.toml")
+    }
+
+    /// The user's personas.
+    pub fn personas(&self) -> PathBuf {
+        self.config.join("personas")
+    }
+
+    /// The user's instruction file, the twin of the workspace's.
+    pub fn instructions(&self) -> PathBuf {
+        self.config.join("AGENTS.md")
+    }
+
+    /// Records of trusted workspaces.
+    pub fn trust(&self) -> PathBuf {
+        self.state.join("trust")
+    }
+}
+
+/// The project's configuration file.
+pub fn project_file(workspace: &Path) -> PathBuf {
+    workspace.join(".agon").join("config.toml")
+}
+
+/// The project's personas.
+pub fn project_personas(workspace: &Path) -> PathBuf {
+    workspace.join(".agon").join("personas")
+}

@@ -1,0 +1,236 @@
+//! Providers as they are to be connected: presets completed by what the user wrote; opens no connection.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::config::file::{ProviderKind, ProviderTable};
+use crate::config::{ConfigError, Environment};
+
+/// A provider that needs no table of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// Its name in model names.
+    pub name: &'static str,
+    /// Where it is.
+    pub base_url: &'static str,
+    /// Environment variable of its key; none for servers on this machine.
+    pub api_key_env: Option<&'static str>,
+}
+
+/// The presets, in the order in which keys and servers are looked for.
+pub const PRESETS: &[Preset] = &[
+    Preset { name: "openai", base_url: "https://api.openai.com/v1", api_key_env: Some("OPENAI_API_KEY") },
+    Preset { name: "xai", base_url: "https://api.x.ai/v1", api_key_env: Some("XAI_API_KEY") },
+    Preset {
+        name: "openrouter",
+        base_url: "https://openrouter.ai/api/v1",
+        api_key_env: Some("OPENROUTER_API_KEY"),
+    },
+    Preset {
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
+        api_key_env: Some("GEMINI_API_KEY"),
+    },
+    Preset { name: "ollama", base_url: "http://127.0.0.1:11434/v1", api_key_env: None },
+    Preset { name: "lmstudio", base_url: "http://127.0.0.1:1234/v1", api_key_env: None },
+    Preset { name: "llama-server", base_url: "http://127.0.0.1:8080/v1", api_key_env: None },
+];
+
+/// A key. Has no way to be printed or stored.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a key.
+    pub fn new(key: impl Into<String>) -> Self {
+        Secret(key.into())
+    }
+
+    /// The key itself, for the one place that sends it and the one that blanks it out.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+/// How to connect a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// An API of the OpenAI kind.
+    Openai {
+        /// Where it is, without a slash at the end.
+        base_url: String,
+        /// The key to send, if it wants one.
+        key: Option<Secret>,
+        /// Further headers.
+        headers: BTreeMap<String, String>,
+        /// Milliseconds to connect.
+        connect_timeout_ms: u64,
+        /// Milliseconds without a byte before a call counts as stalled.
+        idle_timeout_ms: u64,
+    },
+    /// A file with written answers.
+    Script {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+impl Connection {
+    /// True when nothing leaves this machine, so that calls cost nothing.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Connection::Openai { base_url, .. } => is_loopback(base_url),
+            Connection::Script { .. } => true,
+        }
+    }
+
+    /// Texts that must never reach a log or a screen.
+    pub fn secrets(&self) -> Vec<String> {
+        let Connection::Openai { key, headers, .. } = self else { return Vec::new() };
+        let keys = key.iter().map(|key| key.reveal().to_owned());
+        let headers = headers.iter().filter(|(name, _)| is_secret_header(name)).flat_map(|(_, value)| {
+            // `Bearer abc` would otherwise hide only the pair, not the token alone.
+            let token = value.rsplit(' ').next().unwrap_or(value);
+            [value.clone(), token.to_owned()]
+        });
+        keys.chain(headers).collect()
+    }
+}
+
+/// Completes a provider by its preset. `None` when neither table nor preset has this name.
+pub fn complete(name: &str, written: Option<&ProviderTable>) -> Option<ProviderTable> {
+    let preset = PRESETS.iter().find(|preset| preset.name == name);
+    let mut table = match (written, preset) {
+        (None, None) => return None,
+        (written, _) => written.cloned().unwrap_or_default(),
+    };
+    if let Some(preset) = preset
+        && table.kind.is_none_or(|kind| kind == ProviderKind::Openai)
+    {
+        table.kind = Some(ProviderKind::Openai);
+        // A key belongs to an address: with an address of one's own, the key must be named as well.
+        if table.base_url.is_none() && table.api_key_env.is_none() {
+            table.api_key_env = preset.api_key_env.map(str::to_owned);
+        }
+        table.base_url.get_or_insert_with(|| preset.base_url.to_owned());
+    }
+    Some(table)
+}
+
+/// Turns a completed table into a connection. `folder` is where the table's file lies.
+pub fn connect(
+    name: &str,
+    table: &ProviderTable,
+    folder: &std::path::Path,
+    environment: &Environment,
+) -> Result<Connection, ConfigError> {
+    let missing = |key| ConfigError::ProviderKey { provider: name.to_owned(), key };
+    match table.kind.ok_or_else(|| missing("kind"))? {
+        ProviderKind::Script => {
+            let file = table.file.as_deref().ok_or_else(|| missing("file"))?;
+            Ok(Connection::Script { file: folder.join(file) })
+        }
+        ProviderKind::Openai => {
+            let base_url = table.base_url.as_deref().ok_or_else(|| missing("base_url"))?;
+            if !base_url.starts_with("https://") && !base_url.starts_with("http://") {
+                let provider = name.to_owned();
+                return Err(ConfigError::BadUrl { provider, url: without_credentials(base_url) });
+            }
+            Ok(Connection::Openai {
+                base_url: base_url.trim_end_matches('/').to_owned(),
+                key: key_of(name, table, environment)?,
+                headers: table.headers.clone(),
+                connect_timeout_ms: table.connect_timeout_ms.unwrap_or(10_000),
+                idle_timeout_ms: table.idle_timeout_ms.unwrap_or(120_000),
+            })
+        }
+    }
+}
+
+fn key_of(
+    name: &str,
+    table: &ProviderTable,
+    environment: &Environment,
+) -> Result<Option<Secret>, ConfigError> {
+    let Some(variable) = &table.api_key_env else { return Ok(None) };
+    let missing = || ConfigError::NoKey { provider: name.to_owned(), variable: variable.clone() };
+    let key = environment.get(variable).map(str::trim).ok_or_else(missing)?;
+    Ok(Some(Secret::new(key)))
+}
+
+/// True when the address is this machine's own.
+pub fn is_loopback(base_url: &str) -> bool {
+    let Some((_, rest)) = base_url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The address without a user name and password in it.
+pub fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
+}
+
+/// True when a header of this name usually carries a key.
+pub fn is_secret_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "cookie"].iter().any(|word| name.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &[(&str, &str)]) -> Environment {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_preset_needs_no_table_and_a_key_is_never_sent_to_another_address() {
+        let preset = complete("openai", None).unwrap();
+        assert_eq!(preset.api_key_env.as_deref(), Some("OPENAI_API_KEY"));
+        let moved = ProviderTable { base_url: Some("http://proxy/v1".into()), ..ProviderTable::default() };
+        assert_eq!(complete("openai", Some(&moved)).unwrap().api_key_env, None);
+        assert!(complete("nobody", None).is_none());
+    }
+
+    #[test]
+    fn a_missing_key_names_its_variable() {
+        let table = complete("xai", None).unwrap();
+        let error = connect("xai", &table, "/".as_ref(), &environment(&[])).unwrap_err();
+        assert_eq!(error.to_string(), "provider `xai` needs a key, and `XAI_API_KEY` is not set");
+        let connection =
+            connect("xai", &table, "/".as_ref(), &environment(&[("XAI_API_KEY", "k-123456789")])).unwrap();
+        assert_eq!(connection.secrets(), ["k-123456789"]);
+        assert!(!format!("{connection:?}").contains("k-123"));
+    }
+
+    #[test]
+    fn loopback_is_told_from_look_alikes() {
+        for local in
+            ["http://127.0.0.1:1/v1", "http://localhost/v1", "http://[::1]:8080", "http://u@127.0.0.9"]
+        {
+            assert!(is_loopback(local), "{local}");
+        }
+        for remote in ["https://api.openai.com/v1", "http://localhost.evil", "http://127.0.0.1@evil/v1", "x"]
+        {
+            assert!(!is_loopback(remote), "{remote}");
+        }
+        assert_eq!(without_credentials("https://u:p@h:1/v1"), "https://h:1/v1");
+    }
+}

@@ -1,0 +1,197 @@
+//! Which projects' files count in full, and what an untrusted one may say; asks nobody.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use toml::Value;
+
+use crate::config::layer::{KeyPath, Layer, Leaf, read_bounded};
+use crate::config::{ConfigError, Places, places};
+
+/// Whether a project's own files count in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The project has no files of agon's.
+    Nothing,
+    /// They were trusted as they are.
+    Trusted,
+    /// They were not, or have changed since.
+    Untrusted,
+}
+
+/// What a project's own files hold: its path and content, so that a copy elsewhere or a change asks again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectDigest {
+    /// Files that count: the configuration and the personas.
+    pub files: Vec<PathBuf>,
+    hex: String,
+    root: PathBuf,
+}
+
+impl ProjectDigest {
+    /// Digests the files; `None` when there are none.
+    pub fn of(workspace: &Path) -> Result<Option<Self>, ConfigError> {
+        let root = workspace.canonicalize().map_err(|error| ConfigError::read(workspace, error))?;
+        let mut files = vec![places::project_file(&root)];
+        files.extend(
+            crate::library::markdown_files(&places::project_personas(&root)).map_err(ConfigError::File)?,
+        );
+        let mut hasher = Sha256::new();
+        hasher.update(b"agon-trust-1\0");
+        hasher.update(root.as_os_str().as_encoded_bytes());
+        let mut found = Vec::new();
+        for path in files {
+            let Some(text) = read_bounded(&path)? else { continue };
+            for piece in [path.as_os_str().as_encoded_bytes(), text.as_bytes()] {
+                hasher.update((piece.len() as u64).to_be_bytes());
+                hasher.update(piece);
+            }
+            found.push(path);
+        }
+        let hex = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok((!found.is_empty()).then_some(ProjectDigest { files: found, hex, root }))
+    }
+
+    /// True when exactly this content was trusted at this place.
+    pub fn is_recorded(&self, places: &Places) -> bool {
+        places.trust().join(&self.hex).is_file()
+    }
+
+    /// Records that it is trusted, or that it is not any more.
+    pub fn record(&self, places: &Places, trusted: bool) -> std::io::Result<()> {
+        let path = places.trust().join(&self.hex);
+        if trusted {
+            create_private_folder(&places.trust())?;
+            return std::fs::write(path, format!("{}\n", self.root.display()));
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes a folder, with those above it, that only the user may enter.
+fn create_private_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Keeps of an untrusted project's layer what only tightens or names what the user already has.
+/// Gives the rest as warnings that name key, place and reason.
+pub fn restrict(project: Layer, below: &Layer) -> (Layer, Vec<String>) {
+    let mut kept = Layer::default();
+    let mut warnings = Vec::new();
+    for (key, leaf) in project.0 {
+        match judge(&key, leaf, below) {
+            Ok((leaf, dropped)) => {
+                warnings.extend(dropped);
+                kept.0.extend(leaf.map(|leaf| (key, leaf)));
+            }
+            Err(warning) => warnings.push(warning),
+        }
+    }
+    (kept, warnings)
+}
+
+/// One value of an untrusted project: what is kept of it and what is said of the rest.
+fn judge(key: &KeyPath, leaf: Leaf, below: &Layer) -> Result<(Option<Leaf>, Option<String>), String> {
+    let place = leaf.sources.first().map(ToString::to_string).unwrap_or_default();
+    let refused = |reason: &str| Err(format!("`{key}` ({place}) is ignored: {reason}"));
+    match key.words()[..] {
+        ["persona"] => Ok((Some(leaf), None)),
+        ["model"] if is_configured(&leaf.value, below) => Ok((Some(leaf), None)),
+        ["model"] => refused("an untrusted project may only name a model you have configured yourself"),
+        ["limits", _] if is_tighter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
+        ["limits", _] => refused("an untrusted project may only tighten limits"),
+        ["policy", "rules"] => Ok(keep_strict_rules(leaf, &place)),
+        _ => refused("this project is not trusted"),
+    }
+}
+
+/// The user named this model: as the default, or with a row of its own.
+fn is_configured(value: &Value, below: &Layer) -> bool {
+    let Some(name) = value.as_str() else { return false };
+    below.0.iter().any(|(key, leaf)| match key.words()[..] {
+        ["model"] => leaf.value.as_str() == Some(name),
+        ["models", row, ..] => row == name,
+        _ => false,
+    })
+}
+
+/// No larger than what holds below, where nothing means no limit.
+fn is_tighter(value: &Value, below: Option<&Leaf>) -> bool {
+    let Some(below) = below else { return true };
+    let units = |value: &Value| value.clone().try_into::<crate::config::number::Dollars>().ok();
+    matches!((units(value), units(&below.value)), (Some(new), Some(old)) if new <= old)
+}
+
+fn keep_strict_rules(leaf: Leaf, place: &str) -> (Option<Leaf>, Option<String>) {
+    let Value::Array(rules) = leaf.value else { return (None, None) };
+    let is_strict = |rule: &Value| matches!(rule.get("action").and_then(Value::as_str), Some("ask" | "deny"));
+    let (strict, loose): (Vec<_>, Vec<_>) = rules.into_iter().partition(is_strict);
+    let names: Vec<_> =
+        loose.iter().filter_map(|rule| rule.get("name")?.as_str()).map(|name| format!("`{name}`")).collect();
+    let warning = (!loose.is_empty()).then(|| {
+        let names = names.join(", ");
+        format!("`policy.rules` {names} ({place}) is ignored: an untrusted project may only add ask and deny rules")
+    });
+    let kept = (!strict.is_empty()).then_some(Leaf { value: Value::Array(strict), sources: leaf.sources });
+    (kept, warning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn restricted(project: &str, user: &str) -> (Vec<String>, Vec<String>) {
+        let mut below = Layer::defaults().unwrap();
+        below.cover(Layer::parse(user, Path::new("user")).unwrap());
+        let (kept, warnings) = restrict(Layer::parse(project, Path::new("project")).unwrap(), &below);
+        (kept.0.keys().map(ToString::to_string).collect(), warnings)
+    }
+
+    #[test]
+    fn limits_may_only_be_tightened() {
+        let user = "[limits]\nmax_usd = \"1.50\"\n";
+        let (kept, warnings) = restricted("[limits]\nmax_usd = 1.5\nmax_steps = 99\nmax_tokens = 7\n", user);
+        assert_eq!(kept, ["limits.max_steps", "limits.max_tokens", "limits.max_usd"]);
+        assert_eq!(warnings, [] as [&str; 0]);
+        let (kept, warnings) = restricted("[limits]\nmax_usd = 1.51\nmax_steps = 101\n", user);
+        assert_eq!(kept, [] as [&str; 0]);
+        assert_eq!(warnings.len(), 2);
+    }
+
+    #[test]
+    fn only_a_model_the_user_has_configured_may_be_named() {
+        let user = "model = \"a/b\"\n[models.\"c/d\"]\ncontext = 5\n";
+        for (name, allowed) in [("a/b", true), ("c/d", true), ("e/f", false)] {
+            let (kept, warnings) = restricted(&format!("model = \"{name}\"\n"), user);
+            assert_eq!((kept.len() == 1, warnings.is_empty()), (allowed, allowed), "{name}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused_and_named() {
+        let project = "[providers.openai]\nbase_url = \"http://evil\"\n[models.\"a/b\"]\nprice = { input = 0, output = 0 }\n\
+                       [sandbox]\nkind = \"none\"\n[retry]\nattempts = 1\n";
+        let (kept, warnings) = restricted(project, "");
+        assert_eq!(kept, [] as [&str; 0]);
+        assert_eq!(warnings.len(), 4);
+        assert_eq!(
+            warnings[1],
+            "`providers.openai.base_url` (project:2) is ignored: this project is not trusted"
+        );
+    }
+
+    #[test]
+    fn of_policy_rules_only_ask_and_deny_are_kept() {
+        let rule = |name, action| format!("[[policy.rules]]\nname = \"{name}\"\naction = \"{action}\"\n");
+        let project = [rule("a", "allow"), rule("b", "ask"), rule("c", "deny")].concat();
+        let below = Layer::defaults().unwrap();
+        let (kept, warnings) = restrict(Layer::parse(&project, Path::new("p")).unwrap(), &below);
+        let rules = kept.typed().unwrap().policy.unwrap().rules;
+        assert_eq!(rules.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+        assert!(warnings[0].contains("`a`"), "{warnings:?}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Personas: Markdown with `key: value` front matter; one broken file never hides the others.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::library::{markdown_files, read_text};
+use crate::protocol::spec::PersonaSpec;
+
+/// The most a persona file may hold, in bytes.
+const MAX_PERSONA: u64 = 64 * 1024;
+
+/// The personas of the binary: id and file.
+const EMBEDDED: &[(&str, &str)] = &[("solo", include_str!("../../personas/solo.md"))];
+
+/// Where a persona comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PersonaOrigin {
+    /// The binary.
+    Embedded,
+    /// A file of the user or the project.
+    File(PathBuf),
+}
+
+impl std::fmt::Display for PersonaOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PersonaOrigin::Embedded => f.write_str("built in"),
+            PersonaOrigin::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// A persona file that cannot be used, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPersona {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// All personas by id, each from the last place that names it.
+#[derive(Clone, Debug, Default)]
+pub struct Library {
+    personas: BTreeMap<String, (PersonaSpec, PersonaOrigin)>,
+    broken: Vec<BadPersona>,
+}
+
+impl Library {
+    /// The built-in personas, covered by those of each folder in turn. A broken file is listed by
+    /// [`Library::broken`], and the others still load.
+    pub fn load(folders: &[PathBuf]) -> Self {
+        let mut library = Library::default();
+        for (id, text) in EMBEDDED {
+            library.add(id, text, PersonaOrigin::Embedded);
+        }
+        for folder in folders {
+            match markdown_files(folder) {
+                Ok(files) => files.iter().for_each(|file| library.add_file(file)),
+                Err(error) => {
+                    library.broken.push(BadPersona { path: folder.clone(), error: error.to_string() })
+                }
+            }
+        }
+        library
+    }
+
+    /// A persona by id.
+    pub fn get(&self, id: &str) -> Option<&PersonaSpec> {
+        self.personas.get(id).map(|(spec, _)| spec)
+    }
+
+    /// Every persona with its origin, by id.
+    pub fn all(&self) -> impl Iterator<Item = (&PersonaSpec, &PersonaOrigin)> {
+        self.personas.values().map(|(spec, origin)| (spec, origin))
+    }
+
+    /// The files that could not be used.
+    pub fn broken(&self) -> &[BadPersona] {
+        &self.broken
+    }
+
+    fn add_file(&mut self, path: &Path) {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        match read_text(path, MAX_PERSONA) {
+            Ok(Some(text)) => self.add(&stem, &text, PersonaOrigin::File(path.to_owned())),
+            Ok(None) => {}
+            Err(error) => self.broken.push(BadPersona { path: path.to_owned(), error: error.to_string() }),
+        }
+    }
+
+    fn add(&mut self, stem: &str, text: &str, origin: PersonaOrigin) {
+        match parse(stem, text) {
+            Ok(spec) => {
+                self.personas.insert(spec.id.clone(), (spec, origin));
+            }
+            Err(error) => {
+                let path = match origin {
+                    PersonaOrigin::File(path) => path,
+                    PersonaOrigin::Embedded => PathBuf::from(format!("personas/{stem}.md")),
+                };
+                self.broken.push(BadPersona { path, error });
+            }
+        }
+    }
+}
+
+/// Reads one persona; `stem` is its id unless the front matter says otherwise.
+pub fn parse(stem: &str, text: &str) -> Result<PersonaSpec, String> {
+    let (head, body) = split(text)?;
+    let mut spec = PersonaSpec {
+        id: stem.to_owned(),
+        description: String::new(),
+        stance: None,
+        model: None,
+        tools: None,
+        temperature_pm: None,
+        text: body.trim().to_owned(),
+    };
+    for (number, line) in (2..).zip(head.lines()) {
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        let (key, value) = line.split_once(':').ok_or_else(|| format!("line {number}: not `key: value`"))?;
+        set(&mut spec, key.trim(), value.trim()).map_err(|error| format!("line {number}: {error}"))?;
+    }
+    check(spec)
+}
+
+/// Front matter and body. A file without front matter is all body.
+fn split(text: &str) -> Result<(&str, &str), String> {
+    let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else {
+        return Ok(("", text));
+    };
+    let mut start = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Ok((&rest[..start], &rest[start + line.len()..]));
+        }
+        start += line.len();
+    }
+    Err("the front matter is not closed by a line `---`".to_owned())
+}
+
+fn set(spec: &mut PersonaSpec, key: &str, value: &str) -> Result<(), String> {
+    let text = unquote(value);
+    match key {
+        "id" => spec.id = text.to_owned(),
+        "description" => spec.description = text.to_owned(),
+        "stance" => spec.stance = Some(text.to_owned()),
+        "model" => spec.model = Some(text.to_owned()),
+        "tools" => spec.tools = Some(list(value)),
+        "temperature" => spec.temperature_pm = Some(thousandths(text)?),
+        _ => return Err(format!("unknown key `{key}`{}", meant(key))),
+    }
+    Ok(())
+}
+
+fn meant(key: &str) -> String {
+    let known = ["id", "description", "stance", "model", "tools", "temperature"];
+    let best = known.into_iter().map(|known| (strsim::levenshtein(key, known), known)).min();
+    match best {
+        Some((distance, known)) if distance <= 3 => format!("; did you mean `{known}`?"),
+        _ => String::new(),
+    }
+}
+
+fn check(spec: PersonaSpec) -> Result<PersonaSpec, String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if spec.id.is_empty() || !spec.id.chars().all(plain) {
+        return Err(format!("`{}` is not an id of lowercase letters, digits and hyphens", spec.id));
+    }
+    if spec.text.is_empty() {
+        return Err("there is no text after the front matter".to_owned());
+    }
+    match &spec.model {
+        Some(model)
+            if model
+                .split_once('/')
+                .is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) =>
+        {
+            Err(format!("`{model}` is not a model name of the form `PROVIDER/MODEL`"))
+        }
+        _ => Ok(spec),
+    }
+}
+
+fn unquote(value: &str) -> &str {
+    let quoted = |mark: char| value.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark));
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(value)
+}
+
+/// `[a, b]` or `a, b`.
+fn list(value: &str) -> Vec<String> {
+    let inner = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(value);
+    inner.split(',').map(|item| unquote(item.trim()).to_owned()).filter(|item| !item.is_empty()).collect()
+}
+
+/// A temperature from 0 to 2 with at most three decimals, in thousandths.
+fn thousandths(text: &str) -> Result<u32, String> {
+    let bad = || format!("`{text}` is not a temperature from 0 to 2 with at most three decimals");
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let whole: u32 = whole.parse().map_err(|_| bad())?;
+    let part: u32 = format!("{decimals:0<3}").parse().map_err(|_| bad())?;
+    whole.checked_mul(1000).map(|units| units + part).filter(|units| *units <= 2000).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "---\nid: critic\ndescription: \"Finds: faults\"\nstance: against\nmodel: a/b/c\n\
+                         tools: [read_file, 'grep']\ntemperature: 0.25\n---\n\nYou find faults.\n\n--- \nAll.\n";
+
+    #[test]
+    fn front_matter_is_read_whole() {
+        let spec = parse("file", WHOLE).unwrap();
+        assert_eq!(
+            spec,
+            PersonaSpec {
+                id: "critic".into(),
+                description: "Finds: faults".into(),
+                stance: Some("against".into()),
+                model: Some("a/b/c".into()),
+                tools: Some(vec!["read_file".into(), "grep".into()]),
+                temperature_pm: Some(250),
+                text: "You find faults.\n\n--- \nAll.".into(),
+            }
+        );
+        assert_eq!(parse("plain", "Only text").unwrap().id, "plain");
+        assert_eq!(parse("crlf", "---\r\ntools: \r\n---\r\nText").unwrap().tools, Some(vec![]));
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        for (text, fault) in [
+            ("---\nid: a\n", "not closed"),
+            ("---\nid: A b\n---\nx", "`A b` is not an id"),
+            ("---\nid: a\n---\n \n", "no text"),
+            ("---\ndescripton: a\n---\nx", "line 2: unknown key `descripton`; did you mean `description`?"),
+            ("---\n\nwords\n---\nx", "line 3: not `key: value`"),
+            ("---\ntemperature: 2.5\n---\nx", "not a temperature"),
+            ("---\ntemperature: -1\n---\nx", "not a temperature"),
+            ("---\nmodel: gpt\n---\nx", "not a model name"),
+        ] {
+            let error = parse("a", text).unwrap_err();
+            assert!(error.contains(fault), "{error}");
+        }
+    }
+
+    #[test]
+    fn folders_cover_the_binary_and_a_broken_file_is_listed_beside_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let (user, project) = (folder.path().join("user"), folder.path().join("project"));
+        for (path, text) in [
+            (user.join("solo.md"), "mine"),
+            (user.join("broken.md"), "---\n"),
+            (user.join("notes.txt"), "---\n"),
+            (project.join("extra.md"), "extra"),
+        ] {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let library = Library::load(&[user.clone(), project]);
+        assert_eq!(library.get("solo").unwrap().text, "mine");
+        assert_eq!(library.get("extra").unwrap().text, "extra");
+        assert_eq!(library.broken().iter().map(|b| &b.path).collect::<Vec<_>>(), [&user.join("broken.md")]);
+    }
+
+    #[test]
+    fn the_built_in_personas_are_whole() {
+        let library = Library::load(&[]);
+        assert_eq!(library.broken(), []);
+        assert_eq!(library.all().count(), EMBEDDED.len());
+        assert!(library.all().all(|(spec, _)| !spec.description.is_empty()));
+    }
+}
