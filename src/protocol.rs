@@ -42,8 +42,16 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Builds an entry of this program's format. The first event is the fact. This is the only constructor.
-    pub fn new(seq: u64, at: u64, events: Vec<ArenaEvent>) -> Self {
+    /// Builds an entry of this program's format from one fact and its decisions.
+    pub fn new(seq: u64, at: u64, fact: Fact, decisions: Vec<ArenaEvent>) -> Self {
+        let mut events = Vec::with_capacity(decisions.len() + 1);
+        events.push(fact.into_event());
+        events.extend(decisions);
+        Entry::made(seq, at, events)
+    }
+
+    /// The same from a list whose first event the session knows to be a fact.
+    pub(crate) fn made(seq: u64, at: u64, events: Vec<ArenaEvent>) -> Self {
         Entry { v: FORMAT, seq, at, events }
     }
 

@@ -122,7 +122,7 @@ impl Session {
             }
             Err(void) => self.open.extend([fact, void]),
         }
-        let entry = Arc::new(Entry::new(self.next_seq, at, std::mem::take(&mut self.open)));
+        let entry = Arc::new(Entry::made(self.next_seq, at, std::mem::take(&mut self.open)));
         self.keep(&entry);
         entry
     }

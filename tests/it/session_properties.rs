@@ -1,1 +1,164 @@
-//! Tests of session_properties.
+//! Random sessions fold, verify, resume and fork at every step.
+
+use std::sync::Arc;
+
+use agon::arena::replay;
+use agon::protocol::RULES;
+use agon::protocol::effect::{Effect, OutcomeBody};
+use agon::protocol::event::*;
+use agon::session::Session;
+
+use crate::support::world::*;
+
+fn random_world(seed: u64, steps: u64) -> (World, Dice) {
+    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut spec = spec();
+    if dice.roll(2) == 0 {
+        spec.policy = allow_all();
+    }
+    if dice.roll(3) == 0 {
+        spec.limits.max_seconds = Some(60);
+    }
+    if dice.roll(3) == 0 {
+        spec.limits.max_tokens = Some(3000 + dice.roll(9000));
+    }
+    if dice.roll(4) == 0 {
+        spec.models[0].context = 3000;
+    }
+    spec.limits.max_steps = 3 + dice.roll(12) as u32;
+    let mut world = World::open(spec);
+    world.prompt("begin");
+    for _ in 0..steps {
+        random_step(&mut world, &mut dice);
+    }
+    (world, dice)
+}
+
+/// Answers whatever is open until nothing is, so that the turn must have come to an end.
+fn drive_to_the_end(world: &mut World) {
+    for _ in 0..400 {
+        world.run_tools();
+        let asks = world.session.open_asks();
+        for (call, digest) in asks {
+            let choice = agon::protocol::Choice::Once;
+            world.give(ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by: "t".into() }));
+        }
+        let next = world.session.outstanding().into_iter().find_map(|open| {
+            match world.session.effect(open.call)? {
+                Effect::Model { .. } if open.cancelled => {
+                    Some((open, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled))))
+                }
+                Effect::Model { .. } => Some((open, OutcomeBody::ModelAnswered(text("all done")))),
+                _ => None,
+            }
+        });
+        match next {
+            Some((open, body)) => {
+                world.answer(open.call.0, open.attempt, body);
+            }
+            None if world.session.has_open_turn() => {
+                let timer = world.session.outstanding().into_iter().find(|open| {
+                    matches!(world.session.effect(open.call), Some(Effect::Timer { .. }))
+                });
+                let Some(timer) = timer else { break };
+                let fired = OutcomeBody::TimerFired(TimerFired { active_ms: 1 });
+                world.answer(timer.call.0, timer.attempt, fired);
+            }
+            None => break,
+        }
+    }
+    assert!(!world.session.has_open_turn(), "the turn is over: {:?}", world.session.outstanding());
+    world.every_use_ends_once();
+}
+
+#[test]
+fn random_sessions_fold_and_verify_at_every_step() {
+    for seed in 0..400 {
+        let (mut world, mut dice) = random_world(seed, 0);
+        for _ in 0..40 {
+            random_step(&mut world, &mut dice);
+            world.check();
+        }
+        let found = replay::verify(&world.log);
+        assert!(found.holds(true), "seed {seed}: {found:#?}");
+    }
+}
+
+#[test]
+fn thousands_of_random_sessions_verify_and_end() {
+    for seed in 1000..4000 {
+        let (mut world, _) = random_world(seed, 30);
+        let found = replay::verify(&world.log);
+        assert!(found.holds(true), "seed {seed}: {:#?}", found.differences.first());
+        if world.session.sealed().is_none() {
+            drive_to_the_end(&mut world);
+        }
+    }
+}
+
+#[test]
+fn a_session_resumes_at_every_step_and_still_ends() {
+    for seed in 5000..5120 {
+        let (whole, _) = random_world(seed, 40);
+        for cut in 1..=whole.log.len() {
+            let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
+            let mut world = World { session: Session::fold(&log).unwrap(), log };
+            let resumed = SessionResumed { rules: RULES, program: "t".into(), changed: vec![], active_ms: 10 };
+            world.give(ArenaEvent::SessionResumed(resumed));
+            world.check();
+            drive_to_the_end(&mut world);
+            let found = replay::verify(&world.log);
+            assert!(found.holds(true), "seed {seed} cut {cut}: {:#?}", found.differences.first());
+        }
+    }
+}
+
+#[test]
+fn a_session_forks_at_every_step_on_another_model_and_still_ends() {
+    for seed in 7000..7060 {
+        let (whole, _) = random_world(seed, 40);
+        for cut in 1..=whole.log.len() {
+            let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
+            let mut world = World { session: Session::fold(&log).unwrap(), log };
+            let spec = world.session.spec().unwrap().models.iter().find(|m| m.name == "mock/b").unwrap().clone();
+            let change = agon::protocol::spec::Setting::Model { spec, default: true };
+            world.give(ArenaEvent::SessionForked(SessionForked {
+                id: "00000000-0000-7000-8000-000000000002".into(),
+                rules: RULES,
+                parent: "p".into(),
+                seq: cut as u64 - 1,
+                head: "h".into(),
+                workspace: "/fork".into(),
+                tree: None,
+                changed: vec![change],
+                change: Some("model".into()),
+                active_ms: 0,
+            }));
+            world.check();
+            for open in world.session.outstanding() {
+                if let Some(Effect::Model { request, .. }) = world.session.effect(open.call) {
+                    assert_eq!(request.model, "mock/b", "what the header names is what runs");
+                }
+            }
+            drive_to_the_end(&mut world);
+            assert!(replay::verify(&world.log).holds(true), "seed {seed} cut {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_decision_is_named_by_its_seq() {
+    let (whole, _) = random_world(42, 30);
+    let mut log = whole.log.clone();
+    let at = log.iter().position(|e| e.events.iter().any(|e| matches!(e, ArenaEvent::ModelCalled(_)))).unwrap();
+    let mut entry = (*log[at]).clone();
+    for event in &mut entry.events {
+        if let ArenaEvent::ModelCalled(called) = event {
+            called.params.max_output = Some(1);
+        }
+    }
+    log[at] = Arc::new(entry);
+    let found = replay::verify(&log);
+    assert!(!found.holds(false));
+    assert_eq!(found.differences[0].seq, at as u64);
+}

@@ -1,0 +1,431 @@
+//! A pure world around a session: answers its effects, checks after every step what must always hold.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use agon::protocol::effect::{Effect, EffectOrder, Outcome, OutcomeBody};
+use agon::protocol::event::*;
+use agon::protocol::message::{Args, Finish, Part, Request, Role, Usage};
+use agon::protocol::spec::*;
+use agon::protocol::{CallId, Choice, Command, Entry, Fact, Input, RULES, StopCause};
+use agon::session::Session;
+use serde_json::json;
+
+/// A spec with two models, one persona and three tools: `look` (read), `put` (write), `run` (execute).
+pub fn spec() -> Spec {
+    let tool = |name: &str, risk, repeatable| ToolSpec {
+        name: name.to_owned(),
+        description: format!("the tool {name}"),
+        schema: json!({"type": "object"}),
+        risk,
+        repeatable,
+        output_cap: 1000,
+    };
+    let model = |name: &str, fallbacks: &[&str]| ModelSpec {
+        name: name.to_owned(),
+        family: None,
+        context: 20_000,
+        max_output: 1000,
+        price: Some(Price { input: 1_000_000, cached: 500_000, output: 2_000_000 }),
+        structured: Default::default(),
+        temperature_pm: None,
+        fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
+    };
+    Spec {
+        program: "agon test".to_owned(),
+        seed: 7,
+        workspace: WorkspaceSpec {
+            root: "/w".to_owned(),
+            git_head: None,
+            sandbox: SandboxSpec { kind: "none".to_owned(), gaps: vec![], image: None },
+        },
+        models: vec![model("mock/a", &["mock/b"]), model("mock/b", &[])],
+        personas: vec![PersonaSpec {
+            id: "solo".to_owned(),
+            description: String::new(),
+            stance: None,
+            model: None,
+            tools: None,
+            temperature_pm: None,
+            text: "You work.".to_owned(),
+        }],
+        tools: vec![tool("look", Risk::Read, true), tool("put", Risk::Write, false), tool("run", Risk::Execute, false)],
+        policy: Policy::default(),
+        limits: Limits::default(),
+        retry: RetrySpec::default(),
+        instructions: vec![Instruction { path: "AGENTS.md".to_owned(), text: "Be kind.".to_owned() }],
+        blueprint: None,
+    }
+}
+
+/// A policy that allows everything.
+pub fn allow_all() -> Policy {
+    let rule = Rule {
+        name: "all".to_owned(),
+        tool: None,
+        command: None,
+        path: None,
+        risk: None,
+        action: Action::Allow,
+        priority: 0,
+        why: None,
+    };
+    Policy { rules: vec![rule] }
+}
+
+/// A session and its log.
+pub struct World {
+    pub session: Session,
+    pub log: Vec<Arc<Entry>>,
+}
+
+impl World {
+    /// Opens a session with this spec.
+    pub fn open(spec: Spec) -> World {
+        let mut world = World { session: Session::new(), log: Vec::new() };
+        let id = "00000000-0000-7000-8000-000000000001".to_owned();
+        world.give(ArenaEvent::SessionOpened(Box::new(SessionOpened { id, rules: RULES, spec })));
+        world
+    }
+
+    /// Feeds a fact and gives its decisions.
+    pub fn give(&mut self, event: ArenaEvent) -> Vec<ArenaEvent> {
+        let fact = Fact::new(event).expect("a fact");
+        let entry = self.session.handle(Input { at: 1_000_000 + self.log.len() as u64 * 1000, fact });
+        self.log.push(Arc::clone(&entry));
+        entry.decisions().to_vec()
+    }
+
+    pub fn prompt(&mut self, text: &str) -> Vec<ArenaEvent> {
+        self.give(ArenaEvent::PromptGiven(PromptGiven {
+            text: text.to_owned(),
+            mode: Mode::Solo,
+            changed: vec![],
+            schema: None,
+            by: None,
+        }))
+    }
+
+    pub fn answer(&mut self, call: u64, attempt: u32, body: OutcomeBody) -> Vec<ArenaEvent> {
+        self.give(Outcome { call: CallId(call), attempt, body }.into_event())
+    }
+
+    /// The only outstanding call of a kind.
+    pub fn the(&self, which: impl Fn(&Effect) -> bool) -> (u64, u32, Effect) {
+        let mut found: Vec<_> = self
+            .session
+            .outstanding()
+            .into_iter()
+            .filter_map(|o| Some((o.call.0, o.attempt, self.session.effect(o.call)?)))
+            .filter(|(_, _, effect)| which(effect))
+            .collect();
+        assert_eq!(found.len(), 1, "outstanding: {:?}", self.session.outstanding());
+        found.remove(0)
+    }
+
+    pub fn model(&self) -> (u64, u32, Request) {
+        match self.the(|e| matches!(e, Effect::Model { .. })) {
+            (call, attempt, Effect::Model { request, .. }) => (call, attempt, request),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Answers the one outstanding model call.
+    pub fn model_says(&mut self, reply: ModelReply) -> Vec<ArenaEvent> {
+        let (call, attempt, request) = self.model();
+        well_formed(&request);
+        self.answer(call, attempt, OutcomeBody::ModelAnswered(reply))
+    }
+
+    pub fn model_fails(&mut self, kind: ErrorKind) -> Vec<ArenaEvent> {
+        let (call, attempt, _) = self.model();
+        self.answer(call, attempt, OutcomeBody::ModelFailed(failure(kind)))
+    }
+
+    /// Answers every prepare, checkpoint and tool call with success until only others are left.
+    pub fn run_tools(&mut self) {
+        loop {
+            let next = self.session.outstanding().into_iter().find_map(|o| {
+                let effect = self.session.effect(o.call)?;
+                let body = succeed(&effect)?;
+                Some((o.call.0, o.attempt, body))
+            });
+            let Some((call, attempt, body)) = next else { return };
+            self.answer(call, attempt, body);
+        }
+    }
+
+    /// What must hold after any step.
+    pub fn check(&self) {
+        let folded = Session::fold(&self.log).expect("entries follow one another");
+        assert_eq!(folded.outstanding(), self.session.outstanding(), "fold and handle agree on what is open");
+        for open in self.session.outstanding() {
+            let effect = self.session.effect(open.call).expect("every open call has an effect");
+            assert_eq!(folded.effect(open.call).as_ref(), Some(&effect), "the same effect after a fold");
+            if let Some((recorded, now)) = folded.request_digests(open.call) {
+                assert_eq!(recorded, now, "the outstanding request is the recorded one");
+            }
+            if let Effect::Model { request, .. } = &effect {
+                well_formed(request);
+            }
+        }
+        let lines: Vec<String> = self.log.iter().map(|e| serde_json::to_string(&**e).unwrap()).collect();
+        for (line, entry) in lines.iter().zip(&self.log) {
+            let back: Entry = serde_json::from_str(line).unwrap();
+            assert_eq!(&back, &**entry, "an entry survives its line");
+        }
+    }
+
+    /// Every tool call of every answer has exactly one end, or the turn is still open.
+    pub fn every_use_ends_once(&self) {
+        let mut ends: BTreeMap<ToolUse, u32> = BTreeMap::new();
+        let mut asked: Vec<ToolUse> = Vec::new();
+        for entry in &self.log {
+            for (at, event) in entry.effective() {
+                match event {
+                    ArenaEvent::ModelAnswered(data) => {
+                        for (part, piece) in data.body.message.iter().enumerate() {
+                            if matches!(piece, Part::Call { .. }) {
+                                asked.push(ToolUse { answer: at, part: part as u16 });
+                            }
+                        }
+                    }
+                    ArenaEvent::ToolResolved(data) => *ends.entry(data.body.tool_use).or_default() += 1,
+                    ArenaEvent::ToolRefused(data) => *ends.entry(data.tool_use).or_default() += 1,
+                    ArenaEvent::CallLost(CallLost { tool_use: Some(id), .. }) => *ends.entry(*id).or_default() += 1,
+                    _ => {}
+                }
+            }
+        }
+        for id in asked {
+            assert_eq!(ends.remove(&id), Some(1), "{id:?} has one end");
+        }
+        assert!(ends.is_empty(), "ends without a call: {ends:?}");
+    }
+}
+
+/// What real APIs refuse: a result without its call, a call without its result, an empty message.
+pub fn well_formed(request: &Request) {
+    let mut open: Vec<&str> = Vec::new();
+    assert!(!request.messages.is_empty());
+    for message in &request.messages {
+        if message.role != Role::Tool {
+            assert!(open.is_empty(), "calls without results: {open:?} in {request:#?}");
+        }
+        assert!(!message.parts.is_empty(), "an empty message in {request:#?}");
+        for part in &message.parts {
+            match part {
+                Part::Call { id, .. } => open.push(id),
+                Part::Result { id, .. } => {
+                    let place = open.iter().position(|o| o == id).expect("a result answers a call");
+                    assert_eq!(place, 0, "results come in the order the model asked");
+                    open.remove(0);
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(open.is_empty(), "calls without results at the end: {open:?}");
+}
+
+pub fn text(words: &str) -> ModelReply {
+    reply(vec![Part::Text { text: words.to_owned() }], Finish::Stop)
+}
+
+/// An answer that calls tools: name and arguments.
+pub fn calls(list: &[(&str, serde_json::Value)]) -> ModelReply {
+    let parts = list
+        .iter()
+        .enumerate()
+        .map(|(i, (name, args))| Part::Call {
+            id: format!("id{i}"),
+            name: (*name).to_owned(),
+            args: Args::Json(args.clone()),
+        })
+        .collect();
+    reply(parts, Finish::ToolCalls)
+}
+
+pub fn reply(message: Vec<Part>, finish: Finish) -> ModelReply {
+    let usage = Usage { input: 100, output: 10, ..Usage::default() };
+    ModelReply { message, usage, model: "a-1".to_owned(), finish, waited_ms: 0 }
+}
+
+pub fn failure(kind: ErrorKind) -> ModelFailed {
+    ModelFailed { kind, message: "it failed".to_owned(), retry_after_ms: None, usage: None, waited_ms: 0 }
+}
+
+/// What a tool call would do in this world.
+pub fn plan_for(call: &agon::protocol::effect::ToolCall) -> Plan {
+    let risk = match call.tool.as_str() {
+        "look" => Risk::Read,
+        "put" => Risk::Write,
+        _ => Risk::Execute,
+    };
+    let path = call.args.get("path").and_then(|p| p.as_str()).unwrap_or("f").to_owned();
+    Plan {
+        paths: if risk == Risk::Execute { vec![] } else { vec![PathBase { path, sha256: None }] },
+        command: (risk == Risk::Execute).then(|| "make".to_owned()),
+        cwd: String::new(),
+        preview: "what it would do".to_owned(),
+        risk,
+        digest: format!("digest of {:?}", call.args),
+    }
+}
+
+/// A successful outcome for everything but models, asks and timers.
+pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
+    Some(match effect {
+        Effect::Prepare(call) => OutcomeBody::ToolPrepared(ToolPrepared {
+            tool_use: call.tool_use,
+            result: PrepareResult::Ready(plan_for(call)),
+        }),
+        Effect::Tool { call, .. } => OutcomeBody::ToolResolved(resolved(call.tool_use, ToolStatus::Ok, "done")),
+        Effect::Checkpoint => OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed {
+            tree: "tree".to_owned(),
+            files: 1,
+            skipped: vec![],
+        }),
+        Effect::Fingerprint => OutcomeBody::WorkspaceFingerprinted(WorkspaceFingerprinted {
+            fingerprint: "print".to_owned(),
+            files: 1,
+        }),
+        _ => return None,
+    })
+}
+
+pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolResolved {
+    ToolResolved { tool_use, status, content: content.to_owned(), exit: None, ms: 3, seen: vec![], blob: None }
+}
+
+/// A small deterministic generator.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
+    }
+}
+
+/// One random step: mostly an outcome of something open, sometimes a wish, sometimes nonsense.
+pub fn random_step(world: &mut World, dice: &mut Dice) {
+    let open = world.session.outstanding();
+    let roll = dice.roll(100);
+    if roll < 12 || open.is_empty() {
+        let event = random_wish(world, dice);
+        world.give(event);
+    } else if roll < 15 {
+        let body = OutcomeBody::TimerFired(TimerFired { active_ms: 5 });
+        world.answer(dice.roll(40), dice.roll(3) as u32, body);
+    } else {
+        let chosen = open[dice.roll(open.len() as u64) as usize];
+        let effect = world.session.effect(chosen.call).expect("an effect");
+        if let Some(body) = random_outcome(&effect, dice, chosen.cancelled) {
+            world.answer(chosen.call.0, chosen.attempt, body);
+        } else {
+            for (call, digest) in world.session.open_asks() {
+                let choice = match dice.roll(4) {
+                    0 => Choice::Deny("not now".to_owned()),
+                    1 => Choice::Session,
+                    _ => Choice::Once,
+                };
+                let digest = if dice.roll(10) == 0 { "other".to_owned() } else { digest };
+                world.give(ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by: "t".into() }));
+            }
+        }
+    }
+}
+
+fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
+    match dice.roll(9) {
+        0..=3 => ArenaEvent::PromptGiven(PromptGiven {
+            text: "do it".to_owned(),
+            mode: Mode::Solo,
+            changed: vec![],
+            schema: None,
+            by: None,
+        }),
+        4 | 5 => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "mind the gap".to_owned() }),
+        6 => ArenaEvent::InterruptRequested(InterruptRequested { spark: None }),
+        7 => {
+            let spec = world.session.spec().expect("open").models[1].clone();
+            ArenaEvent::SettingsChanged(SettingsChanged { changed: vec![Setting::Model { spec, default: true }] })
+        }
+        _ => match dice.roll(4) {
+            0 => ArenaEvent::StopRequested(StopRequested { cause: StopCause::Finished }),
+            _ => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "more".to_owned() }),
+        },
+    }
+}
+
+fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<OutcomeBody> {
+    Some(match effect {
+        Effect::Model { .. } if cancelled => OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)),
+        Effect::Model { .. } => match dice.roll(12) {
+            0 => OutcomeBody::ModelFailed(failure(ErrorKind::Overloaded)),
+            1 => OutcomeBody::ModelFailed(failure(ErrorKind::Auth)),
+            2 => OutcomeBody::ModelFailed(failure(ErrorKind::ContextOverflow)),
+            3 => OutcomeBody::ModelAnswered(text("done")),
+            4 => OutcomeBody::ModelAnswered(text("")),
+            _ => OutcomeBody::ModelAnswered(random_calls(dice)),
+        },
+        Effect::Prepare(call) => match dice.roll(8) {
+            0 => OutcomeBody::ToolPrepared(ToolPrepared {
+                tool_use: call.tool_use,
+                result: PrepareResult::Unfit("missing field `path`".to_owned()),
+            }),
+            1 => OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() }),
+            _ => return succeed(effect),
+        },
+        Effect::Tool { call, .. } => {
+            let status = match dice.roll(5) {
+                0 => ToolStatus::Failed,
+                1 if cancelled => ToolStatus::Cancelled,
+                _ => ToolStatus::Ok,
+            };
+            let content = "x".repeat(dice.roll(2000) as usize + 1);
+            OutcomeBody::ToolResolved(resolved(call.tool_use, status, &content))
+        }
+        Effect::Checkpoint if dice.roll(5) == 0 => {
+            OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "full".to_owned() })
+        }
+        Effect::Checkpoint => OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed {
+            tree: format!("tree{}", dice.roll(3)),
+            files: 1,
+            skipped: vec![],
+        }),
+        Effect::Timer { .. } => OutcomeBody::TimerFired(TimerFired { active_ms: 9000 }),
+        Effect::Ask { .. } => return None,
+        other => return succeed(other),
+    })
+}
+
+fn random_calls(dice: &mut Dice) -> ModelReply {
+    let names = ["look", "put", "run", "nothing"];
+    let parts = (0..=dice.roll(3))
+        .map(|i| Part::Call {
+            // Providers repeat ids, even within one answer.
+            id: format!("id{}", i),
+            name: names[dice.roll(names.len() as u64) as usize].to_owned(),
+            args: match dice.roll(8) {
+                0 => Args::Broken("{".to_owned()),
+                1 => Args::Json(json!({"path": "[secret:KEY]"})),
+                n => Args::Json(json!({"path": format!("f{}", n % 3)})),
+            },
+        })
+        .collect();
+    reply(parts, Finish::ToolCalls)
+}
+
+/// True for an effect that orders something by `effect_ordered` of this kind.
+pub fn is_checkpoint(order: &EffectOrder) -> bool {
+    matches!(order, EffectOrder::Checkpoint)
+}
+
+/// The command that ends a session.
+pub fn finished() -> Command {
+    Command::Stop { cause: StopCause::Finished }
+}
