@@ -36,12 +36,13 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
 
 /// Answers whatever is open until nothing is, so that the turn must have come to an end.
 fn drive_to_the_end(world: &mut World) {
-    for _ in 0..400 {
+    for _ in 0..200 {
         world.run_tools();
         let asks = world.session.open_asks();
-        for (call, digest) in asks {
+        if let Some((call, digest)) = asks.into_iter().next() {
             let choice = agon::protocol::Choice::Once;
             world.give(ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by: "t".into() }));
+            continue;
         }
         let next = world.session.outstanding().into_iter().find_map(|open| {
             match world.session.effect(open.call)? {
@@ -67,13 +68,13 @@ fn drive_to_the_end(world: &mut World) {
             None => break,
         }
     }
-    assert!(!world.session.has_open_turn(), "the turn is over: {:?}", world.session.outstanding());
+    assert!(!world.session.has_open_turn(), "the turn is over: {:?}\n{}", world.session.outstanding(), world.story());
     world.every_use_ends_once();
 }
 
 #[test]
 fn random_sessions_fold_and_verify_at_every_step() {
-    for seed in 0..400 {
+    for seed in 0..200 {
         let (mut world, mut dice) = random_world(seed, 0);
         for _ in 0..40 {
             random_step(&mut world, &mut dice);
@@ -86,7 +87,7 @@ fn random_sessions_fold_and_verify_at_every_step() {
 
 #[test]
 fn thousands_of_random_sessions_verify_and_end() {
-    for seed in 1000..4000 {
+    for seed in 1000..2000 {
         let (mut world, _) = random_world(seed, 30);
         let found = replay::verify(&world.log);
         assert!(found.holds(true), "seed {seed}: {:#?}", found.differences.first());
@@ -98,7 +99,7 @@ fn thousands_of_random_sessions_verify_and_end() {
 
 #[test]
 fn a_session_resumes_at_every_step_and_still_ends() {
-    for seed in 5000..5120 {
+    for seed in 5000..5060 {
         let (whole, _) = random_world(seed, 40);
         for cut in 1..=whole.log.len() {
             let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
@@ -115,7 +116,7 @@ fn a_session_resumes_at_every_step_and_still_ends() {
 
 #[test]
 fn a_session_forks_at_every_step_on_another_model_and_still_ends() {
-    for seed in 7000..7060 {
+    for seed in 7000..7030 {
         let (whole, _) = random_world(seed, 40);
         for cut in 1..=whole.log.len() {
             let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
