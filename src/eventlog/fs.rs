@@ -158,6 +158,17 @@ impl LogFile for RealFile {
     }
 }
 
+/// Creates a folder and those above it that are missing, their names durable on return.
+pub(super) fn create_durable_dir(fs: &dyn LogFs, path: &Path) -> io::Result<()> {
+    let missing = path.ancestors().take_while(|folder| !fs.exists(folder)).count();
+    fs.create_dir(path)?;
+    for folder in path.ancestors().skip(1).take(missing) {
+        // A relative path ends in the empty one, which is the working directory.
+        fs.sync_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
+    }
+    Ok(())
+}
+
 /// Writes all of `bytes`, however many calls it takes.
 pub(super) fn write_all_at(file: &dyn LogFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {

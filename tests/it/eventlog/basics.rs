@@ -117,15 +117,17 @@ fn every_truncation_recovers_exactly_the_whole_entries() {
 
 #[test]
 fn every_flipped_bit_is_detected_and_never_shortens_the_log_in_silence() {
-    let (_folder, store, session) = filled(20);
-    let whole = std::fs::read(&session.log).unwrap();
+    let disk = SimFs::new();
+    let (store, session) = (SessionStore::with_fs("/s", Arc::new(disk.clone())), session_in(Path::new("/s")));
+    append(&store.create(ID).unwrap(), (0..20).map(usual)).unwrap();
+    let whole = disk.bytes(&session.log);
     let starts: Vec<usize> = std::iter::once(0)
         .chain(whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1))
         .collect();
     for bit in 0..whole.len() * 8 {
         let mut bytes = whole.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        std::fs::write(&session.log, &bytes).unwrap();
+        disk.put(&session.log, &bytes);
         let entry = starts.iter().rposition(|start| *start <= bit / 8).unwrap();
         let mut reader = store.read(&session).unwrap();
         let good: Vec<_> = reader.by_ref().map_while(Result::ok).collect();
@@ -133,13 +135,13 @@ fn every_flipped_bit_is_detected_and_never_shortens_the_log_in_silence() {
         match open(&store, &session) {
             Err(LogError::Corrupt { seq, offset, .. }) => {
                 assert_eq!((seq as usize, offset as usize), (entry, starts[entry]), "bit {bit}");
-                assert_eq!(std::fs::read(&session.log).unwrap(), bytes, "bit {bit}: nothing was touched");
+                assert_eq!(disk.bytes(&session.log), bytes, "bit {bit}: nothing was touched");
             }
             Err(other) => panic!("bit {bit}: {other}"),
             Ok((opened, _)) => {
                 assert_eq!(entry, 19, "bit {bit}: only the last line can look like a torn one");
                 let recovered = opened.recovered.expect("it is said");
-                std::fs::remove_file(session.log.with_file_name(recovered.kept_in)).unwrap();
+                disk.remove_file(&session.log.with_file_name(recovered.kept_in)).unwrap();
             }
         }
     }

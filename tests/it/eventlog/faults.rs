@@ -109,6 +109,32 @@ fn an_error_at_any_call_is_never_acknowledged_and_loses_nothing() {
 }
 
 #[test]
+fn a_fork_that_fails_at_any_call_is_there_whole_or_not_at_all() {
+    for call in 0.. {
+        let disk = SimFs::new();
+        let (store, session) = store_on(&disk);
+        append(&store.create(ID).unwrap(), (0..9).map(usual)).unwrap();
+        disk.die(call);
+        let made = store.fork(&session, 5, OTHER, &mut |_| {}).is_ok();
+        disk.heal();
+        disk.lose_power(&mut Dice(call));
+        assert_eq!(open(&store, &session).unwrap().1.len(), 9);
+        match store.find(OTHER) {
+            Ok(fork) => assert_eq!(open(&store, &fork).unwrap().1.len(), 6, "call {call}"),
+            Err(LogError::NotFound(_)) => {
+                assert!(!made, "call {call}");
+                drop(store.fork(&session, 5, OTHER, &mut |_| {}).expect("leftovers are no hindrance"));
+            }
+            Err(error) => panic!("call {call}: {error}"),
+        }
+        if made {
+            assert!(call > 10, "a fork makes more than {call} calls");
+            break;
+        }
+    }
+}
+
+#[test]
 fn a_disk_that_dies_at_any_call_loses_nothing_acknowledged() {
     for call in 0..200 {
         for seed in 0..3 {

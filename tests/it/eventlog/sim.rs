@@ -125,6 +125,12 @@ impl SimFs {
             sim.names = sim.synced_names.clone();
             sim.folders = sim.synced_folders.clone();
         }
+        let sim = &mut *sim;
+        let all = sim.folders.clone();
+        sim.folders.retain(|folder| folder.ancestors().all(|above| all.contains(above)));
+        let folders = &sim.folders;
+        sim.names.retain(|name, _| name.parent().is_some_and(|folder| folders.contains(folder)));
+        (sim.synced_names, sim.synced_folders) = (sim.names.clone(), sim.folders.clone());
         for file in &mut sim.files {
             let survivor = torn(&file.synced, &file.now, dice);
             (file.now, file.synced, file.reserved) = (survivor.clone(), survivor, 0);
