@@ -1,1 +1,439 @@
-//! Tests of toolvault.
+//! The built-in tools through the vault: checked, prepared, bound to what was approved, run.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agon::ports::{Live, Preparation, Sandbox, Tool, ToolEnd};
+use agon::protocol::effect::ToolCall;
+use agon::protocol::event::{PathBase, Plan, PrepareResult, ToolStatus, ToolUse};
+use agon::protocol::spec::{Risk, ToolSpec};
+use agon::protocol::{EventRef, Lane, SparkId};
+use agon::sandbox::Unconfined;
+use agon::toolvault::{ToolVault, VaultError};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+struct Silent;
+
+impl Live for Silent {
+    fn push(&self, _: Lane, _: &str) {}
+}
+
+/// A vault, a workspace, and what the one spark has seen.
+struct Bench {
+    folder: TempDir,
+    vault: ToolVault,
+    sandbox: Unconfined,
+    seen: Vec<PathBase>,
+    cancel: CancellationToken,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let sandbox = Unconfined::open(folder.path()).unwrap();
+        let (vault, cancel) = (ToolVault::builtin().unwrap(), CancellationToken::new());
+        Bench { folder, vault, sandbox, seen: Vec::new(), cancel }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        fs::write(self.path(path), content).unwrap();
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    fn call(&self, tool: &str, args: Value) -> ToolCall {
+        ToolCall {
+            tool_use: ToolUse { answer: EventRef::fact(2), part: 0 },
+            spark: SparkId(1),
+            tool: tool.into(),
+            args,
+            bases: self.seen.clone(),
+            timeout_ms: 60_000,
+            output_cap: 64 * 1024,
+        }
+    }
+
+    async fn prepare(&self, tool: &str, args: Value) -> Result<Plan, String> {
+        match self.vault.prepare(&self.call(tool, args), &self.sandbox).await.result {
+            PrepareResult::Ready(plan) => Ok(plan),
+            PrepareResult::Unfit(words) => Err(words),
+        }
+    }
+
+    async fn unfit(&self, tool: &str, args: Value) -> String {
+        self.prepare(tool, args).await.unwrap_err()
+    }
+
+    async fn run_as(&mut self, tool: &str, args: Value, digest: &str) -> ToolEnd {
+        let call = self.call(tool, args);
+        let end = self.vault.run(&call, digest, &self.sandbox, &Silent, &self.cancel).await;
+        self.seen.extend(end.seen.iter().cloned());
+        end
+    }
+
+    /// Prepares and runs, as the session does.
+    async fn run(&mut self, tool: &str, args: Value) -> ToolEnd {
+        match self.prepare(tool, args.clone()).await {
+            Ok(plan) => self.run_as(tool, args, &plan.digest).await,
+            Err(words) => panic!("unfit: {words}"),
+        }
+    }
+
+    async fn ok(&mut self, tool: &str, args: Value) -> String {
+        let end = self.run(tool, args).await;
+        assert_eq!(end.status, ToolStatus::Ok, "{}", end.content);
+        end.content
+    }
+
+    async fn failed(&mut self, tool: &str, args: Value) -> String {
+        let end = self.run(tool, args).await;
+        assert_eq!(end.status, ToolStatus::Failed, "{}", end.content);
+        end.content
+    }
+}
+
+#[track_caller]
+fn has(text: &str, pieces: &[&str]) {
+    for piece in pieces {
+        assert!(text.contains(piece), "`{piece}` is not in:\n{text}");
+    }
+}
+
+/// A tool with any spec.
+struct Named(&'static str, Value);
+
+#[async_trait::async_trait]
+impl Tool for Named {
+    fn spec(&self) -> ToolSpec {
+        let (name, schema) = (self.0.into(), self.1.clone());
+        ToolSpec { name, description: "x".into(), schema, risk: Risk::Read, repeatable: true, output_cap: 1 }
+    }
+
+    async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
+        Err("never".into())
+    }
+
+    async fn run(&self, _: &ToolCall, _: &dyn Sandbox, _: &dyn Live, _: &CancellationToken) -> ToolEnd {
+        ToolEnd::failed("never")
+    }
+}
+
+#[test]
+fn the_vault_refuses_what_it_could_not_offer() {
+    let mut vault = ToolVault::builtin().unwrap();
+    let object = json!({"type": "object"});
+    assert_eq!(vault.register(Arc::new(Named("bash", object.clone()))), Err(VaultError::Duplicate("bash".into())));
+    for name in ["", "1x", "a b", "a/b", "ä", "_x", &"x".repeat(65)] {
+        let tool = Arc::new(Named(name.to_owned().leak(), object.clone()));
+        assert_eq!(vault.register(tool), Err(VaultError::BadName(name.into())));
+    }
+    for schema in [json!(true), json!({"type": "string"}), json!({"type": "object", "properties": 3})] {
+        let refused = vault.register(Arc::new(Named("good", schema.clone())));
+        assert!(matches!(refused, Err(VaultError::BadSchema { .. })), "{schema}");
+    }
+    assert_eq!(vault.register(Arc::new(Named("mcp__x-1", object))), Ok(()));
+    let names: Vec<String> = vault.specs().into_iter().map(|spec| spec.name).collect();
+    assert_eq!(
+        names,
+        ["bash", "edit_file", "glob", "grep", "list_dir", "mcp__x-1", "read_file", "write_file"]
+    );
+}
+
+#[test]
+fn specs_say_everything_a_model_needs() {
+    for spec in ToolVault::builtin().unwrap().specs() {
+        let name = &spec.name;
+        assert_eq!(spec.schema["additionalProperties"], json!(false), "{name}");
+        let fields = spec.schema["properties"].as_object().unwrap();
+        assert!(!fields.is_empty() && fields.values().all(|field| field["description"].is_string()), "{name}");
+        assert_eq!(spec.output_cap, 65_536);
+        assert_eq!(spec.repeatable, spec.risk == Risk::Read, "{name}");
+        let text = spec.schema.to_string();
+        for keyword in ["$schema", "$ref", "$defs", "\"format\"", "\"title\""] {
+            assert!(!text.contains(keyword), "{name}: {text}");
+        }
+    }
+    let risks: Vec<Risk> = ToolVault::builtin().unwrap().specs().iter().map(|spec| spec.risk).collect();
+    use Risk::{Execute, Read, Write};
+    assert_eq!(risks, [Execute, Write, Read, Read, Read, Read, Write]);
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_named() {
+    let bench = Bench::new();
+    let words = bench.unfit("read_file", json!({"pth": "a"})).await;
+    has(&words, &["missing field `path`", "unknown field `pth`, did you mean `path`?"]);
+    has(&bench.unfit("read_file", json!({"path": 3})).await, &["field `path` must be string, not the number 3"]);
+    let words = bench.unfit("read_file", json!({"path": "a", "start_line": "1"})).await;
+    has(&words, &["field `start_line` must be integer, not the string \"1\""]);
+    has(&bench.unfit("read_file", json!({"path": "a", "start_line": 0})).await, &["field `start_line`", "minimum"]);
+    has(&bench.unfit("bash", json!({"command": "x", "zzz": 1})).await, &["unknown field `zzz`", "known: `command`"]);
+    has(&bench.unfit("bash", json!("ls")).await, &["the arguments must be object, not the string \"ls\""]);
+    let words = bench.unfit("edit_file", json!({"path": "a", "edits": [{"old": "x", "neww": "y"}]})).await;
+    has(&words, &["missing field `new` in `edits/0`", "unknown field `neww`, did you mean `new`? in `edits/0`"]);
+    has(&bench.unfit("edit_file", json!({"path": "a", "edits": []})).await, &["field `edits`"]);
+    has(&bench.unfit("read_fil", json!({})).await, &["no tool `read_fil`, did you mean `read_file`?", "bash, edit"]);
+    has(&bench.unfit("write_file", json!({"path": "../x", "content": ""})).await, &["leads outside"]);
+    let words = bench.unfit("write_file", json!({"path": ".git/config", "content": ""})).await;
+    has(&words, &["`.git/config` is protected", "hooks"]);
+}
+
+#[tokio::test]
+async fn only_what_was_seen_may_be_replaced() {
+    let mut bench = Bench::new();
+    bench.put("a", "one\n");
+    let write = |content: &str| json!({"path": "a", "content": content});
+    let edit = json!({"path": "a", "edits": [{"old": "one", "new": "two"}]});
+    has(&bench.unfit("write_file", write("x")).await, &["`a` exists and you have not read it; read it first"]);
+    has(&bench.unfit("edit_file", edit.clone()).await, &["read it first"]);
+    bench.ok("read_file", json!({"path": "./a"})).await;
+    bench.put("a", "one!\n");
+    has(&bench.unfit("write_file", write("x")).await, &["`a` has changed since you last read it"]);
+    has(&bench.unfit("edit_file", edit.clone()).await, &["changed since you last read it"]);
+    bench.ok("read_file", json!({"path": "a"})).await;
+    has(&bench.ok("edit_file", edit).await, &["-one!", "+two!"]);
+    bench.ok("write_file", write("three\n")).await;
+    bench.ok("write_file", write("four\n")).await;
+    assert_eq!(bench.text("a"), "four\n");
+    has(&bench.ok("write_file", json!({"path": "new/b", "content": "1\n2\n"})).await, &["created `new/b`: 2 lines"]);
+    bench.ok("write_file", json!({"path": "new/b", "content": ""})).await;
+    // A command does not count as having looked.
+    bench.ok("bash", json!({"command": "echo 1 > c; cat c"})).await;
+    has(&bench.unfit("write_file", json!({"path": "c", "content": "x"})).await, &["read it first"]);
+}
+
+#[tokio::test]
+async fn an_approval_holds_for_exactly_what_was_shown() {
+    let mut bench = Bench::new();
+    bench.put("a", "one\n");
+    bench.ok("read_file", json!({"path": "a"})).await;
+    let args = json!({"path": "a", "content": "two\n"});
+    let plan = bench.prepare("write_file", args.clone()).await.unwrap();
+    assert_eq!(plan.paths, bench.seen);
+    has(&plan.preview, &["--- a/a\n+++ b/a\n", "-one\n+two\n"]);
+    let reordered = bench.prepare("write_file", json!({"content": "two\n", "path": "a"})).await.unwrap();
+    assert_eq!(reordered.digest, plan.digest);
+
+    let end = bench.run_as("write_file", json!({"path": "a", "content": "evil\n"}), &plan.digest).await;
+    assert_eq!(end.status, ToolStatus::Failed);
+    has(&end.content, &["has changed since it was approved"]);
+    bench.put("a", "somebody else\n");
+    let end = bench.run_as("write_file", args.clone(), &plan.digest).await;
+    has(&end.content, &["was not run", "changed since you last read it"]);
+    assert_eq!(bench.text("a"), "somebody else\n");
+    // Seen anew, it could be written, but not under the old approval.
+    bench.ok("read_file", json!({"path": "a"})).await;
+    let end = bench.run_as("write_file", args.clone(), &plan.digest).await;
+    has(&end.content, &["has changed since it was approved"]);
+    assert_eq!(bench.text("a"), "somebody else\n");
+
+    let run = json!({"command": "pwd", "cwd": "."});
+    let plan = bench.prepare("bash", run.clone()).await.unwrap();
+    let elsewhere = json!({"command": "pwd", "cwd": "sub"});
+    fs::create_dir(bench.path("sub")).unwrap();
+    assert_eq!(bench.run_as("bash", elsewhere, &plan.digest).await.status, ToolStatus::Failed);
+    bench.cancel.cancel();
+    assert_eq!(bench.run_as("bash", run, &plan.digest).await.status, ToolStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn previews_are_whole_and_preparing_changes_nothing() {
+    let mut bench = Bench::new();
+    let long = "line\n".repeat(50_000);
+    let plan = bench.prepare("write_file", json!({"path": "deep/new", "content": long})).await.unwrap();
+    assert_eq!((plan.risk, plan.preview.matches("+line\n").count()), (Risk::Write, 50_000));
+    assert_eq!(plan.paths, [PathBase { path: "deep/new".into(), sha256: None }]);
+    assert!(!bench.path("deep").exists());
+    fs::create_dir(bench.path("sub")).unwrap();
+    let command = format!("echo {}", "x".repeat(100_000));
+    let plan = bench.prepare("bash", json!({"command": command, "cwd": "sub/."})).await.unwrap();
+    assert_eq!((plan.risk, plan.cwd.as_str()), (Risk::Execute, "sub"));
+    assert_eq!(plan.preview, format!("in sub/:\n{command}"));
+    assert_eq!(plan.command, Some(command));
+    bench.put("raw", [0xff_u8, 0xfe, 0xfd]);
+    bench.ok("read_file", json!({"path": "raw"})).await;
+    let plan = bench.prepare("write_file", json!({"path": "raw", "content": "text\n"})).await.unwrap();
+    has(&plan.preview, &["`raw` holds 3 bytes that are not text", "+text"]);
+}
+
+#[tokio::test]
+async fn reading_numbers_lines_and_ranges() {
+    let mut bench = Bench::new();
+    bench.put("a", "one\ntwo\r\nthree");
+    assert_eq!(bench.ok("read_file", json!({"path": "a"})).await, "     1\tone\n     2\ttwo\n     3\tthree\n");
+    let range = json!({"path": "a", "start_line": 2, "end_line": 2});
+    assert_eq!(bench.ok("read_file", range).await, "     2\ttwo\n");
+    has(&bench.failed("read_file", json!({"path": "a", "start_line": 4})).await, &["`a` has 3 lines; there is no line 4"]);
+    has(&bench.unfit("read_file", json!({"path": "a", "start_line": 3, "end_line": 2})).await, &["after `end_line`"]);
+    bench.put("empty", "");
+    assert_eq!(bench.ok("read_file", json!({"path": "empty"})).await, "`empty` is empty");
+    has(&bench.failed("read_file", json!({"path": "gone"})).await, &["`gone` does not exist"]);
+    has(&bench.failed("read_file", json!({"path": "."})).await, &["is a directory"]);
+    bench.put("image", b"\x89PNG\r\n\x1a\n\0\0\0");
+    let words = bench.ok("read_file", json!({"path": "image"})).await;
+    assert_eq!(words, "`image` is binary (PNG image, 11 bytes); its bytes are not shown");
+    // Bytes that are not UTF-8 and not NUL are shown as far as they can be.
+    bench.put("latin", b"caf\xe9\n");
+    assert_eq!(bench.ok("read_file", json!({"path": "latin"})).await, "     1\tcaf\u{fffd}\n");
+}
+
+#[tokio::test]
+async fn long_files_and_lines_are_read_in_pieces() {
+    let mut bench = Bench::new();
+    bench.put("long", "0123456789\n".repeat(20_000));
+    let first = bench.ok("read_file", json!({"path": "long"})).await;
+    assert!(first.len() <= 64 * 1024);
+    let (_, next) = first.rsplit_once("go on with start_line ").unwrap();
+    let next: u64 = next.trim_end_matches(")\n").parse().unwrap();
+    has(&first, &[&format!("{}\t0123456789\n(stopped before line {next}", next - 1)]);
+    let second = bench.ok("read_file", json!({"path": "long", "start_line": next})).await;
+    assert!(second.trim_start().starts_with(&format!("{next}\t")));
+    assert_eq!(bench.seen[0], bench.seen[1], "the digest is of the whole file");
+
+    bench.put("line", "x".repeat(900_000) + "\nend\n");
+    let text = bench.ok("read_file", json!({"path": "line"})).await;
+    has(&text, &["[… line of 900001 bytes, the rest is not shown]\n     2\tend\n"]);
+    assert!(text.len() < 3_000);
+}
+
+#[tokio::test]
+async fn a_range_of_a_huge_file_is_read_and_the_whole_refused() {
+    let mut bench = Bench::new();
+    let file = fs::File::create(bench.path("huge")).unwrap();
+    let start = "line\n".repeat(4_000);
+    file.write_all_at(start.as_bytes(), 0).unwrap();
+    file.set_len(2 * 1024 * 1024 * 1024).unwrap();
+    let words = bench.failed("read_file", json!({"path": "huge"})).await;
+    has(&words, &["2147483648 bytes, too many to read whole", "start_line and end_line", "grep"]);
+    let text = bench.ok("read_file", json!({"path": "huge", "start_line": 3_999, "end_line": 4_000})).await;
+    assert_eq!(text, "  3999\tline\n  4000\tline\n");
+    assert!(bench.seen.is_empty());
+    has(&bench.unfit("write_file", json!({"path": "huge", "content": ""})).await, &["read it first"]);
+}
+
+#[tokio::test]
+async fn edits_are_unambiguous_and_all_or_nothing() {
+    let mut bench = Bench::new();
+    bench.put("a", "alpha\nbeta\nalpha\n");
+    bench.ok("read_file", json!({"path": "a"})).await;
+    let edits = |edits: Value| json!({"path": "a", "edits": edits});
+    let words = bench.unfit("edit_file", edits(json!([{"old": "alpha", "new": "x"}]))).await;
+    has(&words, &["`a`: `old` occurs 2 times, at lines 1, 3", "replace_all"]);
+    let words = bench
+        .unfit("edit_file", edits(json!([{"old": "beta", "new": "B"}, {"old": "gamma", "new": "G"}])))
+        .await;
+    has(&words, &["edit 2 of 2", "does not occur", "nothing was written"]);
+    assert_eq!(bench.text("a"), "alpha\nbeta\nalpha\n");
+    let many = edits(json!([
+        {"old": "beta", "new": "gamma"},
+        {"old": "gamma\nalpha", "new": "delta\nomega"},
+        {"old": "a", "new": "A", "replace_all": true}
+    ]));
+    let plan = bench.prepare("edit_file", many.clone()).await.unwrap();
+    let diff = bench.ok("edit_file", many).await;
+    assert_eq!(plan.preview, diff);
+    has(&diff, &["--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n", "-alpha\n-beta\n", "+AlphA\n+deltA\n+omegA\n"]);
+    assert_eq!(bench.text("a"), "AlphA\ndeltA\nomegA\n");
+    has(&bench.unfit("edit_file", json!({"path": "gone", "edits": [{"old": "a", "new": "b"}]})).await, &["does not exist"]);
+    bench.put("raw", b"caf\xe9\n");
+    bench.ok("read_file", json!({"path": "raw"})).await;
+    let words = bench.unfit("edit_file", json!({"path": "raw", "edits": [{"old": "caf", "new": "b"}]})).await;
+    has(&words, &["not UTF-8"]);
+}
+
+#[tokio::test]
+async fn listing_and_finding() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.ok("list_dir", json!({})).await, "(empty directory)");
+    for path in ["src/main.rs", "src/deep/lib.rs", "README.md", "target/x.rs", ".git/x.rs"] {
+        bench.put(path, "12345");
+    }
+    bench.put(".gitignore", "target\n");
+    has(&bench.ok("list_dir", json!({"path": null})).await, &[".gitignore (7 bytes)\n", "README.md (5 bytes)\nsrc/\n"]);
+    assert_eq!(bench.ok("list_dir", json!({"path": "src"})).await, "deep/\nmain.rs (5 bytes)\n");
+    has(&bench.failed("list_dir", json!({"path": "README.md"})).await, &["not a directory"]);
+    assert_eq!(bench.ok("glob", json!({"pattern": "*.rs"})).await, "src/deep/lib.rs\nsrc/main.rs\n");
+    assert_eq!(bench.ok("glob", json!({"pattern": "src/*.rs"})).await, "src/main.rs\n");
+    assert_eq!(bench.ok("glob", json!({"pattern": "**/*.{md,rs}", "path": "src/deep"})).await, "src/deep/lib.rs\n");
+    has(&bench.ok("glob", json!({"pattern": "*.c"})).await, &["no file matches `*.c` among 4 files"]);
+    has(&bench.unfit("glob", json!({"pattern": "a{b"})).await, &["`a{b` is not a glob pattern"]);
+    has(&bench.unfit("glob", json!({"pattern": "*", "path": "/"})).await, &["leads outside"]);
+}
+
+#[tokio::test]
+async fn searching() {
+    let mut bench = Bench::new();
+    bench.put("a.rs", "fn one() {}\n// Two\nfn three() {}\n");
+    bench.put("sub/b.txt", "nothing\nfn b\n");
+    bench.put("ignored", "fn hidden\n");
+    bench.put(".gitignore", "ignored\n");
+    bench.put("binary", b"fn x\n\0\0fn y\n");
+    let found = bench.ok("grep", json!({"pattern": "^fn \\w"})).await;
+    assert_eq!(found, "a.rs:1:fn one() {}\na.rs:3:fn three() {}\nsub/b.txt:2:fn b\n");
+    let found = bench.ok("grep", json!({"pattern": "two", "ignore_case": true, "context": 1, "glob": "*.rs"})).await;
+    assert_eq!(found, "a.rs-1-fn one() {}\na.rs:2:// Two\na.rs-3-fn three() {}\n");
+    assert_eq!(bench.ok("grep", json!({"pattern": "fn", "path": "sub/b.txt"})).await, "sub/b.txt:2:fn b\n");
+    let found = bench.ok("grep", json!({"pattern": "fn", "max": 1})).await;
+    assert_eq!(found, "a.rs:1:fn one() {}\n(stopped after 1 matches; there may be more)\n");
+    has(&bench.ok("grep", json!({"pattern": "zzz", "path": "sub"})).await, &["no line matches `zzz` in 1 files"]);
+    has(&bench.unfit("grep", json!({"pattern": "a("})).await, &["`a(` is not a regular expression", "unclosed group"]);
+    has(&bench.failed("grep", json!({"pattern": "a", "path": "gone"})).await, &["`gone` does not exist"]);
+    bench.put("wide", "x".repeat(10_000) + "needle\n");
+    let found = bench.ok("grep", json!({"pattern": "needle"})).await;
+    assert!(found.len() < 600, "{}", found.len());
+    has(&found, &["wide:1:xxx", "[… 9506 bytes more]"]);
+}
+
+#[tokio::test]
+async fn a_command_says_how_it_ended() {
+    let mut bench = Bench::new();
+    let end = bench.run("bash", json!({"command": "echo out; echo err >&2"})).await;
+    assert_eq!((end.status, end.exit), (ToolStatus::Ok, Some(0)));
+    has(&end.content, &["exit code 0, took ", "\nstdout:\nout\nstderr:\nerr\n"]);
+    let end = bench.run("bash", json!({"command": "exit 4"})).await;
+    assert_eq!((end.status, end.exit), (ToolStatus::Failed, Some(4)));
+    has(&end.content, &["exit code 4", "stdout: (empty)\nstderr: (empty)\n"]);
+    has(&bench.failed("bash", json!({"command": "kill -15 $$"})).await, &["ended by signal 15"]);
+    let end = bench.run("bash", json!({"command": "echo start; sleep 600", "timeout_ms": 200})).await;
+    assert_eq!((end.status, end.exit), (ToolStatus::Failed, None));
+    has(&end.content, &["timed out after 200 ms", "signal 15", "start"]);
+    let mut call = bench.call("bash", json!({"command": "sleep 600", "timeout_ms": 600_000}));
+    call.timeout_ms = 100;
+    let PrepareResult::Ready(plan) = bench.vault.prepare(&call, &bench.sandbox).await.result else { panic!() };
+    let end = bench.vault.run(&call, &plan.digest, &bench.sandbox, &Silent, &bench.cancel).await;
+    has(&end.content, &["timed out after 100 ms"]);
+    assert!(end.seen.is_empty());
+    has(&bench.unfit("bash", json!({"command": "  "})).await, &["`command` is empty"]);
+    has(&bench.unfit("bash", json!({"command": "ls", "cwd": "gone"})).await, &["`gone` does not exist"]);
+    let cancel = bench.cancel.clone();
+    let trigger = async {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        cancel.cancel();
+    };
+    let (end, ()) = tokio::join!(bench.run("bash", json!({"command": "sleep 600"})), trigger);
+    assert_eq!(end.status, ToolStatus::Cancelled);
+    has(&end.content, &["cancelled (ended by signal 15)"]);
+}
+
+#[tokio::test]
+async fn the_same_quick_command_gives_the_same_words() {
+    let mut bench = Bench::new();
+    let first = bench.ok("bash", json!({"command": "echo 1"})).await;
+    assert_eq!(first, bench.ok("bash", json!({"command": "echo 1"})).await, "so that a loop can be noticed");
+    let mut file = fs::File::create(bench.path("x")).unwrap();
+    file.write_all(b"1\n").unwrap();
+    let read = bench.ok("read_file", json!({"path": "x"})).await;
+    assert_eq!(read, bench.ok("read_file", json!({"path": "x"})).await);
+}
