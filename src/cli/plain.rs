@@ -179,19 +179,18 @@ impl Renderer {
             Who::Spark(spark) => self.labels.get(spark).cloned().unwrap_or_else(|| spark.to_string()),
         };
         let who = safe_line(&who).into_owned();
-        let mut place = format!("{:<6}", from.to_string());
+        let mut place = format!("{:<6} ", from.to_string());
         if self.options.times {
             place.push_str(&format!("{}  ", words::time_of_day(at)));
         }
-        let mut head = format!(
-            "{}{who:<width$}  {}  {}",
-            self.painted(&place, Tone::Quiet),
-            self.painted(&format!("{:<8}", line.word), line.tone),
-            safe_line(&line.text),
-            width = self.label_width,
-        );
-        head.truncate(head.trim_end().len());
-        out.push_str(&head);
+        let width = self.label_width;
+        out.push_str(&self.painted(&place, Tone::Quiet));
+        out.push_str(&format!("{who:<width$}  {}", self.painted(line.word, line.tone)));
+        if !line.text.is_empty() {
+            // Padding stays outside the colour, so that lines without colour are the same lines.
+            let gap = 10usize.saturating_sub(line.word.len()).max(2);
+            out.push_str(&format!("{:gap$}{}", "", safe_line(&line.text).trim_end()));
+        }
         out.push('\n');
         blocks::indent(out, &line.detail, line.cut && !self.options.full);
     }

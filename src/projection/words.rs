@@ -232,7 +232,9 @@ pub fn limit(limit: LimitKind, used: u64, max: u64) -> String {
         LimitKind::Steps => format!("{used} of {}", counted(max, "model call")),
         LimitKind::Tokens => format!("{} of {}", grouped(used), counted(max, "token")),
         LimitKind::MicroUsd => format!("{} of {}", money(used), money(max)),
-        LimitKind::Seconds => format!("{} of {}", duration(used * 1_000), duration(max * 1_000)),
+        LimitKind::Seconds => {
+            format!("{} of {}", duration(used.saturating_mul(1_000)), duration(max.saturating_mul(1_000)))
+        }
     }
 }
 

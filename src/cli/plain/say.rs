@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
+use crate::projection::calls::Activity;
 use crate::projection::words;
 use crate::protocol::command::Choice;
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
-    ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, ModelFailed, ModelReply,
-    PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved, ToolStatus, ToolUse,
+    ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
+    ModelReply, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
+    ToolStatus, ToolUse,
 };
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Finish, Part};
@@ -108,6 +110,14 @@ impl Renderer {
                 let text = format!("{}: {}", data.body.kind, data.body.reason);
                 Line::new(Who::Agon, "sandbox", Tone::Bad, text)
             }
+            E::EffectFailed(data) if data.body.status == FailStatus::Failed => {
+                let what = match self.calls.get(data.call).map(|open| &open.activity) {
+                    Some(Activity::Keeping(what)) => format!("{what}: "),
+                    _ => format!("{}: ", data.call),
+                };
+                let text = format!("{what}{}", data.body.error);
+                Line::new(self.who(data.call, None), "failed", Tone::Bad, text)
+            }
             _ => return self.say_team(event, lookup).unwrap_or_else(|| self.say_routine(event)),
         };
         vec![line]
@@ -168,7 +178,7 @@ impl Renderer {
             }
             E::SessionSealed(data) => (Who::Agon, "sealed", words::stop_cause(data.cause).to_owned()),
             E::TurnOpened(data) => (Who::Agon, "turn", data.turn.to_string()),
-            other => (Who::Agon, "event", format!("{} {}", other.kind(), other.data())),
+            other => return vec![say_kept(other)],
         };
         vec![Line::new(who, word, Tone::Quiet, text)]
     }
@@ -245,11 +255,17 @@ impl Renderer {
         let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text);
         match lookup(data.prepared) {
             Some(ArenaEvent::ToolPrepared(prepared)) => match &prepared.body.result {
+                PrepareResult::Ready(plan) if self.is_said(data.tool_use, &plan.preview) => line,
                 PrepareResult::Ready(plan) => line.with_whole(&plan.preview),
                 PrepareResult::Unfit(why) => line.with_whole(why),
             },
             _ => line,
         }
+    }
+
+    /// True when the line itself already shows the whole preview.
+    fn is_said(&self, tool_use: ToolUse, preview: &str) -> bool {
+        self.calls.tool(tool_use).is_some_and(|face| face.target == preview.trim())
     }
 
     fn say_approved(&self, data: &ApprovalAnswered) -> Line {
@@ -328,6 +344,26 @@ impl Renderer {
             EffectOrder::Patch { key } => format!("apply {}", short(key)),
         }
     }
+}
+
+/// Routine facts of the workspace and the driver, and whatever has no words of its own.
+fn say_kept(event: &ArenaEvent) -> Line {
+    use ArenaEvent as E;
+    let files = |count: u64| counted(count, "file");
+    let (word, text) = match event {
+        E::WorkspaceCheckpointed(data) => {
+            ("recorded", format!("workspace, {}, tree {}", files(data.body.files), short(&data.body.tree)))
+        }
+        E::WorkspaceFingerprinted(data) => (
+            "recorded",
+            format!("fingerprint of {}, {}", files(data.body.files), short(&data.body.fingerprint)),
+        ),
+        E::StopRequested(data) => ("stop", words::stop_cause(data.cause).to_owned()),
+        E::TimerFired(data) => ("timer", format!("{} fired", data.call)),
+        E::CacheMissed(data) => ("cache", format!("no run stored: {}", data.body.reason)),
+        other => ("event", format!("{} {}", other.kind(), other.data())),
+    };
+    Line::new(Who::Agon, word, Tone::Quiet, text)
 }
 
 fn say_opened(at: u64, data: &SessionOpened) -> Line {

@@ -14,7 +14,7 @@ impl Renderer {
     pub(super) fn say_team(&self, event: &ArenaEvent, lookup: Lookup<'_>) -> Option<Vec<Line>> {
         use ArenaEvent as E;
         let line = match event {
-            E::SparkIgnited(data) if !self.solo => {
+            E::SparkIgnited(data) if !self.solo || self.options.full => {
                 let text = format!("{} as {} on {}", data.role, data.persona, data.model);
                 Line::new(Who::Spark(data.spark), "spark", Tone::Quiet, text)
             }
