@@ -1,1 +1,136 @@
-//! Records the workspace's content so that forks, diffs and fingerprints can use it.
+//! Records, compares and restores the whole content of a workspace, with or without git; knows no tool.
+
+mod compare;
+mod index;
+mod objects;
+mod restore;
+mod scan;
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use sha2::{Digest, Sha256};
+
+use crate::ports::Workspace;
+use crate::protocol::event::{DiffTaken, WorkspaceCheckpointed, WorkspaceFingerprinted, WorkspaceRestored};
+use crate::protocol::expand::hex;
+use index::Index;
+use objects::Objects;
+use scan::{Scan, Scanner};
+use tree::Tree;
+
+/// One workspace and the store its content is recorded in.
+///
+/// What is recorded: files with their executable bit and symbolic links, as the workspace's own ignore rules
+/// leave them; not `.git`, `.agon`, empty directories, names that are not UTF-8 or files above 64 MiB.
+#[derive(Clone, Debug)]
+pub struct WorkspaceStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    objects: Objects,
+    index_file: PathBuf,
+    /// One scan at a time: two would only do the same work twice.
+    index: Mutex<Option<Index>>,
+}
+
+impl WorkspaceStore {
+    /// Opens a workspace with a state directory (made when missing) that may be shared by many.
+    pub fn open(root: &Path, state: &Path) -> Result<Self, String> {
+        let real = std::fs::canonicalize(root)
+            .map_err(|error| format!("the workspace `{}` cannot be opened: {error}", root.display()))?;
+        if !real.is_dir() {
+            return Err(format!("the workspace `{}` is not a directory", root.display()));
+        }
+        let objects = Objects::open(&state.join("objects"))?;
+        let name = hex(&Sha256::digest(real.as_os_str().as_encoded_bytes()));
+        let index_file = state.join("index").join(format!("{name}.json"));
+        let inner = Inner { root: real, objects, index_file, index: Mutex::new(None) };
+        Ok(WorkspaceStore { inner: Arc::new(inner) })
+    }
+
+    /// Writes a recorded tree into a directory that is empty or missing.
+    pub async fn restore_into(&self, tree: &str, dir: &Path) -> Result<WorkspaceRestored, String> {
+        let (tree, dir) = (tree.to_owned(), dir.to_owned());
+        self.blocking(move |inner| {
+            restore::into(&inner.objects, &Tree::load(&inner.objects, &tree)?, &dir)?;
+            Ok(WorkspaceRestored { tree })
+        })
+        .await
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let inner = self.inner.clone();
+        match tokio::task::spawn_blocking(move || work(&inner)).await {
+            Ok(result) => result,
+            Err(error) => Err(format!("the workspace could not be looked at: {error}")),
+        }
+    }
+}
+
+impl Inner {
+    /// Looks at every file; with `record`, puts what is new into the store.
+    fn scan(&self, record: bool) -> Result<Scan, String> {
+        let mut slot = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = slot.take().unwrap_or_else(|| Index::load(&self.index_file));
+        let objects = record.then_some(&self.objects);
+        let (scan, index) = Scanner::new(&self.root, self.objects.state(), objects, &known)?.run()?;
+        if record {
+            self.objects.flush()?;
+        }
+        if index != known {
+            // Losing the index costs time, never truth, so a state folder that is full does not stop the scan.
+            let _ = index.save(&self.index_file);
+        }
+        *slot = Some(index);
+        Ok(scan)
+    }
+
+    fn checkpoint(&self) -> Result<(String, Scan), String> {
+        let scan = self.scan(true)?;
+        let id = scan.tree.store(&self.objects)?;
+        Ok((id, scan))
+    }
+}
+
+#[async_trait]
+impl Workspace for WorkspaceStore {
+    async fn fingerprint(&self) -> Result<WorkspaceFingerprinted, String> {
+        self.blocking(|inner| {
+            let scan = inner.scan(false)?;
+            Ok(WorkspaceFingerprinted {
+                fingerprint: scan.fingerprint(),
+                files: scan.tree.entries.len() as u64,
+            })
+        })
+        .await
+    }
+
+    async fn checkpoint(&self) -> Result<WorkspaceCheckpointed, String> {
+        self.blocking(|inner| {
+            let (tree, scan) = inner.checkpoint()?;
+            let skipped = scan.skipped.into_iter().map(|(path, _)| path).collect();
+            Ok(WorkspaceCheckpointed { tree, files: scan.tree.entries.len() as u64, skipped })
+        })
+        .await
+    }
+
+    async fn diff(&self, from: &str) -> Result<DiffTaken, String> {
+        let from = from.to_owned();
+        self.blocking(move |inner| {
+            let before = Tree::load(&inner.objects, &from)?;
+            let (to, scan) = inner.checkpoint()?;
+            let (diff, files) = compare::trees(&inner.objects, &before, &scan.tree)?;
+            Ok(DiffTaken { from, to, diff, files })
+        })
+        .await
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
 
-use super::fs::{Access, LogFs, read_full_at, write_all_at};
+use super::fs::{Access, LogFs, create_durable_dir, read_full_at, write_all_at};
 use super::open::hex;
 
 /// Makes the temporary names of one process differ.
@@ -27,11 +27,7 @@ pub(super) fn put(fs: &dyn LogFs, blobs: &Path, bytes: &[u8]) -> io::Result<Stri
     let sha256 = hex(&Sha256::digest(bytes));
     let place = place(blobs, &sha256);
     let folder = place.parent().unwrap_or(blobs);
-    if !fs.exists(folder) {
-        fs.create_dir(folder)?;
-        fs.sync_dir(blobs)?;
-        fs.sync_dir(blobs.parent().unwrap_or(blobs))?;
-    }
+    create_durable_dir(fs, folder)?;
     if !fs.exists(&place) {
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!(".new-{}-{turn}", std::process::id()));
@@ -43,6 +39,7 @@ pub(super) fn put(fs: &dyn LogFs, blobs: &Path, bytes: &[u8]) -> io::Result<Stri
     }
     // Also when it was there: whoever wrote it may not have come as far as this.
     fs.sync_dir(folder)?;
+    fs.sync_dir(blobs)?;
     Ok(sha256)
 }
 

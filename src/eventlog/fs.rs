@@ -75,14 +75,14 @@ impl LogFs for RealFs {
             Access::Write => options.write(true),
             Access::CreateNew => options.write(true).create_new(true),
         };
-        Ok(Arc::new(RealFile(options.open(path)?)))
+        Ok(Arc::new(RealFile { file: options.open(path)?, locked: false }))
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Arc<dyn LogFile>>> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Arc::new(RealFile(file)))),
+            Ok(()) => Ok(Some(Arc::new(RealFile { file, locked: true }))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -118,32 +118,55 @@ impl LogFs for RealFs {
     }
 }
 
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    locked: bool,
+}
+
+impl Drop for RealFile {
+    fn drop(&mut self) {
+        if self.locked {
+            // Closing is not enough: a child process between fork and exec still has the descriptor.
+            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
 
 impl LogFile for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
+        self.file.read_at(buffer, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.0.write_at(bytes, offset)
+        self.file.write_at(bytes, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        Ok(rustix::fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, offset, len)?)
+        Ok(rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, len)?)
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
+}
+
+/// Creates a folder and those above it that are missing, their names durable on return.
+pub(super) fn create_durable_dir(fs: &dyn LogFs, path: &Path) -> io::Result<()> {
+    let missing = path.ancestors().take_while(|folder| !fs.exists(folder)).count();
+    fs.create_dir(path)?;
+    for folder in path.ancestors().skip(1).take(missing) {
+        // A relative path ends in the empty one, which is the working directory.
+        fs.sync_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
+    }
+    Ok(())
 }
 
 /// Writes all of `bytes`, however many calls it takes.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::fs::{Access, LogFs, RealFs};
+use super::fs::{Access, LogFs, RealFs, create_durable_dir};
 use super::open::{self, Opened, Site};
 use super::reader::{Ending, EntryReader};
 use super::summary::{self, SessionSummary};
@@ -188,13 +188,12 @@ impl SessionStore {
     }
 
     pub(super) fn create_folder(&self, folder: &Path) -> Result<(), LogError> {
-        self.fs.create_dir(folder).map_err(LogError::io(folder))
+        create_durable_dir(&*self.fs, folder).map_err(LogError::io(folder))
     }
 
     /// Makes a session's folder, what is in it and its own name durable.
     pub(super) fn sync_folder(&self, folder: &Path) -> Result<(), LogError> {
-        let sessions = self.sessions();
-        for path in [folder, &sessions, &self.state] {
+        for path in [folder, &self.sessions()] {
             self.fs.sync_dir(path).map_err(LogError::io(path))?;
         }
         Ok(())

@@ -141,7 +141,7 @@ fn link_error(at: BorrowedFd<'_>, name: &str, path: &str) -> FileError {
 }
 
 /// The same complaint about the whole path instead of its directory.
-fn renamed(error: FileError, path: &str) -> FileError {
+pub fn renamed(error: FileError, path: &str) -> FileError {
     match error {
         FileError::Missing(_) => FileError::Missing(shown(path)),
         FileError::Outside(_) => FileError::Outside(shown(path)),

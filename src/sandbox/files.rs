@@ -114,14 +114,14 @@ impl Files for WorkspaceFiles {
         match self.beneath.directory(parent) {
             Ok(directory) => write::replaceable(directory.as_fd(), name, &path).map(|_| ()),
             Err(FileError::Missing(_)) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => Err(beneath::renamed(error, &path)),
         }
     }
 
     fn write(&self, path: &str, content: &[u8], base: &PathBase) -> Result<(), FileError> {
         let path = self.canonical(path)?;
         let (parent, name) = refuse_name(&path)?;
-        let directory = self.beneath.make_directory(parent)?;
+        let directory = self.beneath.make_directory(parent).map_err(|error| beneath::renamed(error, &path))?;
         write::replace(directory.as_fd(), name, &path, content, base.sha256.as_deref())
     }
 

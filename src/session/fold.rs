@@ -227,7 +227,8 @@ impl Session {
         let mut seen = Default::default();
         let mut sent = None;
         if let Some(before) = before {
-            transcript.extend(before.transcript.into_iter().filter(|item| !item.is_pinned()));
+            let said = before.transcript.into_iter().filter(|item| !item.is_pinned());
+            transcript.extend(said.chain(before.queue));
             seen = before.seen;
             sent = before.sent;
         }
@@ -483,7 +484,10 @@ impl Session {
     }
 
     fn fold_lost(&mut self, at: EventRef, data: &CallLost) {
-        self.close(data.call);
+        let lost = self.calls.remove(&data.call).map(|call| call.kind);
+        if let Some(CallKind::Effect(EffectOrder::Prepare { tool_use })) = lost {
+            self.set_use(tool_use, UseState::Prepared);
+        }
         if self.checkpoints.pending == Some(data.call) {
             self.checkpoints.pending = None;
         }

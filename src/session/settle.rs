@@ -36,9 +36,7 @@ impl Session {
         for (id, call) in open {
             self.settle_call(id, &call, how, changes_requests, active_ms);
         }
-        if how == TakeUp::Fork {
-            self.prepare_again();
-        }
+        self.prepare_again(how);
         if self.turn.is_some() && self.checkpoints.tree.is_some() && self.checkpoints.pending.is_none() {
             self.order(None, EffectOrder::Checkpoint);
         }
@@ -140,13 +138,17 @@ impl Session {
         self.emit(ArenaEvent::CallCancelled(CallCancelled { call, reason }));
     }
 
-    /// In another workspace nothing that was looked at counts any more.
-    fn prepare_again(&mut self) {
+    /// Looks again at calls whose look was cut off and, in another workspace, at whatever was looked at.
+    fn prepare_again(&mut self, how: TakeUp) {
         let again: Vec<(SparkId, crate::protocol::event::ToolUse)> = self
             .sparks
             .iter()
             .flat_map(|(id, spark)| spark.uses.iter().map(move |one| (*id, one)))
-            .filter(|(_, one)| matches!(one.state, UseState::Prepared | UseState::Allowed))
+            .filter(|(id, one)| match one.state {
+                UseState::Prepared => !self.is_stopping(*id),
+                UseState::Allowed => how == TakeUp::Fork && !self.is_stopping(*id),
+                _ => false,
+            })
             .map(|(id, one)| (id, one.id))
             .collect();
         for (id, tool_use) in again {

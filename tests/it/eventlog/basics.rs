@@ -1,13 +1,17 @@
 //! What is written is read; what was changed is seen.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
 
-use agon::eventlog::LogError;
 use agon::eventlog::chain::Link;
+use agon::eventlog::fs::LogFs;
+use agon::eventlog::{LogError, SessionStore};
 use agon::ports::{AppendError, EventLog};
 use agon::protocol::Entry;
 
 use super::kit::*;
+use super::sim::SimFs;
 
 #[test]
 fn a_log_is_read_back_and_goes_on() {
@@ -34,7 +38,7 @@ fn lines_have_the_documented_shape_and_modes() {
         assert_eq!(tail, format!(",\"h\":\"{}\"}}", link.text()));
         assert!(body.starts_with(&format!("{{\"v\":1,\"seq\":{seq},\"at\":")), "{body}");
     }
-    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode(&session.log), 0o600);
     assert_eq!(mode(session.log.parent().unwrap()), 0o700);
     assert_eq!(mode(&folder.path().join("sessions")), 0o700);
@@ -88,10 +92,12 @@ fn the_longest_line_is_written_and_read() {
 
 #[test]
 fn every_truncation_recovers_exactly_the_whole_entries() {
-    let (_folder, store, session) = filled(40);
-    let whole = std::fs::read(&session.log).unwrap();
+    let disk = SimFs::new();
+    let (store, session) = (SessionStore::with_fs("/s", Arc::new(disk.clone())), session_in(Path::new("/s")));
+    append(&store.create(ID).unwrap(), (0..60).map(usual)).unwrap();
+    let whole = disk.bytes(&session.log);
     for cut in 0..whole.len() {
-        std::fs::write(&session.log, &whole[..cut]).unwrap();
+        disk.put(&session.log, &whole[..cut]);
         let lines = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
         let kept = whole[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let (opened, entries) = open(&store, &session).unwrap();
@@ -100,8 +106,8 @@ fn every_truncation_recovers_exactly_the_whole_entries() {
         assert_eq!(dropped as usize, cut - kept, "cut at {cut}");
         if let Some(recovered) = &opened.recovered {
             let aside = session.log.with_file_name(&recovered.kept_in);
-            assert_eq!(std::fs::read(&aside).unwrap(), &whole[kept..cut]);
-            std::fs::remove_file(aside).unwrap();
+            assert_eq!(disk.bytes(&aside), &whole[kept..cut]);
+            disk.remove_file(&aside).unwrap();
         }
         append(&opened.log, [usual(lines as u64)]).unwrap();
         drop(opened);
@@ -111,15 +117,17 @@ fn every_truncation_recovers_exactly_the_whole_entries() {
 
 #[test]
 fn every_flipped_bit_is_detected_and_never_shortens_the_log_in_silence() {
-    let (_folder, store, session) = filled(20);
-    let whole = std::fs::read(&session.log).unwrap();
+    let disk = SimFs::new();
+    let (store, session) = (SessionStore::with_fs("/s", Arc::new(disk.clone())), session_in(Path::new("/s")));
+    append(&store.create(ID).unwrap(), (0..20).map(usual)).unwrap();
+    let whole = disk.bytes(&session.log);
     let starts: Vec<usize> = std::iter::once(0)
         .chain(whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1))
         .collect();
     for bit in 0..whole.len() * 8 {
         let mut bytes = whole.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        std::fs::write(&session.log, &bytes).unwrap();
+        disk.put(&session.log, &bytes);
         let entry = starts.iter().rposition(|start| *start <= bit / 8).unwrap();
         let mut reader = store.read(&session).unwrap();
         let good: Vec<_> = reader.by_ref().map_while(Result::ok).collect();
@@ -127,13 +135,13 @@ fn every_flipped_bit_is_detected_and_never_shortens_the_log_in_silence() {
         match open(&store, &session) {
             Err(LogError::Corrupt { seq, offset, .. }) => {
                 assert_eq!((seq as usize, offset as usize), (entry, starts[entry]), "bit {bit}");
-                assert_eq!(std::fs::read(&session.log).unwrap(), bytes, "bit {bit}: nothing was touched");
+                assert_eq!(disk.bytes(&session.log), bytes, "bit {bit}: nothing was touched");
             }
             Err(other) => panic!("bit {bit}: {other}"),
             Ok((opened, _)) => {
                 assert_eq!(entry, 19, "bit {bit}: only the last line can look like a torn one");
                 let recovered = opened.recovered.expect("it is said");
-                std::fs::remove_file(session.log.with_file_name(recovered.kept_in)).unwrap();
+                disk.remove_file(&session.log.with_file_name(recovered.kept_in)).unwrap();
             }
         }
     }
@@ -199,7 +207,7 @@ fn a_damaged_log_is_read_up_to_the_damage_and_forked_before_it() {
 }
 
 /// Appends a line by hand, properly chained.
-fn append_by_hand(path: &std::path::Path, body: &str) {
+fn append_by_hand(path: &Path, body: &str) {
     let mut bytes = std::fs::read(path).unwrap();
     let mut link = Link::root(ID);
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {

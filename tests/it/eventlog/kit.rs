@@ -1,6 +1,6 @@
 //! Entries, logs and folders the log's tests share.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use agon::eventlog::{LOG_NAME, LogError, Opened, SessionLog, SessionPath, SessionStore};
@@ -84,8 +84,9 @@ pub fn refused(store: &SessionStore, session: &SessionPath) -> LogError {
     store.open(session, &mut |_| {}).err().expect("it should be refused")
 }
 
-pub fn log_file(state: &Path, id: &str) -> PathBuf {
-    state.join("sessions").join(id).join(LOG_NAME)
+/// Session [`ID`] of a store whose state folder is `state`.
+pub fn session_in(state: &Path) -> SessionPath {
+    SessionPath { id: ID.to_owned(), log: state.join("sessions").join(ID).join(LOG_NAME), stored: true }
 }
 
 /// A small generator, so that every failure can be repeated from its seed.

@@ -1,0 +1,105 @@
+//! The difference of two recorded trees, as a reviewer reads it; knows no live workspace.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use similar::TextDiff;
+
+use super::objects::Objects;
+use super::tree::{Kind, Tree};
+use crate::protocol::text::cut_middle;
+
+/// Bytes of the diff that are kept.
+const DIFF_MAX: usize = 64 * 1024;
+/// Files above this size are named, not compared line by line.
+const COMPARED_MAX: u64 = 1024 * 1024;
+/// Once so much is written, further files are only named: the middle is cut anyway.
+const WRITTEN_MAX: usize = 4 * 1024 * 1024;
+/// Beyond this one file's diff may be less tidy, never wrong.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The diff, its middle cut at 64 KiB, and every changed path, sorted.
+pub fn trees(objects: &Objects, before: &Tree, after: &Tree) -> Result<(String, Vec<String>), String> {
+    let (old, new) = (before.by_path(), after.by_path());
+    let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
+    let (mut diff, mut files) = (String::new(), Vec::new());
+    for path in paths {
+        let (old, new) = (old.get(path).copied(), new.get(path).copied());
+        if old == new {
+            continue;
+        }
+        files.push(path.to_owned());
+        diff += &match diff.len() < WRITTEN_MAX {
+            true => one(objects, path, old, new)?,
+            false => heading(path, old, new),
+        };
+    }
+    Ok((cut_middle(&diff, DIFF_MAX).0, files))
+}
+
+fn one(objects: &Objects, path: &str, old: Option<&Kind>, new: Option<&Kind>) -> Result<String, String> {
+    let mut text = heading(path, old, new);
+    if old.and_then(content_id) == new.and_then(content_id) {
+        return Ok(text);
+    }
+    let (Some(before), Some(after)) = (content(objects, old)?, content(objects, new)?) else {
+        text += &format!("binary or large content: {} -> {}\n", described(old), described(new));
+        return Ok(text);
+    };
+    let name = |side: &str, kind: Option<&Kind>| match kind {
+        Some(_) => format!("{side}/{path}"),
+        None => "/dev/null".to_owned(),
+    };
+    text += &TextDiff::configure()
+        .timeout(PATIENCE)
+        .diff_lines(before.as_str(), after.as_str())
+        .unified_diff()
+        .header(&name("a", old), &name("b", new))
+        .to_string();
+    Ok(text)
+}
+
+/// What happened to the path, mode and kind included.
+fn heading(path: &str, old: Option<&Kind>, new: Option<&Kind>) -> String {
+    let word = |kind: &Kind| match kind {
+        Kind::File { exec: false, .. } => "file",
+        Kind::File { exec: true, .. } => "executable file",
+        Kind::Link { .. } => "symbolic link",
+    };
+    match (old, new) {
+        (None, Some(new)) => format!("added {}: {path}\n", word(new)),
+        (Some(old), None) => format!("removed {}: {path}\n", word(old)),
+        (Some(old), Some(new)) if word(old) != word(new) => {
+            format!("changed from {} to {}: {path}\n", word(old), word(new))
+        }
+        _ => format!("changed: {path}\n"),
+    }
+}
+
+fn content_id(kind: &Kind) -> Option<(&str, bool)> {
+    Some(match kind {
+        Kind::File { sha256, .. } => (sha256, false),
+        Kind::Link { target } => (target, true),
+    })
+}
+
+/// The text of one side; none when it is binary or too large, empty when there is no such side.
+fn content(objects: &Objects, kind: Option<&Kind>) -> Result<Option<String>, String> {
+    match kind {
+        None => Ok(Some(String::new())),
+        Some(Kind::Link { target }) => Ok(Some(format!("{target}\n"))),
+        Some(Kind::File { size, .. }) if *size > COMPARED_MAX => Ok(None),
+        Some(Kind::File { sha256, .. }) => {
+            let bytes = objects.read(sha256)?;
+            Ok(String::from_utf8(bytes).ok().filter(|text| !text.contains('\0')))
+        }
+    }
+}
+
+fn described(kind: Option<&Kind>) -> String {
+    match kind {
+        None => "nothing".to_owned(),
+        Some(Kind::Link { target }) => format!("link to {target}"),
+        Some(Kind::File { sha256, size, .. }) => format!("{size} bytes ({})", &sha256[..12.min(sha256.len())]),
+    }
+}

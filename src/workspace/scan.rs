@@ -1,0 +1,184 @@
+//! Looks at every file of a live workspace and digests what has changed since the last look.
+//!
+//! The walk yields names; each file is opened beneath the root and never through a link in its last
+//! component, so that a workspace that changes underneath cannot make agon record a file from outside.
+
+use std::collections::BTreeSet;
+use std::fs::{FileType, Metadata};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use ignore::WalkBuilder;
+
+use super::index::{Index, Stamp};
+use super::objects::{Objects, hash_into, named};
+use super::tree::{Kind, Tree, TreeEntry};
+use crate::protocol::expand::digest_of;
+
+/// Files above this size are not recorded.
+const RECORDED_MAX: u64 = 64 * 1024 * 1024;
+
+/// What a look at the workspace found.
+#[derive(Debug)]
+pub struct Scan {
+    /// Everything that is recorded.
+    pub tree: Tree,
+    /// What is left out because it is too large or cannot be read, with its size.
+    pub skipped: BTreeSet<(String, u64)>,
+}
+
+impl Scan {
+    /// SHA-256 over sorted paths, kinds, modes and contents; of what is left out, path and size.
+    pub fn fingerprint(&self) -> String {
+        digest_of(&("agon-workspace-1", &self.tree.entries, &self.skipped))
+    }
+}
+
+/// One look.
+pub struct Scanner<'a> {
+    root: &'a Path,
+    state: PathBuf,
+    folder: Dir,
+    objects: Option<&'a Objects>,
+    known: &'a Index,
+    index: Index,
+    entries: Vec<TreeEntry>,
+    skipped: BTreeSet<(String, u64)>,
+}
+
+impl<'a> Scanner<'a> {
+    /// Prepares a look at `root`; with `objects`, contents are recorded there. `state` is never looked at.
+    pub fn new(
+        root: &'a Path,
+        state: &Path,
+        objects: Option<&'a Objects>,
+        known: &'a Index,
+    ) -> Result<Self, String> {
+        let folder = Dir::open_ambient_dir(root, ambient_authority()).map_err(|error| named(root, error))?;
+        Ok(Scanner {
+            root,
+            state: state.to_owned(),
+            folder,
+            objects,
+            known,
+            index: Index::default(),
+            entries: Vec::new(),
+            skipped: BTreeSet::new(),
+        })
+    }
+
+    /// Looks at everything; gives the new index beside it.
+    pub fn run(mut self) -> Result<(Scan, Index), String> {
+        for found in self.walk().build() {
+            // A folder that cannot be entered is left out like a file that cannot be read.
+            let Ok(found) = found else { continue };
+            let Some(kind) = found.file_type().filter(|kind| !kind.is_dir()) else { continue };
+            let Ok(relative) = found.path().strip_prefix(self.root) else { continue };
+            let Some(path) = relative.to_str() else {
+                self.skipped.insert((relative.to_string_lossy().into_owned(), 0));
+                continue;
+            };
+            if let Ok(metadata) = found.metadata() {
+                self.take(path, kind, &metadata)?;
+            }
+        }
+        self.entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok((Scan { tree: Tree { entries: self.entries }, skipped: self.skipped }, self.index))
+    }
+
+    /// Only the workspace's own rules count, so that the same content has the same tree everywhere.
+    fn walk(&self) -> WalkBuilder {
+        let mut builder = WalkBuilder::new(self.root);
+        let state = self.state.clone();
+        builder
+            .hidden(false)
+            .parents(false)
+            .git_global(false)
+            .require_git(false)
+            .follow_links(false)
+            .filter_entry(move |found| {
+                let private = |name: &str| [".git", ".agon"].iter().any(|it| it.eq_ignore_ascii_case(name));
+                !found.file_name().to_str().is_some_and(private) && found.path() != state
+            });
+        builder
+    }
+
+    fn take(&mut self, path: &str, kind: FileType, metadata: &Metadata) -> Result<(), String> {
+        let kind = if kind.is_symlink() {
+            // A link that vanished or points to a name that is no text is left out.
+            self.folder.read_link_contents(path).ok().and_then(|target| target.to_str().map(str::to_owned)).map(
+                |target| Kind::Link { target },
+            )
+        } else if kind.is_file() {
+            self.file(path, metadata)?
+        } else {
+            None
+        };
+        self.entries.extend(kind.map(|kind| TreeEntry { path: path.to_owned(), kind }));
+        Ok(())
+    }
+
+    fn file(&mut self, path: &str, metadata: &Metadata) -> Result<Option<Kind>, String> {
+        if metadata.len() > RECORDED_MAX {
+            self.skipped.insert((path.to_owned(), metadata.len()));
+            return Ok(None);
+        }
+        let (stamp, exec) = (stamp_of(metadata), is_executable(metadata));
+        if let Some(sha256) = self.known.digest(path, &stamp)
+            && self.objects.is_none_or(|objects| objects.has(sha256))
+        {
+            self.index.carry(path, self.known);
+            return Ok(Some(Kind::File { exec, sha256: sha256.to_owned(), size: stamp.size }));
+        }
+        self.read(path)
+    }
+
+    /// Opens, looks again at what was really opened, and digests it.
+    fn read(&mut self, path: &str) -> Result<Option<Kind>, String> {
+        let nofollow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(nofollow.bits().cast_signed());
+        let mut file = match self.folder.open_with(path, &options) {
+            Ok(file) => file.into_std(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(_) => {
+                self.skipped.insert((path.to_owned(), 0));
+                return Ok(None);
+            }
+        };
+        let hashed = now();
+        let metadata = file.metadata().map_err(|error| named(Path::new(path), error))?;
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let stored = match self.objects {
+            Some(objects) => objects.put(&mut file)?,
+            None => hash_into(&mut file, None).map_err(|error| named(Path::new(path), error))?,
+        };
+        let (sha256, size) = stored;
+        self.index.note(path, stamp_of(&metadata), &sha256, hashed);
+        Ok(Some(Kind::File { exec: is_executable(&metadata), sha256, size }))
+    }
+}
+
+fn is_executable(metadata: &Metadata) -> bool {
+    metadata.permissions().mode() & 0o100 != 0
+}
+
+fn stamp_of(metadata: &Metadata) -> Stamp {
+    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+    Stamp {
+        size: metadata.len(),
+        inode: (metadata.dev(), metadata.ino()),
+        modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+    }
+}
+
+fn now() -> i64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX)
+}
