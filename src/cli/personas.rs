@@ -1,4 +1,4 @@
-//! The commands `personas`.
+//! Lists the personas there are and shows where each was found.
 
 use serde_json::json;
 

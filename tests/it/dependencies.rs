@@ -5,7 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::house::package;
+use crate::house::source::blanked;
+use crate::house::{package, sources};
 
 /// Licences a dependency may be used under.
 const LICENCES: &[&str] = &[
@@ -195,6 +196,29 @@ fn every_direct_dependency_has_its_reason() {
     let stale: Vec<_> = explained.difference(&direct).collect();
     assert!(missing.is_empty(), "no row with a reason in ARCHITECTURE.md: {missing:?}");
     assert!(stale.is_empty(), "in ARCHITECTURE.md but no dependency: {stale:?}");
+}
+
+#[test]
+fn every_direct_dependency_is_used() {
+    let manifest = std::fs::read_to_string(package().join("Cargo.toml")).unwrap();
+    let code: Vec<String> =
+        ["src", "tests", "benches"].iter().flat_map(|f| sources(f)).map(|f| blanked(&f.text)).collect();
+    let unused: Vec<String> = direct(&manifest).into_iter().filter(|name| !is_used(name, &code)).collect();
+    assert!(unused.is_empty(), "no source names {unused:?}");
+}
+
+/// True when some code has the crate's name as a word.
+fn is_used(name: &str, code: &[String]) -> bool {
+    let word = name.replace('-', "_");
+    let words = |text: &str| text.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == word);
+    code.iter().any(|text| words(text))
+}
+
+#[test]
+fn unused_dependencies_are_found() {
+    let code = [blanked("use a_b::C; // c_d")];
+    assert!(is_used("a-b", &code));
+    assert!(!is_used("c-d", &code));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Reads the sources and says which rule of the house broke where; compiles and runs nothing of agon.
 
-mod source;
+pub(crate) mod source;
 mod traces;
 
 use std::path::{Path, PathBuf};
