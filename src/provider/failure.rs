@@ -172,7 +172,9 @@ impl Report {
             ErrorKind::Auth => "check the key and that it may use this model",
             ErrorKind::RateLimited => "wait, or ask fewer at a time",
             ErrorKind::Overloaded => "the trouble is on its side: try again later or take another model",
-            ErrorKind::ContextOverflow => "the conversation no longer fits: compact it or take a model with a larger window",
+            ErrorKind::ContextOverflow => {
+                "the conversation no longer fits: compact it or take a model with a larger window"
+            }
             ErrorKind::BadRequest if self.status == Some(404) => "check the model's name and the base URL",
             ErrorKind::BadRequest => "trying again will not help: check the model's name and settings",
             _ => "try again",

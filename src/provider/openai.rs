@@ -86,8 +86,10 @@ impl OpenAi {
     /// Checks the configuration; opens no connection and reads no certificate yet.
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiConfigError> {
         let name = config.name.clone();
-        let url = endpoint_url(&config.base_url)
-            .ok_or_else(|| OpenAiConfigError::BaseUrl { name: name.clone(), base_url: config.base_url.clone() })?;
+        let url = endpoint_url(&config.base_url).ok_or_else(|| OpenAiConfigError::BaseUrl {
+            name: name.clone(),
+            base_url: config.base_url.clone(),
+        })?;
         let bearer = config.api_key.as_ref().map(|key| format!("Bearer {}", key.reveal()));
         let pairs = bearer.iter().map(|bearer| ("authorization", bearer.as_str()));
         let more = config.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
@@ -102,7 +104,12 @@ impl OpenAi {
         Ok(OpenAi { endpoint: Endpoint::new(url, headers, config.timeouts, peer), dialect })
     }
 
-    async fn exchange(&self, request: &Request, answer: &mut Answer, live: &dyn Live) -> Result<(), ModelFailed> {
+    async fn exchange(
+        &self,
+        request: &Request,
+        answer: &mut Answer,
+        live: &dyn Live,
+    ) -> Result<(), ModelFailed> {
         let body = request::body(request, &self.dialect);
         let mut body = self.endpoint.post(body.to_string().into_bytes()).await?;
         let first = match body.piece().await? {
@@ -138,6 +145,9 @@ impl OpenAi {
                 Err(_) if answer.has_finished() => break,
                 Err(failed) => return Err(failed),
             }
+        }
+        if answer.is_closed() {
+            body.drain().await;
         }
         if !answer.has_finished()
             && let Some(rest) = decoder.finish()
@@ -192,12 +202,16 @@ impl OpenAi {
         match trouble {
             Trouble::Reported(report) => peer.reported(&report),
             Trouble::TooLarge => {
-                let what = format!("answered with more than {MAX_ANSWER} bytes, the most a log line can hold");
+                let what =
+                    format!("answered with more than {MAX_ANSWER} bytes, the most a log line can hold");
                 peer.failed(ErrorKind::TooLarge, &what, "ask for less at once, or set a lower output limit")
             }
-            Trouble::Sse(error) => peer.failed(ErrorKind::BadResponse, &format!("answered badly: {error}"), "try again"),
+            Trouble::Sse(error) => {
+                peer.failed(ErrorKind::BadResponse, &format!("answered badly: {error}"), "try again")
+            }
             Trouble::Strange { data, error } => {
-                let what = format!("sent something that is no chat completion ({error}): {}", shortened(&data));
+                let what =
+                    format!("sent something that is no chat completion ({error}): {}", shortened(&data));
                 peer.failed(ErrorKind::BadResponse, &what, "is this an OpenAI-compatible endpoint?")
             }
         }
@@ -211,13 +225,18 @@ impl OpenAi {
             }
             (kind, text) => format!("answered no chat completion (`{kind}`): {}", shortened(&text)),
         };
-        self.endpoint.peer.failed(ErrorKind::BadResponse, &what, "check the base URL: it usually ends in `/v1`")
+        self.endpoint.peer.failed(
+            ErrorKind::BadResponse,
+            &what,
+            "check the base URL: it usually ends in `/v1`",
+        )
     }
 
     async fn reply(&self, request: &Request, answer: Answer) -> Result<ModelReply, ModelFailed> {
         let forced = request.params.schema.as_ref().filter(|schema| schema.via == Structured::ForcedTool);
         let counted = answer.usage();
-        let mut reply = answer.into_reply(forced.map(|schema| schema.name.as_str()), &self.dialect.opaque_kind);
+        let mut reply =
+            answer.into_reply(forced.map(|schema| schema.name.as_str()), &self.dialect.opaque_kind);
         if reply.model.is_empty() {
             reply.model = request::model_name(request).to_owned();
         }

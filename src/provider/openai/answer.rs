@@ -96,7 +96,9 @@ struct OutputDetails {
 }
 
 /// Servers write `null` where others leave a field out.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -345,7 +347,8 @@ fn checked(json: &str, parsed: serde_json::Result<Chunk>) -> Result<Chunk, Troub
 /// Joins the pieces of one thinking detail: same index and type, texts appended, the rest replaced.
 fn merge_detail(details: &mut Vec<Value>, piece: Value) {
     let same = |last: &Value| ["index", "type"].iter().all(|key| last.get(key) == piece.get(key));
-    let Some(Value::Object(last)) = details.last_mut().filter(|last| piece.get("index").is_some() && same(last))
+    let Some(Value::Object(last)) =
+        details.last_mut().filter(|last| piece.get("index").is_some() && same(last))
     else {
         details.push(piece);
         return;
@@ -354,7 +357,9 @@ fn merge_detail(details: &mut Vec<Value>, piece: Value) {
     for (key, value) in fields {
         match (last.get_mut(&key), value) {
             (_, Value::Null) => {}
-            (Some(Value::String(text)), Value::String(more)) if ["text", "summary", "data"].contains(&key.as_str()) => {
+            (Some(Value::String(text)), Value::String(more))
+                if ["text", "summary", "data"].contains(&key.as_str()) =>
+            {
                 text.push_str(&more);
             }
             (_, value) => {

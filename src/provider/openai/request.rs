@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value, json};
 
-use crate::protocol::message::{AnswerSchema, Args, Message, Opaque, Part, Request, Role, Structured, ToolDecl};
+use crate::protocol::message::{
+    AnswerSchema, Args, Message, Opaque, Part, Request, Role, Structured, ToolDecl,
+};
 
 /// What differs between servers of this format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +19,9 @@ pub(super) struct Dialect {
 
 impl Dialect {
     pub fn of_host(host: &str) -> Self {
-        let is_openai = ["openai.com", "openai.azure.com"].iter().any(|known| {
-            host.strip_suffix(known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        });
+        let is_openai = ["openai.com", "openai.azure.com"]
+            .iter()
+            .any(|known| host.strip_suffix(known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
         let max_output = if is_openai { "max_completion_tokens" } else { "max_tokens" };
         Dialect { max_output, opaque_kind: format!("openai/{host}") }
     }
