@@ -37,7 +37,6 @@ impl Default for Timeouts {
 }
 
 /// One endpoint with its connections.
-#[derive(Debug)]
 pub(super) struct Endpoint {
     pub url: reqwest::Url,
     pub headers: HeaderMap,

@@ -4,13 +4,15 @@ mod answer;
 mod calls;
 mod request;
 
+use std::fmt;
+
 use async_trait::async_trait;
 use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Live, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
-use crate::protocol::message::{Request, Structured, Usage};
+use crate::protocol::message::{Part, Request, Usage};
 use crate::provider::failure::{Peer, shortened};
 use crate::provider::http::{self, Body, Endpoint, Timeouts};
 use crate::provider::openai::answer::{Answer, Trouble};
@@ -76,10 +78,15 @@ pub enum OpenAiConfigError {
 /// `max_output` is sent as `max_completion_tokens` to OpenAI itself and to Azure, which refuse the older name
 /// for their reasoning models, and as `max_tokens` to everybody else, the one name they all know.
 /// `thinking: false` needs no word here: nothing that was dropped is ever asked for in this format.
-#[derive(Debug)]
 pub struct OpenAi {
     endpoint: Endpoint,
     dialect: request::Dialect,
+}
+
+impl fmt::Debug for OpenAi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAi").field("peer", &self.endpoint.peer).finish_non_exhaustive()
+    }
 }
 
 impl OpenAi {
@@ -232,11 +239,14 @@ impl OpenAi {
         )
     }
 
-    async fn reply(&self, request: &Request, answer: Answer) -> Result<ModelReply, ModelFailed> {
-        let forced = request.params.schema.as_ref().filter(|schema| schema.via == Structured::ForcedTool);
-        let counted = answer.usage();
-        let mut reply =
-            answer.into_reply(forced.map(|schema| schema.name.as_str()), &self.dialect.opaque_kind);
+    async fn reply(
+        &self,
+        request: &Request,
+        answer: Answer,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, ModelFailed> {
+        let (counted, roughly) = (answer.usage(), answer.usage_so_far(request).unwrap_or_default());
+        let mut reply = answer.into_reply(&self.dialect.opaque_kind);
         if reply.model.is_empty() {
             reply.model = request::model_name(request).to_owned();
         }
@@ -246,7 +256,12 @@ impl OpenAi {
         }
         reply.usage = match counted {
             Some(usage) => usage,
-            None => count(request.clone(), reply.message.clone()).await,
+            // The answer is whole: a cancel now only ends the counting.
+            None => tokio::select! {
+                biased;
+                () = cancel.cancelled() => roughly,
+                usage = count(request.clone(), reply.message.clone()) => usage.unwrap_or(roughly),
+            },
         };
         Ok(reply)
     }
@@ -269,7 +284,7 @@ impl Provider for OpenAi {
         let ended = match ended {
             Ok(()) => {
                 let usage = answer.usage_so_far(request);
-                self.reply(request, answer).await.map_err(|failed| (failed, usage))
+                self.reply(request, answer, cancel).await.map_err(|failed| (failed, usage))
             }
             Err(failed) => Err((failed, answer.usage_so_far(request))),
         };
@@ -278,7 +293,7 @@ impl Provider for OpenAi {
 }
 
 /// Counts what the provider did not; off the async threads, for the encoding may have to be loaded.
-async fn count(request: Request, parts: Vec<crate::protocol::Part>) -> Usage {
+async fn count(request: Request, parts: Vec<Part>) -> Option<Usage> {
     let counting = tokio::task::spawn_blocking(move || {
         let model = request.model.as_str();
         let tokens_of = |text: &str| tokens::count_text(model, text);
@@ -289,7 +304,7 @@ async fn count(request: Request, parts: Vec<crate::protocol::Part>) -> Usage {
             ..Usage::default()
         }
     });
-    counting.await.unwrap_or(Usage { estimated: true, ..Usage::default() })
+    counting.await.ok()
 }
 
 fn endpoint_url(base: &str) -> Option<Url> {

@@ -1,5 +1,6 @@
 //! The OpenAI-compatible provider against a real socket: translation, every split, every failure.
 
+mod decoding;
 mod failures;
 mod requests;
 mod streams;

@@ -163,6 +163,7 @@ impl Writer<'_> {
         let text: String = parts.iter().filter_map(text_of).collect();
         let mut calls = Vec::new();
         let mut message = Map::new();
+        let mut next_call = Map::new();
         self.ids.open.clear();
         for part in parts {
             match part {
@@ -173,10 +174,17 @@ impl Writer<'_> {
                         Args::Broken(text) => text.clone(),
                     };
                     let function = json!({"name": name, "arguments": arguments});
-                    calls.push(json!({"id": id, "type": "function", "function": function}));
+                    let mut call = std::mem::take(&mut next_call);
+                    call.insert("id".into(), id.into());
+                    call.insert("type".into(), "function".into());
+                    call.insert("function".into(), function);
+                    calls.push(Value::Object(call));
                 }
                 Part::Reasoning { opaque: Some(opaque), .. } | Part::Opaque(opaque) => {
                     self.foreign(opaque, &mut message);
+                    if let Some(Value::Object(fields)) = message.remove("next_call") {
+                        next_call = fields;
+                    }
                 }
                 Part::Text { .. } | Part::Reasoning { .. } | Part::Result { .. } | Part::Image { .. } => {}
             }

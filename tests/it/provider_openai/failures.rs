@@ -115,6 +115,7 @@ async fn silence() {
         let server = Server::start(move |_, _| reply.clone());
         let failed = call(&impatient(&server.url()), &hello()).await.0.unwrap_err();
         assert_failed(&failed, ErrorKind::Timeout, words);
+        assert_failed(&failed, ErrorKind::Timeout, &format!("`mock` ({}) ", server.host()));
         assert_eq!(failed.usage.map(|usage| usage.estimated), estimated);
     }
 }
@@ -179,6 +180,9 @@ async fn cancelled_in_the_middle() {
     let failed = ended.unwrap_err();
     assert_failed(&failed, ErrorKind::Cancelled, "told to stop");
     assert!(failed.usage.unwrap().estimated);
+    while server.hung_up() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 
     let cancelled = provider.call(&hello(), &live, &cancel).await.unwrap_err();
     assert_eq!((cancelled.kind, cancelled.usage), (ErrorKind::Cancelled, None));

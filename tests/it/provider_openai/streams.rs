@@ -71,7 +71,7 @@ async fn every_split_of_the_bytes_gives_the_same_answer() {
 fn random_chunks_and_words_give_the_same_answer() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let strategy = (".{0,40}", proptest::collection::vec(1usize..2_000, 0..8), any::<bool>());
-    proptest!(ProptestConfig::with_cases(64), |((words, offsets, usage) in strategy)| {
+    proptest!(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }, |((words, offsets, usage) in strategy)| {
         let mut reply = Reply::text(&words).split_at(offsets);
         if usage { reply = reply.with_usage(3, 4); }
         let reply = runtime.block_on(answer(reply));
@@ -204,4 +204,36 @@ async fn connections_are_used_again() {
     }
     assert_eq!(server.requests().len(), 5);
     assert!(server.connections() < 5, "{}", server.connections());
+}
+
+#[tokio::test]
+async fn slow_is_not_silent() {
+    let reply = Reply::text("one two three four five six").delay_ms(20).split_every(20);
+    let server = Server::start(move |_, _| reply.clone());
+    let second = Duration::from_secs(1);
+    let timeouts = Timeouts { connect: second, first_token: second, idle: second };
+    let provider = OpenAi::new(OpenAiConfig { timeouts, ..config(&server.url()) }).unwrap();
+    assert_eq!(call(&provider, &hello()).await.0.unwrap().text(), "one two three four five six");
+}
+
+#[tokio::test]
+async fn what_belongs_to_a_call_goes_back_with_it() {
+    let extra = json!({"google": {"thought_signature": "c2ln"}});
+    let piece =
+        json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra});
+    let server = Server::start(move |_, n| match n {
+        1 => Reply::deltas([json!({"tool_calls": [piece]})]),
+        _ => Reply::text("ok"),
+    });
+    let provider = OpenAi::new(config(&server.url())).unwrap();
+    let answered = call(&provider, &hello()).await.0.unwrap();
+    assert_eq!(answered.message[1], called("a", "f", Args::Json(json!({}))));
+    let mut next = hello();
+    next.messages.push(crate::support::message(Role::Assistant, answered.message));
+    let result = Part::Result { id: "a".into(), name: "f".into(), content: "x".into(), is_error: false };
+    next.messages.push(crate::support::message(Role::Tool, vec![result]));
+    call(&provider, &next).await.0.unwrap();
+    let sent = &server.bodies()[1]["messages"][1];
+    assert_eq!(sent["tool_calls"][0]["extra_content"], extra);
+    assert_eq!((sent.get("next_call"), sent.get("extra_content")), (None, None));
 }
