@@ -5,6 +5,9 @@ use serde_json::Value;
 use crate::protocol::event::{ErrorKind, ModelFailed};
 use crate::provider::Secret;
 
+/// Longest wait that is believed: a day, in milliseconds.
+const MAX_WAIT: u64 = 86_400_000;
+
 /// Bytes of a provider's own words that go into a message.
 const MAX_WORDS: usize = 600;
 
@@ -172,7 +175,9 @@ impl Report {
             ErrorKind::Auth => "check the key and that it may use this model",
             ErrorKind::RateLimited => "wait, or ask fewer at a time",
             ErrorKind::Overloaded => "the trouble is on its side: try again later or take another model",
-            ErrorKind::ContextOverflow => "the conversation no longer fits: compact it or take a model with a larger window",
+            ErrorKind::ContextOverflow => {
+                "the conversation no longer fits: compact it or take a model with a larger window"
+            }
             ErrorKind::BadRequest if self.status == Some(404) => "check the model's name and the base URL",
             ErrorKind::BadRequest => "trying again will not help: check the model's name and settings",
             _ => "try again",
@@ -180,7 +185,7 @@ impl Report {
     }
 }
 
-/// How long the provider asks to wait, in milliseconds.
+/// How long the provider asks to wait, in milliseconds; a day at most.
 ///
 /// `retry-after-ms`, then `Retry-After` in seconds or as a date; a date is measured against the answer's
 /// own `Date` so that a wrong clock here does not matter, and against `now` only without one.
@@ -190,7 +195,7 @@ pub(super) fn retry_after_ms(
 ) -> Option<u64> {
     let millis = |factor: f64, text: &str| -> Option<u64> {
         let value = text.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0)?;
-        Some((value * factor).ceil() as u64)
+        Some(((value * factor).ceil() as u64).min(MAX_WAIT))
     };
     if let Some(ms) = header("retry-after-ms").and_then(|text| millis(1.0, &text)) {
         return Some(ms);
@@ -202,7 +207,7 @@ pub(super) fn retry_after_ms(
     let until = httpdate::parse_http_date(after.trim()).ok()?;
     let from = header("date").and_then(|date| httpdate::parse_http_date(date.trim()).ok()).unwrap_or(now);
     let wait = until.duration_since(from).unwrap_or_default();
-    Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+    Some(u64::try_from(wait.as_millis()).unwrap_or(MAX_WAIT).min(MAX_WAIT))
 }
 
 /// An error page's text is of no use beyond its first line.
@@ -286,6 +291,7 @@ mod tests {
         assert_eq!(wait(&[("retry-after", later), ("date", date)], SystemTime::UNIX_EPOCH), Some(30_000));
         assert_eq!(wait(&[("retry-after", date), ("date", later)], now), Some(0));
         assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "9")], now), Some(1_500));
+        assert_eq!(wait(&[("retry-after", "1e300")], now), Some(MAX_WAIT));
         assert_eq!(wait(&[("retry-after", "soon")], now), None);
         assert_eq!(wait(&[], now), None);
     }

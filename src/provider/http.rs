@@ -12,6 +12,9 @@ use crate::provider::failure::{Peer, Report, retry_after_ms};
 /// Bytes of an error's body that are read.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
+/// How long the end of a finished answer is waited for.
+const DRAIN: Duration = Duration::from_millis(20);
+
 /// How long each stage of a call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -34,7 +37,6 @@ impl Default for Timeouts {
 }
 
 /// One endpoint with its connections.
-#[derive(Debug)]
 pub(super) struct Endpoint {
     pub url: reqwest::Url,
     pub headers: HeaderMap,
@@ -132,6 +134,12 @@ impl Body<'_> {
         }
     }
 
+    /// Reads on to the end if it is near, so that the connection can be used again.
+    pub async fn drain(&mut self) {
+        let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
+        let _ = tokio::time::timeout(DRAIN, rest).await;
+    }
+
     fn header(&self, name: &str) -> Option<String> {
         self.response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
     }
@@ -160,9 +168,7 @@ impl Body<'_> {
 }
 
 /// Builds headers from configured pairs; the error names the pair, never its value.
-pub(super) fn headers<'a>(
-    pairs: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<HeaderMap, String> {
+pub(super) fn headers<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::new();
     map.insert(reqwest::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     map.insert(reqwest::header::ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));

@@ -4,13 +4,15 @@ mod answer;
 mod calls;
 mod request;
 
+use std::fmt;
+
 use async_trait::async_trait;
 use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Live, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
-use crate::protocol::message::{Request, Structured, Usage};
+use crate::protocol::message::{Part, Request, Usage};
 use crate::provider::failure::{Peer, shortened};
 use crate::provider::http::{self, Body, Endpoint, Timeouts};
 use crate::provider::openai::answer::{Answer, Trouble};
@@ -76,18 +78,25 @@ pub enum OpenAiConfigError {
 /// `max_output` is sent as `max_completion_tokens` to OpenAI itself and to Azure, which refuse the older name
 /// for their reasoning models, and as `max_tokens` to everybody else, the one name they all know.
 /// `thinking: false` needs no word here: nothing that was dropped is ever asked for in this format.
-#[derive(Debug)]
 pub struct OpenAi {
     endpoint: Endpoint,
     dialect: request::Dialect,
+}
+
+impl fmt::Debug for OpenAi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenAi").field("peer", &self.endpoint.peer).finish_non_exhaustive()
+    }
 }
 
 impl OpenAi {
     /// Checks the configuration; opens no connection and reads no certificate yet.
     pub fn new(config: OpenAiConfig) -> Result<Self, OpenAiConfigError> {
         let name = config.name.clone();
-        let url = endpoint_url(&config.base_url)
-            .ok_or_else(|| OpenAiConfigError::BaseUrl { name: name.clone(), base_url: config.base_url.clone() })?;
+        let url = endpoint_url(&config.base_url).ok_or_else(|| OpenAiConfigError::BaseUrl {
+            name: name.clone(),
+            base_url: config.base_url.clone(),
+        })?;
         let bearer = config.api_key.as_ref().map(|key| format!("Bearer {}", key.reveal()));
         let pairs = bearer.iter().map(|bearer| ("authorization", bearer.as_str()));
         let more = config.headers.iter().map(|(name, value)| (name.as_str(), value.reveal()));
@@ -102,7 +111,12 @@ impl OpenAi {
         Ok(OpenAi { endpoint: Endpoint::new(url, headers, config.timeouts, peer), dialect })
     }
 
-    async fn exchange(&self, request: &Request, answer: &mut Answer, live: &dyn Live) -> Result<(), ModelFailed> {
+    async fn exchange(
+        &self,
+        request: &Request,
+        answer: &mut Answer,
+        live: &dyn Live,
+    ) -> Result<(), ModelFailed> {
         let body = request::body(request, &self.dialect);
         let mut body = self.endpoint.post(body.to_string().into_bytes()).await?;
         let first = match body.piece().await? {
@@ -138,6 +152,9 @@ impl OpenAi {
                 Err(_) if answer.has_finished() => break,
                 Err(failed) => return Err(failed),
             }
+        }
+        if answer.is_closed() {
+            body.drain().await;
         }
         if !answer.has_finished()
             && let Some(rest) = decoder.finish()
@@ -192,12 +209,16 @@ impl OpenAi {
         match trouble {
             Trouble::Reported(report) => peer.reported(&report),
             Trouble::TooLarge => {
-                let what = format!("answered with more than {MAX_ANSWER} bytes, the most a log line can hold");
+                let what =
+                    format!("answered with more than {MAX_ANSWER} bytes, the most a log line can hold");
                 peer.failed(ErrorKind::TooLarge, &what, "ask for less at once, or set a lower output limit")
             }
-            Trouble::Sse(error) => peer.failed(ErrorKind::BadResponse, &format!("answered badly: {error}"), "try again"),
+            Trouble::Sse(error) => {
+                peer.failed(ErrorKind::BadResponse, &format!("answered badly: {error}"), "try again")
+            }
             Trouble::Strange { data, error } => {
-                let what = format!("sent something that is no chat completion ({error}): {}", shortened(&data));
+                let what =
+                    format!("sent something that is no chat completion ({error}): {}", shortened(&data));
                 peer.failed(ErrorKind::BadResponse, &what, "is this an OpenAI-compatible endpoint?")
             }
         }
@@ -211,13 +232,21 @@ impl OpenAi {
             }
             (kind, text) => format!("answered no chat completion (`{kind}`): {}", shortened(&text)),
         };
-        self.endpoint.peer.failed(ErrorKind::BadResponse, &what, "check the base URL: it usually ends in `/v1`")
+        self.endpoint.peer.failed(
+            ErrorKind::BadResponse,
+            &what,
+            "check the base URL: it usually ends in `/v1`",
+        )
     }
 
-    async fn reply(&self, request: &Request, answer: Answer) -> Result<ModelReply, ModelFailed> {
-        let forced = request.params.schema.as_ref().filter(|schema| schema.via == Structured::ForcedTool);
-        let counted = answer.usage();
-        let mut reply = answer.into_reply(forced.map(|schema| schema.name.as_str()), &self.dialect.opaque_kind);
+    async fn reply(
+        &self,
+        request: &Request,
+        answer: Answer,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, ModelFailed> {
+        let (counted, roughly) = (answer.usage(), answer.usage_so_far(request).unwrap_or_default());
+        let mut reply = answer.into_reply(&self.dialect.opaque_kind);
         if reply.model.is_empty() {
             reply.model = request::model_name(request).to_owned();
         }
@@ -227,7 +256,12 @@ impl OpenAi {
         }
         reply.usage = match counted {
             Some(usage) => usage,
-            None => count(request.clone(), reply.message.clone()).await,
+            // The answer is whole: a cancel now only ends the counting.
+            None => tokio::select! {
+                biased;
+                () = cancel.cancelled() => roughly,
+                usage = count(request.clone(), reply.message.clone()) => usage.unwrap_or(roughly),
+            },
         };
         Ok(reply)
     }
@@ -250,7 +284,7 @@ impl Provider for OpenAi {
         let ended = match ended {
             Ok(()) => {
                 let usage = answer.usage_so_far(request);
-                self.reply(request, answer).await.map_err(|failed| (failed, usage))
+                self.reply(request, answer, cancel).await.map_err(|failed| (failed, usage))
             }
             Err(failed) => Err((failed, answer.usage_so_far(request))),
         };
@@ -259,7 +293,7 @@ impl Provider for OpenAi {
 }
 
 /// Counts what the provider did not; off the async threads, for the encoding may have to be loaded.
-async fn count(request: Request, parts: Vec<crate::protocol::Part>) -> Usage {
+async fn count(request: Request, parts: Vec<Part>) -> Option<Usage> {
     let counting = tokio::task::spawn_blocking(move || {
         let model = request.model.as_str();
         let tokens_of = |text: &str| tokens::count_text(model, text);
@@ -270,7 +304,7 @@ async fn count(request: Request, parts: Vec<crate::protocol::Part>) -> Usage {
             ..Usage::default()
         }
     });
-    counting.await.unwrap_or(Usage { estimated: true, ..Usage::default() })
+    counting.await.ok()
 }
 
 fn endpoint_url(base: &str) -> Option<Url> {

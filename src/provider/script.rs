@@ -76,7 +76,12 @@ impl Script {
     /// ```
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ScriptError> {
         let rows = rows::read(name, text)?;
-        Ok(Script { name: name.to_owned(), rows: Arc::new(rows), recorded: false, progress: Mutex::default() })
+        Ok(Script {
+            name: name.to_owned(),
+            rows: Arc::new(rows),
+            recorded: false,
+            progress: Mutex::default(),
+        })
     }
 
     /// A script of recorded answers, as a log holds them.

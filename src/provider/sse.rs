@@ -1,8 +1,9 @@
 //! Decodes server-sent events from bytes cut anywhere; knows nothing of what the events carry.
 //!
 //! Own code, because `eventsource-stream` moves the rest of a chunk once for every line, starts a line
-//! anew with every piece of it (both quadratic), never bounds a line, and waits for the end of the stream
-//! before it reports a byte that is not UTF-8. It stays as the peer in tests and benches.
+//! anew with every piece of it (both quadratic), never bounds a line, panics on a byte order mark, and waits
+//! for the end of the stream before it reports a byte that is not UTF-8. It stays as the peer in tests and
+//! benches.
 
 /// Bytes one event may have before the stream is given up: an answer of 700 KiB, escaped, still fits.
 pub const MAX_EVENT: usize = 4 << 20;

@@ -96,7 +96,9 @@ struct OutputDetails {
 }
 
 /// Servers write `null` where others leave a field out.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -203,7 +205,8 @@ impl Answer {
     }
 
     fn delta(&mut self, delta: Delta, live: &dyn Live) {
-        self.think(delta.reasoning_content.or(delta.reasoning).as_deref().unwrap_or_default(), live);
+        let thought = delta.reasoning_content.filter(|text| !text.is_empty()).or(delta.reasoning);
+        self.think(thought.as_deref().unwrap_or_default(), live);
         for detail in delta.reasoning_details.into_iter().flatten() {
             self.bytes += detail.to_string().len();
             merge_detail(&mut self.details, detail);
@@ -278,8 +281,11 @@ impl Answer {
         self.usage().or(Some(Usage { input, cached: 0, output, reasoning, estimated: true }))
     }
 
-    /// The finished answer: thinking, text, calls. The usage is still empty.
-    pub fn into_reply(self, forced: Option<&str>, opaque_kind: &str) -> ModelReply {
+    /// The finished answer: thinking, text, calls, each with what the host wants to see again before it.
+    ///
+    /// The fields of an opaque part go back into the message, those of its `next_call` into the next call.
+    /// The usage is still empty.
+    pub fn into_reply(self, opaque_kind: &str) -> ModelReply {
         let mut message = Vec::new();
         let opaque = |json: Value| Opaque { provider: opaque_kind.to_owned(), json, dropped: false };
         let details = (!self.details.is_empty()).then(|| opaque(json!({"reasoning_details": self.details})));
@@ -291,11 +297,15 @@ impl Answer {
         }
         let mut asks = false;
         for call in self.calls.list {
-            if forced == Some(call.name.as_str()) {
+            if self.forced.as_ref() == Some(&call.name) {
                 message.push(Part::Text { text: typed_answer(&call.args()) });
             } else {
                 asks = true;
                 let args = call.args();
+                message.extend(
+                    call.extra
+                        .map(|extra| Part::Opaque(opaque(json!({"next_call": {"extra_content": extra}})))),
+                );
                 message.push(Part::Call { id: call.id, name: call.name, args });
             }
         }
@@ -345,7 +355,8 @@ fn checked(json: &str, parsed: serde_json::Result<Chunk>) -> Result<Chunk, Troub
 /// Joins the pieces of one thinking detail: same index and type, texts appended, the rest replaced.
 fn merge_detail(details: &mut Vec<Value>, piece: Value) {
     let same = |last: &Value| ["index", "type"].iter().all(|key| last.get(key) == piece.get(key));
-    let Some(Value::Object(last)) = details.last_mut().filter(|last| piece.get("index").is_some() && same(last))
+    let Some(Value::Object(last)) =
+        details.last_mut().filter(|last| piece.get("index").is_some() && same(last))
     else {
         details.push(piece);
         return;
@@ -354,7 +365,9 @@ fn merge_detail(details: &mut Vec<Value>, piece: Value) {
     for (key, value) in fields {
         match (last.get_mut(&key), value) {
             (_, Value::Null) => {}
-            (Some(Value::String(text)), Value::String(more)) if ["text", "summary", "data"].contains(&key.as_str()) => {
+            (Some(Value::String(text)), Value::String(more))
+                if ["text", "summary", "data"].contains(&key.as_str()) =>
+            {
                 text.push_str(&more);
             }
             (_, value) => {

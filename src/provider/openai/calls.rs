@@ -101,7 +101,13 @@ impl Calls {
     /// By index where there is one, except that a named piece with another id begins a new call even then
     /// (some servers number every call 0). Without an index each piece of one chunk is a call of its own;
     /// over several chunks an id, else the lack of a name, continues the last call.
-    fn place(&self, index: Option<u64>, id: Option<&str>, name: Option<&str>, touched: &[usize]) -> Option<usize> {
+    fn place(
+        &self,
+        index: Option<u64>,
+        id: Option<&str>,
+        name: Option<&str>,
+        touched: &[usize],
+    ) -> Option<usize> {
         let other_id = |call: &Call| id.is_some_and(|id| !call.id.is_empty() && call.id != id);
         if let Some(index) = index {
             let at = self.list.iter().rposition(|call| call.index == Some(index))?;
@@ -159,7 +165,9 @@ mod tests {
 
     #[test]
     fn without_an_index() {
-        let one_chunk = [json!([{"id": "a", "function": {"name": "f", "arguments": {"x": 1.5}}}, {"id": "a", "function": {"name": "f"}}])];
+        let one_chunk = [
+            json!([{"id": "a", "function": {"name": "f", "arguments": {"x": 1.5}}}, {"id": "a", "function": {"name": "f"}}]),
+        ];
         assert_eq!(assembled(&one_chunk), rows(&[("a", "f", "{\"x\":1.5}"), ("a", "f", "")]));
         let repeated = [
             json!([{"id": "a", "function": {"name": "f", "arguments": "{\"x\""}}]),

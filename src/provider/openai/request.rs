@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value, json};
 
-use crate::protocol::message::{AnswerSchema, Args, Message, Opaque, Part, Request, Role, Structured, ToolDecl};
+use crate::protocol::message::{
+    AnswerSchema, Args, Message, Opaque, Part, Request, Role, Structured, ToolDecl,
+};
 
 /// What differs between servers of this format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,9 +19,9 @@ pub(super) struct Dialect {
 
 impl Dialect {
     pub fn of_host(host: &str) -> Self {
-        let is_openai = ["openai.com", "openai.azure.com"].iter().any(|known| {
-            host.strip_suffix(known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        });
+        let is_openai = ["openai.com", "openai.azure.com"]
+            .iter()
+            .any(|known| host.strip_suffix(known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
         let max_output = if is_openai { "max_completion_tokens" } else { "max_tokens" };
         Dialect { max_output, opaque_kind: format!("openai/{host}") }
     }
@@ -161,6 +163,7 @@ impl Writer<'_> {
         let text: String = parts.iter().filter_map(text_of).collect();
         let mut calls = Vec::new();
         let mut message = Map::new();
+        let mut next_call = Map::new();
         self.ids.open.clear();
         for part in parts {
             match part {
@@ -171,10 +174,17 @@ impl Writer<'_> {
                         Args::Broken(text) => text.clone(),
                     };
                     let function = json!({"name": name, "arguments": arguments});
-                    calls.push(json!({"id": id, "type": "function", "function": function}));
+                    let mut call = std::mem::take(&mut next_call);
+                    call.insert("id".into(), id.into());
+                    call.insert("type".into(), "function".into());
+                    call.insert("function".into(), function);
+                    calls.push(Value::Object(call));
                 }
                 Part::Reasoning { opaque: Some(opaque), .. } | Part::Opaque(opaque) => {
                     self.foreign(opaque, &mut message);
+                    if let Some(Value::Object(fields)) = message.remove("next_call") {
+                        next_call = fields;
+                    }
                 }
                 Part::Text { .. } | Part::Reasoning { .. } | Part::Result { .. } | Part::Image { .. } => {}
             }

@@ -131,8 +131,10 @@ struct WrittenError {
 
 /// Reads and checks all rows.
 pub(super) fn read(name: &str, text: &str) -> Result<Vec<Row>, ScriptError> {
-    let written: WrittenScript = toml::from_str(text)
-        .map_err(|error| ScriptError::Toml { name: name.to_owned(), error: error.to_string().trim().to_owned() })?;
+    let written: WrittenScript = toml::from_str(text).map_err(|error| ScriptError::Toml {
+        name: name.to_owned(),
+        error: error.to_string().trim().to_owned(),
+    })?;
     let mut rows: Vec<Row> = Vec::new();
     for (at, row) in written.answer.into_iter().enumerate() {
         let spark = row.spark.clone();
@@ -229,7 +231,11 @@ fn finish_word(word: String) -> Finish {
 /// Fills in what depends on the request: the model's name, and the usage where the row names none.
 pub(super) fn complete(reply: &mut ModelReply, row: &Row, request: &Request) {
     if reply.model.is_empty() {
-        request.model.split_once('/').map_or(request.model.as_str(), |(_, model)| model).clone_into(&mut reply.model);
+        request
+            .model
+            .split_once('/')
+            .map_or(request.model.as_str(), |(_, model)| model)
+            .clone_into(&mut reply.model);
     }
     if !row.counted {
         reply.usage = Usage {

@@ -50,7 +50,9 @@ impl<'a> Conversation<'a> {
             (Role::Assistant, Part::Call { id, name, .. }) => self.call(id, name),
             (_, Part::Call { name, .. }) => Err(format!("calls `{name}`, which only an assistant can")),
             (Role::Tool, Part::Result { id, .. }) => self.result(id),
-            (_, Part::Result { id, .. }) => Err(format!("has a result for call `{id}` outside a tool message")),
+            (_, Part::Result { id, .. }) => {
+                Err(format!("has a result for call `{id}` outside a tool message"))
+            }
             _ => Ok(()),
         }
     }
@@ -75,7 +77,9 @@ impl<'a> Conversation<'a> {
                 self.open.remove(at);
                 Ok(())
             }
-            None => Err(format!("is a result for call `{id}`, which the last assistant message does not ask for")),
+            None => {
+                Err(format!("is a result for call `{id}`, which the last assistant message does not ask for"))
+            }
         }
     }
 
