@@ -1,1 +1,180 @@
 //! The only file that names concrete adapters: puts an arena together.
+
+pub mod clock;
+pub mod error;
+mod fork;
+mod providers;
+pub mod sessions;
+mod spec;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use clock::SystemClock;
+pub use error::WireError;
+pub use fork::ForkPlan;
+pub use sessions::Sessions;
+pub use spec::{Request, personas};
+
+use crate::arena::{Arena, ArenaPorts};
+use crate::bus::Bus;
+use crate::config::{Config, SandboxKind};
+use crate::eventlog::{SessionLog, SessionStore};
+use crate::ports::{EventLog, Sandbox};
+use crate::protocol::spec::{SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::protocol::{ArenaEvent, CallId, Entry};
+use crate::sandbox::Unconfined;
+use crate::session::Session;
+use crate::toolvault::ToolVault;
+use crate::workspace::WorkspaceStore;
+
+/// A running session and what its view needs to begin with.
+pub struct Running {
+    /// The arena.
+    pub arena: Arena,
+    /// The session's id.
+    pub id: String,
+    /// What was recorded before this process took it up; empty for a new session.
+    pub recorded: Vec<Arc<Entry>>,
+    /// Approvals that are open already: call and digest.
+    pub asks: Vec<(CallId, String)>,
+    /// True when a turn is open and goes on by itself.
+    pub has_open_turn: bool,
+    /// What confines the tools.
+    pub sandbox: SandboxSpec,
+}
+
+/// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
+pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
+    let id = uuid::Uuid::now_v7().to_string();
+    let place = Place::open(config, config.sandbox(), config.workspace())?;
+    let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
+    let connected = providers::connect(config, &spec.models, &[])?;
+    let log = store(config).create(&id)?;
+    let sandbox = spec.workspace.sandbox.clone();
+    let ports = place.ports(log, connected, attended);
+    let arena = Arena::open(id.clone(), spec, ports).await?;
+    Ok(Running { arena, id, recorded: Vec::new(), asks: Vec::new(), has_open_turn: false, sandbox })
+}
+
+/// Takes a session up again. `config` must have been loaded for the session's own workspace
+/// ([`Sessions::workspace`]); `model` replaces its default model.
+pub async fn resume(
+    config: &Config,
+    name: &str,
+    model: Option<&crate::config::ModelName>,
+    attended: bool,
+) -> Result<Running, WireError> {
+    let store = store(config);
+    let path = store.find(name)?;
+    let mut recorded = Vec::new();
+    let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
+    let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
+    let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
+    let place = Place::open(config, kind_of(&spec.workspace.sandbox), Path::new(&spec.workspace.root))?;
+    let (changed, spec) = changes(config, spec, &place, model)?;
+    let connected = providers::connect(config, &spec.models, &recorded)?;
+    let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
+    let ports = place.ports(opened.log, connected, attended);
+    let arena = Arena::resume(&recorded, before, changed, ports).await?;
+    Ok(Running {
+        arena,
+        id: path.id,
+        asks: session.open_asks(),
+        has_open_turn: session.has_open_turn(),
+        sandbox: spec.workspace.sandbox,
+        recorded,
+    })
+}
+
+/// Copies a session up to an entry into a new one with a workspace of its own.
+pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Running, WireError> {
+    fork::fork(config, plan, attended).await
+}
+
+/// The session store of a configuration.
+fn store(config: &Config) -> SessionStore {
+    SessionStore::new(config.places().state.clone())
+}
+
+/// The settings that differ from what the log says, and the spec with them applied.
+fn changes(
+    config: &Config,
+    mut spec: Spec,
+    place: &Place,
+    model: Option<&crate::config::ModelName>,
+) -> Result<(Vec<Setting>, Spec), WireError> {
+    let mut changed = Vec::new();
+    let now = place.workspace_spec();
+    if now != spec.workspace {
+        spec.workspace = now.clone();
+        changed.push(Setting::Workspace(now));
+    }
+    if let Some(name) = model {
+        let model = spec::model(config, name)?;
+        spec.models.retain(|known| known.name != model.name);
+        spec.models.insert(0, model.clone());
+        changed.push(Setting::Model { spec: model, default: true });
+    }
+    spec::check(&spec)?;
+    Ok((changed, spec))
+}
+
+/// The sandbox a session was run in, as configuration names it.
+fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
+    match sandbox.kind.as_str() {
+        "local" => SandboxKind::Local,
+        "docker" => SandboxKind::Docker,
+        _ => SandboxKind::None,
+    }
+}
+
+/// A workspace with everything that works in it.
+struct Place {
+    root: std::path::PathBuf,
+    sandbox: Arc<Unconfined>,
+    workspace: WorkspaceStore,
+    vault: ToolVault,
+}
+
+impl Place {
+    fn open(config: &Config, kind: SandboxKind, root: &Path) -> Result<Self, WireError> {
+        if !root.is_dir() {
+            return Err(WireError::WorkspaceGone(root.to_owned()));
+        }
+        // `auto` takes the strongest there is; until a stronger one is built that is none, and the view says so.
+        match kind {
+            SandboxKind::Auto | SandboxKind::None => {}
+            SandboxKind::Local | SandboxKind::Docker => return Err(WireError::NoSandbox(kind.word())),
+        }
+        let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
+        let workspace = WorkspaceStore::open(root, &config.places().state).map_err(WireError::Workspace)?;
+        let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
+        Ok(Place { root: root.to_owned(), sandbox: Arc::new(sandbox), workspace, vault })
+    }
+
+    fn workspace_spec(&self) -> WorkspaceSpec {
+        WorkspaceSpec {
+            root: self.root.display().to_string(),
+            git_head: spec::git_head(&self.root),
+            sandbox: self.sandbox.spec(),
+        }
+    }
+
+    fn ports(self, log: SessionLog, connected: providers::Connected, attended: bool) -> ArenaPorts {
+        let log: Arc<dyn EventLog> = Arc::new(log);
+        ArenaPorts {
+            log,
+            bus: Arc::new(Bus::new()),
+            vault: Arc::new(self.vault),
+            sandbox: self.sandbox.clone(),
+            checks: self.sandbox,
+            workspace: Arc::new(self.workspace),
+            providers: connected.providers,
+            provider_limits: std::collections::BTreeMap::new(),
+            clock: Arc::new(SystemClock),
+            secrets: connected.secrets,
+            attended,
+        }
+    }
+}

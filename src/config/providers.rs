@@ -91,17 +91,28 @@ impl Connection {
         }
     }
 
-    /// Texts that must never reach a log or a screen.
-    pub fn secrets(&self) -> Vec<String> {
+    /// Texts that must never reach a log or a screen: name and value.
+    pub fn secrets(&self, provider: &str) -> Vec<(String, String)> {
         let Connection::Openai { key, headers, .. } = self else { return Vec::new() };
-        let keys = key.iter().map(|key| key.reveal().to_owned());
-        let headers = headers.iter().filter(|(name, _)| is_secret_header(name)).flat_map(|(_, value)| {
+        let keys = key.iter().map(|key| (provider.to_owned(), key.reveal().to_owned()));
+        let headers = headers.iter().filter(|(name, _)| is_secret_header(name)).flat_map(|(name, value)| {
             // `Bearer abc` would otherwise hide only the pair, not the token alone.
             let token = value.rsplit(' ').next().unwrap_or(value);
-            [value.clone(), token.to_owned()]
+            [value.as_str(), token].map(|value| (format!("{provider} {name}"), value.to_owned()))
         });
         keys.chain(headers).collect()
     }
+}
+
+/// Every key in the environment that a preset or a table names, used or not: variable and value.
+pub fn known_keys(tables: &BTreeMap<String, ProviderTable>, environment: &Environment) -> Vec<(String, String)> {
+    let presets = PRESETS.iter().filter_map(|preset| preset.api_key_env);
+    let named = tables.values().filter_map(|table| table.api_key_env.as_deref());
+    let mut variables: Vec<&str> = presets.chain(named).collect();
+    variables.sort_unstable();
+    variables.dedup();
+    let found = variables.into_iter().filter_map(|name| Some((name.to_owned(), environment.get(name)?.trim().to_owned())));
+    found.collect()
 }
 
 /// Completes a provider by its preset. `None` when neither table nor preset has this name.
@@ -216,7 +227,7 @@ mod tests {
         assert_eq!(error.to_string(), "provider `xai` needs a key, and `XAI_API_KEY` is not set");
         let connection =
             connect("xai", &table, "/".as_ref(), &environment(&[("XAI_API_KEY", "k-123456789")])).unwrap();
-        assert_eq!(connection.secrets(), ["k-123456789"]);
+        assert_eq!(connection.secrets("xai"), [("xai".to_owned(), "k-123456789".to_owned())]);
         assert!(!format!("{connection:?}").contains("k-123"));
     }
 

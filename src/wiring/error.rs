@@ -1,0 +1,96 @@
+//! Why an arena cannot be put together; the words name the part that is missing.
+
+use std::path::PathBuf;
+
+use crate::arena::ArenaError;
+use crate::config::ConfigError;
+use crate::eventlog::LogError;
+use crate::library::FileError;
+use crate::ports::AppendError;
+
+/// Why an arena cannot be put together.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are named by the messages")]
+pub enum WireError {
+    /// The configuration does not say enough.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file that belongs to the session cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A session cannot be found, opened or read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The arena did not open.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// A provider cannot be connected.
+    #[error("{0}")]
+    Provider(String),
+    /// The workspace cannot be opened.
+    #[error("{0}")]
+    Workspace(String),
+    /// No persona has this id.
+    #[error("no persona is called `{id}`")]
+    NoPersona { id: String, suggestion: Option<String> },
+    /// A limit in dollars cannot be kept.
+    #[error("a limit in dollars is set, and the price of `{0}` is not known")]
+    NoPrice(String),
+    /// A pattern of a rule cannot be read.
+    #[error("policy: {0}")]
+    Policy(String),
+    /// A sandbox is not to be had.
+    #[error("the sandbox `{0}` is not to be had here")]
+    NoSandbox(&'static str),
+    /// What a session is opened with does not fit into a line of the log.
+    #[error("the session's settings have {bytes} bytes; {part} is the largest part")]
+    SpecTooLarge { bytes: usize, part: &'static str },
+    /// The recorded workspace is gone.
+    #[error("the session's workspace `{}` is not there any more", .0.display())]
+    WorkspaceGone(PathBuf),
+    /// A log without an opening.
+    #[error("session `{0}` was never opened")]
+    NeverOpened(String),
+    /// agon contradicts itself: a bug.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+impl WireError {
+    /// What the person may try.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            WireError::Config(error) => error.hint(),
+            WireError::Log(error) => error.hint(),
+            WireError::NoPersona { suggestion: Some(id), .. } => Some(format!("did you mean `{id}`?")),
+            WireError::NoPersona { .. } => Some("`agon personas list` shows them all".to_owned()),
+            WireError::NoPrice(model) => {
+                Some(format!("set it: [models.\"{model}\"] price = {{ input = \"1.25\", output = \"10\" }}"))
+            }
+            WireError::NoSandbox(_) => {
+                Some("`--sandbox none` runs the tools with your own rights, after asking".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// True when a log is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            WireError::Log(
+                LogError::Corrupt { .. } | LogError::Unfinished { .. } | LogError::Unreadable { .. } | LogError::BadBlob(_)
+            ) | WireError::Arena(ArenaError::OutOfOrder(_))
+        )
+    }
+
+    /// True when this is a bug in agon.
+    pub fn is_bug(&self) -> bool {
+        matches!(
+            self,
+            WireError::Internal(_)
+                | WireError::Config(ConfigError::Internal(_))
+                | WireError::Arena(ArenaError::Refused(_) | ArenaError::Append(AppendError::OutOfOrder { .. }))
+        )
+    }
+}

@@ -1,0 +1,124 @@
+//! Recorded sessions as the command line sees them: found by name, listed, read, copied, removed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::config::{Config, Places};
+use crate::eventlog::{LogError, SessionStore, SessionSummary};
+use crate::ports::Head;
+use crate::protocol::{ArenaEvent, Entry};
+use crate::wiring::WireError;
+
+/// A log that was read to its end, or to where it is damaged.
+#[derive(Debug)]
+pub struct Read {
+    /// The session.
+    pub id: String,
+    /// Every entry that can be trusted.
+    pub entries: Vec<Arc<Entry>>,
+    /// Where the chain ends.
+    pub head: Head,
+    /// Bytes of an entry that was never finished.
+    pub unfinished: u64,
+    /// What stopped the reading.
+    pub fault: Option<LogError>,
+}
+
+/// The recorded sessions of a state folder.
+pub struct Sessions {
+    store: SessionStore,
+}
+
+impl Sessions {
+    /// Those of a configuration.
+    pub fn of(config: &Config) -> Self {
+        Sessions::at(config.places())
+    }
+
+    /// Those of a state folder.
+    pub fn at(places: &Places) -> Self {
+        Sessions { store: SessionStore::new(places.state.clone()) }
+    }
+
+    /// Every session, newest entry first.
+    pub fn list(&self) -> Result<Vec<SessionSummary>, WireError> {
+        Ok(self.store.list()?)
+    }
+
+    /// Reads a whole log. Damage ends the reading and is told beside what could be read.
+    pub fn read(&self, name: &str) -> Result<Read, WireError> {
+        let path = self.store.find(name)?;
+        let mut reader = self.store.read(&path)?;
+        let mut read = Read {
+            id: path.id,
+            entries: Vec::new(),
+            head: Head { count: 0, hash: String::new() },
+            unfinished: 0,
+            fault: None,
+        };
+        loop {
+            match reader.next_entry() {
+                Ok(Some(entry)) => read.entries.push(Arc::new(entry)),
+                Ok(None) => break,
+                Err(error) => {
+                    read.fault = Some(error);
+                    break;
+                }
+            }
+        }
+        let ending = reader.ending();
+        read.head = Head { count: ending.count, hash: ending.link.text() };
+        read.unfinished = ending.unfinished;
+        Ok(read)
+    }
+
+    /// Hands every line of a log up to entry `last` to `take`, byte for byte, until that says false.
+    pub fn lines(
+        &self,
+        name: &str,
+        last: Option<u64>,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), WireError> {
+        let mut reader = self.store.read(&self.store.find(name)?)?;
+        while let Some(line) = reader.next_line()? {
+            if last.is_some_and(|last| line.header.seq > last) || !take(line.bytes) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The root of a session's workspace as its log last said.
+    pub fn workspace(&self, name: &str) -> Result<PathBuf, WireError> {
+        let path = self.store.find(name)?;
+        let mut reader = self.store.read(&path)?;
+        let mut root = None;
+        while let Some(entry) = reader.next_entry()? {
+            match entry.fact() {
+                Some(ArenaEvent::SessionOpened(opened)) => root = Some(opened.spec.workspace.root.clone()),
+                Some(ArenaEvent::SessionForked(forked)) => root = Some(forked.workspace.clone()),
+                _ => {}
+            }
+        }
+        root.map(PathBuf::from).ok_or(WireError::NeverOpened(path.id))
+    }
+
+    /// Removes a session; gives its whole id.
+    pub fn remove(&self, name: &str) -> Result<String, WireError> {
+        let path = self.store.find(name)?;
+        self.store.remove(&path)?;
+        Ok(path.id)
+    }
+
+    /// Copies a log to a new file; gives the number of its entries and the blobs that were missing.
+    pub fn export(&self, name: &str, target: &Path) -> Result<(u64, Vec<String>), WireError> {
+        let copied = self.store.export(&self.store.find(name)?, target)?;
+        Ok((copied.entries, copied.missing))
+    }
+
+    /// Takes an exported log in; gives its id, the number of its entries and the blobs that were missing.
+    pub fn import(&self, file: &Path) -> Result<(String, u64, Vec<String>), WireError> {
+        let copied = self.store.import(file)?;
+        Ok((copied.session.id, copied.entries, copied.missing))
+    }
+}

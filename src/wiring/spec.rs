@@ -1,0 +1,143 @@
+//! Makes the spec a session is opened with out of the configuration and the files that count at that moment.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::arena::PROGRAM;
+use crate::config::{Config, ConfigError, ModelName, places, unknown};
+use crate::library::{self, Library, demo};
+use crate::protocol::spec::{ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec};
+use crate::session::policy;
+use crate::wiring::{WireError, providers};
+
+/// The most a spec may hold as JSON, so that its entry fits into a line of the log.
+const MAX_SPEC: usize = 700 * 1024;
+
+/// What a new session is opened with beside the configuration.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The default model.
+    pub model: ModelName,
+    /// True when the model was named for this run, so that it counts more than the persona's own.
+    pub model_is_wanted: bool,
+    /// The rules in force.
+    pub policy: Policy,
+}
+
+/// The personas that count here: of the binary, the user and, where it is trusted, the project.
+pub fn personas(config: &Config) -> Library {
+    let mut folders = vec![config.places().personas()];
+    if *config.trust() == crate::config::Trust::Trusted {
+        folders.push(places::project_personas(config.workspace()));
+    }
+    Library::load(&folders)
+}
+
+/// Puts the spec together and checks that a session can be held to it.
+pub(super) fn make(
+    config: &Config,
+    request: &Request,
+    tools: Vec<ToolSpec>,
+    workspace: WorkspaceSpec,
+) -> Result<Spec, WireError> {
+    let mut persona = persona(config)?;
+    if request.model_is_wanted {
+        persona.model = None;
+    }
+    let root = config.workspace();
+    let spec = Spec {
+        program: PROGRAM.to_owned(),
+        seed: uuid::Uuid::now_v7().as_u64_pair().1,
+        workspace,
+        models: models(config, &request.model, persona.model.as_deref())?,
+        personas: vec![persona],
+        tools,
+        policy: request.policy.clone(),
+        limits: config.limits(),
+        retry: config.retry(),
+        instructions: library::instructions(&config.places().instructions(), root)?,
+        blueprint: None,
+    };
+    check(&spec)?;
+    Ok(spec)
+}
+
+/// Checks a spec's parts against each other.
+pub(super) fn check(spec: &Spec) -> Result<(), WireError> {
+    policy::check(&spec.policy).map_err(WireError::Policy)?;
+    let unpriced = spec.models.iter().find(|model| model.price.is_none());
+    if let (Some(_), Some(model)) = (spec.limits.max_micro_usd, unpriced) {
+        return Err(WireError::NoPrice(model.name.clone()));
+    }
+    let bytes = size(spec);
+    if bytes <= MAX_SPEC {
+        return Ok(());
+    }
+    let parts = [
+        ("the instruction files", size(&spec.instructions)),
+        ("the persona", size(&spec.personas)),
+        ("the policy", size(&spec.policy)),
+        ("the list of tools", size(&spec.tools)),
+    ];
+    let part = parts.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("the spec", |(name, _)| name);
+    Err(WireError::SpecTooLarge { bytes, part })
+}
+
+fn size(value: &impl serde::Serialize) -> usize {
+    serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
+}
+
+/// The configured persona.
+pub(super) fn persona(config: &Config) -> Result<PersonaSpec, WireError> {
+    named_persona(config, config.persona())
+}
+
+/// A persona by id.
+pub(super) fn named_persona(config: &Config, id: &str) -> Result<PersonaSpec, WireError> {
+    let library = personas(config);
+    library.get(id).cloned().ok_or_else(|| WireError::NoPersona {
+        id: id.to_owned(),
+        suggestion: unknown::closest(id, library.all().map(|(spec, _)| spec.id.as_str())),
+    })
+}
+
+/// The default model, the persona's own, and the fallbacks of both, each once.
+fn models(config: &Config, default: &ModelName, own: Option<&str>) -> Result<Vec<ModelSpec>, WireError> {
+    let own = own.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?;
+    let mut waiting: Vec<ModelName> = [Some(default.clone()), own].into_iter().flatten().collect();
+    waiting.reverse();
+    let mut found: Vec<ModelSpec> = Vec::new();
+    while let Some(name) = waiting.pop() {
+        if found.iter().any(|model| model.name == name.to_string()) {
+            continue;
+        }
+        let spec = model(config, &name)?;
+        let fallbacks: Result<Vec<ModelName>, _> = spec.fallbacks.iter().rev().map(|name| name.parse()).collect();
+        waiting.splice(0..0, fallbacks.map_err(ConfigError::from)?);
+        found.push(spec);
+    }
+    Ok(found)
+}
+
+/// One model's rows.
+pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, WireError> {
+    if !providers::is_demo(config, &name.provider) {
+        return Ok(config.model_spec(name)?);
+    }
+    let mut spec = config.known_models().spec(name, None, true);
+    spec.price = Some(Price { input: 0, cached: 0, output: 0 });
+    debug_assert_eq!(name.provider, demo::PROVIDER);
+    Ok(spec)
+}
+
+/// The commit a work tree is on. Nothing in the repository is executed, and one that git will not read has none.
+pub(super) fn git_head(root: &Path) -> Option<String> {
+    root.ancestors().find(|folder| folder.join(".git").exists())?;
+    let mut git = Command::new("git");
+    git.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "rev-parse", "--verify", "HEAD"]);
+    git.current_dir(root).env_clear().env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_OPTIONAL_LOCKS", "0");
+    git.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let output = git.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let head = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !head.is_empty()).then_some(head)
+}
