@@ -13,7 +13,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ports::{AppendError, Checks, Clock, EventLog, Provider, Sandbox, SignalBus, Subscription, Workspace};
+use crate::ports::{
+    AppendError, Checks, Clock, EventLog, Provider, Sandbox, SignalBus, Subscription, Workspace,
+};
 use crate::protocol::event::{ArenaEvent, SessionOpened, SessionResumed, TurnClosed};
 use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{Command, Entry, Fact, RULES};
@@ -68,7 +70,9 @@ pub enum ArenaError {
     #[error("the session cannot be opened: {0}")]
     Refused(String),
     /// The log holds kinds of a newer program.
-    #[error("entry {0} holds `{1}`, which this version of agon does not know; it can show this session but not go on")]
+    #[error(
+        "entry {0} holds `{1}`, which this version of agon does not know; it can show this session but not go on"
+    )]
     Newer(u64, String),
 }
 
@@ -161,8 +165,7 @@ impl Arena {
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
         let redactor = Arc::new(Redactor::new(&ports.secrets));
         let executor = executor::Executor::new(ports, Arc::clone(&redactor), inbox.clone(), tracker.clone());
-        let mut driver =
-            driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
+        let mut driver = driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
         let mut first = Vec::new();
         for fact in facts {
             match Fact::new(fact) {

@@ -7,6 +7,7 @@ mod context;
 mod decide;
 mod ends;
 mod fold;
+mod mode;
 mod model;
 pub mod policy;
 mod settle;
@@ -319,9 +320,8 @@ impl Session {
     fn keep(&mut self, entry: &Arc<Entry>) {
         self.kept.insert(entry.seq, Arc::clone(entry));
         self.next_seq = entry.seq + 1;
-        let ends = |event: &ArenaEvent| {
-            matches!(event, ArenaEvent::TurnClosed(_) | ArenaEvent::ContextCompacted(_))
-        };
+        let ends =
+            |event: &ArenaEvent| matches!(event, ArenaEvent::TurnClosed(_) | ArenaEvent::ContextCompacted(_));
         if entry.events.iter().any(ends) {
             self.forget();
         }

@@ -102,7 +102,8 @@ impl Driver {
             let Ok(fact) = Fact::new(event) else { continue };
             let entry = self.handle(fact);
             if let Some(reply) = reply {
-                let answer = refusal(&entry).map_or(Ok(entry.seq), |reason| Err(SubmitError::Refused(reason)));
+                let answer =
+                    refusal(&entry).map_or(Ok(entry.seq), |reason| Err(SubmitError::Refused(reason)));
                 replies.push((reply, answer));
             }
             entries.push(entry);

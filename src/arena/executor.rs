@@ -11,8 +11,8 @@ use tokio_util::task::TaskTracker;
 use crate::ports::ToolEnd;
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{
-    Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, TimerFired, ToolPrepared,
-    ToolResolved, ToolStatus, ToolUse,
+    Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, TimerFired,
+    ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
 use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
@@ -142,7 +142,11 @@ async fn supervise(
         Ok(Ok(_)) => otherwise.timed_out(deadline),
         Err(_) => {
             work.abort();
-            if timed_out { otherwise.timed_out(deadline) } else { otherwise.lost("it did not stop within 5 s") }
+            if timed_out {
+                otherwise.timed_out(deadline)
+            } else {
+                otherwise.lost("it did not stop within 5 s")
+            }
         }
     }
 }
@@ -169,7 +173,13 @@ fn deadline(effect: &Effect) -> Duration {
 }
 
 impl Shared {
-    async fn carry_out(&self, call: CallId, attempt: u32, effect: Effect, token: CancellationToken) -> OutcomeBody {
+    async fn carry_out(
+        &self,
+        call: CallId,
+        attempt: u32,
+        effect: Effect,
+        token: CancellationToken,
+    ) -> OutcomeBody {
         let live = LiveSink::new(call, attempt, Arc::clone(&self.ports.bus), Arc::clone(&self.redactor));
         let body = match effect {
             Effect::Model { request, .. } => self.ask_model(&request, &live, &token).await,

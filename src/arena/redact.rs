@@ -137,7 +137,9 @@ fn forms(value: &str) -> Vec<String> {
     let url: String = bytes
         .iter()
         .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(*byte).to_string(),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                char::from(*byte).to_string()
+            }
             other => format!("%{other:02X}"),
         })
         .collect();

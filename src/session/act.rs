@@ -269,7 +269,12 @@ impl Session {
             return self.think(id);
         }
         if text.trim().is_empty() {
-            return self.repair(id, rejected, TurnCause::EmptyAnswer, "Your last answer was empty. Answer in words, or call a tool.");
+            return self.repair(
+                id,
+                rejected,
+                TurnCause::EmptyAnswer,
+                "Your last answer was empty. Answer in words, or call a tool.",
+            );
         }
         if finish == Finish::Length {
             return self.repair(
@@ -279,12 +284,9 @@ impl Session {
                 "Your last answer was cut at the output limit. Answer again, shorter and whole.",
             );
         }
-        let Some(schema) = self.turn.as_ref().and_then(|turn| turn.schema.clone()) else {
-            return self.end_spark(id, TurnCause::Done);
-        };
-        let errors = misfits(&schema, &text);
+        let errors = self.schema_for(id).map(|schema| misfits(&schema, &text)).unwrap_or_default();
         if errors.is_empty() {
-            return self.end_spark(id, TurnCause::Done);
+            return self.spark_answered(id);
         }
         let repair = rejected == 0;
         self.emit(ArenaEvent::AnswerRejected(AnswerRejected { spark: id, call, errors, repair }));

@@ -12,9 +12,9 @@ impl Session {
     /// `Err` holds the decision that voids the fact.
     pub(super) fn admit(&self, fact: &ArenaEvent) -> Result<(), ArenaEvent> {
         if let Some((call, attempt, fits)) = self.answered(fact) {
-            return self.admit_outcome(call, attempt, fits).map_err(|reason| {
-                ArenaEvent::OutcomeIgnored(OutcomeIgnored { reason })
-            });
+            return self
+                .admit_outcome(call, attempt, fits)
+                .map_err(|reason| ArenaEvent::OutcomeIgnored(OutcomeIgnored { reason }));
         }
         self.admit_wish(fact).map_err(|reason| ArenaEvent::InputRefused(InputRefused { reason }))
     }

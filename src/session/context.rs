@@ -1,6 +1,8 @@
 //! The context window: what the next request says, how large it is, and what a summary may replace.
 
-use crate::protocol::event::{ArenaEvent, ModelReply, Notice, NoticeGiven, Parts, Purpose, RequestPart, TurnCause};
+use crate::protocol::event::{
+    ArenaEvent, ModelReply, Notice, NoticeGiven, Parts, Purpose, RequestPart, TurnCause,
+};
 use crate::protocol::message::{Args, Part, Role};
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{EventRef, SparkId};
@@ -51,11 +53,7 @@ impl Session {
 
     /// Names of the tools a spark may use, in the order they were offered.
     pub(super) fn tools_for(&self, spark: &Spark) -> impl Iterator<Item = &str> {
-        let allowed = self
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.personas.iter().find(|p| p.id == spark.persona))
-            .and_then(|persona| persona.tools.as_ref());
+        let allowed = self.allowed_tools(spark);
         self.places
             .tool_order
             .iter()
@@ -87,7 +85,8 @@ impl Session {
             notice: Notice::Compacted,
             text: ORDER_FOR_SUMMARY.to_owned(),
         }));
-        let order = EventRef { seq: self.next_seq, i: u16::try_from(self.open.len() - 1).unwrap_or(u16::MAX) };
+        let order =
+            EventRef { seq: self.next_seq, i: u16::try_from(self.open.len() - 1).unwrap_or(u16::MAX) };
         let Some(spark) = self.sparks.get(&id) else { return };
         let mut parts: Vec<RequestPart> =
             spark.transcript.iter().take(end).map(|item| item.part.clone()).collect();
@@ -109,7 +108,8 @@ impl Session {
             return None;
         }
         let tokens = |items: &[Item]| self.ledger.estimate(self.bytes_in(items.iter()), items.len() as u64);
-        let room = model.context.saturating_sub(SUMMARY_OUTPUT + self.ledger.estimate(self.tool_bytes(spark), 2));
+        let room =
+            model.context.saturating_sub(SUMMARY_OUTPUT + self.ledger.estimate(self.tool_bytes(spark), 2));
         let starts: Vec<usize> = spark
             .transcript
             .iter()
@@ -161,7 +161,9 @@ fn json_bytes(value: &serde_json::Value) -> u64 {
     match value {
         serde_json::Value::String(text) => bytes(text) + 2,
         serde_json::Value::Array(items) => items.iter().map(json_bytes).sum::<u64>() + 2,
-        serde_json::Value::Object(map) => map.iter().map(|(k, v)| bytes(k) + json_bytes(v) + 4).sum::<u64>() + 2,
+        serde_json::Value::Object(map) => {
+            map.iter().map(|(k, v)| bytes(k) + json_bytes(v) + 4).sum::<u64>() + 2
+        }
         serde_json::Value::Number(number) => bytes(number.as_str()),
         serde_json::Value::Bool(_) | serde_json::Value::Null => 5,
     }
@@ -195,9 +197,8 @@ pub(super) fn bytes_of(part: &RequestPart, lookup: Lookup<'_>) -> u64 {
 
 fn bytes_selected(event: &ArenaEvent, sel: &str) -> u64 {
     if let ArenaEvent::SessionOpened(opened) = event {
-        let index = |prefix: &str| -> Option<usize> {
-            sel.strip_prefix(prefix)?.strip_suffix("/text")?.parse().ok()
-        };
+        let index =
+            |prefix: &str| -> Option<usize> { sel.strip_prefix(prefix)?.strip_suffix("/text")?.parse().ok() };
         if let Some(persona) = index("/spec/personas/").and_then(|i| opened.spec.personas.get(i)) {
             return bytes(&persona.text);
         }

@@ -35,16 +35,12 @@ impl Session {
     pub(super) fn due(&self, fact: &ArenaEvent) -> Due {
         use ArenaEvent as E;
         match fact {
-            E::SessionResumed(data) => Due::TakeUp {
-                how: TakeUp::Resume,
-                changed: data.changed.clone(),
-                active_ms: data.active_ms,
-            },
-            E::SessionForked(data) => Due::TakeUp {
-                how: TakeUp::Fork,
-                changed: data.changed.clone(),
-                active_ms: data.active_ms,
-            },
+            E::SessionResumed(data) => {
+                Due::TakeUp { how: TakeUp::Resume, changed: data.changed.clone(), active_ms: data.active_ms }
+            }
+            E::SessionForked(data) => {
+                Due::TakeUp { how: TakeUp::Fork, changed: data.changed.clone(), active_ms: data.active_ms }
+            }
             E::PromptGiven(_) => Due::Prompt,
             E::SettingsChanged(_) => Due::Settings,
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,

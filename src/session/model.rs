@@ -55,14 +55,17 @@ impl Session {
         input: u64,
         output: u64,
     ) {
-        let Some(model) = self.sparks.get(&id).and_then(|s| self.model_spec(&s.model)).cloned() else { return };
+        let Some(model) = self.sparks.get(&id).and_then(|s| self.model_spec(&s.model)).cloned() else {
+            return;
+        };
         let output = match self.affordable(&model, input, output) {
             Ok(output) => output,
             Err((limit, used, max)) => return self.reach(limit, used, max),
         };
         let Some(spark) = self.sparks.get(&id) else { return };
         let tools = self.tool_places(spark);
-        let schema = if purpose == Purpose::Think { self.answer_schema(&model, !tools.is_empty()) } else { None };
+        let schema =
+            if purpose == Purpose::Think { self.answer_schema(id, &model, !tools.is_empty()) } else { None };
         let call = self.new_call();
         let mut called = ModelCalled {
             call,
@@ -133,8 +136,8 @@ impl Session {
     }
 
     /// A forced tool would leave no room for other tools, so beside tools the schema is asked for in words.
-    fn answer_schema(&self, model: &ModelSpec, with_tools: bool) -> Option<AnswerSchema> {
-        let schema = self.turn.as_ref()?.schema.clone()?;
+    fn answer_schema(&self, id: SparkId, model: &ModelSpec, with_tools: bool) -> Option<AnswerSchema> {
+        let schema = self.schema_for(id)?;
         let via = match model.structured {
             Structured::ForcedTool if with_tools => Structured::Words,
             via => via,
@@ -246,7 +249,8 @@ impl Session {
         let from = spark.model.clone();
         let known = |name: &&String| self.model_spec(name).is_some();
         let untried = |name: &&String| **name != from && !spark.given_up.contains(name);
-        let next = self.model_spec(&from).and_then(|m| m.fallbacks.iter().filter(untried).find(known).cloned());
+        let next =
+            self.model_spec(&from).and_then(|m| m.fallbacks.iter().filter(untried).find(known).cloned());
         match next {
             Some(to) => {
                 self.emit(ArenaEvent::FallbackTaken(FallbackTaken { spark: id, from, to, reason }));
@@ -267,11 +271,8 @@ impl Session {
         let price = self.model_spec(&called.model).and_then(|model| model.price);
         let output = called.params.max_output.unwrap_or_default();
         let usage = Usage { input, output, ..Usage::default() };
-        let reserved = BudgetReserved {
-            call,
-            tokens: usage.total(),
-            micro_usd: cost(price.as_ref(), &usage),
-        };
+        let reserved =
+            BudgetReserved { call, tokens: usage.total(), micro_usd: cost(price.as_ref(), &usage) };
         self.emit(ArenaEvent::BudgetReserved(reserved));
         self.emit(ArenaEvent::ModelCalled(Box::new(ModelCalled { attempt, ..*called })));
     }

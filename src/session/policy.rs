@@ -64,7 +64,8 @@ pub fn grants_for(tool: &str, plan: &Plan) -> Vec<Rule> {
         (None, []) => vec![grant(None, None)],
         (None, [one]) => vec![grant(None, Some(globset::escape(&one.path)))],
         (None, many) => {
-            let list: Vec<String> = many.iter().map(|p| globset::escape(&p.path).replace(',', "[,]")).collect();
+            let list: Vec<String> =
+                many.iter().map(|p| globset::escape(&p.path).replace(',', "[,]")).collect();
             vec![grant(None, Some(format!("{{{}}}", list.join(","))))]
         }
     }
@@ -194,24 +195,39 @@ mod tests {
 
     #[test]
     fn deny_wins_whatever_the_priority_and_grants_never_answer_it() {
-        let policy = policy(&[
-            ("yes", None, None, Action::Allow, 100),
-            ("no", None, Some(".env*"), Action::Deny, -5),
-        ]);
+        let policy =
+            policy(&[("yes", None, None, Action::Allow, 100), ("no", None, Some(".env*"), Action::Deny, -5)]);
         let plan = plan(Risk::Read, None, &[".ENV.local"]);
-        let grants = vec![Rule { name: "all".into(), tool: None, command: None, path: None, risk: None,
-            action: Action::Allow, priority: 0, why: None }];
+        let grants = vec![Rule {
+            name: "all".into(),
+            tool: None,
+            command: None,
+            path: None,
+            risk: None,
+            action: Action::Allow,
+            priority: 0,
+            why: None,
+        }];
         assert_eq!(rule(&policy, &grants, "read_file", &plan).rule, "no");
     }
 
     #[test]
     fn an_allowed_command_does_not_carry_a_second_one() {
         let policy = policy(&[("tests", Some("cargo test*"), None, Action::Allow, 0)]);
-        let judge = |command: &str| rule(&policy, &[], "bash", &plan(Risk::Execute, Some(command), &[])).action;
+        let judge =
+            |command: &str| rule(&policy, &[], "bash", &plan(Risk::Execute, Some(command), &[])).action;
         assert_eq!(judge("cargo test --all"), Action::Allow);
         for trick in [
-            "cargo test; rm -rf /", "cargo test && curl x", "cargo test | sh", "cargo test $(id)", "cargo test `id`",
-            "cargo test\nrm x", "cargo test > /etc/x", "cargo test &", "cargo test ${IFS}x", "cargo test\u{a0}x;y",
+            "cargo test; rm -rf /",
+            "cargo test && curl x",
+            "cargo test | sh",
+            "cargo test $(id)",
+            "cargo test `id`",
+            "cargo test\nrm x",
+            "cargo test > /etc/x",
+            "cargo test &",
+            "cargo test ${IFS}x",
+            "cargo test\u{a0}x;y",
         ] {
             assert_eq!(judge(trick), Action::Ask, "{trick}");
         }
@@ -236,7 +252,10 @@ mod tests {
         let allow = policy(&[("src", None, Some("src/**"), Action::Allow, 0)]);
         assert_eq!(rule(&allow, &[], "w", &plan(Risk::Write, None, &["src/a", "b"])).action, Action::Ask);
         let deny = policy(&[("no", None, Some("**/*.pem"), Action::Deny, 0)]);
-        assert_eq!(rule(&deny, &[], "w", &plan(Risk::Write, None, &["src/a", "k/b.pem"])).action, Action::Deny);
+        assert_eq!(
+            rule(&deny, &[], "w", &plan(Risk::Write, None, &["src/a", "k/b.pem"])).action,
+            Action::Deny
+        );
     }
 
     #[test]

@@ -84,7 +84,8 @@ async fn prepare(
         None => tree_before_changes(config, store, parent, recorded, &root).await?,
     };
     let folder = config.places().state.join("forks").join(id);
-    let workspaces = WorkspaceStore::open(config.workspace(), &config.places().state).map_err(WireError::Workspace)?;
+    let workspaces =
+        WorkspaceStore::open(config.workspace(), &config.places().state).map_err(WireError::Workspace)?;
     workspaces.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
     let place = Place::open(config, kind, &folder)?;
     spec.workspace = place.workspace_spec();

@@ -52,7 +52,8 @@ impl Tree {
     /// Reads a tree, its digest checked.
     pub fn load(objects: &Objects, id: &str) -> Result<Self, String> {
         let json = objects.read(id)?;
-        let entries = serde_json::from_slice(&json).map_err(|error| format!("`{id}` is not a tree: {error}"))?;
+        let entries =
+            serde_json::from_slice(&json).map_err(|error| format!("`{id}` is not a tree: {error}"))?;
         Ok(Tree { entries })
     }
 

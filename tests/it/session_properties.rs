@@ -41,7 +41,12 @@ fn drive_to_the_end(world: &mut World) {
         let asks = world.session.open_asks();
         if let Some((call, digest)) = asks.into_iter().next() {
             let choice = agon::protocol::Choice::Once;
-            world.give(ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by: "t".into() }));
+            world.give(ArenaEvent::ApprovalAnswered(ApprovalAnswered {
+                call,
+                digest,
+                choice,
+                by: "t".into(),
+            }));
             continue;
         }
         let next = world.session.outstanding().into_iter().find_map(|open| {
@@ -58,9 +63,11 @@ fn drive_to_the_end(world: &mut World) {
                 world.answer(open.call.0, open.attempt, body);
             }
             None if world.session.has_open_turn() => {
-                let timer = world.session.outstanding().into_iter().find(|open| {
-                    matches!(world.session.effect(open.call), Some(Effect::Timer { .. }))
-                });
+                let timer = world
+                    .session
+                    .outstanding()
+                    .into_iter()
+                    .find(|open| matches!(world.session.effect(open.call), Some(Effect::Timer { .. })));
                 let Some(timer) = timer else { break };
                 let fired = OutcomeBody::TimerFired(TimerFired { active_ms: 1 });
                 world.answer(timer.call.0, timer.attempt, fired);
@@ -68,7 +75,12 @@ fn drive_to_the_end(world: &mut World) {
             None => break,
         }
     }
-    assert!(!world.session.has_open_turn(), "the turn is over: {:?}\n{}", world.session.outstanding(), world.story());
+    assert!(
+        !world.session.has_open_turn(),
+        "the turn is over: {:?}\n{}",
+        world.session.outstanding(),
+        world.story()
+    );
     world.every_use_ends_once();
 }
 
@@ -104,7 +116,8 @@ fn a_session_resumes_at_every_step_and_still_ends() {
         for cut in 1..=whole.log.len() {
             let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
             let mut world = World { session: Session::fold(&log).unwrap(), log };
-            let resumed = SessionResumed { rules: RULES, program: "t".into(), changed: vec![], active_ms: 10 };
+            let resumed =
+                SessionResumed { rules: RULES, program: "t".into(), changed: vec![], active_ms: 10 };
             world.give(ArenaEvent::SessionResumed(resumed));
             world.check();
             drive_to_the_end(&mut world);
@@ -121,7 +134,8 @@ fn a_session_forks_at_every_step_on_another_model_and_still_ends() {
         for cut in 1..=whole.log.len() {
             let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
             let mut world = World { session: Session::fold(&log).unwrap(), log };
-            let spec = world.session.spec().unwrap().models.iter().find(|m| m.name == "mock/b").unwrap().clone();
+            let spec =
+                world.session.spec().unwrap().models.iter().find(|m| m.name == "mock/b").unwrap().clone();
             let change = agon::protocol::spec::Setting::Model { spec, default: true };
             world.give(ArenaEvent::SessionForked(SessionForked {
                 id: "00000000-0000-7000-8000-000000000002".into(),
@@ -151,7 +165,8 @@ fn a_session_forks_at_every_step_on_another_model_and_still_ends() {
 fn a_changed_decision_is_named_by_its_seq() {
     let (whole, _) = random_world(42, 30);
     let mut log = whole.log.clone();
-    let at = log.iter().position(|e| e.events.iter().any(|e| matches!(e, ArenaEvent::ModelCalled(_)))).unwrap();
+    let at =
+        log.iter().position(|e| e.events.iter().any(|e| matches!(e, ArenaEvent::ModelCalled(_)))).unwrap();
     let mut entry = (*log[at]).clone();
     for event in &mut entry.events {
         if let ArenaEvent::ModelCalled(called) = event {

@@ -132,7 +132,9 @@ async fn ignore_rules_hold_without_git_and_private_folders_stay_out() {
     let place = Place::new();
     place.put(".gitignore", "target/\n*.log\n!keep.log\n");
     place.put("sub/.gitignore", "local\n");
-    for path in ["target/big", "x.log", "keep.log", "sub/local", "sub/kept", ".git/config", ".agon/x", "sub/.git"] {
+    for path in
+        ["target/big", "x.log", "keep.log", "sub/local", "sub/kept", ".git/config", ".agon/x", "sub/.git"]
+    {
         place.put(path, "1");
     }
     let print = place.fingerprint().await;
@@ -268,7 +270,8 @@ async fn five_thousand_files_are_read_once() {
     tokio::time::sleep(std::time::Duration::from_millis(120)).await;
     let first = place.store.checkpoint().await.unwrap();
     assert_eq!(first.files, 5_000);
-    let index = fs::read_dir(place.folder.path().join("state/index")).unwrap().next().unwrap().unwrap().path();
+    let index =
+        fs::read_dir(place.folder.path().join("state/index")).unwrap().next().unwrap().unwrap().path();
     let written = fs::metadata(&index).unwrap().modified().unwrap();
     // Hashing anything again would note a new time in the index and write it anew.
     assert_eq!(reopened(place.folder.path()).checkpoint().await.unwrap().tree, first.tree);

@@ -49,7 +49,11 @@ pub fn spec() -> Spec {
             temperature_pm: None,
             text: "You work.".to_owned(),
         }],
-        tools: vec![tool("look", Risk::Read, true), tool("put", Risk::Write, false), tool("run", Risk::Execute, false)],
+        tools: vec![
+            tool("look", Risk::Read, true),
+            tool("put", Risk::Write, false),
+            tool("run", Risk::Execute, false),
+        ],
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
@@ -178,7 +182,9 @@ impl World {
 
     /// The log in one line an entry, for messages.
     pub fn story(&self) -> String {
-        let kinds = |entry: &Entry| entry.events.iter().map(|e| format!("{} {}", e.kind(), e.data())).collect::<Vec<_>>();
+        let kinds = |entry: &Entry| {
+            entry.events.iter().map(|e| format!("{} {}", e.kind(), e.data())).collect::<Vec<_>>()
+        };
         let line = |entry: &Arc<Entry>| {
             let events: Vec<String> =
                 kinds(entry).into_iter().map(|text| text.chars().take(140).collect()).collect();
@@ -196,7 +202,9 @@ impl World {
         for entry in &self.log {
             for (at, event) in entry.effective() {
                 match event {
-                    ArenaEvent::ModelCalled(data) if data.purpose == Purpose::Compact => summaries.push(data.call),
+                    ArenaEvent::ModelCalled(data) if data.purpose == Purpose::Compact => {
+                        summaries.push(data.call)
+                    }
                     ArenaEvent::ModelAnswered(data) if summaries.contains(&data.call) => {}
                     ArenaEvent::ModelAnswered(data) => {
                         for (part, piece) in data.body.message.iter().enumerate() {
@@ -207,7 +215,9 @@ impl World {
                     }
                     ArenaEvent::ToolResolved(data) => *ends.entry(data.body.tool_use).or_default() += 1,
                     ArenaEvent::ToolRefused(data) => *ends.entry(data.tool_use).or_default() += 1,
-                    ArenaEvent::CallLost(CallLost { tool_use: Some(id), .. }) => *ends.entry(*id).or_default() += 1,
+                    ArenaEvent::CallLost(CallLost { tool_use: Some(id), .. }) => {
+                        *ends.entry(*id).or_default() += 1
+                    }
                     _ => {}
                 }
             }
@@ -295,7 +305,9 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
             tool_use: call.tool_use,
             result: PrepareResult::Ready(plan_for(call)),
         }),
-        Effect::Tool { call, .. } => OutcomeBody::ToolResolved(resolved(call.tool_use, ToolStatus::Ok, "done")),
+        Effect::Tool { call, .. } => {
+            OutcomeBody::ToolResolved(resolved(call.tool_use, ToolStatus::Ok, "done"))
+        }
         Effect::Checkpoint => OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed {
             tree: "tree".to_owned(),
             files: 1,
@@ -310,7 +322,15 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
 }
 
 pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolResolved {
-    ToolResolved { tool_use, status, content: content.to_owned(), exit: None, ms: 3, seen: vec![], blob: None }
+    ToolResolved {
+        tool_use,
+        status,
+        content: content.to_owned(),
+        exit: None,
+        ms: 3,
+        seen: vec![],
+        blob: None,
+    }
 }
 
 /// A small deterministic generator.
@@ -348,7 +368,12 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
                     _ => Choice::Once,
                 };
                 let digest = if dice.roll(10) == 0 { "other".to_owned() } else { digest };
-                world.give(ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by: "t".into() }));
+                world.give(ArenaEvent::ApprovalAnswered(ApprovalAnswered {
+                    call,
+                    digest,
+                    choice,
+                    by: "t".into(),
+                }));
             }
         }
     }
@@ -367,7 +392,9 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
         6 => ArenaEvent::InterruptRequested(InterruptRequested { spark: None }),
         7 => {
             let spec = world.session.spec().expect("open").models[1].clone();
-            ArenaEvent::SettingsChanged(SettingsChanged { changed: vec![Setting::Model { spec, default: true }] })
+            ArenaEvent::SettingsChanged(SettingsChanged {
+                changed: vec![Setting::Model { spec, default: true }],
+            })
         }
         _ => match dice.roll(4) {
             0 => ArenaEvent::StopRequested(StopRequested { cause: StopCause::Finished }),
@@ -392,7 +419,9 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
                 tool_use: call.tool_use,
                 result: PrepareResult::Unfit("missing field `path`".to_owned()),
             }),
-            1 => OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() }),
+            1 => {
+                OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() })
+            }
             _ => return succeed(effect),
         },
         Effect::Tool { call, .. } => {

@@ -1,0 +1,217 @@
+//! The fold of calls and tool calls: ordered, looked at, asked about, run, ended; decides nothing.
+
+use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::event::{
+    Answered, ApprovalAnswered, ApprovalRequested, CallLost, EffectOrdered, ModelReply, PrepareResult,
+    RequestPart, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
+};
+use crate::protocol::message::{Part, Role};
+use crate::protocol::{CallId, Choice, EventRef};
+use crate::session::state::{Call, CallKind, Item, Use, UseState};
+use crate::session::{Session, policy};
+
+impl Session {
+    pub(super) fn uses_of(&self, at: EventRef, reply: &ModelReply) -> Vec<Use> {
+        (0u16..)
+            .zip(&reply.message)
+            .filter_map(|(part, piece)| match piece {
+                Part::Call { name, .. } => Some((part, name)),
+                _ => None,
+            })
+            .map(|(part, name)| {
+                let tool = self.places.tools.get(name).map(|(tool, _)| tool);
+                Use {
+                    id: ToolUse { answer: at, part },
+                    tool: name.clone(),
+                    risk: tool.map(|tool| tool.risk),
+                    repeatable: tool.is_some_and(|tool| tool.repeatable),
+                    state: UseState::Waiting,
+                    plan: None,
+                }
+            })
+            .collect()
+    }
+
+    pub(super) fn fold_ordered(&mut self, data: &EffectOrdered) {
+        self.next_call = self.next_call.max(data.call.0 + 1);
+        match &data.effect {
+            EffectOrder::Prepare { tool_use } => self.set_use(*tool_use, UseState::Preparing(data.call)),
+            EffectOrder::Checkpoint => self.checkpoints.pending = Some(data.call),
+            EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => {
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.timer = Some(data.call);
+                }
+            }
+            _ => {}
+        }
+        let kind = CallKind::Effect(data.effect.clone());
+        let call = Call { attempt: data.attempt, spark: data.spark, kind, cancelled: false };
+        self.calls.insert(data.call, call);
+    }
+
+    pub(super) fn fold_prepared(&mut self, at: EventRef, data: &Answered<ToolPrepared>) {
+        self.close(data.call);
+        self.set_use(data.body.tool_use, UseState::Prepared);
+        if let PrepareResult::Ready(plan) = &data.body.result
+            && let Some(one) = self.use_mut(data.body.tool_use)
+        {
+            one.plan = Some((at, plan.digest.clone()));
+            // A tool may find out that this call does less or more than the tool in general.
+            one.risk = Some(plan.risk);
+        }
+    }
+
+    pub(super) fn fold_asked(&mut self, data: &ApprovalRequested) {
+        self.next_call = self.next_call.max(data.call.0 + 1);
+        self.set_use(data.tool_use, UseState::Asking(data.call));
+        let kind =
+            CallKind::Ask { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
+        let call = Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false };
+        self.calls.insert(data.call, call);
+    }
+
+    pub(super) fn fold_approval(&mut self, data: &ApprovalAnswered) {
+        let Some(call) = self.calls.remove(&data.call) else { return };
+        let CallKind::Ask { tool_use, prepared, .. } = call.kind else { return };
+        match &data.choice {
+            Choice::Deny(_) => self.set_use(tool_use, UseState::Prepared),
+            Choice::Once => self.allow(tool_use),
+            Choice::Rule(rule) => {
+                self.grants.push((**rule).clone());
+                self.allow(tool_use);
+            }
+            Choice::Session => {
+                let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
+                let granted = self.plan(prepared).map(|plan| policy::grants_for(&tool, plan));
+                self.grants.extend(granted.unwrap_or_default());
+                self.allow(tool_use);
+            }
+        }
+    }
+
+    pub(super) fn allow(&mut self, tool_use: ToolUse) {
+        self.set_use(tool_use, UseState::Allowed);
+    }
+
+    pub(super) fn fold_invoked(&mut self, data: &ToolInvoked) {
+        self.next_call = self.next_call.max(data.call.0 + 1);
+        self.set_use(data.tool_use, UseState::Running(data.call));
+        let kind =
+            CallKind::Tool { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
+        let call = Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false };
+        self.calls.insert(data.call, call);
+        if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) {
+            self.checkpoints.fresh = false;
+        }
+    }
+
+    pub(super) fn fold_resolved(&mut self, at: EventRef, data: &Answered<ToolResolved>) {
+        let spark = self.calls.remove(&data.call).and_then(|call| call.spark);
+        if let Some(spark) = spark.and_then(|id| self.sparks.get_mut(&id)) {
+            for file in &data.body.seen {
+                spark.seen.insert(file.path.clone(), file.sha256.clone());
+            }
+        }
+        self.close_use(data.body.tool_use, at);
+    }
+
+    pub(super) fn fold_lost(&mut self, at: EventRef, data: &CallLost) {
+        let lost = self.calls.remove(&data.call).map(|call| call.kind);
+        if let Some(CallKind::Effect(EffectOrder::Prepare { tool_use })) = lost {
+            self.set_use(tool_use, UseState::Prepared);
+        }
+        if self.checkpoints.pending == Some(data.call) {
+            self.checkpoints.pending = None;
+        }
+        match data.tool_use {
+            Some(tool_use) => self.close_use(tool_use, at),
+            None => self.ledger.release(data.call),
+        }
+    }
+
+    pub(super) fn fold_checkpoint(&mut self, call: CallId, tree: Option<&str>) {
+        self.close(call);
+        if self.checkpoints.pending == Some(call) {
+            self.checkpoints.pending = None;
+        }
+        self.checkpoints.fresh = true;
+        self.checkpoints.compare = None;
+        if let Some(tree) = tree {
+            self.checkpoints.tree = Some(tree.to_owned());
+        }
+    }
+
+    pub(super) fn fold_effect_failed(&mut self, call: CallId) {
+        let order = self.calls.get(&call).map(|call| call.kind.clone());
+        match order {
+            // A workspace that cannot be recorded can still be worked in; a fork will say what it lacks.
+            Some(CallKind::Effect(EffectOrder::Checkpoint)) => self.fold_checkpoint(call, None),
+            Some(CallKind::Effect(EffectOrder::Prepare { tool_use })) => {
+                self.close(call);
+                self.set_use(tool_use, UseState::Prepared);
+            }
+            _ => self.close(call),
+        }
+    }
+
+    pub(super) fn fold_timer(&mut self, timer: CallId) {
+        self.close(timer);
+        for call in self.calls.values_mut() {
+            if let CallKind::Model { timer: waited, .. } = &mut call.kind
+                && *waited == Some(timer)
+            {
+                *waited = None;
+            }
+        }
+        if let Some(turn) = self.turn.as_mut()
+            && turn.timer == Some(timer)
+        {
+            turn.timer = None;
+        }
+    }
+
+    /// A cancelled ask or timer is closed by it; anything else is still waited for.
+    pub(super) fn fold_cancelled(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(&id) else { return };
+        call.cancelled = true;
+        match call.kind.clone() {
+            CallKind::Ask { tool_use, .. } => {
+                self.close(id);
+                self.set_use(tool_use, UseState::Waiting);
+            }
+            CallKind::Effect(EffectOrder::Timer { .. }) => self.fold_timer(id),
+            CallKind::Model { timer: Some(_), .. } => {
+                self.close(id);
+                self.ledger.release(id);
+            }
+            _ => {}
+        }
+    }
+
+    pub(in crate::session) fn use_mut(&mut self, id: ToolUse) -> Option<&mut Use> {
+        self.sparks.values_mut().flat_map(|spark| &mut spark.uses).find(|one| one.id == id)
+    }
+
+    pub(super) fn set_use(&mut self, id: ToolUse, state: UseState) {
+        if let Some(one) = self.use_mut(id) {
+            one.state = state;
+        }
+    }
+
+    /// Gives a tool call its one end. Once all calls of the answer have theirs, the results join the
+    /// conversation in the order the model asked.
+    pub(super) fn close_use(&mut self, id: ToolUse, at: EventRef) {
+        self.set_use(id, UseState::Closed(at));
+        let owner = self.sparks.iter_mut().find(|(_, s)| s.uses.iter().any(|one| one.id == id));
+        let Some((_, spark)) = owner else { return };
+        if !spark.uses.iter().all(Use::is_closed) {
+            return;
+        }
+        for one in &spark.uses {
+            if let UseState::Closed(end) = one.state {
+                let part = RequestPart { role: Role::Tool, from: end, sel: None };
+                spark.transcript.push(Item { part, bytes: 0 });
+            }
+        }
+    }
+}
