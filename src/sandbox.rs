@@ -87,12 +87,8 @@ impl Checks for Unconfined {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> CheckRan {
-        let exec = Exec {
-            command: command.to_owned(),
-            cwd: String::new(),
-            timeout_ms,
-            capture_cap: CHECK_CAPTURE,
-        };
+        let exec =
+            Exec { command: command.to_owned(), cwd: String::new(), timeout_ms, capture_cap: CHECK_CAPTURE };
         match self.exec(exec, live, cancel).await {
             Ok(end) => check_of(command, timeout_ms, end),
             Err(error) => CheckRan { command: command.to_owned(), exit: None, output: error, ms: 0 },

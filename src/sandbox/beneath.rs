@@ -122,7 +122,9 @@ fn explain(at: BorrowedFd<'_>, name: &str, path: &str, errno: Errno) -> FileErro
         (_, Ok(FileType::Symlink)) => link_error(at, name, path),
         (Errno::NOENT, _) => FileError::Missing(shown(path)),
         (Errno::NXIO | Errno::NODEV, _) => FileError::Special(shown(path)),
-        (Errno::NOTDIR, _) => FileError::Io { path: shown(path), error: format!("`{name}` is not a directory") },
+        (Errno::NOTDIR, _) => {
+            FileError::Io { path: shown(path), error: format!("`{name}` is not a directory") }
+        }
         (errno, _) => io_error(path, errno),
     }
 }
@@ -132,10 +134,12 @@ fn explain(at: BorrowedFd<'_>, name: &str, path: &str, errno: Errno) -> FileErro
 fn link_error(at: BorrowedFd<'_>, name: &str, path: &str) -> FileError {
     let target = rustix::fs::readlinkat(at, name, Vec::new()).map(|t| t.to_string_lossy().into_owned());
     match target {
-        Ok(target) if !target.starts_with('/') && !target.split('/').any(|part| part == "..") => FileError::Io {
-            path: shown(path),
-            error: format!("`{name}` is a symbolic link to `{target}`; name the file itself"),
-        },
+        Ok(target) if !target.starts_with('/') && !target.split('/').any(|part| part == "..") => {
+            FileError::Io {
+                path: shown(path),
+                error: format!("`{name}` is a symbolic link to `{target}`; name the file itself"),
+            }
+        }
         _ => FileError::Outside(shown(path)),
     }
 }

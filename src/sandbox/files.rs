@@ -121,7 +121,8 @@ impl Files for WorkspaceFiles {
     fn write(&self, path: &str, content: &[u8], base: &PathBase) -> Result<(), FileError> {
         let path = self.canonical(path)?;
         let (parent, name) = refuse_name(&path)?;
-        let directory = self.beneath.make_directory(parent).map_err(|error| beneath::renamed(error, &path))?;
+        let directory =
+            self.beneath.make_directory(parent).map_err(|error| beneath::renamed(error, &path))?;
         write::replace(directory.as_fd(), name, &path, content, base.sha256.as_deref())
     }
 
@@ -136,7 +137,8 @@ impl Files for WorkspaceFiles {
                 continue;
             }
             // A name that vanished in between is no longer there to be listed.
-            let Ok(stat) = rustix::fs::statat(&directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
+            let Ok(stat) = rustix::fs::statat(&directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+            else {
                 continue;
             };
             entries.push(entry_of(join(&path, &name), &stat));

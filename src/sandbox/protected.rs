@@ -83,9 +83,21 @@ mod tests {
     #[test]
     fn spelled_any_way_a_protected_name_stays_protected() {
         for path in [
-            ".git", ".git/config", ".GIT/hooks/x", "sub/.Git", ".g\u{200c}it/config", ".git./config", ".git /x",
-            ".agon/config.toml", ".GitHub/WORKFLOWS/ci.yml", ".github/wor\u{212a}flows/x", "AGENTS.md",
-            "docs/agentſ.md", "Claude.MD", "Jenkinsfile", ".GITLAB-CI.yml",
+            ".git",
+            ".git/config",
+            ".GIT/hooks/x",
+            "sub/.Git",
+            ".g\u{200c}it/config",
+            ".git./config",
+            ".git /x",
+            ".agon/config.toml",
+            ".GitHub/WORKFLOWS/ci.yml",
+            ".github/wor\u{212a}flows/x",
+            "AGENTS.md",
+            "docs/agentſ.md",
+            "Claude.MD",
+            "Jenkinsfile",
+            ".GITLAB-CI.yml",
         ] {
             assert!(reason(path).is_some(), "{path}");
         }
@@ -94,8 +106,15 @@ mod tests {
     #[test]
     fn neighbours_of_protected_names_are_free() {
         for path in [
-            ".gitignore", ".gitattributes", "git/config", "src/.github.rs", ".github/ISSUE_TEMPLATE.md",
-            "workflows/x", "agents.md.bak", "agonia/.agone", "agents/md",
+            ".gitignore",
+            ".gitattributes",
+            "git/config",
+            "src/.github.rs",
+            ".github/ISSUE_TEMPLATE.md",
+            "workflows/x",
+            "agents.md.bak",
+            "agonia/.agone",
+            "agents/md",
         ] {
             assert_eq!(reason(path), None, "{path}");
         }

@@ -89,8 +89,8 @@ fn edit(files: &dyn Files, bases: &[PathBase], args: &Arguments) -> Result<Edite
     // The digest of the very bytes that are edited, so that the check right before the rename covers them.
     let base = seen_after(path, &old);
     seen::may_replace(bases, &base.path, base.sha256.as_deref())?;
-    let text =
-        String::from_utf8(old).map_err(|_| format!("`{}` is not UTF-8 text and cannot be edited", base.path))?;
+    let text = String::from_utf8(old)
+        .map_err(|_| format!("`{}` is not UTF-8 text and cannot be edited", base.path))?;
     let new = edits::apply(&text, &args.edits).map_err(|error| format!("`{}`: {error}", base.path))?;
     let diff = unified::diff(&base.path, Some(text.as_bytes()), &new);
     Ok(Edited { base, new, diff })

@@ -71,8 +71,7 @@ fn places(text: &str, old: &str) -> Vec<usize> {
 }
 
 fn ambiguous(text: &str, places: &[usize]) -> String {
-    let lines: Vec<String> =
-        places.iter().take(LISTED).map(|at| (line_of(text, *at)).to_string()).collect();
+    let lines: Vec<String> = places.iter().take(LISTED).map(|at| (line_of(text, *at)).to_string()).collect();
     let more = if places.len() > LISTED { ", …" } else { "" };
     format!(
         "`old` occurs {} times, at lines {}{more}; add lines around it until it is unique, or set replace_all",
@@ -92,9 +91,10 @@ fn closest(text: &str, old: &str) -> String {
         true => (strsim::normalized_levenshtein(line.trim(), wanted.trim()) * 1000.0) as u32,
         false => 0,
     };
-    let best = (1..).zip(text.lines()).map(|(number, line)| (likeness(line), number, line)).reduce(
-        |best: (u32, u32, &str), next| if next.0 > best.0 { next } else { best },
-    );
+    let best = (1..)
+        .zip(text.lines())
+        .map(|(number, line)| (likeness(line), number, line))
+        .reduce(|best: (u32, u32, &str), next| if next.0 > best.0 { next } else { best });
     match best {
         Some((1000, number, line)) if line != wanted => {
             format!("line {number} differs from its first line in whitespace only: {line:?}")
@@ -139,7 +139,9 @@ mod tests {
         assert!(error.contains("closest line is 2"), "{error}");
         let error = apply(text, &[edit("  let total = 1;\n  }", "x")]).unwrap_err();
         assert!(error.contains("line 2 differs from its first line in whitespace only"), "{error}");
-        assert!(apply(text, &[edit("completely other words", "x")]).unwrap_err().contains("no line comes close"));
+        assert!(
+            apply(text, &[edit("completely other words", "x")]).unwrap_err().contains("no line comes close")
+        );
         assert!(apply("", &[edit("x", "y")]).unwrap_err().contains("no line comes close"));
     }
 

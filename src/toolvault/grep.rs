@@ -136,7 +136,8 @@ fn candidates(files: &dyn Files, base: &str) -> Result<(Vec<String>, bool), Stri
         Ok(_) => Ok((vec![base.to_owned()], false)),
         Err(FileError::Directory(_)) => {
             let (entries, more) = files.walk(base, WALK_MAX).map_err(words)?;
-            let paths = entries.into_iter().filter(|entry| entry.kind == FileKind::File).map(|entry| entry.path);
+            let paths =
+                entries.into_iter().filter(|entry| entry.kind == FileKind::File).map(|entry| entry.path);
             Ok((paths.collect(), more))
         }
         Err(error) => Err(words(error)),

@@ -129,7 +129,10 @@ fn read(
         n = fill(&mut file, &mut block).map_err(failed)?;
     }
     let mut end = match binary {
-        true => ToolEnd::ok(format!("`{path}` is binary ({}, {bytes} bytes); its bytes are not shown", kind(&block))),
+        true => ToolEnd::ok(format!(
+            "`{path}` is binary ({}, {bytes} bytes); its bytes are not shown",
+            kind(&block)
+        )),
         false => lines.finish(&path),
     };
     if bytes <= DIGEST_MAX {

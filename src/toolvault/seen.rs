@@ -19,7 +19,8 @@ mod tests {
 
     #[test]
     fn only_what_was_seen_as_it_is() {
-        let base = |path: &str, sha: Option<&str>| PathBase { path: path.into(), sha256: sha.map(Into::into) };
+        let base =
+            |path: &str, sha: Option<&str>| PathBase { path: path.into(), sha256: sha.map(Into::into) };
         let bases = [base("a", Some("1")), base("gone", None), base("a", Some("2"))];
         assert_eq!(may_replace(&bases, "new", None), Ok(()));
         assert_eq!(may_replace(&bases, "a", Some("2")), Ok(()));

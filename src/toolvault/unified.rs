@@ -13,7 +13,8 @@ pub fn diff(path: &str, old: Option<&[u8]>, new: &str) -> String {
     match std::str::from_utf8(old) {
         Ok(old) => render(&format!("a/{path}"), path, old, new),
         Err(_) => {
-            let words = format!("`{path}` holds {} bytes that are not text; they are replaced by:\n", old.len());
+            let words =
+                format!("`{path}` holds {} bytes that are not text; they are replaced by:\n", old.len());
             words + &render("/dev/null", path, "", new)
         }
     }

@@ -68,7 +68,9 @@ impl Tool for WriteFile {
             let now = files.digest(&path).map_err(words)?;
             seen::may_replace(&bases, &path, now.as_deref())?;
             let created = now.is_none();
-            files.write(&path, content.as_bytes(), &PathBase { path: path.clone(), sha256: now }).map_err(words)?;
+            files
+                .write(&path, content.as_bytes(), &PathBase { path: path.clone(), sha256: now })
+                .map_err(words)?;
             Ok((path, content, created))
         });
         match written.await {

@@ -100,6 +100,8 @@ fn described(kind: Option<&Kind>) -> String {
     match kind {
         None => "nothing".to_owned(),
         Some(Kind::Link { target }) => format!("link to {target}"),
-        Some(Kind::File { sha256, size, .. }) => format!("{size} bytes ({})", &sha256[..12.min(sha256.len())]),
+        Some(Kind::File { sha256, size, .. }) => {
+            format!("{size} bytes ({})", &sha256[..12.min(sha256.len())])
+        }
     }
 }

@@ -14,12 +14,16 @@ pub fn into(objects: &Objects, tree: &Tree, dir: &Path) -> Result<(), String> {
     std::fs::create_dir_all(dir).map_err(|error| named(dir, error))?;
     let folder = Dir::open_ambient_dir(dir, ambient_authority()).map_err(|error| named(dir, error))?;
     if folder.entries().map_err(|error| named(dir, error))?.next().is_some() {
-        return Err(format!("`{}` is not empty; a recorded tree is only written into an empty directory", dir.display()));
+        return Err(format!(
+            "`{}` is not empty; a recorded tree is only written into an empty directory",
+            dir.display()
+        ));
     }
     for entry in &tree.entries {
         if let Kind::File { exec, sha256, .. } = &entry.kind {
             let bytes = objects.read(sha256)?;
-            write(&folder, &entry.path, &bytes, *exec).map_err(|error| named(Path::new(&entry.path), error))?;
+            write(&folder, &entry.path, &bytes, *exec)
+                .map_err(|error| named(Path::new(&entry.path), error))?;
         }
     }
     for entry in &tree.entries {

@@ -109,9 +109,11 @@ impl<'a> Scanner<'a> {
     fn take(&mut self, path: &str, kind: FileType, metadata: &Metadata) -> Result<(), String> {
         let kind = if kind.is_symlink() {
             // A link that vanished or points to a name that is no text is left out.
-            self.folder.read_link_contents(path).ok().and_then(|target| target.to_str().map(str::to_owned)).map(
-                |target| Kind::Link { target },
-            )
+            self.folder
+                .read_link_contents(path)
+                .ok()
+                .and_then(|target| target.to_str().map(str::to_owned))
+                .map(|target| Kind::Link { target })
         } else if kind.is_file() {
             self.file(path, metadata)?
         } else {

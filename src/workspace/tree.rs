@@ -43,7 +43,7 @@ pub enum Kind {
 }
 
 impl Tree {
-    /// Puts the tree into the store; equal trees have equal ids.
+    /// Puts the tree into the store, to be flushed with its contents; equal trees have equal ids.
     pub fn store(&self, objects: &Objects) -> Result<String, String> {
         let json = serde_json::to_vec(&self.entries).map_err(|error| error.to_string())?;
         objects.put_bytes(&json)
@@ -52,7 +52,8 @@ impl Tree {
     /// Reads a tree, its digest checked.
     pub fn load(objects: &Objects, id: &str) -> Result<Self, String> {
         let json = objects.read(id)?;
-        let entries = serde_json::from_slice(&json).map_err(|error| format!("`{id}` is not a tree: {error}"))?;
+        let entries =
+            serde_json::from_slice(&json).map_err(|error| format!("`{id}` is not a tree: {error}"))?;
         Ok(Tree { entries })
     }
 

@@ -90,9 +90,14 @@ fn paths_are_written_in_one_way() {
     ] {
         assert_eq!(place.files.canonical(asked).unwrap(), expected, "{asked}");
     }
-    for asked in
-        ["..", "a/../../b", "/", "/etc/passwd", &format!("{}-evil/secret", root.display()), "../ws-evil/secret"]
-    {
+    for asked in [
+        "..",
+        "a/../../b",
+        "/",
+        "/etc/passwd",
+        &format!("{}-evil/secret", root.display()),
+        "../ws-evil/secret",
+    ] {
         assert_eq!(place.files.canonical(asked), Err(FileError::Outside(asked.to_owned())), "{asked}");
         assert!(place.files.read(asked, 100).is_err(), "{asked}");
         assert!(place.write(asked, "x").is_err(), "{asked}");
@@ -177,9 +182,19 @@ fn protected_names_are_refused_in_any_case_present_or_not() {
     let place = Place::new();
     place.put(".git/config", "[core]");
     for path in [
-        ".git/config", ".GIT/config", ".Git/hooks/pre-commit", "deep/.git", ".agon/config.toml", ".Agon/x",
-        ".github/workflows/ci.yml", ".GitHub/Workflows/new.yml", "AGENTS.md", "sub/agents.MD", "CLAUDE.md",
-        "a/../.git/config", "./.git/config",
+        ".git/config",
+        ".GIT/config",
+        ".Git/hooks/pre-commit",
+        "deep/.git",
+        ".agon/config.toml",
+        ".Agon/x",
+        ".github/workflows/ci.yml",
+        ".GitHub/Workflows/new.yml",
+        "AGENTS.md",
+        "sub/agents.MD",
+        "CLAUDE.md",
+        "a/../.git/config",
+        "./.git/config",
     ] {
         let refused = place.files.write(path, b"x", &base(None)).unwrap_err();
         assert!(matches!(refused, FileError::Protected { .. }), "{path}: {refused}");
@@ -264,8 +279,13 @@ fn reading_is_bounded_and_listing_sorted() {
     let too_large = FileError::TooLarge { path: "b".into(), bytes: 5, max: 4 };
     assert_eq!(place.files.read("b", 4), Err(too_large));
     assert_eq!(place.files.read("b", 5).unwrap(), b"12345");
-    let listed: Vec<_> =
-        place.files.list("").unwrap().into_iter().map(|entry| (entry.path, entry.kind, entry.bytes)).collect();
+    let listed: Vec<_> = place
+        .files
+        .list("")
+        .unwrap()
+        .into_iter()
+        .map(|entry| (entry.path, entry.kind, entry.bytes))
+        .collect();
     assert_eq!(listed[0], ("a".into(), FileKind::Directory, 0));
     assert_eq!(listed[1], ("b".into(), FileKind::File, 5));
     assert_eq!((listed[2].0.as_str(), listed[2].1), ("c", FileKind::Link));
@@ -276,7 +296,9 @@ fn reading_is_bounded_and_listing_sorted() {
 #[test]
 fn walking_honours_ignore_rules_and_hides_private_folders() {
     let place = Place::new();
-    for path in [".gitignore", "src/a.rs", "src/.hidden", "target/x", ".git/config", ".agon/x", "src/b.log", "z"] {
+    for path in
+        [".gitignore", "src/a.rs", "src/.hidden", "target/x", ".git/config", ".agon/x", "src/b.log", "z"]
+    {
         place.put(path, "");
     }
     place.put(".gitignore", "target\n*.log\n");
@@ -446,6 +468,7 @@ async fn checks_report_code_and_output() {
     let ran = Checks::run(&sandbox, "trap 'exit 0' TERM; sleep 600 & wait", 200, &heard, &never).await;
     assert_eq!(ran.exit, None, "a check that was stopped has not passed");
     assert!(ran.output.contains("time ran out"), "{}", ran.output);
-    let ran = Checks::run(&sandbox, "yes | head -c 1000000; yes no | head -c 1000000 >&2", 60_000, &heard, &never);
+    let ran =
+        Checks::run(&sandbox, "yes | head -c 1000000; yes no | head -c 1000000 >&2", 60_000, &heard, &never);
     assert!(ran.await.output.len() <= 64 * 1024);
 }

@@ -134,7 +134,10 @@ impl Tool for Named {
 fn the_vault_refuses_what_it_could_not_offer() {
     let mut vault = ToolVault::builtin().unwrap();
     let object = json!({"type": "object"});
-    assert_eq!(vault.register(Arc::new(Named("bash", object.clone()))), Err(VaultError::Duplicate("bash".into())));
+    assert_eq!(
+        vault.register(Arc::new(Named("bash", object.clone()))),
+        Err(VaultError::Duplicate("bash".into()))
+    );
     for name in ["", "1x", "a b", "a/b", "ä", "_x", &"x".repeat(65)] {
         let tool = Arc::new(Named(name.to_owned().leak(), object.clone()));
         assert_eq!(vault.register(tool), Err(VaultError::BadName(name.into())));
@@ -157,7 +160,10 @@ fn specs_say_everything_a_model_needs() {
         let name = &spec.name;
         assert_eq!(spec.schema["additionalProperties"], json!(false), "{name}");
         let fields = spec.schema["properties"].as_object().unwrap();
-        assert!(!fields.is_empty() && fields.values().all(|field| field["description"].is_string()), "{name}");
+        assert!(
+            !fields.is_empty() && fields.values().all(|field| field["description"].is_string()),
+            "{name}"
+        );
         assert_eq!(spec.output_cap, 65_536);
         assert_eq!(spec.repeatable, spec.risk == Risk::Read, "{name}");
         let text = spec.schema.to_string();
@@ -175,16 +181,31 @@ async fn arguments_that_do_not_fit_are_named() {
     let bench = Bench::new();
     let words = bench.unfit("read_file", json!({"pth": "a"})).await;
     has(&words, &["missing field `path`", "unknown field `pth`, did you mean `path`?"]);
-    has(&bench.unfit("read_file", json!({"path": 3})).await, &["field `path` must be string, not the number 3"]);
+    has(
+        &bench.unfit("read_file", json!({"path": 3})).await,
+        &["field `path` must be string, not the number 3"],
+    );
     let words = bench.unfit("read_file", json!({"path": "a", "start_line": "1"})).await;
     has(&words, &["field `start_line` must be integer, not the string \"1\""]);
-    has(&bench.unfit("read_file", json!({"path": "a", "start_line": 0})).await, &["field `start_line`", "minimum"]);
-    has(&bench.unfit("bash", json!({"command": "x", "zzz": 1})).await, &["unknown field `zzz`", "known: `command`"]);
+    has(
+        &bench.unfit("read_file", json!({"path": "a", "start_line": 0})).await,
+        &["field `start_line`", "minimum"],
+    );
+    has(
+        &bench.unfit("bash", json!({"command": "x", "zzz": 1})).await,
+        &["unknown field `zzz`", "known: `command`"],
+    );
     has(&bench.unfit("bash", json!("ls")).await, &["the arguments must be object, not the string \"ls\""]);
     let words = bench.unfit("edit_file", json!({"path": "a", "edits": [{"old": "x", "neww": "y"}]})).await;
-    has(&words, &["missing field `new` in `edits/0`", "unknown field `neww`, did you mean `new`? in `edits/0`"]);
+    has(
+        &words,
+        &["missing field `new` in `edits/0`", "unknown field `neww`, did you mean `new`? in `edits/0`"],
+    );
     has(&bench.unfit("edit_file", json!({"path": "a", "edits": []})).await, &["field `edits`"]);
-    has(&bench.unfit("read_fil", json!({})).await, &["no tool `read_fil`, did you mean `read_file`?", "bash, edit"]);
+    has(
+        &bench.unfit("read_fil", json!({})).await,
+        &["no tool `read_fil`, did you mean `read_file`?", "bash, edit"],
+    );
     has(&bench.unfit("write_file", json!({"path": "../x", "content": ""})).await, &["leads outside"]);
     let words = bench.unfit("write_file", json!({"path": ".git/config", "content": ""})).await;
     has(&words, &["`.git/config` is protected", "hooks"]);
@@ -196,7 +217,10 @@ async fn only_what_was_seen_may_be_replaced() {
     bench.put("a", "one\n");
     let write = |content: &str| json!({"path": "a", "content": content});
     let edit = json!({"path": "a", "edits": [{"old": "one", "new": "two"}]});
-    has(&bench.unfit("write_file", write("x")).await, &["`a` exists and you have not read it; read it first"]);
+    has(
+        &bench.unfit("write_file", write("x")).await,
+        &["`a` exists and you have not read it; read it first"],
+    );
     has(&bench.unfit("edit_file", edit.clone()).await, &["read it first"]);
     bench.ok("read_file", json!({"path": "./a"})).await;
     bench.put("a", "one!\n");
@@ -207,7 +231,10 @@ async fn only_what_was_seen_may_be_replaced() {
     bench.ok("write_file", write("three\n")).await;
     bench.ok("write_file", write("four\n")).await;
     assert_eq!(bench.text("a"), "four\n");
-    has(&bench.ok("write_file", json!({"path": "new/b", "content": "1\n2\n"})).await, &["created `new/b`: 2 lines"]);
+    has(
+        &bench.ok("write_file", json!({"path": "new/b", "content": "1\n2\n"})).await,
+        &["created `new/b`: 2 lines"],
+    );
     bench.ok("write_file", json!({"path": "new/b", "content": ""})).await;
     // A command does not count as having looked.
     bench.ok("bash", json!({"command": "echo 1 > c; cat c"})).await;
@@ -272,11 +299,20 @@ async fn previews_are_whole_and_preparing_changes_nothing() {
 async fn reading_numbers_lines_and_ranges() {
     let mut bench = Bench::new();
     bench.put("a", "one\ntwo\r\nthree");
-    assert_eq!(bench.ok("read_file", json!({"path": "a"})).await, "     1\tone\n     2\ttwo\n     3\tthree\n");
+    assert_eq!(
+        bench.ok("read_file", json!({"path": "a"})).await,
+        "     1\tone\n     2\ttwo\n     3\tthree\n"
+    );
     let range = json!({"path": "a", "start_line": 2, "end_line": 2});
     assert_eq!(bench.ok("read_file", range).await, "     2\ttwo\n");
-    has(&bench.failed("read_file", json!({"path": "a", "start_line": 4})).await, &["`a` has 3 lines; there is no line 4"]);
-    has(&bench.unfit("read_file", json!({"path": "a", "start_line": 3, "end_line": 2})).await, &["after `end_line`"]);
+    has(
+        &bench.failed("read_file", json!({"path": "a", "start_line": 4})).await,
+        &["`a` has 3 lines; there is no line 4"],
+    );
+    has(
+        &bench.unfit("read_file", json!({"path": "a", "start_line": 3, "end_line": 2})).await,
+        &["after `end_line`"],
+    );
     bench.put("empty", "");
     assert_eq!(bench.ok("read_file", json!({"path": "empty"})).await, "`empty` is empty");
     has(&bench.failed("read_file", json!({"path": "gone"})).await, &["`gone` does not exist"]);
@@ -346,7 +382,10 @@ async fn edits_are_unambiguous_and_all_or_nothing() {
     assert_eq!(plan.preview, diff);
     has(&diff, &["--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n", "-alpha\n-beta\n", "+AlphA\n+deltA\n+omegA\n"]);
     assert_eq!(bench.text("a"), "AlphA\ndeltA\nomegA\n");
-    has(&bench.unfit("edit_file", json!({"path": "gone", "edits": [{"old": "a", "new": "b"}]})).await, &["does not exist"]);
+    has(
+        &bench.unfit("edit_file", json!({"path": "gone", "edits": [{"old": "a", "new": "b"}]})).await,
+        &["does not exist"],
+    );
     bench.put("raw", b"caf\xe9\n");
     bench.ok("read_file", json!({"path": "raw"})).await;
     let words = bench.unfit("edit_file", json!({"path": "raw", "edits": [{"old": "caf", "new": "b"}]})).await;
@@ -361,12 +400,18 @@ async fn listing_and_finding() {
         bench.put(path, "12345");
     }
     bench.put(".gitignore", "target\n");
-    has(&bench.ok("list_dir", json!({"path": null})).await, &[".gitignore (7 bytes)\n", "README.md (5 bytes)\nsrc/\n"]);
+    has(
+        &bench.ok("list_dir", json!({"path": null})).await,
+        &[".gitignore (7 bytes)\n", "README.md (5 bytes)\nsrc/\n"],
+    );
     assert_eq!(bench.ok("list_dir", json!({"path": "src"})).await, "deep/\nmain.rs (5 bytes)\n");
     has(&bench.failed("list_dir", json!({"path": "README.md"})).await, &["not a directory"]);
     assert_eq!(bench.ok("glob", json!({"pattern": "*.rs"})).await, "src/deep/lib.rs\nsrc/main.rs\n");
     assert_eq!(bench.ok("glob", json!({"pattern": "src/*.rs"})).await, "src/main.rs\n");
-    assert_eq!(bench.ok("glob", json!({"pattern": "**/*.{md,rs}", "path": "src/deep"})).await, "src/deep/lib.rs\n");
+    assert_eq!(
+        bench.ok("glob", json!({"pattern": "**/*.{md,rs}", "path": "src/deep"})).await,
+        "src/deep/lib.rs\n"
+    );
     has(&bench.ok("glob", json!({"pattern": "*.c"})).await, &["no file matches `*.c` among 4 files"]);
     has(&bench.unfit("glob", json!({"pattern": "a{b"})).await, &["`a{b` is not a glob pattern"]);
     has(&bench.unfit("glob", json!({"pattern": "*", "path": "/"})).await, &["leads outside"]);
@@ -382,13 +427,20 @@ async fn searching() {
     bench.put("binary", b"fn x\n\0\0fn y\n");
     let found = bench.ok("grep", json!({"pattern": "^fn \\w"})).await;
     assert_eq!(found, "a.rs:1:fn one() {}\na.rs:3:fn three() {}\nsub/b.txt:2:fn b\n");
-    let found = bench.ok("grep", json!({"pattern": "two", "ignore_case": true, "context": 1, "glob": "*.rs"})).await;
+    let found =
+        bench.ok("grep", json!({"pattern": "two", "ignore_case": true, "context": 1, "glob": "*.rs"})).await;
     assert_eq!(found, "a.rs-1-fn one() {}\na.rs:2:// Two\na.rs-3-fn three() {}\n");
     assert_eq!(bench.ok("grep", json!({"pattern": "fn", "path": "sub/b.txt"})).await, "sub/b.txt:2:fn b\n");
     let found = bench.ok("grep", json!({"pattern": "fn", "max": 1})).await;
     assert_eq!(found, "a.rs:1:fn one() {}\n(stopped after 1 matches; there may be more)\n");
-    has(&bench.ok("grep", json!({"pattern": "zzz", "path": "sub"})).await, &["no line matches `zzz` in 1 files"]);
-    has(&bench.unfit("grep", json!({"pattern": "a("})).await, &["`a(` is not a regular expression", "unclosed group"]);
+    has(
+        &bench.ok("grep", json!({"pattern": "zzz", "path": "sub"})).await,
+        &["no line matches `zzz` in 1 files"],
+    );
+    has(
+        &bench.unfit("grep", json!({"pattern": "a("})).await,
+        &["`a(` is not a regular expression", "unclosed group"],
+    );
     has(&bench.failed("grep", json!({"pattern": "a", "path": "gone"})).await, &["`gone` does not exist"]);
     bench.put("wide", "x".repeat(10_000) + "needle\n");
     let found = bench.ok("grep", json!({"pattern": "needle"})).await;
@@ -411,7 +463,9 @@ async fn a_command_says_how_it_ended() {
     has(&end.content, &["timed out after 200 ms", "signal 15", "start"]);
     let mut call = bench.call("bash", json!({"command": "sleep 600", "timeout_ms": 600_000}));
     call.timeout_ms = 100;
-    let PrepareResult::Ready(plan) = bench.vault.prepare(&call, &bench.sandbox).await.result else { panic!() };
+    let PrepareResult::Ready(plan) = bench.vault.prepare(&call, &bench.sandbox).await.result else {
+        panic!()
+    };
     let end = bench.vault.run(&call, &plan.digest, &bench.sandbox, &Silent, &bench.cancel).await;
     has(&end.content, &["timed out after 100 ms"]);
     assert!(end.seen.is_empty());

@@ -132,7 +132,9 @@ async fn ignore_rules_hold_without_git_and_private_folders_stay_out() {
     let place = Place::new();
     place.put(".gitignore", "target/\n*.log\n!keep.log\n");
     place.put("sub/.gitignore", "local\n");
-    for path in ["target/big", "x.log", "keep.log", "sub/local", "sub/kept", ".git/config", ".agon/x", "sub/.git"] {
+    for path in
+        ["target/big", "x.log", "keep.log", "sub/local", "sub/kept", ".git/config", ".agon/x", "sub/.git"]
+    {
         place.put(path, "1");
     }
     let print = place.fingerprint().await;
@@ -209,7 +211,7 @@ async fn large_and_unreadable_files_are_named() {
     let print = place.fingerprint().await;
     large.set_len(64 * 1024 * 1024 + 2).unwrap();
     assert_ne!(place.fingerprint().await, print, "its size counts");
-    fs::set_permissions(place.root().join("small"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(place.root().join("small"), fs::Permissions::from_mode(0o000)).unwrap();
     // Root reads everything.
     if fs::File::open(place.root().join("small")).is_err() {
         let recorded = reopened(place.folder.path()).checkpoint().await.unwrap();
@@ -268,7 +270,8 @@ async fn five_thousand_files_are_read_once() {
     tokio::time::sleep(std::time::Duration::from_millis(120)).await;
     let first = place.store.checkpoint().await.unwrap();
     assert_eq!(first.files, 5_000);
-    let index = fs::read_dir(place.folder.path().join("state/index")).unwrap().next().unwrap().unwrap().path();
+    let index =
+        fs::read_dir(place.folder.path().join("state/index")).unwrap().next().unwrap().unwrap().path();
     let written = fs::metadata(&index).unwrap().modified().unwrap();
     // Hashing anything again would note a new time in the index and write it anew.
     assert_eq!(reopened(place.folder.path()).checkpoint().await.unwrap().tree, first.tree);
