@@ -83,9 +83,6 @@ impl Inner {
         let known = slot.take().unwrap_or_else(|| Index::load(&self.index_file));
         let objects = record.then_some(&self.objects);
         let (scan, index) = Scanner::new(&self.root, self.objects.state(), objects, &known)?.run()?;
-        if record {
-            self.objects.flush()?;
-        }
         if index != known {
             // Losing the index costs time, never truth, so a state folder that is full does not stop the scan.
             let _ = index.save(&self.index_file);
@@ -97,6 +94,7 @@ impl Inner {
     fn checkpoint(&self) -> Result<(String, Scan), String> {
         let scan = self.scan(true)?;
         let id = scan.tree.store(&self.objects)?;
+        self.objects.flush()?;
         Ok((id, scan))
     }
 }

@@ -43,7 +43,7 @@ pub enum Kind {
 }
 
 impl Tree {
-    /// Puts the tree into the store; equal trees have equal ids.
+    /// Puts the tree into the store, to be flushed with its contents; equal trees have equal ids.
     pub fn store(&self, objects: &Objects) -> Result<String, String> {
         let json = serde_json::to_vec(&self.entries).map_err(|error| error.to_string())?;
         objects.put_bytes(&json)

@@ -211,7 +211,7 @@ async fn large_and_unreadable_files_are_named() {
     let print = place.fingerprint().await;
     large.set_len(64 * 1024 * 1024 + 2).unwrap();
     assert_ne!(place.fingerprint().await, print, "its size counts");
-    fs::set_permissions(place.root().join("small"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(place.root().join("small"), fs::Permissions::from_mode(0o000)).unwrap();
     // Root reads everything.
     if fs::File::open(place.root().join("small")).is_err() {
         let recorded = reopened(place.folder.path()).checkpoint().await.unwrap();
