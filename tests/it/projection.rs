@@ -227,6 +227,7 @@ fn while_ballots_are_sealed_no_position_is_shown() {
     entries.push(log::ballot_answered(3));
     let before = rendered(&entries, Options { full: true, ..CALM });
     assert!(!before.contains("for it") && before.contains("sealed until every ballot is in"), "{before}");
+    assert!(!before.contains("+2") && !before.contains(r#""rating""#), "{before}");
     entries.push(log::ballots_revealed(4));
     assert!(rendered(&entries, CALM).contains("I am for it"));
 }

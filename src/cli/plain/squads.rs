@@ -3,7 +3,8 @@
 use crate::projection::words;
 use crate::protocol::EventRef;
 use crate::protocol::event::{
-    ArenaEvent, BallotsRevealed, ConvergenceProbed, CritiqueIssued, Judgement, VerdictReached,
+    ArenaEvent, BallotsRevealed, ConvergenceProbed, CritiqueIssued, Judgement, PropositionsStated,
+    VerdictReached,
 };
 use crate::protocol::expand::Lookup;
 
@@ -46,9 +47,12 @@ impl Renderer {
                 let text = format!("{seal}{}, confidence {}", data.phase, per_cent(data.confidence_pm));
                 Line::new(Who::Spark(data.spark), "ballot", Tone::Plain, text)
             }
-            E::PropositionsStated(data) => {
-                let text = format!("{} in dispute", words::counted(u64::from(data.count), "proposition"));
-                Line::new(Who::Agon, "propose", Tone::Plain, text)
+            E::PropositionsStated(data) => say_propositions(data, lookup),
+            E::RatingsCast(data) => {
+                let shown: Vec<_> =
+                    data.ratings.iter().map(|rating| format!("{:+}", rating.rating)).collect();
+                let text = if data.sealed { "sealed".to_owned() } else { shown.join(" ") };
+                Line::new(Who::Spark(data.spark), "rates", Tone::Plain, format!("{}: {text}", data.phase))
             }
             E::BallotsRevealed(data) => return Some(self.say_revealed(data, lookup)),
             E::ConvergenceProbed(data) => say_convergence(data),
@@ -75,6 +79,20 @@ impl Renderer {
             }
         }
         lines
+    }
+}
+
+/// The moderator's list is neutral and shown at once; ballots that stand in for it are positions, still sealed.
+fn say_propositions(data: &PropositionsStated, lookup: Lookup<'_>) -> Line {
+    let text = format!("{} in dispute", words::counted(u64::from(data.count), "proposition"));
+    let line = Line::new(Who::Agon, "dispute", Tone::Strong, text);
+    match data.source.as_slice() {
+        // One source of several propositions can only be the moderator's list.
+        [only] if data.count > 1 => match lookup(*only) {
+            Some(ArenaEvent::ModelAnswered(answer)) => line.with_whole(answer.body.text()),
+            _ => line,
+        },
+        _ => line,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Logs made by hand: the turn walked through in the design, a hostile one, and samples of every kind.
 
+mod samples;
+
 use agon::protocol::command::Choice;
 use agon::protocol::effect::{EffectOrder, TimerPurpose};
 use agon::protocol::event::*;
@@ -398,7 +400,16 @@ pub fn ballot_answered(seq: u64) -> Entry {
         confidence_pm: 755,
         sealed: true,
     };
-    entry(seq, reply(1, vec![text("I am for it")], usage(9, 0, 9), Finish::Stop), vec![E::BallotCast(cast)])
+    let rating = Rating { proposition: 0, rating: 2, confidence_pm: 900 };
+    let rated = RatingsCast {
+        spark: SPARK,
+        source: fact(seq),
+        phase: "initial-analysis".into(),
+        sealed: true,
+        ratings: vec![rating],
+    };
+    let decisions = vec![E::BallotCast(cast), E::RatingsCast(rated)];
+    entry(seq, reply(1, vec![text("I am for it")], usage(9, 0, 9), Finish::Stop), decisions)
 }
 
 pub fn ballots_revealed(seq: u64) -> Entry {
@@ -415,82 +426,7 @@ pub fn every_event() -> Vec<E> {
     logs.extend([ballot_answered(3), ballots_revealed(4), void_answer(5)]);
     let mut events: Vec<E> = logs.into_iter().flat_map(|entry| entry.events).collect();
     events.extend([paused(PauseCause::Disk), E::OutcomeIgnored(OutcomeIgnored { reason: "late".into() })]);
-    events.extend(trouble());
-    events.extend(teamwork());
+    events.extend(samples::trouble());
+    events.extend(samples::teamwork());
     events
-}
-
-fn trouble() -> Vec<E> {
-    let failed = ModelFailed {
-        kind: ErrorKind::RateLimited,
-        message: "too many requests".into(),
-        retry_after_ms: Some(500),
-        usage: None,
-        waited_ms: 3,
-    };
-    let retry =
-        RetryScheduled { call: CallId(2), attempt: 2, timer: CallId(20), delay_ms: 500, reason: fact(2) };
-    let forked = SessionForked {
-        id: "fork".into(),
-        rules: 1,
-        parent: "parent".into(),
-        seq: 3,
-        head: "h".into(),
-        workspace: "/work/fork".into(),
-        tree: None,
-        changed: vec![],
-        change: Some("model".into()),
-        active_ms: 0,
-    };
-    let fallback = FallbackTaken { spark: SPARK, from: "a/b".into(), to: "c/d".into(), reason: fact(2) };
-    let refused = ToolRefused { tool_use: the_use(2), reason: RefusalReason::Policy, text: "no".into() };
-    vec![
-        E::ModelFailed(answered(2, failed)),
-        E::RetryScheduled(retry),
-        E::SessionForked(forked),
-        E::FallbackTaken(fallback),
-        E::ToolRefused(refused),
-        E::LimitReached(LimitReached { limit: LimitKind::Seconds, used: u64::MAX, max: u64::MAX }),
-        E::AnswerRejected(AnswerRejected {
-            spark: SPARK,
-            call: CallId(2),
-            errors: vec!["x".into()],
-            repair: true,
-        }),
-        E::EffectFailed(answered(7, EffectFailed { status: FailStatus::Failed, error: "no".into() })),
-        E::BudgetSettled(BudgetSettled {
-            call: CallId(2),
-            attempt: 1,
-            usage: usage(u64::MAX, u64::MAX, u64::MAX),
-            micro_usd: u64::MAX,
-        }),
-    ]
-}
-
-fn teamwork() -> Vec<E> {
-    let finding = Finding {
-        id: "F1".into(),
-        severity: Severity::Blocker,
-        file: Some("a.rs".into()),
-        line: Some(3),
-        problem: "wrong".into(),
-        fix: None,
-    };
-    let critique = CritiqueIssued {
-        spark: SPARK,
-        source: fact(2),
-        verdict: Judgement::RequestChanges,
-        findings: vec![finding],
-    };
-    let check = CheckRan { command: "sh check.sh".into(), exit: None, output: "x\n".repeat(100), ms: 7 };
-    let diff = DiffTaken { from: "a".into(), to: "b".into(), diff: "+x".into(), files: vec!["a.rs".into()] };
-    vec![
-        E::PhaseShifted(PhaseShifted { from: None, to: "review".into() }),
-        E::CritiqueIssued(critique),
-        E::FindingClosed(FindingClosed { id: "F1".into(), source: fact(2) }),
-        E::CheckRan(answered(7, check)),
-        E::DiffTaken(answered(8, diff)),
-        E::CodeProposed(CodeProposed { spark: SPARK, diff: Some(fact(4)), checks: vec![fact(3)] }),
-        E::RoleFailed(RoleFailed { role: "coder".into(), spark: SPARK, cause: TurnCause::Limit }),
-    ]
 }
