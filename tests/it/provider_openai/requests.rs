@@ -1,4 +1,4 @@
-//! What is sent.
+//! What is sent: messages, tools, schemas, address, headers and key.
 
 use agon::protocol::message::{AnswerSchema, Args, Finish, Part, Structured, ToolDecl};
 use agon::protocol::{Lane, Role};
