@@ -105,13 +105,18 @@ impl Connection {
 }
 
 /// Every key in the environment that a preset or a table names, used or not: variable and value.
-pub fn known_keys(tables: &BTreeMap<String, ProviderTable>, environment: &Environment) -> Vec<(String, String)> {
+pub fn known_keys(
+    tables: &BTreeMap<String, ProviderTable>,
+    environment: &Environment,
+) -> Vec<(String, String)> {
     let presets = PRESETS.iter().filter_map(|preset| preset.api_key_env);
     let named = tables.values().filter_map(|table| table.api_key_env.as_deref());
     let mut variables: Vec<&str> = presets.chain(named).collect();
     variables.sort_unstable();
     variables.dedup();
-    let found = variables.into_iter().filter_map(|name| Some((name.to_owned(), environment.get(name)?.trim().to_owned())));
+    let found = variables
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), environment.get(name)?.trim().to_owned())));
     found.collect()
 }
 

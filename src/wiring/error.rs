@@ -79,7 +79,10 @@ impl WireError {
         matches!(
             self,
             WireError::Log(
-                LogError::Corrupt { .. } | LogError::Unfinished { .. } | LogError::Unreadable { .. } | LogError::BadBlob(_)
+                LogError::Corrupt { .. }
+                    | LogError::Unfinished { .. }
+                    | LogError::Unreadable { .. }
+                    | LogError::BadBlob(_)
             ) | WireError::Arena(ArenaError::OutOfOrder(_))
         )
     }
@@ -90,7 +93,9 @@ impl WireError {
             self,
             WireError::Internal(_)
                 | WireError::Config(ConfigError::Internal(_))
-                | WireError::Arena(ArenaError::Refused(_) | ArenaError::Append(AppendError::OutOfOrder { .. }))
+                | WireError::Arena(
+                    ArenaError::Refused(_) | ArenaError::Append(AppendError::OutOfOrder { .. })
+                )
         )
     }
 }

@@ -60,7 +60,8 @@ fn provider(
     match connection {
         Connection::Script { file } => {
             let text = library::read_text(&file, MAX_SCRIPT)?;
-            let missing = || WireError::Provider(format!("provider `{name}`: there is no script `{}`", file.display()));
+            let missing =
+                || WireError::Provider(format!("provider `{name}`: there is no script `{}`", file.display()));
             script(name, &text.ok_or_else(missing)?, recorded)
         }
         Connection::Openai { base_url, key, headers, connect_timeout_ms, idle_timeout_ms } => {

@@ -112,7 +112,8 @@ fn models(config: &Config, default: &ModelName, own: Option<&str>) -> Result<Vec
             continue;
         }
         let spec = model(config, &name)?;
-        let fallbacks: Result<Vec<ModelName>, _> = spec.fallbacks.iter().rev().map(|name| name.parse()).collect();
+        let fallbacks: Result<Vec<ModelName>, _> =
+            spec.fallbacks.iter().rev().map(|name| name.parse()).collect();
         waiting.splice(0..0, fallbacks.map_err(ConfigError::from)?);
         found.push(spec);
     }
@@ -134,7 +135,15 @@ pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, Wire
 pub(super) fn git_head(root: &Path) -> Option<String> {
     root.ancestors().find(|folder| folder.join(".git").exists())?;
     let mut git = Command::new("git");
-    git.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "rev-parse", "--verify", "HEAD"]);
+    git.args([
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+        "rev-parse",
+        "--verify",
+        "HEAD",
+    ]);
     git.current_dir(root).env_clear().env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_OPTIONAL_LOCKS", "0");
     git.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     let output = git.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
