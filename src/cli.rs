@@ -8,6 +8,10 @@ pub mod output;
 pub mod personas;
 pub mod plain;
 pub mod plan;
+pub mod replay;
+pub mod run;
+pub mod sessions;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +33,7 @@ pub fn main() -> ExitCode {
     let environment = Environment::of_process();
     let output = Output::new(&environment);
     ExitCode::from(guarded(output, || match Typed::try_parse_from(arguments) {
-        Ok(typed) => report(run(typed.command, environment, output), output),
+        Ok(typed) => report(perform(typed.command, environment, output), output),
         Err(error) => usage(&error),
     }))
 }
@@ -77,19 +81,20 @@ fn report(result: Result<u8, Failure>, output: Output) -> u8 {
     }
 }
 
-fn run(command: Command, environment: Environment, output: Output) -> Result<u8, Failure> {
+fn perform(command: Command, environment: Environment, output: Output) -> Result<u8, Failure> {
     match command {
         Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
         Command::Personas(command) => personas::run(&command, environment, output).map(|()| DONE),
         Command::Doctor(typed) => wait(doctor::run(&typed, environment, output))?.map(|()| DONE),
         Command::Completions(typed) => completions(typed.shell, output).map(|()| DONE),
-        Command::Run(typed) => {
-            let plan = plan::RunPlan::of(&typed, environment)?;
-            config::warn(&plan.config, output);
-            Err(Failure::new(BUG, anyhow::anyhow!("not wired")))
-        }
-        _ => Err(Failure::new(BUG, anyhow::anyhow!("not wired"))),
+        Command::Run(typed) => wait(run::run(&typed, environment, output))?,
+        Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
+        Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
+        Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,
+        Command::Sessions(typed) => sessions::run(typed.command, &environment, output).map(|()| DONE),
+        Command::Replay(typed) => wait(replay::replay(&typed, &environment, output))?.map(|()| DONE),
+        Command::Verify(typed) => replay::verify(&typed, &environment, output),
     }
 }
 

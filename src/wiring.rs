@@ -18,10 +18,10 @@ pub use spec::{Request, personas};
 
 use crate::arena::{Arena, ArenaPorts};
 use crate::bus::Bus;
-use crate::config::{Config, SandboxKind};
+use crate::config::{Config, ModelName, SandboxKind};
 use crate::eventlog::{SessionLog, SessionStore};
 use crate::ports::{EventLog, Sandbox};
-use crate::protocol::spec::{SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::protocol::spec::{Limits, Policy, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::sandbox::Unconfined;
 use crate::session::Session;
@@ -57,12 +57,42 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     Ok(Running { arena, id, recorded: Vec::new(), asks: Vec::new(), has_open_turn: false, sandbox })
 }
 
+/// What is different from the recorded settings when a session is taken up again.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Another default model.
+    pub model: Option<ModelName>,
+    /// Another persona.
+    pub persona: Option<String>,
+    /// Other limits.
+    pub limits: Option<Limits>,
+    /// Another policy.
+    pub policy: Option<Policy>,
+    /// Another sandbox.
+    pub sandbox: Option<SandboxKind>,
+}
+
+impl Changes {
+    /// What was changed, for people; `None` when nothing was.
+    fn in_words(&self) -> Option<String> {
+        let words = [
+            self.model.as_ref().map(|name| format!("model {name}")),
+            self.persona.as_ref().map(|id| format!("persona {id}")),
+            self.policy.as_ref().map(|_| "policy".to_owned()),
+            self.limits.as_ref().map(|_| "limits".to_owned()),
+            self.sandbox.map(|kind| format!("sandbox {}", kind.word())),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+}
+
 /// Takes a session up again. `config` must have been loaded for the session's own workspace
-/// ([`Sessions::workspace`]); `model` replaces its default model.
+/// ([`Sessions::workspace`]).
 pub async fn resume(
     config: &Config,
     name: &str,
-    model: Option<&crate::config::ModelName>,
+    wanted: &Changes,
     attended: bool,
 ) -> Result<Running, WireError> {
     let store = store(config);
@@ -71,8 +101,9 @@ pub async fn resume(
     let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
     let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
-    let place = Place::open(config, kind_of(&spec.workspace.sandbox), Path::new(&spec.workspace.root))?;
-    let (changed, spec) = changes(config, spec, &place, model)?;
+    let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
+    let place = Place::open(config, kind, Path::new(&spec.workspace.root))?;
+    let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
     let ports = place.ports(opened.log, connected, attended);
@@ -101,23 +132,38 @@ fn store(config: &Config) -> SessionStore {
 fn changes(
     config: &Config,
     mut spec: Spec,
-    place: &Place,
-    model: Option<&crate::config::ModelName>,
+    workspace: WorkspaceSpec,
+    wanted: &Changes,
 ) -> Result<(Vec<Setting>, Spec), WireError> {
     let mut changed = Vec::new();
-    let now = place.workspace_spec();
-    if now != spec.workspace {
-        spec.workspace = now.clone();
-        changed.push(Setting::Workspace(now));
+    if workspace != spec.workspace {
+        spec.workspace = workspace.clone();
+        changed.push(Setting::Workspace(workspace));
     }
-    if let Some(name) = model {
+    if let Some(name) = &wanted.model {
         let model = spec::model(config, name)?;
         spec.models.retain(|known| known.name != model.name);
         spec.models.insert(0, model.clone());
         changed.push(Setting::Model { spec: model, default: true });
     }
+    if let Some(id) = &wanted.persona {
+        changed.push(Setting::Persona { spec: spec::named_persona(config, id)?, default: true });
+    }
+    if let Some(policy) = &wanted.policy {
+        spec.policy = policy.clone();
+        changed.push(Setting::Policy(policy.clone()));
+    }
+    if let Some(limits) = &wanted.limits {
+        spec.limits = limits.clone();
+        changed.push(Setting::Limits(limits.clone()));
+    }
     spec::check(&spec)?;
     Ok((changed, spec))
+}
+
+/// What would confine the tools of a new session here.
+pub fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
+    Ok(Place::open(config, config.sandbox(), config.workspace())?.sandbox.spec())
 }
 
 /// The sandbox a session was run in, as configuration names it.

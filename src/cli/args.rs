@@ -46,8 +46,7 @@ pub enum Command {
     /// Watch agon work on its built-in script, without a key, a network or a model
     Demo(Box<DemoArgs>),
     /// List, show, remove, export and import sessions
-    #[command(subcommand)]
-    Sessions(SessionsCommand),
+    Sessions(SessionsArgs),
     /// Take a session up again where it stopped
     Resume(Box<ResumeArgs>),
     /// Copy a session up to an entry and go on differently
@@ -132,7 +131,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub output_schema: Option<PathBuf>,
     /// Go on in an earlier session instead of a new one
-    #[arg(long, value_name = "SESSION")]
+    #[arg(long, value_name = "SESSION", conflicts_with = "workspace")]
     pub resume: Option<String>,
     /// What `run` and `demo` share.
     #[command(flatten)]
@@ -155,6 +154,14 @@ pub struct DemoArgs {
 pub enum DemoKind {
     /// One agent on one task
     Run,
+}
+
+/// Arguments of `sessions`.
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    /// What to do; default `list`
+    #[command(subcommand)]
+    pub command: Option<SessionsCommand>,
 }
 
 /// Commands on sessions.

@@ -166,7 +166,16 @@ async fn model(config: &Config) -> Check {
 }
 
 fn sandbox(config: &Config) -> Check {
-    Check::ok("sandbox", config.sandbox().word())
+    const NAME: &str = "sandbox";
+    let wanted = config.sandbox().word();
+    match crate::wiring::sandbox(config) {
+        Ok(spec) if spec.gaps.is_empty() => Check::ok(NAME, format!("{wanted}: {}", spec.kind)),
+        Ok(spec) => {
+            let found = format!("{wanted}: {}, so {}", spec.kind, spec.gaps.join("; "));
+            Check::bad(NAME, Verdict::Warning, found, None)
+        }
+        Err(error) => Check::bad(NAME, Verdict::Broken, error.to_string(), error.hint()),
+    }
 }
 
 fn git(root: &Path) -> Check {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::config::ConfigError;
+use crate::wiring::WireError;
 
 /// The work is done.
 pub const DONE: u8 = 0;
@@ -69,6 +70,18 @@ impl Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         let code = if matches!(error, ConfigError::Internal(_)) { BUG } else { USAGE };
+        let hint = error.hint();
+        Failure { code, error: error.into(), hints: hint.into_iter().collect() }
+    }
+}
+
+impl From<WireError> for Failure {
+    fn from(error: WireError) -> Self {
+        let code = match (error.is_bug(), error.is_damage()) {
+            (true, _) => BUG,
+            (_, true) => DIVERGED,
+            _ => USAGE,
+        };
         let hint = error.hint();
         Failure { code, error: error.into(), hints: hint.into_iter().collect() }
     }

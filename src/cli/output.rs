@@ -10,14 +10,20 @@ use crate::config::Environment;
 /// The two streams of the process.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
+    /// Colours on standard error.
     colour: bool,
+    /// Colours on standard output.
+    colour_data: bool,
 }
 
 impl Output {
     /// Colours are used on a terminal unless `NO_COLOR` is set or the terminal is dumb.
     pub fn new(environment: &Environment) -> Self {
         let wanted = environment.get("NO_COLOR").is_none() && environment.get("TERM") != Some("dumb");
-        Output { colour: wanted && io::stderr().is_terminal() }
+        Output {
+            colour: wanted && io::stderr().is_terminal(),
+            colour_data: wanted && io::stdout().is_terminal(),
+        }
     }
 
     /// Writes data.
@@ -35,6 +41,19 @@ impl Output {
     /// Writes a value as indented JSON.
     pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
         self.data(&(serde_json::to_string_pretty(value)? + "\n"))
+    }
+
+    /// Writes an answer: as it is for a program, without what could steer the terminal for a person.
+    pub fn answer(&self, text: &str) -> Result<(), Failure> {
+        match io::stdout().is_terminal() {
+            true => self.data(&visible(text)),
+            false => self.data(text),
+        }
+    }
+
+    /// Tells lines that end with their own newline and were made safe already.
+    pub fn tell(&self, lines: &str) {
+        let _ = io::stderr().lock().write_all(lines.as_bytes());
     }
 
     /// Says something beside the data. A closed standard error is nothing to fail for.
@@ -58,6 +77,16 @@ impl Output {
             _ => text,
         };
         let _ = io::stderr().lock().write_all(painted.as_bytes());
+    }
+
+    /// True when data for people may be coloured.
+    pub fn colours_data(&self) -> bool {
+        self.colour_data
+    }
+
+    /// True when talk may be coloured.
+    pub fn has_colour(&self) -> bool {
+        self.colour
     }
 
     /// True when live text may be shown on standard error.

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::cli::args::PersonasCommand;
 use crate::cli::error::Failure;
 use crate::cli::output::{Output, visible};
-use crate::config::{Config, Environment, Trust, places, unknown};
+use crate::config::{Config, Environment, unknown};
 use crate::library::Library;
 
 /// Runs a `personas` command.
@@ -23,13 +23,9 @@ pub fn run(command: &PersonasCommand, environment: Environment, output: Output) 
     }
 }
 
-/// The personas of the binary, the user and, where it is trusted, the project; says which files are broken.
+/// The personas that count in a workspace; says which files are broken.
 pub fn load(config: &Config, output: Output) -> Library {
-    let mut folders = vec![config.places().personas()];
-    if *config.trust() == Trust::Trusted {
-        folders.push(places::project_personas(config.workspace()));
-    }
-    let library = Library::load(&folders);
+    let library = crate::wiring::personas(config);
     for broken in library.broken() {
         output.warn(&format!("`{}` is not used: {}", broken.path.display(), broken.error));
     }

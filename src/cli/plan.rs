@@ -8,9 +8,10 @@ use serde_json::Value as Json;
 
 use crate::cli::args::{ArenaArgs, RunArgs, WorkspaceArgs};
 use crate::cli::error::{Failure, USAGE};
-use crate::config::{Config, Environment, ModelName, Override};
+use crate::config::{Config, Environment, ModelName, Override, Places};
 use crate::library::read_text;
 use crate::protocol::spec::Policy;
+use crate::wiring::{Changes, Sessions};
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;
@@ -29,6 +30,8 @@ pub struct RunPlan {
     pub schema: Option<Json>,
     /// Session to go on in.
     pub resume: Option<String>,
+    /// What is different there from what was recorded.
+    pub changes: Changes,
     /// How the run is shown and answered.
     pub show: ShowPlan,
     /// The policy in force: configuration and `--policy` together.
@@ -52,17 +55,28 @@ impl RunPlan {
     /// Checks the arguments of `run`, reads configuration, the files that are named and standard input.
     pub fn of(typed: &RunArgs, environment: Environment) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
-        let workspace = workspace(&typed.arena.workspace)?;
+        let workspace = match &typed.resume {
+            Some(session) => Sessions::at(&Places::find(&environment)?).workspace(session)?,
+            None => workspace(&typed.arena.workspace)?,
+        };
         let mut overrides = overrides(&typed.arena);
         let text = |text: &String| toml::Value::String(text.clone());
         overrides.extend(typed.model.as_ref().map(|model| set("--model", &["model"], text(model))));
         overrides.extend(typed.persona.as_ref().map(|id| set("--persona", &["persona"], text(id))));
-        if let Some(model) = &typed.model {
-            model.parse::<ModelName>().map_err(crate::config::ConfigError::from)?;
-        }
+        let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
+        let model = model.map_err(crate::config::ConfigError::from)?;
         let config = Config::load(environment, &workspace, &overrides)?;
+        let policy = policy_of(&config, typed.arena.policy.as_deref())?;
+        let sets_limit = overrides.iter().any(|set| set.key.first() == Some(&"limits"));
         Ok(RunPlan {
-            policy: policy_of(&config, typed.arena.policy.as_deref())?,
+            changes: Changes {
+                model,
+                persona: typed.persona.clone(),
+                limits: sets_limit.then(|| config.limits()),
+                policy: typed.arena.policy.is_some().then(|| policy.clone()),
+                sandbox: typed.arena.sandbox,
+            },
+            policy,
             prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped_input()?.as_deref())?,
             resume: typed.resume.clone(),
             show: ShowPlan::of(&typed.arena),

@@ -1,0 +1,106 @@
+//! The commands `replay` and `verify`: read a log and show or check it; call nothing, run nothing.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::arena::replay::{self, Difference};
+use crate::cli::args::{ReplayArgs, VerifyArgs};
+use crate::cli::error::{DIVERGED, DONE, Failure};
+use crate::cli::output::Output;
+use crate::cli::plain::{self, Options, Renderer};
+use crate::cli::sessions::copy_out;
+use crate::config::{Environment, Places};
+use crate::projection::{Board, Costs};
+use crate::protocol::ArenaEvent;
+use crate::wiring::{Sessions, WireError};
+
+/// The longest pause that is kept at normal speed, in microseconds: nobody waits for a night to pass.
+const LONGEST_PAUSE: u64 = 10_000_000;
+
+/// Shows a recorded session as plain lines, or its lines as they are.
+pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
+    let sessions = Sessions::at(&Places::find(environment)?);
+    if typed.json {
+        return copy_out(&sessions, &typed.session, typed.at, output);
+    }
+    let read = sessions.read(&typed.session)?;
+    let shown = read.entries.iter().take_while(|entry| typed.at.is_none_or(|at| entry.seq <= at));
+    let mut renderer = Renderer::new(Options { color: output.colours_data(), ..Options::default() });
+    let (mut board, mut costs) = (Board::default(), Costs::default());
+    let mut last = None;
+    for entry in shown {
+        pause(typed.speed, last.replace(entry.at), entry.at).await;
+        let lookup = |at: crate::protocol::EventRef| -> Option<&ArenaEvent> {
+            read.entries.get(usize::try_from(at.seq).ok()?)?.events.get(usize::from(at.i))
+        };
+        output.data(&renderer.entry(entry, &lookup))?;
+        board.apply(entry);
+        costs.apply(entry);
+    }
+    let is_whole = board.seq.is_some_and(|seq| seq + 1 == read.head.count);
+    output.data(&plain::ending(&board, &costs, is_whole.then_some(&read.head)))?;
+    match read.fault {
+        Some(fault) => Err(WireError::from(fault).into()),
+        None => Ok(()),
+    }
+}
+
+async fn pause(speed: Option<u32>, from: Option<u64>, to: u64) {
+    if let (Some(speed), Some(from)) = (speed, from) {
+        let pause = to.saturating_sub(from).min(LONGEST_PAUSE) / u64::from(speed.max(1));
+        tokio::time::sleep(Duration::from_micros(pause)).await;
+    }
+}
+
+/// Checks the chain, then whether the same facts give the same decisions.
+pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> Result<u8, Failure> {
+    let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
+    let found = replay::verify(&read.entries);
+    let holds = found.holds(typed.strict) && read.fault.is_none();
+    let fault = read.fault.as_ref().map(ToString::to_string);
+    if typed.json {
+        let differences: Vec<_> = found.differences.iter().map(difference_json).collect();
+        output.json(&json!({
+            "id": read.id, "holds": holds, "entries": read.head.count, "head": read.head.hash,
+            "unfinished_bytes": read.unfinished, "fault": fault, "unreadable": found.unreadable,
+            "differences": differences,
+        }))?;
+        return Ok(if holds { DONE } else { DIVERGED });
+    }
+    let mut text = format!("chain      {} entries, head {}\n", read.head.count, read.head.hash);
+    if read.unfinished > 0 {
+        text += &format!("tail       {} bytes of an entry that was never finished\n", read.unfinished);
+    }
+    if let Some(seq) = found.unreadable {
+        text += &format!("unreadable e{seq} does not follow or starts with no fact\n");
+    }
+    for difference in &found.differences {
+        text += &difference_text(difference);
+    }
+    if found.differences.is_empty() && found.unreadable.is_none() {
+        text +=
+            &format!("decisions  the same facts give the same decisions in all {} entries\n", found.entries);
+    }
+    output.data(&text)?;
+    match read.fault {
+        Some(fault) => Err(WireError::from(fault).into()),
+        None => Ok(if holds { DONE } else { DIVERGED }),
+    }
+}
+
+fn kinds(events: &[ArenaEvent]) -> Vec<&str> {
+    events.iter().map(ArenaEvent::kind).collect()
+}
+
+fn difference_text(difference: &Difference) -> String {
+    let rules = if difference.strict { "" } else { " (written under other rules)" };
+    let words = |events: &[ArenaEvent]| kinds(events).join(", ");
+    let (recorded, decided) = (words(&difference.recorded), words(&difference.decided));
+    format!("differs    e{}{rules}\n  recorded {recorded}\n  decided  {decided}\n", difference.seq)
+}
+
+fn difference_json(difference: &Difference) -> serde_json::Value {
+    json!({ "seq": difference.seq, "strict": difference.strict,
+            "recorded": difference.recorded, "decided": difference.decided })
+}

@@ -1,0 +1,141 @@
+//! The commands `run`, `demo`, `resume` and `fork`: what is opened, and with which first word.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::cli::args::{DemoArgs, ForkArgs, ResumeArgs, RunArgs};
+use crate::cli::error::{DONE, Failure, USAGE};
+use crate::cli::output::Output;
+use crate::cli::plan::{self, RunPlan, ShowPlan};
+use crate::cli::watch::Watch;
+use crate::config::{Config, Environment, KeyPath, ModelName, Places, SandboxKind, Source};
+use crate::library::demo;
+use crate::protocol::Command;
+use crate::protocol::spec::Mode;
+use crate::wiring::{self, Changes, ForkPlan, Request, Running, Sessions};
+
+/// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
+const MAX_PROMPT: usize = 700 * 1024;
+
+/// Gives one task to one spark.
+pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    let plan = RunPlan::of(typed, environment)?;
+    super::config::warn(&plan.config, output);
+    let prompt = prompt(plan.prompt, plan.schema)?;
+    let running = match &plan.resume {
+        Some(session) => wiring::resume(&plan.config, session, &plan.changes, plan.show.yes).await?,
+        None => {
+            let (model, why) = plan.config.choose_model().await?;
+            if let Some(why) = why {
+                output.say(&format!("using {model}: {why}"));
+            }
+            let model_is_wanted = is_flag(&plan.config, "model");
+            let request = Request { model, model_is_wanted, policy: plan.policy };
+            wiring::open(&plan.config, &request, plan.show.yes).await?
+        }
+    };
+    warn_of_sandbox(&plan.config, &running, output);
+    Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await
+}
+
+/// Runs the built-in script in a project of its own. Its approvals are answered by the demo itself.
+pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    let root = demo_folder(typed.arena.workspace.workspace.as_deref())?;
+    output.say(&format!("the demo works in {}", root.display()));
+    let config = Config::load(environment, &root, &plan::overrides(&typed.arena))?;
+    super::config::warn(&config, output);
+    let policy = plan::policy_of(&config, typed.arena.policy.as_deref())?;
+    let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
+    let running = wiring::open(&config, &Request { model, model_is_wanted: true, policy }, true).await?;
+    let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
+    let prompt = prompt(demo::PROMPT.trim_end().to_owned(), None)?;
+    Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
+}
+
+/// Takes a session up where it stopped.
+pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    let config = config_of(&typed.session, environment, output)?;
+    let running = wiring::resume(&config, &typed.session, &Changes::default(), typed.yes).await?;
+    if !running.has_open_turn {
+        let hint = format!("give it a new task: agon run --resume {} \"...\"", running.id);
+        running.arena.stop_hard().await;
+        return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
+    }
+    let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
+    Watch::new(output, show, "--yes").follow(running, None).await
+}
+
+/// Copies a session and goes on differently.
+pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    let config = config_of(&typed.session, environment, output)?;
+    let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
+    let model = model.map_err(crate::config::ConfigError::from)?;
+    let changes = Changes { model, persona: typed.persona.clone(), ..Changes::default() };
+    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes };
+    let running = wiring::fork(&config, &plan, typed.yes).await?;
+    output.say(&format!("forked into {}", running.id));
+    if typed.no_run || !running.has_open_turn {
+        running.arena.stop_hard().await;
+        output.data(&format!("{}\n", running.id))?;
+        return Ok(DONE);
+    }
+    let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
+    Watch::new(output, show, "--yes").follow(running, None).await
+}
+
+/// The configuration for the workspace a session was run in.
+fn config_of(session: &str, environment: Environment, output: Output) -> Result<Config, Failure> {
+    let root = Sessions::at(&Places::find(&environment)?).workspace(session)?;
+    // A workspace that is gone is told by whoever needs it; a fork may not.
+    let root = if root.is_dir() { root } else { PathBuf::from("/") };
+    let config = Config::load(environment, &root, &[])?;
+    super::config::warn(&config, output);
+    Ok(config)
+}
+
+/// The command that gives the task, refused when its entry could not be a line of the log.
+fn prompt(text: String, schema: Option<serde_json::Value>) -> Result<Command, Failure> {
+    let command = Command::Prompt { text, mode: Mode::Solo, schema };
+    let bytes = serde_json::to_string(&command)?.len();
+    match bytes > MAX_PROMPT {
+        true => Err(Failure::usage(format!("the prompt has {bytes} bytes; a prompt may have {MAX_PROMPT}"))
+            .hint("put what is long into a file of the workspace and name the file")),
+        false => Ok(command),
+    }
+}
+
+/// A folder with the demo's project: the one that was named, which must be empty, or a new temporary one.
+fn demo_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
+    let folder = match wanted {
+        Some(folder) => std::fs::create_dir_all(folder).map(|()| folder.to_owned()),
+        None => tempfile::Builder::new().prefix("agon-demo-").tempdir().map(tempfile::TempDir::keep),
+    };
+    let made = folder.and_then(|folder| folder.canonicalize());
+    let root =
+        made.context("cannot make a folder for the demo").map_err(|error| Failure::new(USAGE, error))?;
+    let is_empty = std::fs::read_dir(&root).is_ok_and(|mut entries| entries.next().is_none());
+    if !is_empty {
+        return Err(Failure::usage(format!(
+            "`{}` is not empty; the demo wants a folder of its own",
+            root.display()
+        )));
+    }
+    let written = demo::write_project(&root).context("cannot write the demo's project");
+    written.map_err(|error| Failure::new(USAGE, error))?;
+    Ok(root)
+}
+
+/// Nobody who asked for the strongest sandbox gets none in silence.
+fn warn_of_sandbox(config: &Config, running: &Running, output: Output) {
+    if config.sandbox() == SandboxKind::Auto && running.sandbox.kind == "none" {
+        let gaps = running.sandbox.gaps.join("; ");
+        output.warn(&format!("UNCONFINED: no sandbox is to be had here, so {gaps}"));
+    }
+}
+
+/// True when a value was given on the command line.
+fn is_flag(config: &Config, key: &str) -> bool {
+    let leaf = config.layer().0.get(&KeyPath::of(&[key]));
+    leaf.is_some_and(|leaf| matches!(leaf.sources.first(), Some(Source::Flag(_))))
+}

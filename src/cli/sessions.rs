@@ -1,0 +1,121 @@
+//! The commands `sessions`: recorded sessions listed, shown, removed and copied; runs nothing.
+
+use std::io::Write;
+
+use serde_json::json;
+
+use crate::cli::args::SessionsCommand;
+use crate::cli::error::Failure;
+use crate::cli::output::Output;
+use crate::cli::plain;
+use crate::config::{Environment, Places};
+use crate::projection::safe_text::safe_line;
+use crate::projection::{Board, Costs, words};
+use crate::wiring::Sessions;
+
+/// Runs a `sessions` command; without one the sessions are listed.
+pub fn run(
+    command: Option<SessionsCommand>,
+    environment: &Environment,
+    output: Output,
+) -> Result<(), Failure> {
+    let sessions = Sessions::at(&Places::find(environment)?);
+    match command.unwrap_or(SessionsCommand::List { json: false }) {
+        SessionsCommand::List { json } => list(&sessions, json, output),
+        SessionsCommand::Show { session, json } => show(&sessions, &session, json, output),
+        SessionsCommand::Rm { session } => session.iter().try_for_each(|session| {
+            let id = sessions.remove(session)?;
+            output.say(&format!("removed {id}"));
+            Ok(())
+        }),
+        SessionsCommand::Export { session, output: Some(file) } => {
+            let (entries, missing) = sessions.export(&session, &file)?;
+            say_copied(&format!("{} written", file.display()), entries, &missing, output);
+            Ok(())
+        }
+        SessionsCommand::Export { session, output: None } => copy_out(&sessions, &session, None, output),
+        SessionsCommand::Import { file } => {
+            let (id, entries, missing) = sessions.import(&file)?;
+            say_copied("imported", entries, &missing, output);
+            output.data(&format!("{id}\n"))
+        }
+    }
+}
+
+/// Writes a log's lines, up to an entry, to standard output.
+pub fn copy_out(sessions: &Sessions, name: &str, last: Option<u64>, output: Output) -> Result<(), Failure> {
+    let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut written = Ok(());
+    let read = sessions.lines(name, last, &mut |line| {
+        written = stdout.write_all(line);
+        written.is_ok()
+    });
+    written.and_then(|()| stdout.flush())?;
+    drop(stdout);
+    let _ = output;
+    Ok(read?)
+}
+
+fn say_copied(what: &str, entries: u64, missing: &[String], output: Output) {
+    output.say(&format!("{what}: {entries} entries"));
+    for blob in missing {
+        output.warn(&format!("blob {blob} was not there or not whole"));
+    }
+}
+
+fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> {
+    let all = sessions.list()?;
+    if json {
+        let rows = all.iter().map(|row| {
+            json!({ "id": row.id, "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
+                    "newest_at": row.newest_at, "workspace": row.workspace, "prompt": row.prompt, "fault": row.fault })
+        });
+        return output.json(&rows.collect::<Vec<_>>());
+    }
+    if all.is_empty() {
+        output.say("there are no sessions yet; `agon demo` makes one");
+    }
+    let lines = all.iter().map(|row| {
+        let when = format!("{} {}", words::day(row.newest_at), words::time_of_day(row.newest_at));
+        let prompt = row.prompt.as_deref().unwrap_or_default();
+        let fault = row.fault.as_ref().map(|fault| format!("  [{fault}]")).unwrap_or_default();
+        format!("{}  {when}  {:>7}  {}{}\n", row.id, row.entries, first_words(prompt), safe_line(&fault))
+    });
+    output.data(&lines.collect::<String>())
+}
+
+/// The start of a text on one line.
+fn first_words(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", safe_line(&line[..end])),
+        None => safe_line(&line).into_owned(),
+    }
+}
+
+fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(), Failure> {
+    let read = sessions.read(name)?;
+    let (mut board, mut costs) = (Board::default(), Costs::default());
+    for entry in &read.entries {
+        board.apply(entry);
+        costs.apply(entry);
+    }
+    if json {
+        output.json(&json!({
+            "id": read.id, "entries": read.head.count, "head": read.head.hash, "turns": board.turn,
+            "workspace": board.workspace, "model": board.model, "program": board.program,
+            "tokens": { "input": costs.total.usage.input, "cached": costs.total.usage.cached,
+                        "output": costs.total.usage.output },
+            "micro_usd": costs.total.micro_usd, "unpriced_calls": costs.total.unpriced,
+            "open_approvals": board.approvals.len(), "unfinished_bytes": read.unfinished,
+            "fault": read.fault.as_ref().map(ToString::to_string),
+        }))?;
+    } else {
+        output.data(&plain::ending(&board, &costs, Some(&read.head)))?;
+        output.data(&plain::cost_table(&costs))?;
+    }
+    match read.fault {
+        Some(fault) => Err(crate::wiring::WireError::from(fault).into()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,268 @@
+//! Follows a running session to its end: shows it, answers for the person, and turns the end into an exit code.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
+use tokio_stream::StreamExt;
+
+use crate::arena::{Arena, Ending};
+use crate::cli::error::{DIVERGED, DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
+use crate::cli::output::Output;
+use crate::cli::plain::{self, Options, Renderer};
+use crate::cli::plan::ShowPlan;
+use crate::ports::Subscription;
+use crate::projection::{Board, Costs};
+use crate::protocol::event::{ArenaEvent, TurnCause};
+use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
+use crate::wiring::Running;
+
+/// One view on one session.
+pub struct Watch {
+    output: Output,
+    show: ShowPlan,
+    /// Who answers approvals, for the audit.
+    by: &'static str,
+    /// True when the story is told on standard error as it happens.
+    tells: bool,
+    renderer: Renderer,
+    board: Board,
+    costs: Costs,
+    entries: Vec<Arc<Entry>>,
+    /// Approvals that wait for an answer.
+    asks: Vec<(CallId, String)>,
+    /// True once the turn this view waits for is closed.
+    is_closed: bool,
+    /// True once a signal asked for the end.
+    is_interrupted: bool,
+}
+
+/// What woke the view.
+enum News {
+    Entry,
+    Signal(Signal),
+    Interrupt,
+    End(Ending),
+}
+
+impl Watch {
+    /// A view that has seen nothing yet. `by` signs its answers to approvals.
+    pub fn new(output: Output, show: ShowPlan, by: &'static str) -> Self {
+        let tells = output.is_live() && !show.json;
+        let options = Options { color: output.has_colour(), ..Options::default() };
+        Watch {
+            output,
+            show,
+            by,
+            tells,
+            renderer: Renderer::new(options),
+            board: Board::default(),
+            costs: Costs::default(),
+            entries: Vec::new(),
+            asks: Vec::new(),
+            is_closed: false,
+            is_interrupted: false,
+        }
+    }
+
+    /// Tells the story even where standard error is no terminal.
+    #[must_use]
+    pub fn telling(mut self) -> Self {
+        self.tells = !self.show.json;
+        self
+    }
+
+    /// Gives the first command, if any, and follows the session to its end.
+    pub async fn follow(mut self, running: Running, first: Option<Command>) -> Result<u8, Failure> {
+        let Running { arena, id, recorded, asks, .. } = running;
+        for entry in recorded {
+            self.renderer.skip(&entry);
+            self.fold(&entry);
+            self.entries.push(entry);
+        }
+        self.asks = asks;
+        self.is_closed = false;
+        let mut news = arena.subscribe();
+        let mut signals = Interrupts::listen()?;
+        if let Some(command) = first {
+            arena.submit(command).await.map_err(Failure::usage)?;
+        }
+        let ending = loop {
+            self.catch_up(&arena)?;
+            self.act(&arena).await;
+            match next(&mut news, &mut signals, &arena).await {
+                News::Entry => {}
+                News::Signal(signal) => self.signal(&signal)?,
+                News::Interrupt if self.is_interrupted => {
+                    arena.stop_hard().await;
+                    break Ending::Stopped;
+                }
+                News::Interrupt => {
+                    self.is_interrupted = true;
+                    self.output.say("interrupted; once more ends it at once");
+                    // A session that ended meanwhile needs no stop.
+                    let _ = arena.submit(Command::Stop { cause: StopCause::Interrupted }).await;
+                }
+                News::End(ending) => break ending,
+            }
+        };
+        self.catch_up(&arena)?;
+        self.finish(&arena, &id, ending)
+    }
+
+    /// Reads from the log what is new there. What the bus lost is in the log.
+    fn catch_up(&mut self, arena: &Arena) -> Result<(), Failure> {
+        let read = arena.log().lines(self.entries.len() as u64);
+        let lines = read.context("cannot read the log back").map_err(|error| Failure::new(USAGE, error))?;
+        for line in lines {
+            let entry: Arc<Entry> = Arc::new(serde_json::from_slice(&line)?);
+            if self.show.json {
+                self.output.bytes(&line)?;
+            }
+            self.entries.push(Arc::clone(&entry));
+            self.tell(&entry);
+            self.fold(&entry);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, entry: &Entry) {
+        if self.tells {
+            let entries = &self.entries;
+            let text = self.renderer.entry(entry, &|at| event(entries, at));
+            self.output.tell(&text);
+        }
+    }
+
+    fn fold(&mut self, entry: &Entry) {
+        self.board.apply(entry);
+        self.costs.apply(entry);
+        for (_, event) in entry.effective() {
+            match event {
+                ArenaEvent::TurnClosed(_) => self.is_closed = true,
+                ArenaEvent::PromptGiven(_) => self.is_closed = false,
+                ArenaEvent::ApprovalRequested(ask) => self.asks.push((ask.call, ask.digest.clone())),
+                _ => {}
+            }
+        }
+    }
+
+    /// Answers approvals and ends the session once the turn is closed.
+    async fn act(&mut self, arena: &Arena) {
+        if self.show.yes {
+            for (call, digest) in std::mem::take(&mut self.asks) {
+                let by = self.by.to_owned();
+                let answer = Command::Answer { call, digest, choice: Choice::Once, by };
+                if let Err(error) = arena.submit(answer).await {
+                    self.output.warn(&format!("the answer to {call} was not taken: {error}"));
+                }
+            }
+        }
+        if std::mem::take(&mut self.is_closed) && !self.is_interrupted {
+            // A session that ended meanwhile needs no stop.
+            let _ = arena.submit(Command::Stop { cause: StopCause::Finished }).await;
+        }
+    }
+
+    fn signal(&self, signal: &Signal) -> Result<(), Failure> {
+        if self.show.json && self.show.signals {
+            let line = serde_json::to_string(&serde_json::json!({ "signal": signal }))?;
+            self.output.data(&(line + "\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Prints the answer and the summary.
+    fn finish(&self, arena: &Arena, id: &str, ending: Ending) -> Result<u8, Failure> {
+        if let Ending::Sealed(Some(closed)) = &ending
+            && let Some(answer) = closed.answer
+            && let Some(ArenaEvent::ModelAnswered(reply)) = event(&self.entries, answer)
+        {
+            self.answer(&reply.body.text())?;
+        }
+        let head = arena.log().head();
+        self.output.tell(&plain::ending(&self.board, &self.costs, Some(&head)));
+        match ending {
+            Ending::Failed(error) => {
+                let failure = Failure::new(USAGE, error).hint(format!("agon resume {id}"));
+                Err(failure)
+            }
+            Ending::Paused => {
+                self.output.say(&format!("hint: agon resume {id} --yes"));
+                Ok(PAUSED)
+            }
+            ending => Ok(exit_code(&ending, self.is_interrupted)),
+        }
+    }
+
+    fn answer(&self, text: &str) -> Result<(), Failure> {
+        let line = format!("{}\n", text.trim_end_matches('\n'));
+        if !self.show.json {
+            self.output.answer(&line)?;
+        }
+        if let Some(file) = &self.show.output {
+            let written = std::fs::write(file, &line);
+            let written = written.with_context(|| format!("cannot write the answer to `{}`", file.display()));
+            written.map_err(|error| Failure::new(USAGE, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The exit code of an end.
+pub fn exit_code(ending: &Ending, is_interrupted: bool) -> u8 {
+    match ending {
+        _ if is_interrupted => INTERRUPTED,
+        Ending::Sealed(Some(closed)) => match closed.cause {
+            TurnCause::Done => DONE,
+            TurnCause::Limit => LIMIT,
+            TurnCause::Interrupted | TurnCause::Stopped => INTERRUPTED,
+            _ => FAILED,
+        },
+        Ending::Sealed(None) => FAILED,
+        Ending::Paused => PAUSED,
+        Ending::Stopped => INTERRUPTED,
+        Ending::Failed(_) => DIVERGED,
+    }
+}
+
+/// Finds an event among entries that have no gaps.
+fn event(entries: &[Arc<Entry>], at: EventRef) -> Option<&ArenaEvent> {
+    let seq = usize::try_from(at.seq).ok()?;
+    entries.get(seq)?.events.get(usize::from(at.i))
+}
+
+/// Waits for whatever comes first; an end only once nothing else is waiting.
+async fn next(news: &mut Subscription, interrupts: &mut Interrupts, arena: &Arena) -> News {
+    tokio::select! {
+        biased;
+        () = interrupts.next() => News::Interrupt,
+        Some(signal) = news.signals.next() => News::Signal(signal),
+        Some(_) = news.entries.next() => News::Entry,
+        ending = arena.ended() => News::End(ending),
+    }
+}
+
+/// The signals that ask for the end.
+struct Interrupts {
+    interrupt: UnixSignal,
+    terminate: UnixSignal,
+}
+
+impl Interrupts {
+    fn listen() -> Result<Self, Failure> {
+        let listen =
+            |kind| signal(kind).context("cannot listen for signals").map_err(|e| Failure::new(USAGE, e));
+        Ok(Interrupts {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
