@@ -26,6 +26,8 @@ const PRODUCERS: u64 = 32;
 
 fn main() {
     divan::main();
+    // A static is never dropped, so its folder is removed here.
+    std::fs::remove_dir_all(folder()).unwrap();
 }
 
 /// An entry whose line has about 366 bytes, as real ones do on average.

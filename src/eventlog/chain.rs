@@ -90,9 +90,13 @@ impl Header {
 }
 
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (digits, rest) = bytes.split_at_checked(digits)?;
-    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
+    let mut value: u64 = 0;
+    let mut rest = bytes;
+    while let Some((digit @ b'0'..=b'9', more)) = rest.split_first() {
+        value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+        rest = more;
+    }
+    (rest.len() < bytes.len()).then_some((value, rest))
 }
 
 /// The session id in a log's first line, from which the chain's root is made.
@@ -153,5 +157,8 @@ mod tests {
             assert_eq!(Header::read(line), None);
             assert_eq!(root_session(line), None);
         }
+        let huge = br#"{"v":1,"seq":18446744073709551616,"at":1,"events":[]}"#;
+        assert_eq!(Header::read(huge), None, "a number that does not fit");
+        assert_eq!(Header::read(br#"{"v":,"seq":1,"at":1,"events":[]}"#), None);
     }
 }

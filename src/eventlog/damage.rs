@@ -15,7 +15,7 @@ use super::lines::{Lines, Piece};
 pub fn whole_line_after(file: Arc<dyn LogFile>, offset: u64, limit: u64) -> io::Result<bool> {
     let mut lines = Lines::new(file, offset, limit);
     loop {
-        let found = match lines.next()? {
+        let found = match lines.next_piece()? {
             Piece::Line(line) => holds_whole_line(line),
             Piece::Rest(rest) => holds_whole_line(rest),
             Piece::TooLong => false,

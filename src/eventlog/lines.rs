@@ -47,7 +47,7 @@ impl Lines {
     }
 
     /// The next piece. Its bytes live until the next call.
-    pub fn next(&mut self) -> io::Result<Piece<'_>> {
+    pub fn next_piece(&mut self) -> io::Result<Piece<'_>> {
         let mut searched = 0;
         loop {
             let waiting = self.buffer.get(self.start + searched..self.end).unwrap_or_default();

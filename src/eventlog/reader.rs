@@ -80,7 +80,7 @@ impl EntryReader {
         if self.state == State::Over {
             return Ok(None);
         }
-        let why = match self.lines.next() {
+        let why = match self.lines.next_piece() {
             Err(error) => {
                 self.state = State::Over;
                 return Err(LogError::Io { path: self.path.clone(), error });

@@ -99,7 +99,7 @@ fn last_header(file: &Arc<dyn LogFile>, size: u64) -> io::Result<Option<Header>>
         let mut lines = Lines::new(Arc::clone(file), from, size);
         let mut last = None;
         loop {
-            match lines.next()? {
+            match lines.next_piece()? {
                 Piece::Line(line) => last = Header::read(line).or(last),
                 Piece::TooLong => {}
                 Piece::Rest(_) | Piece::End => break,

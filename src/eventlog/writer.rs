@@ -144,7 +144,7 @@ impl SessionLog {
         };
         let mut lines = Lines::new(Arc::clone(&self.file), offset, len);
         loop {
-            match lines.next()? {
+            match lines.next_piece()? {
                 Piece::Line(line) if seq >= from => {
                     if !visit(line) {
                         return Ok(());

@@ -135,6 +135,23 @@ fn a_fork_that_fails_at_any_call_is_there_whole_or_not_at_all() {
 }
 
 #[test]
+fn what_was_set_aside_outlives_the_power() {
+    for seed in 0..50 {
+        let disk = SimFs::new();
+        let (store, session) = store_on(&disk);
+        append(&store.create(ID).unwrap(), (0..5).map(usual)).unwrap();
+        let whole = disk.bytes(&session.log);
+        let tail = vec![b'{'; 3000];
+        disk.put(&session.log, &[&whole[..], &tail].concat());
+        let (opened, _) = open(&store, &session).unwrap();
+        disk.lose_power(&mut Dice(seed));
+        assert_eq!(disk.bytes(&session.log), whole, "seed {seed}");
+        let kept = session.log.with_file_name(opened.recovered.unwrap().kept_in);
+        assert_eq!(disk.bytes(&kept), tail, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_disk_that_dies_at_any_call_loses_nothing_acknowledged() {
     for call in 0..200 {
         for seed in 0..3 {
