@@ -388,34 +388,36 @@ async fn gone(pid: &str) {
 async fn time_running_out_ends_the_whole_group() {
     let place = Place::new();
     let command = "trap '' TERM; sleep 600 & echo $!; sleep 600; sleep 600";
-    let end = run_in(&place, Exec { timeout_ms: 300, ..exec(command) }).await;
+    let end = run_in(&place, Exec { timeout_ms: 1_000, ..exec(command) }).await;
     assert!(end.timed_out && !end.cancelled && end.exit != Some(0), "{end:?}");
+    assert!(end.stdout.trim().parse::<u32>().is_ok(), "{end:?}");
     gone(end.stdout.trim()).await;
 }
 
-#[tokio::test]
-async fn a_command_may_say_goodbye_when_its_time_runs_out() {
-    let place = Place::new();
-    let command = "trap 'echo bye; exit 7' TERM; sleep 600 & wait";
-    let end = run_in(&place, Exec { timeout_ms: 300, ..exec(command) }).await;
-    assert!(end.timed_out);
-    assert_eq!((end.exit, end.stdout.as_str()), (Some(7), "bye\n"));
-}
-
-#[tokio::test]
-async fn cancelling_ends_the_whole_group() {
-    let place = Place::new();
+/// Runs a command and cancels it once it has said something.
+async fn cancelled(place: &Place, command: &str) -> ExecEnd {
     let sandbox = Unconfined::open(&place.root()).unwrap();
     let (heard, cancel) = (Heard::default(), CancellationToken::new());
-    let running = sandbox.exec(exec("sleep 600 & echo $!; wait"), &heard, &cancel);
     let trigger = async {
-        while heard.lane(Lane::Stdout).is_empty() {
+        while !heard.lane(Lane::Stdout).ends_with('\n') {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
         cancel.cancel();
     };
-    let (end, ()) = tokio::join!(running, trigger);
-    let end = end.unwrap();
+    let (end, ()) = tokio::join!(sandbox.exec(exec(command), &heard, &cancel), trigger);
+    end.unwrap()
+}
+
+#[tokio::test]
+async fn a_command_that_is_stopped_may_say_goodbye() {
+    let end = cancelled(&Place::new(), "trap 'echo bye; exit 7' TERM; sleep 600 & echo ready; wait").await;
+    assert!(end.cancelled);
+    assert_eq!((end.exit, end.stdout.as_str()), (Some(7), "ready\nbye\n"));
+}
+
+#[tokio::test]
+async fn cancelling_ends_the_whole_group() {
+    let end = cancelled(&Place::new(), "sleep 600 & echo $!; wait").await;
     assert!(end.cancelled && !end.timed_out && end.exit != Some(0), "{end:?}");
     gone(end.stdout.trim()).await;
 }

@@ -458,9 +458,9 @@ async fn a_command_says_how_it_ended() {
     assert_eq!((end.status, end.exit), (ToolStatus::Failed, Some(4)));
     has(&end.content, &["exit code 4", "stdout: (empty)\nstderr: (empty)\n"]);
     has(&bench.failed("bash", json!({"command": "kill -15 $$"})).await, &["ended by signal 15"]);
-    let end = bench.run("bash", json!({"command": "echo start; sleep 600", "timeout_ms": 200})).await;
+    let end = bench.run("bash", json!({"command": "echo start; sleep 600", "timeout_ms": 1_000})).await;
     assert_eq!((end.status, end.exit), (ToolStatus::Failed, None));
-    has(&end.content, &["timed out after 200 ms", "signal 15", "start"]);
+    has(&end.content, &["timed out after 1000 ms", "signal 15", "start"]);
     let mut call = bench.call("bash", json!({"command": "sleep 600", "timeout_ms": 600_000}));
     call.timeout_ms = 100;
     let PrepareResult::Ready(plan) = bench.vault.prepare(&call, &bench.sandbox).await.result else {

@@ -260,16 +260,24 @@ async fn a_link_to_outside_is_recorded_as_a_link() {
     assert_eq!(place.store.checkpoint().await.unwrap().files, 2);
 }
 
+/// Counts the files beneath a folder.
+fn count_files(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| if path.is_dir() { count_files(&path) } else { 1 }).sum()
+}
+
 #[tokio::test]
 async fn five_thousand_files_are_read_once() {
     let place = Place::new();
     for n in 0..5_000 {
-        place.put(&format!("d{:02}/f{n:04}", n % 50), format!("{n}\n"));
+        place.put(&format!("d{:02}/f{n:04}", n % 50), format!("{}\n", n % 100));
     }
     // Old enough that a second look need not read them again.
     tokio::time::sleep(std::time::Duration::from_millis(120)).await;
     let first = place.store.checkpoint().await.unwrap();
     assert_eq!(first.files, 5_000);
+    let stored = count_files(&place.folder.path().join("state/objects"));
+    assert_eq!(stored, 100 + 1, "equal contents are stored once, beside the tree");
     let index =
         fs::read_dir(place.folder.path().join("state/index")).unwrap().next().unwrap().unwrap().path();
     let written = fs::metadata(&index).unwrap().modified().unwrap();

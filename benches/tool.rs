@@ -1,0 +1,73 @@
+//! One tool step, `sh -c 'echo hi'`, through the vault and through the sandbox, beside a bare spawn.
+#![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up has nothing to measure")]
+
+use std::process::{Command, Stdio};
+
+use agon::ports::{Exec, Live, Sandbox};
+use agon::protocol::effect::ToolCall;
+use agon::protocol::event::{PrepareResult, ToolUse};
+use agon::protocol::{EventRef, Lane, SparkId};
+use agon::sandbox::Unconfined;
+use agon::toolvault::ToolVault;
+use divan::Bencher;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+fn main() {
+    divan::main();
+}
+
+struct Silent;
+
+impl Live for Silent {
+    fn push(&self, _: Lane, _: &str) {}
+}
+
+fn place() -> (TempDir, Unconfined, Runtime) {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Unconfined::open(folder.path()).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    (folder, sandbox, runtime)
+}
+
+/// The limit: what the system takes for the same work.
+#[divan::bench]
+fn bare_spawn() -> Vec<u8> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo hi"]).stdin(Stdio::null()).env_clear().env("PATH", "/usr/bin:/bin");
+    command.output().unwrap().stdout
+}
+
+#[divan::bench]
+fn sandbox_exec(bencher: Bencher<'_, '_>) {
+    let (_folder, sandbox, runtime) = place();
+    let never = CancellationToken::new();
+    bencher.bench_local(|| {
+        let command = "echo hi".to_owned();
+        let exec = Exec { command, cwd: String::new(), timeout_ms: 60_000, capture_cap: 64 * 1024 };
+        runtime.block_on(sandbox.exec(exec, &Silent, &never)).unwrap()
+    });
+}
+
+/// Prepared, then prepared again and run, as the executor does.
+#[divan::bench]
+fn vault_step(bencher: Bencher<'_, '_>) {
+    let (_folder, sandbox, runtime) = place();
+    let (vault, never) = (ToolVault::builtin().unwrap(), CancellationToken::new());
+    let call = ToolCall {
+        tool_use: ToolUse { answer: EventRef::fact(2), part: 0 },
+        spark: SparkId(1),
+        tool: "bash".to_owned(),
+        args: serde_json::json!({"command": "echo hi"}),
+        bases: Vec::new(),
+        timeout_ms: 60_000,
+        output_cap: 64 * 1024,
+    };
+    bencher.bench_local(|| {
+        runtime.block_on(async {
+            let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox).await.result else { return None };
+            Some(vault.run(&call, &plan.digest, &sandbox, &Silent, &never).await)
+        })
+    });
+}
