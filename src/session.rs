@@ -14,6 +14,8 @@ mod settle;
 mod solo;
 pub mod state;
 
+pub use act::unfenced;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -35,7 +35,9 @@ pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> R
             wiring::open(&plan.config, &request, plan.show.yes).await?
         }
     };
-    warn_of_sandbox(&plan.config, &running, output);
+    if plan.resume.is_none() {
+        warn_of_sandbox(&plan.config, &running, output);
+    }
     Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await
 }
 

@@ -8,13 +8,14 @@ use tokio_stream::StreamExt;
 
 use crate::arena::{Arena, Ending};
 use crate::cli::error::{DIVERGED, DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
-use crate::cli::output::Output;
+use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::ports::Subscription;
 use crate::projection::{Board, Costs};
 use crate::protocol::event::{ArenaEvent, TurnCause};
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
+use crate::session::unfenced;
 use crate::wiring::Running;
 
 /// One view on one session.
@@ -33,6 +34,8 @@ pub struct Watch {
     asks: Vec<(CallId, String)>,
     /// True once the turn this view waits for is closed.
     is_closed: bool,
+    /// True when the last prompt asked for an answer that fits a schema.
+    is_typed: bool,
     /// True once a signal asked for the end.
     is_interrupted: bool,
 }
@@ -61,6 +64,7 @@ impl Watch {
             entries: Vec::new(),
             asks: Vec::new(),
             is_closed: false,
+            is_typed: false,
             is_interrupted: false,
         }
     }
@@ -87,12 +91,15 @@ impl Watch {
         if let Some(command) = first {
             arena.submit(command).await.map_err(Failure::usage)?;
         }
+        self.catch_up(&arena)?;
+        self.act(&arena).await;
         let ending = loop {
-            self.catch_up(&arena)?;
-            self.act(&arena).await;
             match next(&mut news, &mut signals, &arena).await {
+                News::Signal(signal) => {
+                    self.signal(&signal)?;
+                    continue;
+                }
                 News::Entry => {}
-                News::Signal(signal) => self.signal(&signal)?,
                 News::Interrupt if self.is_interrupted => {
                     arena.stop_hard().await;
                     break Ending::Stopped;
@@ -105,6 +112,8 @@ impl Watch {
                 }
                 News::End(ending) => break ending,
             }
+            self.catch_up(&arena)?;
+            self.act(&arena).await;
         };
         self.catch_up(&arena)?;
         self.finish(&arena, &id, ending)
@@ -140,7 +149,10 @@ impl Watch {
         for (_, event) in entry.effective() {
             match event {
                 ArenaEvent::TurnClosed(_) => self.is_closed = true,
-                ArenaEvent::PromptGiven(_) => self.is_closed = false,
+                ArenaEvent::PromptGiven(given) => {
+                    self.is_closed = false;
+                    self.is_typed = given.schema.is_some();
+                }
                 ArenaEvent::ApprovalRequested(ask) => self.asks.push((ask.call, ask.digest.clone())),
                 _ => {}
             }
@@ -178,7 +190,12 @@ impl Watch {
             && let Some(answer) = closed.answer
             && let Some(ArenaEvent::ModelAnswered(reply)) = event(&self.entries, answer)
         {
-            self.answer(&reply.body.text())?;
+            let text = reply.body.text();
+            // A typed answer is for a program: without the fence that models like to put around JSON.
+            self.answer(if self.is_typed { unfenced(&text) } else { &text })?;
+        }
+        if let Some(message) = self.last_failure(&ending) {
+            self.output.say(&format!("error: {}", visible(message)));
         }
         let head = arena.log().head();
         self.output.tell(&plain::ending(&self.board, &self.costs, Some(&head)));
@@ -193,6 +210,16 @@ impl Watch {
             }
             ending => Ok(exit_code(&ending, self.is_interrupted)),
         }
+    }
+
+    /// What the model call said that ended the turn.
+    fn last_failure(&self, ending: &Ending) -> Option<&str> {
+        let Ending::Sealed(Some(closed)) = ending else { return None };
+        let mut failures = self.entries.iter().rev().filter_map(|entry| match entry.fact() {
+            Some(ArenaEvent::ModelFailed(failed)) if !entry.is_void() => Some(failed.body.message.as_str()),
+            _ => None,
+        });
+        (closed.cause == TurnCause::ModelFailed).then(|| failures.next()).flatten()
     }
 
     fn answer(&self, text: &str) -> Result<(), Failure> {

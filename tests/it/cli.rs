@@ -1,5 +1,7 @@
 //! Tests of the command line through the real program: help, arguments, exit codes, streams.
 
+mod run;
+
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
