@@ -118,11 +118,10 @@ fn how(end: &ExecEnd, timeout_ms: u64) -> String {
     }
 }
 
-/// Coarse on purpose: the same quick command twice gives the same words, which is how loops are noticed.
-/// The exact time stands in the event.
+/// The model is always told how long it took; loop detection looks past it.
 fn took(ms: u64) -> String {
     match ms {
-        0..1000 => "took less than 1 s".to_owned(),
+        0..10_000 => format!("took {ms} ms"),
         _ => format!("took {} s", ms / 1000),
     }
 }
