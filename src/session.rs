@@ -123,7 +123,7 @@ impl Session {
                 self.emit(fact);
                 self.decide(due);
             }
-            Err(void) => self.open.extend([fact, void]),
+            Err(void) => self.open.extend([fact, void.into_event()]),
         }
         let entry = Arc::new(Entry::made(self.next_seq, at, std::mem::take(&mut self.open)));
         self.keep(&entry);

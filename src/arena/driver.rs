@@ -97,7 +97,10 @@ impl Driver {
         for message in messages {
             let (event, reply) = match message {
                 Message::Command { command, reply } => (fact_of(command), Some(reply)),
-                Message::Outcome(outcome) => (self.timed(outcome.into_event()), None),
+                Message::Outcome(outcome) => {
+                    self.executor.forget(outcome.call);
+                    (self.timed(outcome.into_event()), None)
+                }
             };
             let Ok(fact) = Fact::new(event) else { continue };
             let entry = self.handle(fact);

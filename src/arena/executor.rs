@@ -113,6 +113,11 @@ impl Executor {
         }
     }
 
+    /// Forgets a call whose outcome has arrived.
+    pub fn forget(&mut self, call: CallId) {
+        self.running.remove(&call);
+    }
+
     /// Stops everything that is still under way and waits for it to let go.
     pub async fn stop_all(self) {
         let Executor { all, inbox, .. } = self;

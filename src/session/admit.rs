@@ -9,14 +9,12 @@ use super::Session;
 use super::state::CallKind;
 
 impl Session {
-    /// `Err` holds the decision that voids the fact.
-    pub(super) fn admit(&self, fact: &ArenaEvent) -> Result<(), ArenaEvent> {
-        if let Some((call, attempt, fits)) = self.answered(fact) {
-            return self
-                .admit_outcome(call, attempt, fits)
-                .map_err(|reason| ArenaEvent::OutcomeIgnored(OutcomeIgnored { reason }));
+    /// `Err` says why the fact is void.
+    pub(super) fn admit(&self, fact: &ArenaEvent) -> Result<(), Void> {
+        match self.answered(fact) {
+            Some((call, attempt, fits)) => self.admit_outcome(call, attempt, fits).map_err(Void::Late),
+            None => self.admit_wish(fact).map_err(Void::Refused),
         }
-        self.admit_wish(fact).map_err(|reason| ArenaEvent::InputRefused(InputRefused { reason }))
     }
 
     fn admit_outcome(&self, call: CallId, attempt: u32, fits: Fits) -> Result<(), String> {
@@ -103,6 +101,24 @@ impl Session {
                 Err(format!("the answer is for other content than {} asks about", data.call))
             }
             _ => Err(format!("{} asks for nothing", data.call)),
+        }
+    }
+}
+
+/// Why a fact changes nothing.
+pub(super) enum Void {
+    /// An outcome nobody waits for.
+    Late(String),
+    /// A wish that makes no sense now.
+    Refused(String),
+}
+
+impl Void {
+    /// The decision that says so.
+    pub fn into_event(self) -> ArenaEvent {
+        match self {
+            Void::Late(reason) => ArenaEvent::OutcomeIgnored(OutcomeIgnored { reason }),
+            Void::Refused(reason) => ArenaEvent::InputRefused(InputRefused { reason }),
         }
     }
 }

@@ -176,7 +176,10 @@ mod tests {
         }
     }
 
-    fn policy(rows: &[(&str, Option<&str>, Option<&str>, Action, i32)]) -> Policy {
+    /// Name, command pattern, path pattern, action, priority.
+    type Row<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Action, i32);
+
+    fn policy(rows: &[Row<'_>]) -> Policy {
         let rules = rows
             .iter()
             .map(|(name, command, path, action, priority)| Rule {

@@ -98,7 +98,7 @@ impl Session {
     }
 
     fn order_again(&mut self, id: CallId, call: &Call, order: &EffectOrder, active_ms: u64) {
-        if self.calls.get(&id).is_none() {
+        if !self.calls.contains_key(&id) {
             return;
         }
         let effect = match order {
