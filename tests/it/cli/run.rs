@@ -204,6 +204,39 @@ fn a_typed_answer_is_checked_and_printed_without_its_fence() {
 }
 
 #[test]
+fn the_spec_holds_every_model_in_use_once_and_a_named_model_counts_more_than_the_personas() {
+    let env = scripted(HELLO);
+    env.write(
+        "home/config.toml",
+        "model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n\
+         [models.\"mock/any\"]\nfallbacks = [\"mock/b\", \"mock/any\"]\ncontext = 9000\ntemperature = 0.25\n\
+         [models.\"mock/b\"]\nfallbacks = [\"mock/any\"]\nprice = { input = 0.1, output = \"2\" }\n",
+    );
+    env.write("home/personas/solo.md", "---\nmodel: mock/own\n---\nBe brief.\n");
+    let spec = |arguments: &[&str]| {
+        let ran = env.run(&[&["run", "greet", "--json"], arguments].concat());
+        assert_eq!(ran.code, 0, "{ran}");
+        entries(&ran.stdout)[0]["events"][0]["data"]["spec"].clone()
+    };
+    let names = |spec: &Value| -> Vec<String> {
+        spec["models"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let plain = spec(&[]);
+    assert_eq!(names(&plain), ["mock/any", "mock/own", "mock/b"]);
+    assert_eq!(plain["personas"][0]["model"], "mock/own");
+    assert_eq!(
+        (&plain["models"][0]["context"], &plain["models"][0]["temperature_pm"]),
+        (&Value::from(9000), &Value::from(250))
+    );
+    let price = serde_json::json!({ "input": 100_000, "cached": 100_000, "output": 2_000_000 });
+    assert_eq!(plain["models"][2]["price"], price);
+
+    let wanted = spec(&["-m", "mock/b"]);
+    assert_eq!(names(&wanted), ["mock/b", "mock/any"]);
+    assert_eq!(wanted["personas"][0].get("model"), None);
+}
+
+#[test]
 fn a_session_goes_on_with_a_second_prompt_and_remembers() {
     let script = "[[answer]]\nspark = \"solo\"\ntext = \"one\"\n\
                   [[answer]]\nspark = \"solo\"\nexpect = [\"first\", \"one\", \"second\"]\ntext = \"two\"\n";
