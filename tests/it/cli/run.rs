@@ -1,6 +1,6 @@
 //! Tests of whole runs through the real program and a script: streams, exit codes, logs, resume, fork.
 
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -334,17 +334,21 @@ fn a_fork_goes_its_own_way_and_leaves_its_parent_alone() {
     assert_eq!(ids(&env).len(), 2, "a fork that failed leaves nothing");
 }
 
+/// Starts a run and waits until its log holds `text`.
+fn started(env: &Env, arguments: &[&str], text: &str) -> Child {
+    let child = env.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(30);
+    while !env.run(&["sessions", "export", "latest"]).stdout.contains(text) {
+        assert!(Instant::now() < patience, "the run never came to `{text}`");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
 #[test]
 fn an_interrupt_is_exit_130_and_the_log_says_so() {
     let env = scripted("[[answer]]\nspark = \"solo\"\ntext = \"slow\"\ndelay_ms = 60000\n");
-    let mut child =
-        env.command(&["run", "wait"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // The prompt is on disk once the call is under way, and signals are listened to before that.
-    let patience = Instant::now() + Duration::from_secs(30);
-    while !env.run(&["sessions", "list"]).stdout.contains("wait") {
-        assert!(Instant::now() < patience, "the run never began");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut child = started(&env, &["run", "wait"], "model_called");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -354,6 +358,37 @@ fn an_interrupt_is_exit_130_and_the_log_says_so() {
         (&sealed["kind"], &sealed["data"]["cause"]),
         (&"session_sealed".into(), &"interrupted".into())
     );
+}
+
+#[test]
+fn a_killed_run_is_resumed_without_doing_anything_twice() {
+    let env = scripted(&WRITES.replace("text = \"written\"", "text = \"written\"\ndelay_ms = 60000"));
+    let mut child = started(&env, &["run", "write", "--yes"], "tool_resolved");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = log(&env);
+    env.write("home/mock.toml", WRITES).write("work/a.txt", "changed since\n");
+
+    check(&env.run(&["resume", "latest", "--yes"]), 0, "written\n");
+    let after = log(&env);
+    assert!(after.starts_with(before.trim_end_matches(|c| c != '\n')), "what was acknowledged stays");
+    let invoked = entries(&after).iter().flat_map(kinds).filter(|kind| kind == "tool_invoked").count();
+    assert_eq!(invoked, 1);
+    assert_eq!(std::fs::read_to_string(env.work().join("a.txt")).unwrap(), "changed since\n");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+}
+
+#[test]
+fn a_session_that_is_being_written_is_not_written_by_a_second_process() {
+    let env = scripted("[[answer]]\nspark = \"solo\"\ntext = \"slow\"\ndelay_ms = 60000\n");
+    let mut child = started(&env, &["run", "wait"], "model_called");
+    let ran = env.run(&["resume", "latest"]);
+    let seen = env.run(&["replay", "latest"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    check(&ran, 2, "");
+    assert!(ran.stderr.contains(&format!("open for writing in process {}", child.id())), "{ran}");
+    assert_eq!(seen.code, 0, "reading is always possible: {seen}");
 }
 
 #[test]
