@@ -278,6 +278,18 @@ fn a_replay_shows_the_log_and_calls_nothing() {
 }
 
 #[test]
+fn a_log_serves_as_a_script() {
+    let env = scripted(WRITES);
+    assert_eq!(env.run(&["run", "write", "--yes"]).code, 0);
+    let id = ids(&env).remove(0);
+    std::fs::remove_file(env.home().join("mock.toml")).unwrap();
+    std::fs::remove_file(env.work().join("a.txt")).unwrap();
+    check(&env.run(&["run", "write", "--yes", "-m", &format!("log/{id}")]), 0, "written\n");
+    assert_eq!(std::fs::read_to_string(env.work().join("a.txt")).unwrap(), "new\n");
+    check(&env.run(&["run", "write", "-m", "log/0199"]), 2, "");
+}
+
+#[test]
 fn damage_is_exit_5_and_named() {
     let env = scripted(HELLO);
     assert_eq!(env.run(&["run", "greet"]).code, 0);
