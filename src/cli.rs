@@ -44,9 +44,8 @@ fn is_version(arguments: &[OsString]) -> bool {
 }
 
 fn print_version() -> ExitCode {
-    use std::io::Write;
-    let _ = writeln!(std::io::stdout(), "agon {}", env!("CARGO_PKG_VERSION"));
-    ExitCode::SUCCESS
+    let version = concat!("agon ", env!("CARGO_PKG_VERSION"), "\n");
+    ExitCode::from(report(Output::default().data(version).map(|()| DONE), Output::default()))
 }
 
 /// Runs something and turns a panic into a message and exit code 70.

@@ -318,7 +318,8 @@ fn read_project(workspace: &Path, places: &Places) -> Result<(Trust, Layer), Con
     let Some(digest) = trust::ProjectDigest::of(workspace)? else {
         return Ok((Trust::Nothing, Layer::default()));
     };
-    let layer = Layer::read(&places::project_file(workspace))?.unwrap_or_default();
+    let parsed = digest.config.as_deref().map(|text| Layer::parse(text, &places::project_file(workspace)));
+    let layer = parsed.transpose()?.unwrap_or_default();
     let trust = if digest.is_recorded(places) { Trust::Trusted } else { Trust::Untrusted };
     Ok((trust, layer))
 }

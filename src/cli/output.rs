@@ -8,7 +8,7 @@ use crate::cli::error::Failure;
 use crate::config::Environment;
 
 /// The two streams of the process.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Output {
     /// Colours on standard error.
     colour: bool,
@@ -36,6 +36,15 @@ impl Output {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
         Ok(stdout.flush()?)
+    }
+
+    /// Writes much data through a buffer.
+    pub fn stream(&self, fill: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
+        let mut stdout = io::BufWriter::new(io::stdout().lock());
+        let filled = fill(&mut stdout);
+        // What was read before a fault is shown all the same.
+        stdout.flush()?;
+        filled
     }
 
     /// Writes a value as indented JSON.

@@ -1,7 +1,5 @@
 //! The commands `sessions`: recorded sessions listed, shown, removed and copied; runs nothing.
 
-use std::io::Write;
-
 use serde_json::json;
 
 use crate::cli::args::SessionsCommand;
@@ -44,16 +42,15 @@ pub fn run(
 
 /// Writes a log's lines, up to an entry, to standard output.
 pub fn copy_out(sessions: &Sessions, name: &str, last: Option<u64>, output: Output) -> Result<(), Failure> {
-    let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
-    let mut written = Ok(());
-    let read = sessions.lines(name, last, &mut |line| {
-        written = stdout.write_all(line);
-        written.is_ok()
-    });
-    written.and_then(|()| stdout.flush())?;
-    drop(stdout);
-    let _ = output;
-    Ok(read?)
+    output.stream(|stdout| {
+        let mut written = Ok(());
+        let read = sessions.lines(name, last, &mut |line| {
+            written = stdout.write_all(line);
+            written.is_ok()
+        });
+        written?;
+        Ok(read?)
+    })
 }
 
 fn say_copied(what: &str, entries: u64, missing: &[String], output: Output) {

@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 use tokio_stream::StreamExt;
 
 use crate::arena::{Arena, Ending};
-use crate::cli::error::{DIVERGED, DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
+use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
@@ -201,8 +201,8 @@ impl Watch {
         self.output.tell(&plain::ending(&self.board, &self.costs, Some(&head)));
         match ending {
             Ending::Failed(error) => {
-                let failure = Failure::new(USAGE, error).hint(format!("agon resume {id}"));
-                Err(failure)
+                let code = exit_code(&Ending::Failed(error.clone()), self.is_interrupted);
+                Err(Failure::new(code, error).hint(format!("agon resume {id}")))
             }
             Ending::Paused => {
                 self.output.say(&format!("hint: agon resume {id} --yes"));
@@ -236,7 +236,7 @@ impl Watch {
     }
 }
 
-/// The exit code of an end.
+/// The exit code of an end. A log that can no longer be written is the system's refusal, not the agents'.
 pub fn exit_code(ending: &Ending, is_interrupted: bool) -> u8 {
     match ending {
         _ if is_interrupted => INTERRUPTED,
@@ -249,7 +249,7 @@ pub fn exit_code(ending: &Ending, is_interrupted: bool) -> u8 {
         Ending::Sealed(None) => FAILED,
         Ending::Paused => PAUSED,
         Ending::Stopped => INTERRUPTED,
-        Ending::Failed(_) => DIVERGED,
+        Ending::Failed(_) => USAGE,
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Trust {
 pub struct ProjectDigest {
     /// Files that count: the configuration and the personas.
     pub files: Vec<PathBuf>,
+    /// The configuration's text, so that what is used is what was digested.
+    pub config: Option<String>,
     hex: String,
     root: PathBuf,
 }
@@ -39,17 +41,20 @@ impl ProjectDigest {
         let mut hasher = Sha256::new();
         hasher.update(b"agon-trust-1\0");
         hasher.update(root.as_os_str().as_encoded_bytes());
-        let mut found = Vec::new();
+        let (mut found, mut config) = (Vec::new(), None);
         for path in files {
             let Some(text) = read_bounded(&path)? else { continue };
             for piece in [path.as_os_str().as_encoded_bytes(), text.as_bytes()] {
                 hasher.update((piece.len() as u64).to_be_bytes());
                 hasher.update(piece);
             }
+            if path == places::project_file(&root) {
+                config = Some(text);
+            }
             found.push(path);
         }
         let hex = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok((!found.is_empty()).then_some(ProjectDigest { files: found, hex, root }))
+        Ok((!found.is_empty()).then_some(ProjectDigest { files: found, config, hex, root }))
     }
 
     /// True when exactly this content was trusted at this place.

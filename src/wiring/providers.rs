@@ -9,14 +9,17 @@ use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
 use crate::ports::Provider;
 use crate::protocol::spec::ModelSpec;
-use crate::protocol::{ArenaEvent, Entry};
+use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 use crate::provider::Timeouts;
 use crate::provider::openai::{OpenAi, OpenAiConfig};
-use crate::provider::script::Script;
-use crate::wiring::WireError;
+use crate::provider::script::{Recorded, Script};
+use crate::wiring::{Sessions, WireError};
 
 /// The most a script may hold, in bytes.
 const MAX_SCRIPT: u64 = 8 << 20;
+
+/// Name of the provider that answers as a recorded session did; the model is the session.
+const LOG: &str = "log";
 
 /// Providers by name, and what must be blanked out: name and value.
 pub(super) struct Connected {
@@ -40,7 +43,7 @@ pub(super) fn connect(
         if connected.providers.contains_key(&name.provider) {
             continue;
         }
-        let provider = provider(config, &name.provider, recorded, &mut connected.secrets)?;
+        let provider = provider(config, &name, recorded, &mut connected.secrets)?;
         connected.providers.insert(name.provider, provider);
     }
     Ok(connected)
@@ -48,12 +51,17 @@ pub(super) fn connect(
 
 fn provider(
     config: &Config,
-    name: &str,
+    model: &ModelName,
     recorded: &[Arc<Entry>],
     secrets: &mut Vec<(String, String)>,
 ) -> Result<Arc<dyn Provider>, WireError> {
-    if is_demo(config, name) {
-        return script(name, demo::SCRIPT, recorded);
+    let name = model.provider.as_str();
+    if is_builtin(config, name) {
+        let script = match name {
+            demo::PROVIDER => written_script(name, demo::SCRIPT)?,
+            _ => recorded_script(config, &model.model)?,
+        };
+        return Ok(Arc::new(going_on(script, name, recorded)));
     }
     let connection = config.connection(name)?;
     secrets.extend(connection.secrets(name));
@@ -62,7 +70,8 @@ fn provider(
             let text = library::read_text(&file, MAX_SCRIPT)?;
             let missing =
                 || WireError::Provider(format!("provider `{name}`: there is no script `{}`", file.display()));
-            script(name, &text.ok_or_else(missing)?, recorded)
+            let script = written_script(name, &text.ok_or_else(missing)?)?;
+            Ok(Arc::new(going_on(script, name, recorded)))
         }
         Connection::Openai { base_url, key, headers, connect_timeout_ms, idle_timeout_ms } => {
             let mut openai = OpenAiConfig::new(name, base_url);
@@ -79,39 +88,76 @@ fn provider(
     }
 }
 
-/// The demo's provider is built in, unless the user gave that name to one of their own.
-pub(super) fn is_demo(config: &Config, provider: &str) -> bool {
-    provider == demo::PROVIDER && !config.file().providers.contains_key(provider)
+/// The demo's provider, and `log/SESSION`, which answers as a recorded session did, are built in, unless
+/// the user gave that name to one of their own.
+pub(super) fn is_builtin(config: &Config, provider: &str) -> bool {
+    [demo::PROVIDER, LOG].contains(&provider) && !config.file().providers.contains_key(provider)
 }
 
-fn script(name: &str, text: &str, recorded: &[Arc<Entry>]) -> Result<Arc<dyn Provider>, WireError> {
-    let script = Script::from_toml(name, text).map_err(|error| WireError::Provider(error.to_string()))?;
-    for (role, calls) in answered_calls(name, recorded) {
-        script.skip(&role, calls);
+fn written_script(name: &str, text: &str) -> Result<Script, WireError> {
+    Script::from_toml(name, text).map_err(|error| WireError::Provider(error.to_string()))
+}
+
+/// The answers of a recorded session, by role and number.
+fn recorded_script(config: &Config, session: &str) -> Result<Script, WireError> {
+    let read = Sessions::of(config).read(session)?;
+    if let Some(fault) = read.fault {
+        return Err(fault.into());
     }
-    Ok(Arc::new(script))
+    let mut roles = Asking::default();
+    let replies = read.entries.iter().flat_map(|entry| entry.effective()).filter_map(|(_, event)| {
+        let (role, digest) = roles.answered(event)?;
+        let ArenaEvent::ModelAnswered(data) = event else { return None };
+        Some((role, digest, data.body.clone()))
+    });
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    let numbered = replies.map(|(spark, digest, reply)| {
+        let nth = counts.entry(spark.clone()).or_default();
+        *nth += 1;
+        Recorded { nth: *nth, spark, digest: Some(digest), reply }
+    });
+    Ok(Script::from_replies(LOG, numbered.collect::<Vec<_>>()))
 }
 
-/// How many calls of each role a provider has answered so far.
-fn answered_calls(provider: &str, recorded: &[Arc<Entry>]) -> BTreeMap<String, u32> {
-    let mut roles = BTreeMap::new();
-    let mut asking = BTreeMap::new();
-    let mut counts = BTreeMap::new();
+/// A script with the calls counted that a provider has answered so far.
+fn going_on(script: Script, provider: &str, recorded: &[Arc<Entry>]) -> Script {
+    let mut asking = Asking { provider: Some(provider.to_owned()), ..Asking::default() };
     for (_, event) in recorded.iter().flat_map(|entry| entry.effective()) {
+        if let Some((role, _)) = asking.answered(event) {
+            script.skip(&role, 1);
+        }
+    }
+    script
+}
+
+/// Finds, event by event, which role a model answered and to which request.
+#[derive(Default)]
+struct Asking {
+    /// Only calls of this provider, when there is one.
+    provider: Option<String>,
+    roles: BTreeMap<SparkId, String>,
+    calls: BTreeMap<CallId, (SparkId, String)>,
+}
+
+impl Asking {
+    /// Takes an event in; gives role and request digest when it is an answer.
+    fn answered(&mut self, event: &ArenaEvent) -> Option<(String, String)> {
         match event {
             ArenaEvent::SparkIgnited(data) => {
-                roles.insert(data.spark, data.role.clone());
+                self.roles.insert(data.spark, data.role.clone());
             }
-            ArenaEvent::ModelCalled(data) if data.model.split('/').next() == Some(provider) => {
-                asking.insert(data.call, data.spark);
+            ArenaEvent::ModelCalled(data) => {
+                let provider = data.model.split('/').next();
+                if self.provider.is_none() || self.provider.as_deref() == provider {
+                    self.calls.insert(data.call, (data.spark, data.digest.clone()));
+                }
             }
             ArenaEvent::ModelAnswered(data) => {
-                if let Some(role) = asking.remove(&data.call).and_then(|spark| roles.get(&spark)) {
-                    *counts.entry(role.clone()).or_default() += 1;
-                }
+                let (spark, digest) = self.calls.remove(&data.call)?;
+                return Some((self.roles.get(&spark)?.clone(), digest));
             }
             _ => {}
         }
+        None
     }
-    counts
 }

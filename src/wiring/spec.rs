@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::arena::PROGRAM;
 use crate::config::{Config, ConfigError, ModelName, places, unknown};
-use crate::library::{self, Library, demo};
+use crate::library::{self, Library};
 use crate::protocol::spec::{ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec};
 use crate::session::policy;
 use crate::wiring::{WireError, providers};
@@ -122,12 +122,11 @@ fn models(config: &Config, default: &ModelName, own: Option<&str>) -> Result<Vec
 
 /// One model's rows.
 pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, WireError> {
-    if !providers::is_demo(config, &name.provider) {
+    if !providers::is_builtin(config, &name.provider) {
         return Ok(config.model_spec(name)?);
     }
     let mut spec = config.known_models().spec(name, None, true);
     spec.price = Some(Price { input: 0, cached: 0, output: 0 });
-    debug_assert_eq!(name.provider, demo::PROVIDER);
     Ok(spec)
 }
 

@@ -1,6 +1,6 @@
 //! Tests of whole runs through the real program and a script: streams, exit codes, logs, resume, fork.
 
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -204,6 +204,39 @@ fn a_typed_answer_is_checked_and_printed_without_its_fence() {
 }
 
 #[test]
+fn the_spec_holds_every_model_in_use_once_and_a_named_model_counts_more_than_the_personas() {
+    let env = scripted(HELLO);
+    env.write(
+        "home/config.toml",
+        "model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n\
+         [models.\"mock/any\"]\nfallbacks = [\"mock/b\", \"mock/any\"]\ncontext = 9000\ntemperature = 0.25\n\
+         [models.\"mock/b\"]\nfallbacks = [\"mock/any\"]\nprice = { input = 0.1, output = \"2\" }\n",
+    );
+    env.write("home/personas/solo.md", "---\nmodel: mock/own\n---\nBe brief.\n");
+    let spec = |arguments: &[&str]| {
+        let ran = env.run(&[&["run", "greet", "--json"], arguments].concat());
+        assert_eq!(ran.code, 0, "{ran}");
+        entries(&ran.stdout)[0]["events"][0]["data"]["spec"].clone()
+    };
+    let names = |spec: &Value| -> Vec<String> {
+        spec["models"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let plain = spec(&[]);
+    assert_eq!(names(&plain), ["mock/any", "mock/own", "mock/b"]);
+    assert_eq!(plain["personas"][0]["model"], "mock/own");
+    assert_eq!(
+        (&plain["models"][0]["context"], &plain["models"][0]["temperature_pm"]),
+        (&Value::from(9000), &Value::from(250))
+    );
+    let price = serde_json::json!({ "input": 100_000, "cached": 100_000, "output": 2_000_000 });
+    assert_eq!(plain["models"][2]["price"], price);
+
+    let wanted = spec(&["-m", "mock/b"]);
+    assert_eq!(names(&wanted), ["mock/b", "mock/any"]);
+    assert_eq!(wanted["personas"][0].get("model"), None);
+}
+
+#[test]
 fn a_session_goes_on_with_a_second_prompt_and_remembers() {
     let script = "[[answer]]\nspark = \"solo\"\ntext = \"one\"\n\
                   [[answer]]\nspark = \"solo\"\nexpect = [\"first\", \"one\", \"second\"]\ntext = \"two\"\n";
@@ -242,6 +275,18 @@ fn a_replay_shows_the_log_and_calls_nothing() {
     assert_eq!(entries(&env.run(&["replay", "latest", "--json", "--at", "2"]).stdout).len(), 3);
     assert_eq!(log(&env), before);
     assert!(!env.work().join("a.txt").exists());
+}
+
+#[test]
+fn a_log_serves_as_a_script() {
+    let env = scripted(WRITES);
+    assert_eq!(env.run(&["run", "write", "--yes"]).code, 0);
+    let id = ids(&env).remove(0);
+    std::fs::remove_file(env.home().join("mock.toml")).unwrap();
+    std::fs::remove_file(env.work().join("a.txt")).unwrap();
+    check(&env.run(&["run", "write", "--yes", "-m", &format!("log/{id}")]), 0, "written\n");
+    assert_eq!(std::fs::read_to_string(env.work().join("a.txt")).unwrap(), "new\n");
+    check(&env.run(&["run", "write", "-m", "log/0199"]), 2, "");
 }
 
 #[test]
@@ -301,17 +346,21 @@ fn a_fork_goes_its_own_way_and_leaves_its_parent_alone() {
     assert_eq!(ids(&env).len(), 2, "a fork that failed leaves nothing");
 }
 
+/// Starts a run and waits until its log holds `text`.
+fn started(env: &Env, arguments: &[&str], text: &str) -> Child {
+    let child = env.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(30);
+    while !env.run(&["sessions", "export", "latest"]).stdout.contains(text) {
+        assert!(Instant::now() < patience, "the run never came to `{text}`");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
 #[test]
 fn an_interrupt_is_exit_130_and_the_log_says_so() {
     let env = scripted("[[answer]]\nspark = \"solo\"\ntext = \"slow\"\ndelay_ms = 60000\n");
-    let mut child =
-        env.command(&["run", "wait"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // The prompt is on disk once the call is under way, and signals are listened to before that.
-    let patience = Instant::now() + Duration::from_secs(30);
-    while !env.run(&["sessions", "list"]).stdout.contains("wait") {
-        assert!(Instant::now() < patience, "the run never began");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut child = started(&env, &["run", "wait"], "model_called");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -321,6 +370,37 @@ fn an_interrupt_is_exit_130_and_the_log_says_so() {
         (&sealed["kind"], &sealed["data"]["cause"]),
         (&"session_sealed".into(), &"interrupted".into())
     );
+}
+
+#[test]
+fn a_killed_run_is_resumed_without_doing_anything_twice() {
+    let env = scripted(&WRITES.replace("text = \"written\"", "text = \"written\"\ndelay_ms = 60000"));
+    let mut child = started(&env, &["run", "write", "--yes"], "tool_resolved");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = log(&env);
+    env.write("home/mock.toml", WRITES).write("work/a.txt", "changed since\n");
+
+    check(&env.run(&["resume", "latest", "--yes"]), 0, "written\n");
+    let after = log(&env);
+    assert!(after.starts_with(before.trim_end_matches(|c| c != '\n')), "what was acknowledged stays");
+    let invoked = entries(&after).iter().flat_map(kinds).filter(|kind| kind == "tool_invoked").count();
+    assert_eq!(invoked, 1);
+    assert_eq!(std::fs::read_to_string(env.work().join("a.txt")).unwrap(), "changed since\n");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+}
+
+#[test]
+fn a_session_that_is_being_written_is_not_written_by_a_second_process() {
+    let env = scripted("[[answer]]\nspark = \"solo\"\ntext = \"slow\"\ndelay_ms = 60000\n");
+    let mut child = started(&env, &["run", "wait"], "model_called");
+    let ran = env.run(&["resume", "latest"]);
+    let seen = env.run(&["replay", "latest"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    check(&ran, 2, "");
+    assert!(ran.stderr.contains(&format!("open for writing in process {}", child.id())), "{ran}");
+    assert_eq!(seen.code, 0, "reading is always possible: {seen}");
 }
 
 #[test]
