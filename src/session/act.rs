@@ -374,8 +374,8 @@ mod tests {
 
     #[test]
     fn durations_do_not_make_equal_results_differ() {
-        let a = "exit code 1 after 12 ms\nfail";
-        let b = "exit code 1 after 9 ms\nfail";
+        let a = "exit code 1, took 12 ms\nstdout:\nfail";
+        let b = "exit code 1, took 9 ms\nstdout:\nfail";
         assert_eq!(without_durations(a), without_durations(b));
         assert_ne!(without_durations("12 files"), without_durations("9 files"));
     }

@@ -482,12 +482,13 @@ async fn a_command_says_how_it_ended() {
 }
 
 #[tokio::test]
-async fn the_same_quick_command_gives_the_same_words() {
+async fn the_same_read_gives_the_same_words_and_a_command_its_duration() {
     let mut bench = Bench::new();
-    let first = bench.ok("bash", json!({"command": "echo 1"})).await;
-    assert_eq!(first, bench.ok("bash", json!({"command": "echo 1"})).await, "so that a loop can be noticed");
+    let said = bench.ok("bash", json!({"command": "echo 1"})).await;
+    let took = said.lines().next().and_then(|line| line.strip_prefix("exit code 0, took ")).unwrap();
+    assert!(took.strip_suffix(" ms").is_some_and(|ms| ms.parse::<u64>().is_ok()), "{said}");
     let mut file = fs::File::create(bench.path("x")).unwrap();
     file.write_all(b"1\n").unwrap();
     let read = bench.ok("read_file", json!({"path": "x"})).await;
-    assert_eq!(read, bench.ok("read_file", json!({"path": "x"})).await);
+    assert_eq!(read, bench.ok("read_file", json!({"path": "x"})).await, "so that a loop can be noticed");
 }
