@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod config;
+pub mod desk;
 pub mod doctor;
 pub mod error;
 pub mod output;

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use serde_json::Value as Json;
 
 use crate::cli::args::{ArenaArgs, RunArgs, WorkspaceArgs};
+use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
 use crate::config::{Config, Environment, ModelName, Override, Places};
 use crate::library::read_text;
@@ -87,6 +88,11 @@ impl RunPlan {
 }
 
 impl ShowPlan {
+    /// True when approvals can be answered: by `--yes`, or by a person at the terminal.
+    pub fn is_attended(&self) -> bool {
+        self.yes || (!self.json && Desk::is_attended())
+    }
+
     /// How the shared flags want a session shown.
     pub fn of(typed: &ArenaArgs) -> Self {
         ShowPlan { json: typed.json, signals: typed.signals, output: typed.output.clone(), yes: typed.yes }

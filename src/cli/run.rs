@@ -24,7 +24,9 @@ pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> R
     super::config::warn(&plan.config, output);
     let prompt = prompt(plan.prompt, plan.schema)?;
     let running = match &plan.resume {
-        Some(session) => wiring::resume(&plan.config, session, &plan.changes, plan.show.yes).await?,
+        Some(session) => {
+            wiring::resume(&plan.config, session, &plan.changes, plan.show.is_attended()).await?
+        }
         None => {
             let (model, why) = plan.config.choose_model().await?;
             if let Some(why) = why {
@@ -32,7 +34,7 @@ pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> R
             }
             let model_is_wanted = is_flag(&plan.config, "model");
             let request = Request { model, model_is_wanted, policy: plan.policy };
-            wiring::open(&plan.config, &request, plan.show.yes).await?
+            wiring::open(&plan.config, &request, plan.show.is_attended()).await?
         }
     };
     if plan.resume.is_none() {
@@ -58,13 +60,13 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
 /// Takes a session up where it stopped.
 pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let config = config_of(&typed.session, environment, output)?;
-    let running = wiring::resume(&config, &typed.session, &Changes::default(), typed.yes).await?;
+    let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
+    let running = wiring::resume(&config, &typed.session, &Changes::default(), show.is_attended()).await?;
     if !running.has_open_turn {
         let hint = format!("give it a new task: agon run --resume {} \"...\"", running.id);
         running.arena.stop_hard().await;
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
-    let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
     Watch::new(output, show, "--yes").follow(running, None).await
 }
 
@@ -75,14 +77,14 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     let model = model.map_err(crate::config::ConfigError::from)?;
     let changes = Changes { model, persona: typed.persona.clone(), ..Changes::default() };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes };
-    let running = wiring::fork(&config, &plan, typed.yes).await?;
+    let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
+    let running = wiring::fork(&config, &plan, show.is_attended()).await?;
     output.say(&format!("forked into {}", running.id));
     if typed.no_run || !running.has_open_turn {
         running.arena.stop_hard().await;
         output.data(&format!("{}\n", running.id))?;
         return Ok(DONE);
     }
-    let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
     Watch::new(output, show, "--yes").follow(running, None).await
 }
 

@@ -7,13 +7,14 @@ use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 use tokio_stream::StreamExt;
 
 use crate::arena::{Arena, Ending};
+use crate::cli::desk::{Desk, Said};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::ports::Subscription;
 use crate::projection::{Board, Costs};
-use crate::protocol::event::{ArenaEvent, TurnCause};
+use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, TurnCause};
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 use crate::session::unfenced;
 use crate::wiring::Running;
@@ -32,6 +33,9 @@ pub struct Watch {
     entries: Vec<Arc<Entry>>,
     /// Approvals that wait for an answer.
     asks: Vec<(CallId, String)>,
+    /// The person at the terminal, and the ask that was last put to them.
+    desk: Option<Desk>,
+    asking: Option<CallId>,
     /// True once the turn this view waits for is closed.
     is_closed: bool,
     /// True when the last prompt asked for an answer that fits a schema.
@@ -43,6 +47,7 @@ pub struct Watch {
 /// What woke the view.
 enum News {
     Entry,
+    Said(Said),
     Signal(Signal),
     Interrupt,
     End(Ending),
@@ -52,6 +57,7 @@ impl Watch {
     /// A view that has seen nothing yet. `by` signs its answers to approvals.
     pub fn new(output: Output, show: ShowPlan, by: &'static str) -> Self {
         let tells = output.is_live() && !show.json;
+        let desk = (show.is_attended() && !show.yes).then(Desk::default);
         let options = Options { color: output.has_colour(), ..Options::default() };
         Watch {
             output,
@@ -63,6 +69,8 @@ impl Watch {
             costs: Costs::default(),
             entries: Vec::new(),
             asks: Vec::new(),
+            desk,
+            asking: None,
             is_closed: false,
             is_typed: false,
             is_interrupted: false,
@@ -94,12 +102,18 @@ impl Watch {
         self.catch_up(&arena)?;
         self.act(&arena).await;
         let ending = loop {
-            match next(&mut news, &mut signals, &arena).await {
+            match next(&mut news, &mut signals, &mut self.desk, &arena).await {
                 News::Signal(signal) => {
                     self.signal(&signal)?;
                     continue;
                 }
                 News::Entry => {}
+                News::Said(Said::Gone) => {
+                    // Nobody can answer any more: the question stays open for a resume.
+                    arena.stop_hard().await;
+                    break Ending::Paused;
+                }
+                News::Said(said) => self.hear(said, &arena).await,
                 News::Interrupt if self.is_interrupted => {
                     arena.stop_hard().await;
                     break Ending::Stopped;
@@ -154,6 +168,11 @@ impl Watch {
                     self.is_typed = given.schema.is_some();
                 }
                 ArenaEvent::ApprovalRequested(ask) => self.asks.push((ask.call, ask.digest.clone())),
+                // Withdrawn or lost, or answered by somebody else.
+                ArenaEvent::CallCancelled(CallCancelled { call, .. })
+                | ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, .. }) => {
+                    self.asks.retain(|(ask, _)| ask != call);
+                }
                 _ => {}
             }
         }
@@ -170,9 +189,27 @@ impl Watch {
                 }
             }
         }
+        if let (Some(desk), Some((call, _))) = (&mut self.desk, self.asks.first())
+            && self.asking != Some(*call)
+        {
+            desk.ask(self.output);
+            self.asking = Some(*call);
+        }
         if std::mem::take(&mut self.is_closed) && !self.is_interrupted {
             // A session that ended meanwhile needs no stop.
             let _ = arena.submit(Command::Stop { cause: StopCause::Finished }).await;
+        }
+    }
+
+    /// Takes the person's word, but only for the ask they were shown.
+    async fn hear(&mut self, said: Said, arena: &Arena) {
+        let shown = self.asking.take();
+        let Said::Answer(choice) = said else { return };
+        let Some(place) = self.asks.iter().position(|(call, _)| Some(*call) == shown) else { return };
+        let (call, digest) = self.asks.remove(place);
+        let answer = Command::Answer { call, digest, choice, by: "the person at the terminal".to_owned() };
+        if let Err(error) = arena.submit(answer).await {
+            self.output.warn(&format!("the answer to {call} was not taken: {error}"));
         }
     }
 
@@ -260,12 +297,24 @@ fn event(entries: &[Arc<Entry>], at: EventRef) -> Option<&ArenaEvent> {
 }
 
 /// Waits for whatever comes first; an end only once nothing else is waiting.
-async fn next(news: &mut Subscription, interrupts: &mut Interrupts, arena: &Arena) -> News {
+async fn next(
+    news: &mut Subscription,
+    interrupts: &mut Interrupts,
+    desk: &mut Option<Desk>,
+    arena: &Arena,
+) -> News {
+    let said = async {
+        match desk {
+            Some(desk) => desk.said().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         biased;
         () = interrupts.next() => News::Interrupt,
         Some(signal) = news.signals.next() => News::Signal(signal),
         Some(_) = news.entries.next() => News::Entry,
+        said = said => News::Said(said),
         ending = arena.ended() => News::End(ending),
     }
 }

@@ -1,0 +1,89 @@
+//! The person at the terminal: asked about one approval at a time, answering with a whole word and Enter.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use tokio::sync::mpsc;
+
+use crate::cli::output::Output;
+use crate::protocol::Choice;
+
+/// What is asked beneath every approval.
+const QUESTION: &str = "may it run? yes | session (the same again for this session) | no REASON: ";
+
+/// What a person typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// An answer.
+    Answer(Choice),
+    /// Something else; the question stands.
+    Unclear,
+    /// The terminal was closed.
+    Gone,
+}
+
+/// Reads whole lines from the terminal, beginning with the first question.
+#[derive(Default)]
+pub struct Desk {
+    lines: Option<mpsc::UnboundedReceiver<String>>,
+}
+
+impl Desk {
+    /// True when somebody can be asked: both ends of the talk are a terminal.
+    pub fn is_attended() -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks. What was typed before the question was seen does not count as an answer.
+    pub fn ask(&mut self, output: Output) {
+        let lines = self.lines.get_or_insert_with(read_lines);
+        while lines.try_recv().is_ok() {}
+        output.tell(QUESTION);
+    }
+
+    /// Waits for the next line.
+    pub async fn said(&mut self) -> Said {
+        let Some(lines) = &mut self.lines else { return std::future::pending().await };
+        lines.recv().await.map_or(Said::Gone, |line| understood(&line))
+    }
+}
+
+/// A blocking read cannot be cancelled, so it has a thread of its own that ends with the process.
+fn read_lines() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+/// Whole words only: no single stray key approves.
+fn understood(line: &str) -> Said {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    match (word.to_ascii_lowercase().as_str(), rest.trim()) {
+        ("yes", "") => Said::Answer(Choice::Once),
+        ("session", "") => Said::Answer(Choice::Session),
+        ("no", reason) => Said::Answer(Choice::Deny(reason.to_owned())),
+        _ => Said::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_words_answer() {
+        assert_eq!(understood(" yes "), Said::Answer(Choice::Once));
+        assert_eq!(understood("SESSION"), Said::Answer(Choice::Session));
+        assert_eq!(understood("no use make"), Said::Answer(Choice::Deny("use make".into())));
+        assert_eq!(understood("no"), Said::Answer(Choice::Deny(String::new())));
+        for unclear in ["", "y", "yesterday", "yes please", "ok", "\u{1b}[A"] {
+            assert_eq!(understood(unclear), Said::Unclear, "{unclear:?}");
+        }
+    }
+}
