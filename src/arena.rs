@@ -16,9 +16,11 @@ use tokio_util::task::TaskTracker;
 use crate::ports::{
     AppendError, Checks, Clock, EventLog, Provider, Sandbox, SignalBus, Subscription, Workspace,
 };
-use crate::protocol::event::{ArenaEvent, SessionOpened, SessionResumed, TurnClosed};
+use crate::protocol::event::{
+    ArenaEvent, PauseCause, SessionOpened, SessionPaused, SessionResumed, TurnClosed,
+};
 use crate::protocol::spec::{Setting, Spec};
-use crate::protocol::{Command, Entry, Fact, RULES};
+use crate::protocol::{Command, Entry, Fact, Input, RULES};
 use crate::session::{OutOfOrder, Session};
 use crate::toolvault::ToolVault;
 
@@ -152,6 +154,26 @@ impl Arena {
         Arena::start(Session::fold(entries)?, facts, active_ms, ports).await
     }
 
+    /// Records facts without starting anything they order: a copy that is only made. A later resume settles
+    /// what was ordered and never sent.
+    pub async fn record(
+        entries: &[Arc<Entry>],
+        facts: Vec<ArenaEvent>,
+        ports: &ArenaPorts,
+    ) -> Result<(), ArenaError> {
+        let mut session = Session::fold(entries)?;
+        let redactor = Redactor::new(&ports.secrets);
+        let mut made = Vec::new();
+        let left = ArenaEvent::SessionPaused(SessionPaused { cause: PauseCause::Quit });
+        for event in facts.into_iter().chain([left]) {
+            let fact = Fact::new(event)
+                .map_err(|event| ArenaError::Refused(format!("`{}` is no fact", event.kind())))?;
+            made.push(session.handle(Input { at: ports.clock.now(), fact: redactor.fact(fact) }));
+        }
+        ports.log.append(made).await?;
+        Ok(())
+    }
+
     async fn start(
         session: Session,
         facts: Vec<ArenaEvent>,
@@ -164,7 +186,7 @@ impl Arena {
         let tracker = TaskTracker::new();
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
         let redactor = Arc::new(Redactor::new(&ports.secrets));
-        let executor = executor::Executor::new(ports, Arc::clone(&redactor), inbox.clone(), tracker.clone());
+        let executor = executor::Executor::new(ports, Arc::clone(&redactor), inbox.clone(), &stop);
         let mut driver = driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
         let mut first = Vec::new();
         for fact in facts {
@@ -210,7 +232,8 @@ impl Arena {
         }
     }
 
-    /// Stops at once, without waiting for anything to be recorded. The session can be resumed.
+    /// Stops without waiting for anything to be recorded; returns once what ran has let go, which takes a few
+    /// seconds at most. The session can be resumed.
     pub async fn stop_hard(&self) {
         self.stop.cancel();
         self.tracker.wait().await;

@@ -33,7 +33,7 @@ use state::{Call, CallKind, Checkpoints, Places, Spark, Turn};
 ///
 /// [`Session::handle`] decides and applies; [`Session::apply`] only folds. Both change state through the
 /// same fold of single events, so a log that was written is a log that loads.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Session {
     /// Session id; empty before `session_opened`.
     id: String,
@@ -145,16 +145,13 @@ impl Session {
 
     /// Every ordered call without an answer, in the order of their numbers.
     pub fn outstanding(&self) -> Vec<Ordered> {
-        self.calls
-            .iter()
-            .filter(|(_, call)| !call.is_waiting())
-            .map(|(id, call)| Ordered {
-                call: *id,
-                attempt: call.attempt,
-                spark: call.spark,
-                cancelled: call.cancelled,
-            })
-            .collect()
+        self.calls.keys().filter_map(|call| self.ordered(*call)).collect()
+    }
+
+    /// One outstanding call.
+    pub fn ordered(&self, call: CallId) -> Option<Ordered> {
+        let open = self.calls.get(&call).filter(|open| !open.is_waiting())?;
+        Some(Ordered { call, attempt: open.attempt, spark: open.spark, cancelled: open.cancelled })
     }
 
     /// The whole effect of an outstanding call, or none when it is not outstanding.

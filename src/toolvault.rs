@@ -26,6 +26,9 @@ use crate::protocol::spec::ToolSpec;
 pub use crate::protocol::text::cut_middle;
 use check::{ArgumentCheck, did_you_mean};
 
+/// Most bytes a preview and its command may have as JSON: they are never cut and must fit into a line of the log.
+const MAX_PREVIEW: usize = 600 * 1024;
+
 /// Why a tool is not taken into the vault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
@@ -136,6 +139,15 @@ impl ToolVault {
         held.check.accept(&call.args)?;
         let preparation = held.tool.prepare(call, sandbox).await?;
         let digest = digest::of(call, &preparation, &sandbox.spec());
+        let written = |text: &str| serde_json::to_string(text).map(|json| json.len()).unwrap_or(usize::MAX);
+        let command = preparation.command.as_deref().map(written).unwrap_or_default();
+        let shown = written(&preparation.preview).saturating_add(command);
+        if shown > MAX_PREVIEW {
+            return Err(format!(
+                "what it would do takes {shown} bytes to show for approval; at most {MAX_PREVIEW} can be shown, so \
+                 make smaller steps"
+            ));
+        }
         Ok(Plan {
             paths: preparation.paths,
             command: preparation.command,

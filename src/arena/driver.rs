@@ -96,7 +96,13 @@ impl Driver {
         let mut replies: Vec<(Reply, Result<u64, SubmitError>)> = Vec::new();
         for message in messages {
             let (event, reply) = match message {
-                Message::Command { command, reply } => (fact_of(command), Some(reply)),
+                Message::Command { command, reply } => match fitting(fact_of(command)) {
+                    Ok(event) => (event, Some(reply)),
+                    Err(reason) => {
+                        replies.push((reply, Err(SubmitError::Refused(reason))));
+                        continue;
+                    }
+                },
                 Message::Outcome(outcome) => {
                     self.executor.forget(outcome.call);
                     (self.timed(outcome.into_event()), None)
@@ -172,12 +178,10 @@ impl Driver {
 
     /// A later entry of the same batch may have closed, repeated or cancelled the call already.
     fn start(&mut self, call: CallId, attempt: u32) {
-        let ordered = self.session.outstanding();
-        let Some(order) = ordered.iter().find(|order| order.call == call && order.attempt == attempt) else {
-            return;
-        };
-        if let Some(effect) = self.session.effect(call) {
-            self.executor.start(call, attempt, effect, order.cancelled);
+        let Some(order) = self.session.ordered(call).filter(|order| order.attempt == attempt) else { return };
+        match self.session.effect(call) {
+            Some(effect) => self.executor.start(call, attempt, effect, order.cancelled),
+            None => self.executor.give_up(call, attempt),
         }
     }
 
@@ -230,6 +234,18 @@ impl Driver {
     async fn finish(self, ending: Ending) -> Ending {
         self.executor.stop_all().await;
         ending
+    }
+}
+
+/// Most bytes a command's fact may have, so that the decisions beside it still fit into its line.
+const MAX_FACT: usize = 700 * 1024;
+
+/// A fact that would not fit into a line of the log is refused before the session sees it.
+fn fitting(fact: ArenaEvent) -> Result<ArenaEvent, String> {
+    match serde_json::to_vec(&fact).map(|json| json.len()) {
+        Ok(bytes) if bytes <= MAX_FACT => Ok(fact),
+        Ok(bytes) => Err(format!("it has {bytes} bytes as a log entry; at most {MAX_FACT} fit")),
+        Err(error) => Err(format!("it cannot be written to the log: {error}")),
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Executor {
     running: BTreeMap<CallId, CancellationToken>,
     /// Parent of every call's token.
     all: CancellationToken,
-    /// Every task of the session.
+    /// Every task of an effect; the driver's own task is not among them.
     tracker: TaskTracker,
     /// Where outcomes go: the driver's inbox.
     inbox: mpsc::Sender<Message>,
@@ -56,11 +56,12 @@ struct Shared {
 }
 
 impl Executor {
+    /// `stop` is the session's hard stop: every call's token is a child of it.
     pub fn new(
         ports: ArenaPorts,
         redactor: Arc<Redactor>,
         inbox: mpsc::Sender<Message>,
-        tracker: TaskTracker,
+        stop: &CancellationToken,
     ) -> Self {
         let gates = ports
             .providers
@@ -71,7 +72,8 @@ impl Executor {
             })
             .collect();
         let shared = Arc::new(Shared { ports, redactor, gates });
-        Executor { shared, running: BTreeMap::new(), all: CancellationToken::new(), tracker, inbox }
+        let (all, tracker) = (stop.child_token(), TaskTracker::new());
+        Executor { shared, running: BTreeMap::new(), all, tracker, inbox }
     }
 
     pub fn ports(&self) -> &ArenaPorts {
@@ -106,6 +108,15 @@ impl Executor {
         });
     }
 
+    /// Answers for a call whose effect cannot be made, which only a log made by other hands can bring about.
+    pub fn give_up(&self, call: CallId, attempt: u32) {
+        let inbox = self.inbox.clone();
+        self.tracker.spawn(async move {
+            let body = failed(FailStatus::Failed, "what was ordered cannot be read from the log".to_owned());
+            let _ = inbox.send(Message::Outcome(Outcome { call, attempt, body })).await;
+        });
+    }
+
     /// Tells a call to stop. Its one outcome still comes.
     pub fn cancel(&mut self, call: CallId) {
         if let Some(token) = self.running.remove(&call) {
@@ -118,11 +129,15 @@ impl Executor {
         self.running.remove(&call);
     }
 
-    /// Stops everything that is still under way and waits for it to let go.
+    /// Stops everything that is still under way and waits until it has let go of the ports.
     pub async fn stop_all(self) {
-        let Executor { all, inbox, .. } = self;
-        all.cancel();
-        drop(inbox);
+        self.all.cancel();
+        self.tracker.close();
+        // Nobody takes outcomes any more; the inbox may be full of them.
+        drop(self.inbox);
+        if tokio::time::timeout(GRACE * 2, self.tracker.wait()).await.is_err() {
+            // Blocking work that cannot be cancelled (a huge directory walk) is left to the process's end.
+        }
     }
 }
 
@@ -144,7 +159,7 @@ async fn supervise(
         // What really happened within the grace counts, unless the deadline made it stop.
         Ok(Ok(body)) if !is_cancelled(&body) => body,
         Ok(Err(panic)) => otherwise.unless_panicked(Err(panic)),
-        Ok(Ok(_)) => otherwise.timed_out(deadline),
+        Ok(Ok(body)) => with_usage_of(body, otherwise.timed_out(deadline)),
         Err(_) => {
             work.abort();
             if timed_out {
@@ -153,6 +168,16 @@ async fn supervise(
                 otherwise.lost("it did not stop within 5 s")
             }
         }
+    }
+}
+
+/// A stream that was cut off at the deadline was billed as far as it went.
+fn with_usage_of(late: OutcomeBody, body: OutcomeBody) -> OutcomeBody {
+    match (late, body) {
+        (OutcomeBody::ModelFailed(late), OutcomeBody::ModelFailed(failed)) => {
+            OutcomeBody::ModelFailed(ModelFailed { usage: late.usage, ..failed })
+        }
+        (_, body) => body,
     }
 }
 
@@ -267,7 +292,8 @@ impl Shared {
         OutcomeBody::ToolResolved(self.recorded(call, end, ms).await)
     }
 
-    /// What the log keeps of a tool's end: secrets replaced first, so that no cut can split one, then cut.
+    /// What the log keeps of a tool's end: secrets replaced first, so that this cut splits none. (A tool that
+    /// bounds its own lines or streams cuts before; a secret at such a cut may leave a part of itself.)
     async fn recorded(&self, call: &ToolCall, end: ToolEnd, ms: u64) -> ToolResolved {
         let whole = self.redactor.text(&end.content);
         let cap = usize::try_from(call.output_cap).unwrap_or(usize::MAX);
@@ -329,7 +355,13 @@ impl Otherwise {
     fn unless_panicked(&self, done: Result<OutcomeBody, tokio::task::JoinError>) -> OutcomeBody {
         match done {
             Ok(body) => body,
-            Err(error) => self.lost(&format!("a bug in agon or in a tool: {error}")),
+            // Not `cancelled`: that would be told as somebody's wish.
+            Err(error) => self.ended(
+                ErrorKind::BadResponse,
+                ToolStatus::Lost,
+                FailStatus::Lost,
+                &format!("a bug in agon or in what it runs: {error}"),
+            ),
         }
     }
 

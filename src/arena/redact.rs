@@ -20,6 +20,8 @@ pub struct Redactor {
     finder: Option<AhoCorasick>,
     /// What replaces each pattern.
     placeholders: Vec<String>,
+    /// True when JSON may write a secret with escapes, so that a look at the JSON alone can miss it.
+    may_be_escaped: bool,
     /// Bytes of the longest pattern.
     longest: usize,
 }
@@ -29,7 +31,7 @@ impl Redactor {
     pub fn new(secrets: &[(String, String)]) -> Self {
         let mut patterns = Vec::new();
         let mut placeholders = Vec::new();
-        for (name, value) in secrets.iter().filter(|(_, value)| value.len() >= SHORTEST) {
+        for (name, value) in secrets.iter().filter(|(_, value)| is_worth_hiding(value)) {
             for form in forms(value) {
                 if !patterns.contains(&form) {
                     patterns.push(form);
@@ -37,12 +39,14 @@ impl Redactor {
                 }
             }
         }
+        let is_escaped = |c: char| c == '"' || c == '\\' || c.is_control();
+        let may_be_escaped = patterns.iter().any(|pattern| pattern.contains(is_escaped));
         let longest = patterns.iter().map(String::len).max().unwrap_or_default();
         let finder = match patterns.is_empty() {
             true => None,
             false => AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns).ok(),
         };
-        Redactor { finder, placeholders, longest }
+        Redactor { finder, placeholders, may_be_escaped, longest }
     }
 
     /// True when there is nothing to look for.
@@ -84,8 +88,7 @@ impl Redactor {
         }
         let redacted = serde_json::to_value(&event).ok().and_then(|mut value| {
             self.value(&mut value);
-            // A replaced string can make typed text (a reference, a word of a closed list) unreadable; such
-            // fields never hold foreign text, so this only happens to a secret that looks like one of them.
+            // Typed words (references, closed lists) are no secrets by `is_worth_hiding`, so it still reads.
             serde_json::from_str::<ArenaEvent>(&value.to_string()).ok()
         });
         match redacted.map(Fact::new) {
@@ -97,9 +100,7 @@ impl Redactor {
     fn may_hold_secret(&self, event: &ArenaEvent) -> bool {
         let Some(finder) = &self.finder else { return false };
         match serde_json::to_string(event) {
-            // An escape in JSON can hide a secret with quotes, backslashes or control characters from the
-            // quick look, so texts with escapes get the thorough one.
-            Ok(json) => finder.is_match(&json) || json.contains('\\'),
+            Ok(json) => finder.is_match(&json) || (self.may_be_escaped && json.contains('\\')),
             Err(_) => true,
         }
     }
@@ -129,6 +130,12 @@ impl Redactor {
             Value::Number(_) | Value::Bool(_) | Value::Null => {}
         }
     }
+}
+
+/// Long enough, and not a plain word: `cancelled` as a password would make the log's own words unreadable.
+fn is_worth_hiding(value: &str) -> bool {
+    let is_word = value.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    value.len() >= SHORTEST && !(is_word && value.len() < 24)
 }
 
 fn forms(value: &str) -> Vec<String> {

@@ -42,6 +42,7 @@ impl Verification {
 pub fn verify(entries: &[Arc<Entry>]) -> Verification {
     let mut found = Verification::default();
     let mut session = Session::new();
+    let mut folded = Session::new();
     let mut strict = false;
     for entry in entries {
         found.entries += 1;
@@ -55,6 +56,10 @@ pub fn verify(entries: &[Arc<Entry>]) -> Verification {
             break;
         }
         let decided = session.handle(Input { at: entry.at, fact });
+        if folded.apply(entry).is_err() {
+            found.unreadable.get_or_insert(entry.seq);
+            break;
+        }
         if decided.decisions() != entry.decisions() {
             found.differences.push(Difference {
                 seq: entry.seq,
@@ -62,17 +67,10 @@ pub fn verify(entries: &[Arc<Entry>]) -> Verification {
                 decided: decided.decisions().to_vec(),
                 strict,
             });
-            match refold(entries, entry.seq) {
-                Some(folded) => session = folded,
-                None => break,
-            }
+            session = folded.clone();
         }
     }
     found
-}
-
-fn refold(entries: &[Arc<Entry>], last: u64) -> Option<Session> {
-    Session::fold(entries.iter().take_while(|entry| entry.seq <= last)).ok()
 }
 
 /// The rules a segment was written under, for an entry that begins one.
@@ -93,7 +91,8 @@ pub fn active_ms(entries: &[Arc<Entry>]) -> u64 {
         let Some(fact) = entry.fact() else { continue };
         match fact {
             ArenaEvent::PromptGiven(_) if !entry.is_void() => total = 0,
-            ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_) => {}
+            // No process ran before these.
+            ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_) | ArenaEvent::FaultRecovered(_) => {}
             _ => total += entry.at.saturating_sub(last.unwrap_or(entry.at)),
         }
         last = Some(entry.at);

@@ -176,12 +176,15 @@ pub struct Rule {
     /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Directory the call runs in, relative to the workspace, exactly; empty is the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
     /// Risk class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<Risk>,
     /// What follows.
     pub action: Action,
-    /// Higher is looked at first; default 0.
+    /// Among rules with the same action the highest names the decision; default 0.
     #[serde(default)]
     pub priority: i32,
     /// Why, for people.

@@ -356,7 +356,9 @@ pub(super) fn misfits(schema: &serde_json::Value, text: &str) -> Vec<String> {
         .map(|error| {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { "the whole answer".to_owned() } else { format!("`{place}`") };
-            format!("{place}: {error}")
+            // The words without the value: it stands in the answer already, and may be large.
+            let words: String = error.masked().to_string().chars().take(500).collect();
+            format!("{place}: {words}")
         })
         .collect()
 }

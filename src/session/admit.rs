@@ -1,12 +1,12 @@
 //! Whether a fact can be taken now: late outcomes are ignored, wishes that make no sense are refused.
 
 use crate::protocol::effect::EffectOrder;
-use crate::protocol::event::{ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored};
-use crate::protocol::spec::Mode;
-use crate::protocol::{CallId, SparkId};
+use crate::protocol::event::{ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored, ToolUse};
+use crate::protocol::spec::{Action, Mode, Policy, Rule, Setting};
+use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
-use super::Session;
 use super::state::CallKind;
+use super::{Session, policy};
 
 impl Session {
     /// `Err` says why the fact is void.
@@ -77,6 +77,10 @@ impl Session {
             E::SteeringGiven(data) => self.admit_spark(data.spark, "steer"),
             E::InterruptRequested(data) => self.admit_spark(data.spark, "interrupt"),
             E::ApprovalAnswered(data) => self.admit_approval(data),
+            E::SessionOpened(data) if data.spec.personas.is_empty() || data.spec.models.is_empty() => {
+                Err("a session needs a persona and a model".to_owned())
+            }
+            E::SettingsChanged(data) => admit_settings(&data.changed),
             E::StopRequested(_) if self.stopping.is_some() => {
                 Err("the session is stopping already".to_owned())
             }
@@ -94,15 +98,38 @@ impl Session {
         }
     }
 
+    /// A rule granted with an answer must allow, be readable, and cover the very call it answers.
+    fn admit_rule(&self, rule: &Rule, tool_use: ToolUse, prepared: EventRef) -> Result<(), String> {
+        let granted = Policy { rules: vec![rule.clone()] };
+        policy::check(&granted)?;
+        let tool = self.asked(tool_use).map(|(name, _)| name).unwrap_or_default();
+        match self.plan(prepared).map(|plan| policy::rule(&granted, &[], tool, plan)) {
+            Some(ruling) if ruling.action == Action::Allow && ruling.rule == rule.name => Ok(()),
+            _ => Err(format!("the rule `{}` does not allow the call it answers", rule.name)),
+        }
+    }
+
     fn admit_approval(&self, data: &ApprovalAnswered) -> Result<(), String> {
         match self.calls.get(&data.call).map(|call| &call.kind) {
-            Some(CallKind::Ask { digest, .. }) if *digest == data.digest => Ok(()),
+            Some(CallKind::Ask { digest, tool_use, prepared }) if *digest == data.digest => {
+                match &data.choice {
+                    Choice::Rule(rule) => self.admit_rule(rule, *tool_use, *prepared),
+                    Choice::Once | Choice::Session | Choice::Deny(_) => Ok(()),
+                }
+            }
             Some(CallKind::Ask { .. }) => {
                 Err(format!("the answer is for other content than {} asks about", data.call))
             }
             _ => Err(format!("{} asks for nothing", data.call)),
         }
     }
+}
+
+fn admit_settings(changed: &[Setting]) -> Result<(), String> {
+    changed.iter().try_for_each(|setting| match setting {
+        Setting::Policy(wanted) => policy::check(wanted),
+        _ => Ok(()),
+    })
 }
 
 /// Why a fact changes nothing.

@@ -56,6 +56,7 @@ impl Session {
             E::ToolResolved(data) => Due::Resolved(data.body.tool_use),
             E::WorkspaceCheckpointed(data) => self.due_checkpoint(data.call, Some(data.body.tree.clone())),
             E::EffectFailed(data) => self.due_effect_failed(data.call, data.body.status, &data.body.error),
+            E::CheckRan(_) | E::DiffTaken(_) | E::WorkspaceFingerprinted(_) => Due::Wind,
             E::TimerFired(data) => self.due_timer(data.call, data.body.active_ms),
             _ => Due::Nothing,
         }

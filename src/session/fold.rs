@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
-    Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, PromptGiven, Purpose,
-    RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened, SparkCompleted, SparkIgnited,
-    TurnClosed,
+    Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, PauseCause, PromptGiven,
+    Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened, SparkCompleted,
+    SparkIgnited, TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Action, Mode, Setting};
@@ -26,6 +26,7 @@ impl Session {
             E::SessionOpened(data) => self.fold_opened(at, data),
             E::SessionResumed(data) => self.fold_taken_up(at, &data.changed),
             E::SessionForked(data) => self.fold_forked(at, data),
+            E::SessionPaused(data) if data.cause == PauseCause::Quit => self.fold_unsent(),
             E::StopRequested(data) => self.stopping = Some(data.cause),
             E::PromptGiven(data) => self.fold_prompt(at, data),
             E::InterruptRequested(data) => self.fold_interrupt(data.spark),
@@ -92,7 +93,9 @@ impl Session {
         self.stopping = None;
         // Only a tree that nothing has changed since can tell that somebody else changed the workspace.
         let known = self.checkpoints.fresh && self.checkpoints.pending.is_none();
-        self.checkpoints.compare = self.checkpoints.tree.clone().filter(|_| known);
+        let tree = self.checkpoints.tree.clone().filter(|_| known);
+        // A resume that was itself cut off leaves its comparison open.
+        self.checkpoints.compare = self.checkpoints.compare.take().or(tree);
         self.checkpoints.fresh = false;
         self.fold_settings(at, changed);
     }
@@ -117,6 +120,10 @@ impl Session {
             steps: 0,
             stopping: None,
         });
+    }
+
+    fn fold_unsent(&mut self) {
+        self.calls.values_mut().for_each(|call| call.unsent = true);
     }
 
     fn fold_interrupt(&mut self, spark: Option<SparkId>) {
@@ -289,7 +296,8 @@ impl Session {
             _ => parts,
         };
         let kind = CallKind::Model { called: at, parts, purpose: data.purpose, timer: None };
-        let call = Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false };
+        let call =
+            Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false, unsent: false };
         self.calls.insert(data.call, call);
     }
 
@@ -336,7 +344,8 @@ impl Session {
             self.calls.insert(id, call);
         }
         let order = EffectOrder::Timer { ms: data.delay_ms, purpose: TimerPurpose::Retry };
-        let call = Call { attempt: 1, spark: owner, kind: CallKind::Effect(order), cancelled: false };
+        let call =
+            Call { attempt: 1, spark: owner, kind: CallKind::Effect(order), cancelled: false, unsent: false };
         self.calls.insert(data.timer, call);
     }
 

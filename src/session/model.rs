@@ -2,9 +2,9 @@
 
 use crate::protocol::effect::TimerPurpose;
 use crate::protocol::event::{
-    ArenaEvent, BudgetReserved, BudgetSettled, ContextCompacted, ErrorKind, FallbackTaken, LimitKind,
-    LimitReached, ModelCalled, ModelFailed, ModelReply, Purpose, RequestPart, RetryScheduled, Selected,
-    TurnCause,
+    ArenaEvent, BudgetReserved, BudgetSettled, CallLost, ContextCompacted, ErrorKind, FallbackTaken,
+    LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, Purpose, RequestPart, RetryScheduled,
+    Selected, TurnCause,
 };
 use crate::protocol::expand::{digest_of, expand_parts};
 use crate::protocol::message::{AnswerSchema, Params, Structured, Usage};
@@ -120,6 +120,16 @@ impl Session {
             output = output.min(u64::try_from(priced).unwrap_or(u64::MAX)).max(least);
         }
         Ok(output)
+    }
+
+    /// The limit that would cut a call of this size, for a refusal by name.
+    fn dearest_limit(&self, input: u64, output: u64) -> (LimitKind, u64, u64) {
+        let limits = self.spec.as_ref().map(|spec| spec.limits.clone()).unwrap_or_default();
+        let tokens = self.ledger.tokens_committed().saturating_add(input).saturating_add(output);
+        match (limits.max_tokens, limits.max_micro_usd) {
+            (Some(max), _) if tokens > max => (LimitKind::Tokens, tokens, max),
+            (_, max) => (LimitKind::MicroUsd, self.ledger.micro_usd_committed(), max.unwrap_or_default()),
+        }
     }
 
     fn tool_places(&self, spark: &Spark) -> Vec<Selected> {
@@ -270,6 +280,20 @@ impl Session {
         let input = self.input_estimate(spark);
         let price = self.model_spec(&called.model).and_then(|model| model.price);
         let output = called.params.max_output.unwrap_or_default();
+        let refused = match self.model_spec(&called.model) {
+            // A repeated attempt is the same request, so it cannot be made smaller.
+            Some(model) => match self.affordable(model, input, output) {
+                Ok(least) if least >= output => None,
+                Ok(_) => Some(self.dearest_limit(input, output)),
+                Err(limit) => Some(limit),
+            },
+            None => None,
+        };
+        if let Some((limit, used, max)) = refused {
+            let text = "not repeated: the budget does not cover another attempt".to_owned();
+            self.emit(ArenaEvent::CallLost(CallLost { call, tool_use: None, text }));
+            return self.reach(limit, used, max);
+        }
         let usage = Usage { input, output, ..Usage::default() };
         let reserved =
             BudgetReserved { call, tokens: usage.total(), micro_usd: cost(price.as_ref(), &usage) };

@@ -51,24 +51,29 @@ fn fallback(risk: Risk) -> Ruling {
 pub fn grants_for(tool: &str, plan: &Plan) -> Vec<Rule> {
     let grant = |command: Option<String>, path: Option<String>| Rule {
         name: format!("granted for this session: {tool}"),
-        tool: Some(globset::escape(tool)),
+        tool: Some(literally(tool)),
         command,
         path,
+        cwd: Some(plan.cwd.clone()),
         risk: Some(plan.risk),
         action: Action::Allow,
         priority: 0,
         why: None,
     };
     match (&plan.command, plan.paths.as_slice()) {
-        (Some(command), _) => vec![grant(Some(globset::escape(command)), None)],
+        (Some(command), _) => vec![grant(Some(literally(command)), None)],
         (None, []) => vec![grant(None, None)],
-        (None, [one]) => vec![grant(None, Some(globset::escape(&one.path)))],
+        (None, [one]) => vec![grant(None, Some(literally(&one.path)))],
         (None, many) => {
-            let list: Vec<String> =
-                many.iter().map(|p| globset::escape(&p.path).replace(',', "[,]")).collect();
+            let list: Vec<String> = many.iter().map(|p| literally(&p.path)).collect();
             vec![grant(None, Some(format!("{{{}}}", list.join(","))))]
         }
     }
+}
+
+/// A pattern that matches exactly this text. `globset::escape` leaves the backslash and the comma alone.
+fn literally(text: &str) -> String {
+    globset::escape(&text.replace('\\', "\\\\")).replace(',', "[,]")
 }
 
 /// Checks that every pattern of a policy can be read. The error names rule, field and pattern.
@@ -76,7 +81,7 @@ pub fn check(policy: &Policy) -> Result<(), String> {
     for rule in &policy.rules {
         for (field, pattern) in [("tool", &rule.tool), ("command", &rule.command), ("path", &rule.path)] {
             if let Some(pattern) = pattern
-                && let Err(error) = glob(pattern)
+                && let Err(error) = glob(pattern, false)
             {
                 return Err(format!("rule `{}`: `{field} = \"{pattern}\"`: {error}", rule.name));
             }
@@ -88,7 +93,8 @@ pub fn check(policy: &Policy) -> Result<(), String> {
 fn matches(rule: &Rule, tool: &str, plan: &Plan) -> bool {
     let tool_fits = rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, rule.action));
     let risk_fits = rule.risk.is_none_or(|risk| risk == plan.risk);
-    tool_fits && risk_fits && command_fits(rule, plan) && paths_fit(rule, plan)
+    let cwd_fits = rule.cwd.as_ref().is_none_or(|cwd| *cwd == plan.cwd);
+    tool_fits && risk_fits && cwd_fits && command_fits(rule, plan) && paths_fit(rule, plan)
 }
 
 fn command_fits(rule: &Rule, plan: &Plan) -> bool {
@@ -100,7 +106,12 @@ fn command_fits(rule: &Rule, plan: &Plan) -> bool {
             let exact = glob_literal(pattern) == Some(command.as_str().into());
             exact || (!is_compound(command) && fits(pattern, command, rule.action))
         }
-        (Some(pattern), Some(command)) => fits(pattern, command, rule.action),
+        // What forbids must see every command of a line. It is no boundary: a shell has more ways to say it.
+        (Some(pattern), Some(command)) => {
+            let ends = |c: char| matches!(c, ';' | '&' | '|' | '(' | ')' | '{' | '}' | '`' | '\n' | '\r');
+            let mut commands = std::iter::once(command.as_str()).chain(command.split(ends));
+            commands.any(|one| fits(pattern, one.trim(), rule.action))
+        }
     }
 }
 
@@ -116,19 +127,19 @@ fn paths_fit(rule: &Rule, plan: &Plan) -> bool {
 
 /// A pattern that cannot be read matches everything when it forbids and nothing when it allows.
 fn fits(pattern: &str, text: &str, action: Action) -> bool {
-    match glob(pattern) {
+    match glob(pattern, action != Action::Allow) {
         Ok(glob) => glob.is_match(text),
         Err(_) => action != Action::Allow,
     }
 }
 
-/// `*` matches everything, separators included; letters match in either case so that a file system that
-/// folds case gives no way around a rule.
-fn glob(pattern: &str) -> Result<GlobMatcher, globset::Error> {
+/// `*` matches everything, separators included. What forbids matches letters in either case, so that a
+/// file system that folds case gives no way around it; what allows does not, since `-d` is not `-D`.
+fn glob(pattern: &str, folds_case: bool) -> Result<GlobMatcher, globset::Error> {
     GlobBuilder::new(pattern)
         .literal_separator(false)
         .backslash_escape(true)
-        .case_insensitive(true)
+        .case_insensitive(folds_case)
         .build()
         .map(|glob| glob.compile_matcher())
 }
@@ -187,6 +198,7 @@ mod tests {
                 tool: None,
                 command: command.map(str::to_owned),
                 path: path.map(str::to_owned),
+                cwd: None,
                 risk: None,
                 action: *action,
                 priority: *priority,
@@ -206,6 +218,7 @@ mod tests {
             tool: None,
             command: None,
             path: None,
+            cwd: None,
             risk: None,
             action: Action::Allow,
             priority: 0,
@@ -248,6 +261,34 @@ mod tests {
         let judge = |plan: &Plan| rule(&Policy::default(), &grants, "edit_file", plan).action;
         assert_eq!(judge(&two), Action::Allow);
         assert_eq!(judge(&plan(Risk::Write, None, &["a.txt", "d.txt"])), Action::Ask);
+    }
+
+    #[test]
+    fn a_session_grant_is_not_stretched_by_backslash_case_or_directory() {
+        let judge = |granted: &str, asked: &str| {
+            let grants = grants_for("bash", &plan(Risk::Execute, Some(granted), &[]));
+            rule(&Policy::default(), &grants, "bash", &plan(Risk::Execute, Some(asked), &[])).action
+        };
+        assert_eq!(judge(r"echo done \; rm -rf x", r"echo done \; rm -rf x"), Action::Allow);
+        assert_eq!(judge(r"echo done \; rm -rf x", "echo done ; rm -rf x"), Action::Ask);
+        assert_eq!(judge(r"rm -rf foo\ bar", "rm -rf foo bar"), Action::Ask);
+        assert_eq!(judge("git branch -d x", "git branch -D x"), Action::Ask);
+        let here = plan(Risk::Execute, Some("rm -rf build"), &[]);
+        let there = Plan { cwd: "a".into(), ..here.clone() };
+        let grants = grants_for("bash", &there);
+        assert_eq!(rule(&Policy::default(), &grants, "bash", &there).action, Action::Allow);
+        assert_eq!(rule(&Policy::default(), &grants, "bash", &here).action, Action::Ask);
+    }
+
+    #[test]
+    fn a_denied_command_is_seen_anywhere_in_a_line() {
+        let policy = policy(&[("no push", Some("git push*"), None, Action::Deny, 0)]);
+        for line in
+            ["git push", " git push -f", "true; git push", "a && git push", "(git push)", "x | GIT PUSH"]
+        {
+            let ruling = rule(&policy, &[], "bash", &plan(Risk::Execute, Some(line), &[]));
+            assert_eq!(ruling.action, Action::Deny, "{line}");
+        }
     }
 
     #[test]

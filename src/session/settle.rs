@@ -36,6 +36,9 @@ impl Session {
         for (id, call) in open {
             self.settle_call(id, &call, how, changes_requests, active_ms);
         }
+        if self.turn.as_ref().is_some_and(|turn| turn.timer.is_none()) {
+            self.order_time_limit(active_ms);
+        }
         self.prepare_again(how);
         if self.turn.is_some() && self.checkpoints.tree.is_some() && self.checkpoints.pending.is_none() {
             self.order(None, EffectOrder::Checkpoint);
@@ -58,7 +61,13 @@ impl Session {
     }
 
     fn settle_call(&mut self, id: CallId, call: &Call, how: TakeUp, changes_requests: bool, active_ms: u64) {
+        if !self.calls.contains_key(&id) {
+            return;
+        }
         if call.cancelled {
+            if matches!(call.kind, CallKind::Model { timer: None, .. }) {
+                self.settle_unknown(id, call, how);
+            }
             return self.lose(id, call);
         }
         match &call.kind {
@@ -67,10 +76,10 @@ impl Session {
                     if let Some(timer) = timer {
                         self.cancel_silently(*timer);
                     }
-                    self.settle_unknown(id, call);
+                    self.settle_unknown(id, call, how);
                     self.lose(id, call);
                 } else if timer.is_none() {
-                    self.settle_unknown(id, call);
+                    self.settle_unknown(id, call, how);
                     self.repeat_model_call(id);
                 }
             }
@@ -98,13 +107,12 @@ impl Session {
     }
 
     fn order_again(&mut self, id: CallId, call: &Call, order: &EffectOrder, active_ms: u64) {
-        if !self.calls.contains_key(&id) {
-            return;
-        }
         let effect = match order {
             // Time limits go on with what remains of them.
             EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => {
-                let limit = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds).unwrap_or_default();
+                let Some(limit) = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds) else {
+                    return self.cancel_silently(id);
+                };
                 let ms = limit.saturating_mul(1000).saturating_sub(active_ms);
                 EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit }
             }
@@ -114,14 +122,16 @@ impl Session {
         self.emit(ArenaEvent::EffectOrdered(EffectOrdered { call: id, attempt, spark: call.spark, effect }));
     }
 
-    /// Nobody knows what a call that was cut off cost: the whole reservation counts.
-    fn settle_unknown(&mut self, id: CallId, call: &Call) {
+    /// Nobody knows what a call that was cut off cost: the whole reservation counts. A copy pays nothing for
+    /// what its parent had under way, nor anybody for what was never sent.
+    fn settle_unknown(&mut self, id: CallId, call: &Call, how: TakeUp) {
         let CallKind::Model { called, .. } = &call.kind else { return };
         let Some(ArenaEvent::ModelCalled(called)) = self.event(*called) else { return };
         let (model, output) = (called.model.clone(), called.params.max_output.unwrap_or_default());
         let Some((tokens, _)) = self.ledger.reserved_for(id) else { return };
-        let input = tokens.saturating_sub(output);
-        let usage = Usage { input, output, estimated: true, ..Usage::default() };
+        let worst = Usage { input: tokens.saturating_sub(output), output, ..Usage::default() };
+        let usage = if how == TakeUp::Fork || call.unsent { Usage::default() } else { worst };
+        let usage = Usage { estimated: true, ..usage };
         self.settle(id, call.attempt, &model, usage);
     }
 

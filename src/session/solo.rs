@@ -22,16 +22,16 @@ impl Session {
             model: model.clone(),
             continues,
         }));
-        self.order_time_limit();
+        self.order_time_limit(0);
         self.brief_on_schema(spark, &model);
         self.think(spark);
     }
 
-    /// Starts the turn's time limit, if there is one.
-    pub(super) fn order_time_limit(&mut self) {
+    /// Starts the turn's time limit, if there is one, less the active time it has had.
+    pub(super) fn order_time_limit(&mut self, active_ms: u64) {
         let seconds = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds);
         if let Some(seconds) = seconds {
-            let ms = seconds.saturating_mul(1000);
+            let ms = seconds.saturating_mul(1000).saturating_sub(active_ms);
             self.order(None, EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit });
         }
     }

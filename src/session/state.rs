@@ -21,6 +21,8 @@ pub struct Call {
     pub kind: CallKind,
     /// True once it was told to stop.
     pub cancelled: bool,
+    /// True when the driver left before it was started (`session_paused{quit}`), so that it cost nothing.
+    pub unsent: bool,
 }
 
 /// What an ordered call is.
@@ -141,7 +143,11 @@ impl Spark {
     pub fn seqs(&self) -> Vec<u64> {
         let items = self.transcript.iter().chain(&self.queue).map(|item| item.part.from.seq);
         let uses = self.uses.iter().flat_map(|one| {
-            [Some(one.id.answer.seq), one.plan.as_ref().map(|(at, _)| at.seq)].into_iter().flatten()
+            let end = match one.state {
+                UseState::Closed(end) => Some(end.seq),
+                _ => None,
+            };
+            [Some(one.id.answer.seq), one.plan.as_ref().map(|(at, _)| at.seq), end].into_iter().flatten()
         });
         items.chain(uses).chain(self.answer.map(|at| at.seq)).collect()
     }

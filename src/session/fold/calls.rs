@@ -45,7 +45,7 @@ impl Session {
             _ => {}
         }
         let kind = CallKind::Effect(data.effect.clone());
-        let call = Call { attempt: data.attempt, spark: data.spark, kind, cancelled: false };
+        let call = Call { attempt: data.attempt, spark: data.spark, kind, cancelled: false, unsent: false };
         self.calls.insert(data.call, call);
     }
 
@@ -66,7 +66,8 @@ impl Session {
         self.set_use(data.tool_use, UseState::Asking(data.call));
         let kind =
             CallKind::Ask { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
-        let call = Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false };
+        let call =
+            Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false, unsent: false };
         self.calls.insert(data.call, call);
     }
 
@@ -98,7 +99,8 @@ impl Session {
         self.set_use(data.tool_use, UseState::Running(data.call));
         let kind =
             CallKind::Tool { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
-        let call = Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false };
+        let call =
+            Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false, unsent: false };
         self.calls.insert(data.call, call);
         if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) {
             self.checkpoints.fresh = false;

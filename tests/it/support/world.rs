@@ -69,6 +69,7 @@ pub fn allow_all() -> Policy {
         tool: None,
         command: None,
         path: None,
+        cwd: None,
         risk: None,
         action: Action::Allow,
         priority: 0,
