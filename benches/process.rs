@@ -1,5 +1,6 @@
 //! Whole processes, as a person waits for them: start-up, one turn and tool steps, each beside its limit.
 #![expect(clippy::unwrap_used, reason = "a bench that cannot set itself up has nothing to measure")]
+#![allow(clippy::panic, reason = "the server is the tests' own")]
 #![allow(dead_code, reason = "the tests' server has more to offer than a bench needs")]
 
 #[path = "../tests/it/support"]

@@ -120,7 +120,7 @@ fn floor(module: &str) -> Option<u8> {
 
 /// Says why `from` may not import `to`, if it may not.
 fn import_refused(from: &str, to: &str) -> Option<String> {
-    let Some(high) = floor(from) else { return None };
+    let high = floor(from)?;
     let Some(low) = floor(to) else {
         return (from != "main").then(|| format!("`crate::{to}` is no module; name the module it is from"));
     };
