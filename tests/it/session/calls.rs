@@ -18,7 +18,8 @@ fn refusals(events: &[ArenaEvent]) -> Vec<(RefusalReason, String)> {
 
 #[test]
 fn reads_run_together_and_their_results_stand_in_the_order_asked() {
-    let list = [("look", json!({"path": "a"})), ("look", json!({"path": "b"})), ("look", json!({"path": "c"}))];
+    let list =
+        [("look", json!({"path": "a"})), ("look", json!({"path": "b"})), ("look", json!({"path": "c"}))];
     let mut world = calling(&list);
     let preparing = world.session.outstanding().len();
     assert_eq!(preparing, 3, "all three are looked at together");
@@ -117,10 +118,7 @@ fn late_doubled_and_foreign_outcomes_are_kept_and_change_nothing() {
     assert_eq!(kinds(&world.answer(call, attempt, body.clone())), ["policy_decided", "tool_invoked"]);
     let before = world.session.outstanding();
     let doubled = world.answer(call, attempt, body);
-    assert_eq!(
-        told(&doubled),
-        json!([{"outcome_ignored": {"reason": format!("call-{call} is not open")}}])
-    );
+    assert_eq!(told(&doubled), json!([{"outcome_ignored": {"reason": format!("call-{call} is not open")}}]));
     assert_eq!(world.session.outstanding(), before);
     assert!(world.log.last().unwrap().is_void());
     world.check();

@@ -104,7 +104,10 @@ fn a_sealed_session_is_resumed_and_takes_the_next_task() {
     let mut world = World::open(spec());
     stop(&mut world, StopCause::Finished);
     let refused = world.prompt("more");
-    assert_eq!(told(&refused), json!([{"input_refused": {"reason": "the session is sealed; resume it first"}}]));
+    assert_eq!(
+        told(&refused),
+        json!([{"input_refused": {"reason": "the session is sealed; resume it first"}}])
+    );
     let mut world = reopened(world);
     assert_eq!(world.give(resumed(vec![], 0)), []);
     assert!(kinds(&world.prompt("more")).contains(&"model_called"));

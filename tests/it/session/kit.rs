@@ -50,11 +50,7 @@ pub fn prepared(world: &mut World, part: u16) -> Vec<ArenaEvent> {
 pub fn ran(world: &mut World, part: u16, words: &str) -> Vec<ArenaEvent> {
     let (call, attempt, effect) = call_of(world, part);
     let Effect::Tool { call: tool, .. } = effect else { panic!("{effect:?}") };
-    world.answer(
-        call,
-        attempt,
-        OutcomeBody::ToolResolved(resolved(tool.tool_use, ToolStatus::Ok, words)),
-    )
+    world.answer(call, attempt, OutcomeBody::ToolResolved(resolved(tool.tool_use, ToolStatus::Ok, words)))
 }
 
 /// Answers the one checkpoint.

@@ -144,7 +144,6 @@ fn going_in_circles_is_warned_of_once_and_then_ends() {
     );
     assert!(words(&world.model().2).contains("You are repeating the same call"));
     round(&mut world, 1);
-    round(&mut world, 1);
     let decided = round(&mut world, 1);
     assert_eq!(kinds(&decided), ["spark_completed", "turn_closed"]);
     assert_eq!(cause(&world), TurnCause::Loop);

@@ -179,6 +179,9 @@ fn an_overflow_the_estimate_did_not_see_is_answered_with_a_summary() {
     let mut world = calling(&[("look", json!({"path": "a"}))]);
     prepared(&mut world, 0);
     ran(&mut world, 0, &"many words ".repeat(800));
+    world.model_says(calls(&[("look", json!({"path": "b"}))]));
+    prepared(&mut world, 0);
+    ran(&mut world, 0, "short");
     let decided = world.model_fails(ErrorKind::ContextOverflow);
     assert_eq!(
         kinds(&decided),
@@ -188,6 +191,15 @@ fn an_overflow_the_estimate_did_not_see_is_answered_with_a_summary() {
     );
     assert!(words(&world.model().2).contains("no longer fits"));
     world.model_says(text("SUMMARY"));
-    assert!(words(&world.model().2).contains("SUMMARY"));
+    let said = words(&world.model().2);
+    assert!(said.contains("SUMMARY") && said.contains("short") && !said.contains("many words"), "{said}");
     world.check();
+}
+
+#[test]
+fn an_overflow_with_nothing_to_summarise_ends_the_turn_by_name() {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    world.model_fails(ErrorKind::ContextOverflow);
+    assert_eq!(cause(&world), TurnCause::ContextFull);
 }

@@ -31,12 +31,20 @@ fn the_walked_turn_decides_exactly_this() {
             {"model_called": {"call": 2, "attempt": 1, "spark": 1, "purpose": "think", "model": "mock/a"}},
         ])
     );
-    assert_eq!(reserved.micro_usd, (reserved.tokens - 1000) + 2 * 1000, "input at 1 $, output at 2 $ a million");
+    assert_eq!(
+        reserved.micro_usd,
+        (reserved.tokens - 1000) + 2 * 1000,
+        "input at 1 $, output at 2 $ a million"
+    );
 
-    let settled = |call: u64, attempt: u32, cost: u64| json!({"budget_settled": {"call": call, "attempt": attempt,
-        "usage": {"input": 100, "cached": 0, "output": 10, "reasoning": 0, "estimated": false}, "micro_usd": cost}});
-    let prepare = |call: u64, part: u16| json!({"effect_ordered": {"call": call, "attempt": 1, "spark": 1,
-        "effect": {"prepare": {"use": usage(2, part)}}}});
+    let settled = |call: u64, attempt: u32, cost: u64| {
+        json!({"budget_settled": {"call": call, "attempt": attempt,
+        "usage": {"input": 100, "cached": 0, "output": 10, "reasoning": 0, "estimated": false}, "micro_usd": cost}})
+    };
+    let prepare = |call: u64, part: u16| {
+        json!({"effect_ordered": {"call": call, "attempt": 1, "spark": 1,
+        "effect": {"prepare": {"use": usage(2, part)}}}})
+    };
     let decided = world.model_says(calls(&[("look", json!({"path": "a"})), ("run", json!({}))]));
     assert_eq!(told(&decided), json!([settled(2, 1, 120), prepare(3, 0), prepare(4, 1)]));
 
