@@ -36,6 +36,9 @@ pub enum WireError {
     /// A limit in dollars cannot be kept.
     #[error("a limit in dollars is set, and the price of `{0}` is not known")]
     NoPrice(String),
+    /// A tool cannot be taken in.
+    #[error("{0}")]
+    Tool(String),
     /// A pattern of a rule cannot be read.
     #[error("policy: {0}")]
     Policy(String),
