@@ -13,6 +13,7 @@ mod projection;
 mod protocol;
 mod provider_openai;
 mod provider_script;
+mod run;
 mod sandbox;
 mod session;
 mod session_properties;
