@@ -70,6 +70,9 @@ impl WireError {
             WireError::NoPrice(model) => {
                 Some(format!("set it: [models.\"{model}\"] price = {{ input = \"1.25\", output = \"10\" }}"))
             }
+            WireError::WorkspaceGone(_) => {
+                Some("`agon fork` makes a folder from the files as they were recorded".to_owned())
+            }
             WireError::NoSandbox(_) => {
                 Some("`--sandbox none` runs the tools with your own rights, after asking".to_owned())
             }

@@ -5,6 +5,7 @@ mod architecture;
 mod arena;
 mod cli;
 mod config;
+mod crash;
 mod demo;
 mod dependencies;
 mod eventlog;

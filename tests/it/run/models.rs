@@ -94,6 +94,18 @@ fn a_cut_stream_is_tried_again_and_the_retry_is_recorded() {
 }
 
 #[test]
+fn a_limit_is_named_with_its_flag() {
+    let server = Server::start(|_, n| call(&format!("x{n}"), "list_dir", json!({"path": "."})));
+    let env = served(&server);
+    let ran = env.run(&["run", "look", "--max-steps", "2"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (3, ""), "{ran}");
+    assert!(ran.stderr.contains("error: a limit was reached: 2 of 2 steps\n"), "{ran}");
+    assert!(ran.stderr.contains("--max-steps N"), "{ran}");
+    assert_eq!(server.requests().len(), 2);
+    nothing_lost(&env);
+}
+
+#[test]
 fn an_unknown_reason_to_stop_is_kept_and_the_answer_counts() {
     let (env, ran) = against(Reply::text("hello").finish("eos_v2"));
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
@@ -109,7 +121,8 @@ fn an_empty_answer_is_asked_again_and_then_ends_the_run() {
     let ran = env.run(&["run", "say hello"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran}");
     assert_eq!(server.requests().len(), 2);
-    assert!(ran.stderr.contains("empty"), "{ran}");
+    assert!(ran.stderr.contains("error: the model said nothing\n"), "{ran}");
+    assert!(ran.stderr.contains("hint: another model may answer: agon run --resume"), "{ran}");
     nothing_lost(&env);
 }
 
