@@ -84,6 +84,9 @@ pub enum SubmitError {
     /// The session said no; it is in the log too.
     #[error("{0}")]
     Refused(String),
+    /// The log would not take it: it is not recorded, and nothing came of it.
+    #[error(transparent)]
+    Log(#[from] AppendError),
     /// The arena has ended.
     #[error("the session has ended")]
     Ended,

@@ -1,4 +1,95 @@
 //! agon: an event-sourced arena for AI agents. The map of the crate, lowest floor first.
+//!
+//! An arena from Rust, with a tool and a persona of one's own and a script for a model:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use agon::ports::{Live, Preparation, Sandbox, Tool, ToolEnd};
+//! use agon::protocol::effect::ToolCall;
+//! use agon::protocol::spec::{Mode, ModelSpec, PersonaSpec, Risk, ToolSpec};
+//! use agon::protocol::{ArenaEvent, Command, StopCause};
+//! use agon::provider::script::Script;
+//! use agon::{ArenaBuilder, Ending};
+//! use tokio_stream::StreamExt;
+//! use tokio_util::sync::CancellationToken;
+//!
+//! /// Says how many words a text has.
+//! struct CountWords;
+//!
+//! #[async_trait::async_trait]
+//! impl Tool for CountWords {
+//!     fn spec(&self) -> ToolSpec {
+//!         ToolSpec {
+//!             name: "count_words".to_owned(),
+//!             description: "Counts the words of a text.".to_owned(),
+//!             schema: serde_json::json!({
+//!                 "type": "object",
+//!                 "properties": {"text": {"type": "string"}},
+//!                 "required": ["text"]
+//!             }),
+//!             risk: Risk::Read,
+//!             repeatable: true,
+//!             output_cap: 1000,
+//!         }
+//!     }
+//!
+//!     async fn prepare(&self, call: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
+//!         Ok(Preparation {
+//!             paths: Vec::new(),
+//!             command: None,
+//!             cwd: String::new(),
+//!             preview: call.args.to_string(),
+//!             risk: Risk::Read,
+//!         })
+//!     }
+//!
+//!     async fn run(
+//!         &self,
+//!         call: &ToolCall,
+//!         _: &dyn Sandbox,
+//!         _: &dyn Live,
+//!         _: &CancellationToken,
+//!     ) -> ToolEnd {
+//!         let text = call.args["text"].as_str().unwrap_or_default();
+//!         ToolEnd::ok(format!("{} words", text.split_whitespace().count()))
+//!     }
+//! }
+//!
+//! const SCRIPT: &str = r#"
+//! [[answer]]
+//! calls = [{ tool = "count_words", args = { text = "all that is gold" } }]
+//!
+//! [[answer]]
+//! expect = "4 words"
+//! text = "four"
+//! "#;
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let workspace = tempfile::tempdir()?;
+//! let state = tempfile::tempdir()?;
+//! let running = ArenaBuilder::new(workspace.path(), state.path())
+//!     .provider("mock", Arc::new(Script::from_toml("mock", SCRIPT)?))
+//!     .model(ModelSpec::named("mock/any"))
+//!     .persona(PersonaSpec::with_text("counter", "You count."))
+//!     .tool(Arc::new(CountWords))
+//!     .open()
+//!     .await?;
+//! let arena = running.arena;
+//! let mut news = arena.subscribe();
+//! let text = "How many words has `all that is gold`?".to_owned();
+//! arena.submit(Command::Prompt { text, mode: Mode::Solo, schema: None }).await?;
+//! while let Some(entry) = news.entries.next().await {
+//!     if entry.events.iter().any(|event| matches!(event, ArenaEvent::TurnClosed(_))) {
+//!         break;
+//!     }
+//! }
+//! arena.submit(Command::Stop { cause: StopCause::Finished }).await?;
+//! assert!(matches!(arena.ended().await, Ending::Sealed(Some(closed)) if closed.answer.is_some()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod protocol;
 
@@ -21,3 +112,6 @@ pub mod config;
 pub mod wiring;
 
 pub mod cli;
+
+pub use arena::{Arena, Ending};
+pub use wiring::ArenaBuilder;

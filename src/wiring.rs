@@ -1,5 +1,6 @@
 //! The only file that names concrete adapters: puts an arena together.
 
+mod builder;
 pub mod clock;
 pub mod error;
 mod fork;
@@ -10,6 +11,7 @@ mod spec;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use builder::ArenaBuilder;
 pub use clock::SystemClock;
 pub use error::WireError;
 pub use fork::ForkPlan;
@@ -47,7 +49,7 @@ pub struct Running {
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
 pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
     let id = uuid::Uuid::now_v7().to_string();
-    let place = Place::open(config, config.sandbox(), config.workspace())?;
+    let place = Place::open(&config.places().state, config.sandbox(), config.workspace())?;
     let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     let connected = providers::connect(config, &spec.models, &[])?;
     let log = store(config).create(&id)?;
@@ -102,7 +104,7 @@ pub async fn resume(
     let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let place = Place::open(config, kind, Path::new(&spec.workspace.root))?;
+    let place = Place::open(&config.places().state, kind, Path::new(&spec.workspace.root))?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
@@ -163,7 +165,7 @@ fn changes(
 
 /// What would confine the tools of a new session here.
 pub fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
-    Ok(Place::open(config, config.sandbox(), config.workspace())?.sandbox.spec())
+    Ok(Place::open(&config.places().state, config.sandbox(), config.workspace())?.sandbox.spec())
 }
 
 /// The sandbox a session was run in, as configuration names it.
@@ -184,7 +186,7 @@ struct Place {
 }
 
 impl Place {
-    fn open(config: &Config, kind: SandboxKind, root: &Path) -> Result<Self, WireError> {
+    fn open(state: &Path, kind: SandboxKind, root: &Path) -> Result<Self, WireError> {
         if !root.is_dir() {
             return Err(WireError::WorkspaceGone(root.to_owned()));
         }
@@ -194,7 +196,7 @@ impl Place {
             SandboxKind::Local | SandboxKind::Docker => return Err(WireError::NoSandbox(kind.word())),
         }
         let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
-        let workspace = WorkspaceStore::open(root, &config.places().state).map_err(WireError::Workspace)?;
+        let workspace = WorkspaceStore::open(root, state).map_err(WireError::Workspace)?;
         let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
         Ok(Place { root: root.to_owned(), sandbox: Arc::new(sandbox), workspace, vault })
     }

@@ -117,12 +117,13 @@ impl Driver {
             }
             entries.push(entry);
         }
-        self.commit(entries).await?;
+        let committed = self.commit(entries).await;
         for (reply, answer) in replies {
+            let answer = committed.clone().map_err(SubmitError::Log).and(answer);
             // A caller that no longer waits has no use for the answer; it is in the log.
             let _ = reply.send(answer);
         }
-        Ok(())
+        committed
     }
 
     /// Stamps a fact, with time and redaction and nothing else, and lets the session decide.

@@ -57,7 +57,7 @@ impl RunPlan {
     pub fn of(typed: &RunArgs, environment: Environment) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
         let workspace = match &typed.resume {
-            Some(session) => Sessions::at(&Places::find(&environment)?).workspace(session)?,
+            Some(session) => recorded_workspace(session, &environment)?,
             None => workspace(&typed.arena.workspace)?,
         };
         let mut overrides = overrides(&typed.arena);
@@ -97,6 +97,12 @@ impl ShowPlan {
     pub fn of(typed: &ArenaArgs) -> Self {
         ShowPlan { json: typed.json, signals: typed.signals, output: typed.output.clone(), yes: typed.yes }
     }
+}
+
+/// The workspace of a recorded session. One that is gone is told by whoever needs it; a fork may not.
+pub fn recorded_workspace(session: &str, environment: &Environment) -> Result<PathBuf, Failure> {
+    let root = Sessions::at(&Places::find(environment)?).workspace(session)?;
+    Ok(if root.is_dir() { root } else { PathBuf::from("/") })
 }
 
 /// The workspace as an absolute path without links; it must be a folder.

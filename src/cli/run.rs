@@ -9,11 +9,11 @@ use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::Watch;
-use crate::config::{Config, Environment, KeyPath, ModelName, Places, SandboxKind, Source};
+use crate::config::{Config, Environment, KeyPath, ModelName, SandboxKind, Source};
 use crate::library::demo;
 use crate::protocol::Command;
 use crate::protocol::spec::Mode;
-use crate::wiring::{self, Changes, ForkPlan, Request, Running, Sessions};
+use crate::wiring::{self, Changes, ForkPlan, Request, Running};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -90,9 +90,7 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
 
 /// The configuration for the workspace a session was run in.
 fn config_of(session: &str, environment: Environment, output: Output) -> Result<Config, Failure> {
-    let root = Sessions::at(&Places::find(&environment)?).workspace(session)?;
-    // A workspace that is gone is told by whoever needs it; a fork may not.
-    let root = if root.is_dir() { root } else { PathBuf::from("/") };
+    let root = plan::recorded_workspace(session, &environment)?;
     let config = Config::load(environment, &root, &[])?;
     super::config::warn(&config, output);
     Ok(config)

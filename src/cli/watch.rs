@@ -13,8 +13,8 @@ use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::ports::Subscription;
-use crate::projection::{Board, Costs};
-use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, TurnCause};
+use crate::projection::{Board, Costs, words};
+use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, LimitKind, TurnCause};
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 use crate::session::unfenced;
 use crate::wiring::Running;
@@ -231,8 +231,9 @@ impl Watch {
             // A typed answer is for a program: without the fence that models like to put around JSON.
             self.answer(if self.is_typed { unfenced(&text) } else { &text })?;
         }
-        if let Some(message) = self.last_failure(&ending) {
-            self.output.say(&format!("error: {}", visible(message)));
+        let complaint = self.complaint(&ending, id);
+        if let Some((words, _)) = &complaint {
+            self.output.say(&format!("error: {}", visible(words)));
         }
         let head = arena.log().head();
         self.output.tell(&plain::ending(&self.board, &self.costs, Some(&head)));
@@ -245,8 +246,59 @@ impl Watch {
                 self.output.say(&format!("hint: agon resume {id} --yes"));
                 Ok(PAUSED)
             }
-            ending => Ok(exit_code(&ending, self.is_interrupted)),
+            ending => {
+                if let Some((_, hint)) = complaint {
+                    self.output.say(&format!("hint: {hint}"));
+                }
+                Ok(exit_code(&ending, self.is_interrupted))
+            }
         }
+    }
+
+    /// Why the turn ended without an answer, and what the person may try.
+    fn complaint(&self, ending: &Ending, id: &str) -> Option<(String, String)> {
+        let Ending::Sealed(Some(closed)) = ending else { return None };
+        let words = words::turn_cause(closed.cause).to_owned();
+        let again = format!("agon run --resume {id}");
+        Some(match closed.cause {
+            TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped => return None,
+            TurnCause::ModelFailed => (
+                self.last_failure(ending).map_or(words, str::to_owned),
+                format!("go on later: {again} \"...\""),
+            ),
+            TurnCause::EmptyAnswer | TurnCause::Refused => {
+                (words, format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""))
+            }
+            TurnCause::BadAnswer => (words, format!("its last answer stands in the log: agon replay {id}")),
+            TurnCause::Truncated => {
+                (words, "ask for less, or raise `max_output` of the model in the configuration".to_owned())
+            }
+            TurnCause::ContextFull => (
+                words,
+                "ask for less at once, or take a model with a larger window: -m PROVIDER/MODEL".to_owned(),
+            ),
+            TurnCause::Loop | TurnCause::Incomplete => {
+                (words, format!("say it differently: {again} \"...\""))
+            }
+            TurnCause::Limit => self.limit_reached(words, &again),
+        })
+    }
+
+    fn limit_reached(&self, words: String, again: &str) -> (String, String) {
+        let events = self.entries.iter().rev().flat_map(|entry| &entry.events);
+        let reached = events.into_iter().find_map(|event| match event {
+            ArenaEvent::LimitReached(data) => Some(data),
+            _ => None,
+        });
+        let Some(reached) = reached else { return (words, again.to_owned()) };
+        let (flag, unit) = match reached.limit {
+            LimitKind::Steps => ("--max-steps", "steps"),
+            LimitKind::Tokens => ("--max-tokens", "tokens"),
+            LimitKind::MicroUsd => ("--max-usd", "millionths of a dollar"),
+            LimitKind::Seconds => ("--max-seconds", "seconds"),
+        };
+        let hint = format!("go on with a higher one: {again} {flag} N \"...\"");
+        (format!("{words}: {} of {} {unit}", reached.used, reached.max), hint)
     }
 
     /// What the model call said that ended the turn.

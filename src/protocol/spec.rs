@@ -86,6 +86,22 @@ pub struct ModelSpec {
     pub fallbacks: Vec<String>,
 }
 
+impl ModelSpec {
+    /// A model of which only the name is known: 128,000 tokens of context, 8,192 of output, no price.
+    pub fn named(name: impl Into<String>) -> Self {
+        ModelSpec {
+            name: name.into(),
+            family: None,
+            context: 128_000,
+            max_output: 8_192,
+            price: None,
+            structured: Structured::default(),
+            temperature_pm: None,
+            fallbacks: Vec::new(),
+        }
+    }
+}
+
 /// Prices in millionths of a dollar per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Price {
@@ -119,6 +135,21 @@ pub struct PersonaSpec {
     pub temperature_pm: Option<u32>,
     /// The system prompt.
     pub text: String,
+}
+
+impl PersonaSpec {
+    /// A persona with a system prompt and nothing else of its own.
+    pub fn with_text(id: impl Into<String>, text: impl Into<String>) -> Self {
+        PersonaSpec {
+            id: id.into(),
+            description: String::new(),
+            stance: None,
+            model: None,
+            tools: None,
+            temperature_pm: None,
+            text: text.into(),
+        }
+    }
 }
 
 /// What a tool may do to the world.

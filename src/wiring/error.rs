@@ -36,6 +36,9 @@ pub enum WireError {
     /// A limit in dollars cannot be kept.
     #[error("a limit in dollars is set, and the price of `{0}` is not known")]
     NoPrice(String),
+    /// A tool cannot be taken in.
+    #[error("{0}")]
+    Tool(String),
     /// A pattern of a rule cannot be read.
     #[error("policy: {0}")]
     Policy(String),
@@ -66,6 +69,9 @@ impl WireError {
             WireError::NoPersona { .. } => Some("`agon personas list` shows them all".to_owned()),
             WireError::NoPrice(model) => {
                 Some(format!("set it: [models.\"{model}\"] price = {{ input = \"1.25\", output = \"10\" }}"))
+            }
+            WireError::WorkspaceGone(_) => {
+                Some("`agon fork` makes a folder from the files as they were recorded".to_owned())
             }
             WireError::NoSandbox(_) => {
                 Some("`--sandbox none` runs the tools with your own rights, after asking".to_owned())

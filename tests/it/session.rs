@@ -1,1 +1,10 @@
-//! Tests of session.
+//! The pure session, rule by rule: given entries, when a fact comes, then exactly these decisions.
+
+mod answers;
+mod approvals;
+mod calls;
+mod ends;
+mod kit;
+mod limits;
+mod models;
+mod walk;

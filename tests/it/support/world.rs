@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agon::protocol::effect::{Effect, EffectOrder, Outcome, OutcomeBody};
+use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Part, Request, Role, Usage};
 use agon::protocol::spec::*;
-use agon::protocol::{CallId, Choice, Command, Entry, Fact, Input, RULES, StopCause};
+use agon::protocol::{CallId, Choice, Entry, Fact, Input, RULES, StopCause};
 use agon::session::Session;
 use serde_json::json;
 
@@ -463,14 +463,4 @@ fn random_calls(dice: &mut Dice) -> ModelReply {
         })
         .collect();
     reply(parts, Finish::ToolCalls)
-}
-
-/// True for an effect that orders something by `effect_ordered` of this kind.
-pub fn is_checkpoint(order: &EffectOrder) -> bool {
-    matches!(order, EffectOrder::Checkpoint)
-}
-
-/// The command that ends a session.
-pub fn finished() -> Command {
-    Command::Stop { cause: StopCause::Finished }
 }

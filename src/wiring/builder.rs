@@ -1,0 +1,153 @@
+//! Puts an arena together from Rust values: no configuration, no environment, no command line.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::arena::{Arena, PROGRAM};
+use crate::config::SandboxKind;
+use crate::eventlog::SessionStore;
+use crate::ports::{Provider, Tool};
+use crate::protocol::spec::{Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Spec};
+use crate::toolvault::VaultError;
+use crate::wiring::{Place, Running, WireError, providers, spec};
+
+/// Opens a session from Rust. See the example of the [crate].
+///
+/// The workspace is where the tools work; the state folder keeps log, blobs and recorded trees. Tools run
+/// unconfined. Without personas the spark is a plain one; without a policy reads are allowed and everything
+/// else is asked about.
+pub struct ArenaBuilder {
+    workspace: PathBuf,
+    state: PathBuf,
+    providers: BTreeMap<String, Arc<dyn Provider>>,
+    models: Vec<ModelSpec>,
+    personas: Vec<PersonaSpec>,
+    tools: Vec<Arc<dyn Tool>>,
+    policy: Policy,
+    limits: Limits,
+    retry: RetrySpec,
+    secrets: Vec<(String, String)>,
+    attended: bool,
+}
+
+impl ArenaBuilder {
+    /// Begins with a workspace, which must be there, and a state folder, which is made.
+    pub fn new(workspace: impl Into<PathBuf>, state: impl Into<PathBuf>) -> Self {
+        ArenaBuilder {
+            workspace: workspace.into(),
+            state: state.into(),
+            providers: BTreeMap::new(),
+            models: Vec::new(),
+            personas: Vec::new(),
+            tools: Vec::new(),
+            policy: Policy::default(),
+            limits: Limits::default(),
+            retry: RetrySpec::default(),
+            secrets: Vec::new(),
+            attended: false,
+        }
+    }
+
+    /// Connects a provider under the name that stands before a model's first slash.
+    #[must_use]
+    pub fn provider(mut self, name: impl Into<String>, provider: Arc<dyn Provider>) -> Self {
+        self.providers.insert(name.into(), provider);
+        self
+    }
+
+    /// Adds a model. The first is the default.
+    #[must_use]
+    pub fn model(mut self, model: ModelSpec) -> Self {
+        self.models.push(model);
+        self
+    }
+
+    /// Adds a persona. The first is who a solo spark is.
+    #[must_use]
+    pub fn persona(mut self, persona: PersonaSpec) -> Self {
+        self.personas.push(persona);
+        self
+    }
+
+    /// Adds a tool beside the built-in ones.
+    #[must_use]
+    pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Says who may do what.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Says where the session stops by itself.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Says how failed model calls are repeated.
+    #[must_use]
+    pub fn retry(mut self, retry: RetrySpec) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Keeps a value out of log, signals and requests: `[secret:NAME]` stands in its place.
+    #[must_use]
+    pub fn secret(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.secrets.push((name.into(), value.into()));
+        self
+    }
+
+    /// Says that somebody will answer approvals. Otherwise an open approval ends the arena paused.
+    #[must_use]
+    pub fn attended(mut self) -> Self {
+        self.attended = true;
+        self
+    }
+
+    /// Opens the session and waits until that is on disk.
+    pub async fn open(self) -> Result<Running, WireError> {
+        if self.models.is_empty() {
+            return Err(WireError::Provider("no model is named for this session".to_owned()));
+        }
+        let id = uuid::Uuid::now_v7().to_string();
+        let mut place = Place::open(&self.state, SandboxKind::None, &self.workspace)?;
+        for tool in self.tools {
+            place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
+        }
+        let mut personas = self.personas;
+        if personas.is_empty() {
+            personas.push(PersonaSpec::with_text(
+                "solo",
+                "You work with the tools you have and say what you did.",
+            ));
+        }
+        let spec = Spec {
+            program: PROGRAM.to_owned(),
+            seed: uuid::Uuid::now_v7().as_u64_pair().1,
+            workspace: place.workspace_spec(),
+            models: self.models,
+            personas,
+            tools: place.vault.specs(),
+            policy: self.policy,
+            limits: self.limits,
+            retry: self.retry,
+            instructions: Vec::new(),
+            blueprint: None,
+        };
+        spec::check(&spec)?;
+        let log = SessionStore::new(self.state).create(&id)?;
+        let sandbox = spec.workspace.sandbox.clone();
+        let connected = providers::Connected { providers: self.providers, secrets: self.secrets };
+        let ports = place.ports(log, connected, self.attended);
+        let arena = Arena::open(id.clone(), spec, ports).await?;
+        Ok(Running { arena, id, recorded: Vec::new(), asks: Vec::new(), has_open_turn: false, sandbox })
+    }
+}

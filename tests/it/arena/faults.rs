@@ -1,0 +1,259 @@
+//! Tools, providers and disks that fail: each becomes one recorded outcome, and the session lives or says why not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use agon::arena::ArenaPorts;
+use agon::bus::Bus;
+use agon::eventlog::SessionStore;
+use agon::ports::{AppendError, EventLog, Head};
+use agon::protocol::event::{PauseCause, TurnCause};
+use agon::protocol::spec::Limits;
+use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
+use agon::provider::script::Script;
+use agon::sandbox::Unconfined;
+use agon::toolvault::ToolVault;
+use agon::wiring::SystemClock;
+use agon::workspace::WorkspaceStore;
+use agon::{Arena, Ending};
+
+use super::kit::*;
+use crate::support::world;
+
+fn odd(habit: Habit) -> (Arc<Odd>, Arc<AtomicU32>) {
+    let runs = Arc::new(AtomicU32::new(0));
+    (Arc::new(Odd(habit, Arc::clone(&runs))), runs)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_panics_ends_its_call_and_not_the_session() {
+    let place = Place::new();
+    let running = place.with(Arc::new(Broken::default())).open().await.unwrap();
+    prompt(&running.arena, "hello").await;
+    let end = closed(&running.arena).await;
+    assert_ne!(end.cause, TurnCause::Done);
+    let failed = until(&running.arena, |event| match event {
+        ArenaEvent::ModelFailed(data) => Some(data.body.message.clone()),
+        _ => None,
+    })
+    .await;
+    assert!(failed.contains("this provider is broken"), "{failed}");
+    prompt(&running.arena, "again").await;
+    until(&running.arena, |event| matches!(event, ArenaEvent::ModelAnswered(_)).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_panics_is_an_answer_the_model_sees() {
+    let place = Place::new();
+    let (tool, runs) = odd(Habit::Panics);
+    let running = place.scripted(&odd_script("this tool is broken")).tool(tool).open().await.unwrap();
+    let log = whole_turn(&running, "try it").await;
+    assert_eq!(ends(&log)[0].0, "Lost", "{:?}", ends(&log));
+    assert!(
+        log.iter().any(|e| matches!(&e.events[0], ArenaEvent::ModelAnswered(a) if a.body.text() == "I saw"))
+    );
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+
+    let place = Place::new();
+    let (tool, runs) = odd(Habit::PanicsWhenPreparing);
+    let running = place.scripted(&odd_script("cannot even look")).tool(tool).open().await.unwrap();
+    let log = whole_turn(&running, "try it").await;
+    assert_eq!((ends(&log), runs.load(Ordering::SeqCst)), (vec![], 0));
+    assert!(
+        log.iter().any(|e| matches!(&e.events[0], ArenaEvent::ModelAnswered(a) if a.body.text() == "I saw"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_never_ends_is_cut_at_its_deadline() {
+    let place = Place::new();
+    let (tool, _) = odd(Habit::WaitsUntilTold);
+    let limits = Limits { tool_timeout_ms: 50, ..Limits::default() };
+    let script = odd_script("no answer within");
+    let running = place.scripted(&script).limits(limits).tool(tool).open().await.unwrap();
+    let log = whole_turn(&running, "try it").await;
+    assert_eq!(ends(&log), [("Failed".to_owned(), "no answer within 5 s".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_tool_has_a_grace_and_then_is_let_go() {
+    let place = Place::new();
+    let (tool, runs) = odd(Habit::Deaf);
+    let running = place.scripted(&odd_script("x")).tool(tool).open().await.unwrap();
+    prompt(&running.arena, "try it").await;
+    while runs.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    running.arena.submit(Command::Interrupt { spark: None }).await.unwrap();
+    assert_eq!(closed(&running.arena).await.cause, TurnCause::Interrupted);
+    let ends = ends(&log(&running.arena));
+    assert_eq!(ends, [("Lost".to_owned(), "it did not stop within 5 s".to_owned())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_stops_when_told_says_what_happened() {
+    let place = Place::new();
+    let (tool, runs) = odd(Habit::WaitsUntilTold);
+    let running = place.scripted(&odd_script("x")).tool(tool).open().await.unwrap();
+    prompt(&running.arena, "try it").await;
+    while runs.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    running.arena.submit(Command::Stop { cause: StopCause::Interrupted }).await.unwrap();
+    assert!(matches!(running.arena.ended().await, Ending::Sealed(_)));
+    let log = log(&running.arena);
+    assert_eq!(ends(&log), [("Cancelled".to_owned(), "stopped half way".to_owned())]);
+    let last = log.last().unwrap();
+    assert!(matches!(last.events[0], ArenaEvent::ToolResolved(_)), "sealed in the entry of the last outcome");
+    assert!(matches!(last.events.last(), Some(ArenaEvent::SessionSealed(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hard_stop_waits_for_nothing_and_leaves_a_log_that_resumes() {
+    let place = Place::new();
+    let marker = place.work().join("still-there");
+    let script = "[[answer]]\ncalls = [{ tool = \"bash\", args = { command = \"trap '' INT TERM; sleep 2; touch still-there\" } }]\n";
+    let running = place.scripted(script).open().await.unwrap();
+    prompt(&running.arena, "wait").await;
+    until(&running.arena, |event| matches!(event, ArenaEvent::ToolInvoked(_)).then_some(())).await;
+    let before = log(&running.arena).len();
+    let asked = Instant::now();
+    running.arena.stop_hard().await;
+    println!("the hard stop took {:?}", asked.elapsed());
+    assert_eq!(running.arena.ended().await, Ending::Stopped);
+    assert_eq!(log(&running.arena).len(), before, "nothing more is recorded");
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert!(!marker.exists(), "the command was ended with its arena");
+    let entries: Vec<Arc<Entry>> = log(&running.arena).into_iter().map(Arc::new).collect();
+    assert!(agon::session::Session::fold(&entries).unwrap().has_open_turn());
+}
+
+/// A real log that refuses from its n-th append on.
+struct Refusing {
+    log: Arc<dyn EventLog>,
+    left: AtomicU64,
+    error: AppendError,
+    /// The refusal is a single one: a disk with room for one last entry.
+    once: bool,
+}
+
+#[async_trait::async_trait]
+impl EventLog for Refusing {
+    async fn append(&self, entries: Vec<Arc<Entry>>) -> Result<Head, AppendError> {
+        match self.left.load(Ordering::SeqCst) {
+            0 => Err(self.error.clone()),
+            left => {
+                self.left.store(left - 1, Ordering::SeqCst);
+                if left == 1 && self.once {
+                    self.left.store(1000, Ordering::SeqCst);
+                    return Err(self.error.clone());
+                }
+                self.log.append(entries).await
+            }
+        }
+    }
+
+    fn lines(&self, from: u64) -> std::io::Result<Vec<Vec<u8>>> {
+        self.log.lines(from)
+    }
+
+    async fn put_blob(&self, bytes: Vec<u8>) -> std::io::Result<String> {
+        self.log.put_blob(bytes).await
+    }
+
+    fn head(&self) -> Head {
+        self.log.head()
+    }
+}
+
+/// An arena on a log that refuses after so many appends; the model wants a file written.
+async fn on_a_bad_disk(place: &Place, appends: u64, error: AppendError, once: bool) -> Arena {
+    let id = uuid::Uuid::now_v7().to_string();
+    let log: Arc<dyn EventLog> = Arc::new(SessionStore::new(place.state()).create(&id).unwrap());
+    let script = "[[answer]]\ncalls = [{ tool = \"bash\", args = { command = \"echo x >> ran\" } }]\n[[answer]]\ntext = \"ok\"\n";
+    let script: Arc<dyn agon::ports::Provider> = Arc::new(Script::from_toml("mock", script).unwrap());
+    let sandbox = Arc::new(Unconfined::open(&place.work()).unwrap());
+    let vault = ToolVault::builtin().unwrap();
+    let mut spec = world::spec();
+    spec.workspace.root = place.work().display().to_string();
+    spec.policy = world::allow_all();
+    spec.tools = vault.specs();
+    let ports = ArenaPorts {
+        log: Arc::new(Refusing { log, left: AtomicU64::new(appends), error, once }),
+        bus: Arc::new(Bus::new()),
+        vault: Arc::new(vault),
+        sandbox: sandbox.clone(),
+        checks: sandbox,
+        workspace: Arc::new(WorkspaceStore::open(&place.work(), &place.state()).unwrap()),
+        providers: BTreeMap::from([("mock".to_owned(), script)]),
+        provider_limits: BTreeMap::new(),
+        clock: Arc::new(SystemClock),
+        secrets: Vec::new(),
+        attended: false,
+    };
+    Arena::open(id, spec, ports).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_entry_a_full_disk_refuses_nothing_that_it_orders_is_done() {
+    let full = AppendError::Full("no space left on device".to_owned());
+    let mut finished = false;
+    for appends in 2..20 {
+        let place = Place::new();
+        let arena = on_a_bad_disk(&place, appends, full.clone(), false).await;
+        prompt(&arena, "write").await;
+        let arena = Arc::new(arena);
+        let other = Arc::clone(&arena);
+        let stopper = tokio::spawn(async move {
+            closed(&other).await;
+            let _ = other.submit(Command::Stop { cause: StopCause::Finished }).await;
+        });
+        let ending = arena.ended().await;
+        stopper.abort();
+        let log = log(&arena);
+        let invoked = log.iter().flat_map(|e| &e.events).any(|e| matches!(e, ArenaEvent::ToolInvoked(_)));
+        assert_eq!(place.work().join("ran").exists() && !invoked, false, "it ran and was never ordered");
+        match ending {
+            Ending::Failed(error) => assert_eq!(error, full),
+            Ending::Sealed(_) => finished = true,
+            other => panic!("{other:?}"),
+        }
+        if finished {
+            break;
+        }
+    }
+    assert!(finished, "with enough room it ends as usual");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_still_takes_the_entry_that_says_so() {
+    let place = Place::new();
+    let full = AppendError::Full("no space left on device".to_owned());
+    let arena = on_a_bad_disk(&place, 3, full.clone(), true).await;
+    prompt(&arena, "write").await;
+    assert_eq!(arena.ended().await, Ending::Failed(full));
+    let log = log(&arena);
+    let last = log.last().unwrap();
+    assert!(
+        matches!(&last.events[0], ArenaEvent::SessionPaused(data) if data.cause == PauseCause::Disk),
+        "{last:?}"
+    );
+    assert!(!place.work().join("ran").exists());
+    let entries: Vec<Arc<Entry>> = log.into_iter().map(Arc::new).collect();
+    assert!(agon::arena::replay::verify(&entries).holds(true), "the log is whole and true");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poisoned_log_ends_the_arena_and_tells_whoever_asked() {
+    let place = Place::new();
+    let poisoned = AppendError::Poisoned("fdatasync failed".to_owned());
+    let arena = on_a_bad_disk(&place, 1, poisoned.clone(), false).await;
+    let mode = agon::protocol::spec::Mode::Solo;
+    let told =
+        arena.submit(Command::Prompt { text: "write".to_owned(), mode, schema: None }).await.unwrap_err();
+    assert!(told.to_string().contains("fdatasync failed"), "{told}");
+    assert_eq!(arena.ended().await, Ending::Failed(poisoned));
+    assert_eq!(log(&arena).len(), 1);
+}

@@ -1,0 +1,145 @@
+//! Bad places and bad words: workspaces, state folders, configuration, prompts, two processes at once.
+
+use serde_json::json;
+
+use super::kit::*;
+use crate::support::env::Env;
+use crate::support::server::{Reply, Server};
+
+fn hello() -> (Server, Env) {
+    let server = Server::start(|_, _| Reply::text("hello"));
+    let env = served(&server);
+    (server, env)
+}
+
+#[test]
+fn a_workspace_that_is_not_there() {
+    let (server, env) = hello();
+    let ran = env.run(&["run", "x", "--workspace", "nowhere"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran}");
+    assert!(ran.stderr.starts_with("error: cannot work in `nowhere`\n  because: No such file"), "{ran}");
+    env.write("work/file", "");
+    let ran = env.run(&["run", "x", "--workspace", "file"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("cannot work in `file`: it is not a folder"), "{ran}");
+    assert_eq!(server.requests().len(), 0);
+    assert!(!env.home().join("sessions").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_workspace_that_has_gone_since() {
+    let (_server, env) = hello();
+    assert_eq!(env.run(&["run", "x"]).code, 0);
+    std::fs::remove_dir(env.work()).unwrap();
+    let output = env.command(&["run", "y", "--resume", "latest"]).current_dir(env.home()).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("/work` is not there any more"), "{err}");
+    assert!(err.contains("hint: `agon fork` makes a folder"), "{err}");
+}
+
+#[test]
+fn an_empty_prompt() {
+    let (server, env) = hello();
+    for prompt in ["", " \n\t"] {
+        let ran = env.run(&["run", prompt]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran}");
+        assert_eq!(ran.stderr, "error: the prompt is empty\nhint: agon run \"what to do\"\n");
+    }
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
+fn an_unknown_key_in_the_configuration() {
+    let (server, env) = hello();
+    env.config(&format!("{}[limits]\nmax_setps = 3\n", config(&server.url())));
+    let ran = env.run(&["run", "x"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("max_setps") && ran.stderr.contains("did you mean `max_steps`?"), "{ran}");
+    env.config("model = [");
+    let ran = env.run(&["run", "x"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("config.toml"), "{ran}");
+    assert_eq!(
+        std::fs::read_to_string(env.home().join("config.toml")).unwrap(),
+        "model = [",
+        "kept as it is"
+    );
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written_is_told_before_anything_is_asked() {
+    use std::os::unix::fs::PermissionsExt;
+    let (server, env) = hello();
+    if crate::support::env::is_root(&env.work()) {
+        println!("skipped: permission bits do not stop root");
+        return;
+    }
+    std::fs::set_permissions(env.home(), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let ran = env.run(&["run", "x"]);
+    std::fs::set_permissions(env.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran}");
+    assert!(ran.stderr.contains("[HOME]") && ran.stderr.contains("denied"), "{ran}");
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
+fn two_processes_on_one_session() {
+    let server = Server::start(|_, n| match n {
+        1 => Reply::text("slow").delay_ms(300),
+        _ => Reply::text("hello"),
+    });
+    let env = served(&server);
+    let mut first = env.command(&["run", "x"]).spawn().unwrap();
+    while server.requests().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let second = env.run(&["run", "y", "--resume", "latest"]);
+    assert_eq!((second.code, second.stdout.as_str()), (2, ""), "{second}");
+    assert!(second.stderr.contains(&format!("process {}", first.id())), "{second}");
+    assert!(second.stderr.contains("hint: it can be watched meanwhile: `agon replay`"), "{second}");
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    let third = env.run(&["run", "y", "--resume", "latest"]);
+    assert_eq!((third.code, third.stdout.as_str()), (0, "hello\n"), "{third}");
+}
+
+#[test]
+fn of_two_processes_that_edit_one_file_the_second_is_told_and_overwrites_nothing() {
+    // Both read the file before either writes; then the second wants to write over the first's work.
+    let barrier = std::sync::Arc::new(std::sync::Barrier::new(2));
+    let meet = move |name: &'static str| {
+        let barrier = std::sync::Arc::clone(&barrier);
+        Server::start(move |request, _| match results(request).len() {
+            0 => call("x1", "read_file", json!({"path": "shared.txt"})),
+            1 => {
+                barrier.wait();
+                if name == "second" {
+                    barrier.wait();
+                }
+                let edits = json!([{"old": "line", "new": format!("{name} line")}]);
+                call("x2", "edit_file", json!({"path": "shared.txt", "edits": edits}))
+            }
+            _ => {
+                if name == "first" {
+                    barrier.wait();
+                }
+                Reply::text(results(request).last().unwrap())
+            }
+        })
+    };
+    let (one, two) = (meet("first"), meet("second"));
+    let env = Env::new();
+    let both = format!(
+        "{}[providers.two]\nkind = \"openai\"\nbase_url = \"{}\"\n",
+        config(&one.url()).replace("idle_timeout_ms = 400", "idle_timeout_ms = 20000"),
+        two.url()
+    );
+    env.config(&both).write("work/shared.txt", "a line\n");
+    let first = env.command(&["run", "edit", "--yes"]).spawn().unwrap();
+    let second = env.run(&["run", "edit", "--yes", "-m", "two/any"]);
+    let first = first.wait_with_output().unwrap();
+    assert!(first.status.success());
+    assert_eq!(std::fs::read_to_string(env.work().join("shared.txt")).unwrap(), "a first line\n");
+    assert_eq!(second.code, 0, "{second}");
+    assert!(second.stdout.contains("`shared.txt` has changed since you last read it"), "{second}");
+}

@@ -1,0 +1,114 @@
+//! Answers that end a turn, and answers that cannot: empty, cut, refused, misfitting.
+
+use agon::protocol::event::*;
+use agon::protocol::message::{Finish, Part};
+use agon::protocol::spec::Mode;
+use serde_json::json;
+
+use super::kit::*;
+use crate::support::world::*;
+
+fn prompted() -> World {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    world
+}
+
+fn typed() -> World {
+    let mut world = World::open(spec());
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    world.give(ArenaEvent::PromptGiven(PromptGiven {
+        text: "count".to_owned(),
+        mode: Mode::Solo,
+        changed: vec![],
+        schema: Some(schema),
+        by: None,
+    }));
+    world
+}
+
+fn cut(words: &str) -> ModelReply {
+    reply(vec![Part::Text { text: words.to_owned() }], Finish::Length)
+}
+
+#[test]
+fn an_empty_answer_is_asked_again_once() {
+    let mut world = prompted();
+    let decided = world.model_says(text(" \n"));
+    assert_eq!(kinds(&decided), ["budget_settled", "notice_given", "budget_reserved", "model_called"]);
+    assert!(words(&world.model().2).ends_with("Answer in words, or call a tool."));
+    world.check();
+    world.model_says(reply(vec![], Finish::Stop));
+    assert_eq!(cause(&world), TurnCause::EmptyAnswer);
+    assert_eq!(world.session.last_turn().unwrap().answer, None, "nothing is no answer");
+}
+
+#[test]
+fn thinking_without_words_is_no_answer_either() {
+    let mut world = prompted();
+    let thought = Part::Reasoning { text: "hm".to_owned(), opaque: None };
+    let decided = world.model_says(reply(vec![thought], Finish::Stop));
+    assert_eq!(kinds(&decided)[1], "notice_given");
+    well_formed(&world.model().2);
+    world.model_says(text("42"));
+    assert_eq!(cause(&world), TurnCause::Done);
+}
+
+#[test]
+fn a_cut_answer_is_asked_for_again_once() {
+    let mut world = prompted();
+    world.model_says(cut("once upon a ti"));
+    assert!(words(&world.model().2).contains("cut at the output limit"));
+    world.model_says(cut("once upon a ti"));
+    assert_eq!(cause(&world), TurnCause::Truncated);
+}
+
+#[test]
+fn a_refusal_is_a_cause_and_not_asked_again() {
+    for finish in [Finish::Refused, Finish::Filtered] {
+        let mut world = prompted();
+        world.model_says(reply(vec![Part::Text { text: "I will not".to_owned() }], finish));
+        assert_eq!(cause(&world), TurnCause::Refused);
+    }
+}
+
+#[test]
+fn an_unknown_reason_to_stop_is_kept_and_the_answer_counts() {
+    let mut world = prompted();
+    let part = Part::Text { text: "42".to_owned() };
+    world.model_says(reply(vec![part], Finish::Other("eos_v2".to_owned())));
+    assert_eq!(cause(&world), TurnCause::Done);
+    world.check();
+}
+
+#[test]
+fn a_typed_answer_is_repaired_once_with_its_errors() {
+    let mut world = typed();
+    let decided = world.model_says(text("{\"n\": \"three\"}"));
+    assert_eq!(kinds(&decided), ["budget_settled", "answer_rejected", "budget_reserved", "model_called"]);
+    let ArenaEvent::AnswerRejected(rejected) = &decided[1] else { panic!() };
+    assert!(rejected.repair && rejected.errors[0].starts_with("`/n`"), "{rejected:?}");
+    assert!(words(&world.model().2).contains("`/n`"), "the model is told what does not fit");
+    world.check();
+    world.model_says(text("```json\n{\"n\": 3}\n```"));
+    assert_eq!(cause(&world), TurnCause::Done);
+
+    let mut world = typed();
+    world.model_says(text("three"));
+    let decided = world.model_says(text("three!"));
+    assert_eq!(kinds(&decided), ["budget_settled", "answer_rejected", "spark_completed", "turn_closed"]);
+    assert_eq!(cause(&world), TurnCause::BadAnswer);
+    assert_eq!(world.session.last_turn().unwrap().answer, None);
+}
+
+#[test]
+fn each_kind_of_unusable_answer_in_a_row_still_ends() {
+    let mut world = typed();
+    world.model_says(text(""));
+    world.model_says(text("three"));
+    assert_eq!(cause(&world), TurnCause::BadAnswer, "one repair, whatever was wrong");
+    let mut world = prompted();
+    world.model_says(text(""));
+    world.model_says(cut("x"));
+    assert_eq!(cause(&world), TurnCause::Truncated);
+}

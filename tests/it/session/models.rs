@@ -1,0 +1,205 @@
+//! Model calls that fail: waiting, repeating, another model, the end; and what a summary keeps.
+
+use agon::protocol::effect::{Effect, OutcomeBody};
+use agon::protocol::event::*;
+use agon::protocol::message::{Part, Role};
+use serde_json::json;
+
+use super::kit::*;
+use crate::support::world::*;
+
+fn delays(seed: u64) -> Vec<u64> {
+    let mut spec = spec();
+    spec.seed = seed;
+    let mut world = World::open(spec);
+    world.prompt("do it");
+    let mut delays = Vec::new();
+    loop {
+        let decided = world.model_fails(ErrorKind::Overloaded);
+        let Some(ArenaEvent::RetryScheduled(retry)) = decided.last() else {
+            assert!(kinds(&decided).contains(&"fallback_taken"), "{}", world.story());
+            world.check();
+            return delays;
+        };
+        assert_eq!(retry.reason, agon::protocol::EventRef::fact(world.log.len() as u64 - 1));
+        delays.push(retry.delay_ms);
+        world.check();
+        let fired = OutcomeBody::TimerFired(TimerFired { active_ms: 1 });
+        let repeated = world.answer(retry.timer.0, 1, fired);
+        assert_eq!(kinds(&repeated), ["budget_reserved", "model_called"]);
+        let (call, attempt, _) = world.model();
+        assert_eq!((call, attempt), (retry.call.0, retry.attempt), "the same call, its next attempt");
+    }
+}
+
+#[test]
+fn delays_double_with_jitter_that_is_a_function_of_the_seed() {
+    let (a, b) = (delays(7), delays(8));
+    assert_eq!(a, delays(7));
+    assert_ne!(a, b);
+    for list in [a, b] {
+        assert_eq!(list.len(), 4, "five attempts");
+        for (delay, doubled) in list.into_iter().zip([500, 1000, 2000, 4000]) {
+            assert!((doubled / 2..=doubled).contains(&delay), "{delay} of {doubled}");
+        }
+    }
+}
+
+#[test]
+fn every_attempt_says_the_very_same() {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    let (_, _, first) = world.model();
+    world.model_fails(ErrorKind::Network);
+    // What is said meanwhile waits: the request was fixed when it was ordered.
+    world.give(ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "hurry".to_owned() }));
+    let (timer, _, _) = world.the(|effect| matches!(effect, Effect::Timer { .. }));
+    world.answer(timer, 1, OutcomeBody::TimerFired(TimerFired { active_ms: 1 }));
+    assert_eq!(world.model().2, first);
+    world.check();
+}
+
+fn failing_with(asked: u64) -> Vec<ArenaEvent> {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    let (call, attempt, _) = world.model();
+    let failed = ModelFailed { retry_after_ms: Some(asked), ..failure(ErrorKind::RateLimited) };
+    world.answer(call, attempt, OutcomeBody::ModelFailed(failed))
+}
+
+#[test]
+fn a_provider_that_asks_for_time_gets_it_and_one_that_asks_too_much_is_left() {
+    match failing_with(20_000).last() {
+        Some(ArenaEvent::RetryScheduled(retry)) => {
+            assert!((20_000..=20_250).contains(&retry.delay_ms), "{}", retry.delay_ms);
+        }
+        other => panic!("{other:?}"),
+    }
+    let decided = failing_with(60_001);
+    assert_eq!(kinds(&decided), ["budget_settled", "fallback_taken", "budget_reserved", "model_called"]);
+    assert_eq!(
+        told(&decided)[1],
+        json!({"fallback_taken": {"spark": 1, "from": "mock/a", "to": "mock/b", "reason": "e2"}})
+    );
+}
+
+#[test]
+fn when_no_model_is_left_the_turn_says_so() {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    let decided = world.model_fails(ErrorKind::Auth);
+    assert_eq!(kinds(&decided)[1], "fallback_taken", "a refused key is not asked again");
+    assert_eq!(world.model().2.model, "mock/b");
+    let decided = world.model_fails(ErrorKind::BadRequest);
+    assert_eq!(kinds(&decided), ["budget_settled", "spark_completed", "turn_closed"]);
+    assert_eq!(cause(&world), TurnCause::ModelFailed);
+    world.prompt("once more");
+    assert_eq!(world.model().2.model, "mock/a", "a new turn begins with the first model again");
+    world.check();
+}
+
+/// A world with a small window, worked until it has to be summarised.
+fn compacting() -> World {
+    let mut spec = spec();
+    spec.policy = allow_all();
+    spec.models.iter_mut().for_each(|model| (model.context, model.max_output) = (6000, 500));
+    let mut world = World::open(spec);
+    world.prompt("the task: keep the wheels turning");
+    for step in 0..60 {
+        let (_, _, request) = world.model();
+        if request.messages.last().is_some_and(|m| format!("{:?}", m.parts).contains("no longer fits")) {
+            return world;
+        }
+        world.model_says(calls(&[("look", json!({"path": format!("f{step}")}))]));
+        prepared(&mut world, 0);
+        ran(&mut world, 0, &format!("{step}: {}", "words and more ".repeat(100)));
+    }
+    panic!("it never had to be summarised\n{}", world.story());
+}
+
+#[test]
+fn a_summary_replaces_whole_groups_names_what_it_covers_and_what_follows_fits() {
+    let mut world = compacting();
+    let (_, _, order) = world.model();
+    let before = world.model().0;
+    let covered = order.messages.len();
+    let mut summary = text("SUMMARY: f0 was read");
+    summary.usage.input = 1500;
+    let decided = world.model_says(summary);
+    assert_eq!(kinds(&decided), ["budget_settled", "context_compacted", "budget_reserved", "model_called"]);
+    let ArenaEvent::ContextCompacted(compacted) = &decided[1] else { panic!() };
+    // System, instructions, the task and the order itself are shown and not covered.
+    assert_eq!(compacted.covers.len(), covered - 4);
+    let (after, _, request) = world.model();
+    assert!(after > before);
+    let said = words(&request);
+    for kept in ["You work.", "Be kind.", "keep the wheels turning", "SUMMARY: f0 was read"] {
+        assert_eq!(said.matches(kept).count(), 1, "`{kept}` in {said}");
+    }
+    assert!(!said.contains("[e4] 0: words"), "what is covered is gone: {said}");
+    let system = request.messages.iter().take_while(|message| message.role == Role::System).count();
+    assert_eq!(system, 2, "persona and instructions stand first");
+    let bytes: usize = request
+        .messages
+        .iter()
+        .flat_map(|message| &message.parts)
+        .map(|part| match part {
+            Part::Text { text } => text.len(),
+            Part::Result { content, .. } => content.len(),
+            _ => 40,
+        })
+        .sum();
+    assert!(bytes * 3 / 10 + 500 <= 6000, "{bytes} bytes do not fit");
+    world.check();
+    world.model_says(text("done"));
+    assert_eq!(cause(&world), TurnCause::Done);
+    world.every_use_ends_once();
+}
+
+#[test]
+fn a_summary_that_says_nothing_ends_the_turn_and_nothing_is_lost_in_silence() {
+    let mut world = compacting();
+    world.model_says(text("  "));
+    assert_eq!(cause(&world), TurnCause::ContextFull);
+}
+
+#[test]
+fn a_task_that_cannot_fit_ends_the_turn_by_name() {
+    let mut spec = spec();
+    spec.models.iter_mut().for_each(|model| (model.context, model.max_output) = (2000, 500));
+    let mut world = World::open(spec);
+    let decided = world.prompt(&"a long story ".repeat(2000));
+    assert!(!kinds(&decided).contains(&"model_called"), "{}", world.story());
+    assert_eq!(cause(&world), TurnCause::ContextFull);
+    world.check();
+}
+
+#[test]
+fn an_overflow_the_estimate_did_not_see_is_answered_with_a_summary() {
+    let mut world = calling(&[("look", json!({"path": "a"}))]);
+    prepared(&mut world, 0);
+    ran(&mut world, 0, &"many words ".repeat(800));
+    world.model_says(calls(&[("look", json!({"path": "b"}))]));
+    prepared(&mut world, 0);
+    ran(&mut world, 0, "short");
+    let decided = world.model_fails(ErrorKind::ContextOverflow);
+    assert_eq!(
+        kinds(&decided),
+        ["budget_settled", "notice_given", "budget_reserved", "model_called"],
+        "{}",
+        world.story()
+    );
+    assert!(words(&world.model().2).contains("no longer fits"));
+    world.model_says(text("SUMMARY"));
+    let said = words(&world.model().2);
+    assert!(said.contains("SUMMARY") && said.contains("short") && !said.contains("many words"), "{said}");
+    world.check();
+}
+
+#[test]
+fn an_overflow_with_nothing_to_summarise_ends_the_turn_by_name() {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    world.model_fails(ErrorKind::ContextOverflow);
+    assert_eq!(cause(&world), TurnCause::ContextFull);
+}
