@@ -15,6 +15,7 @@ fn rule(name: &str, risk: Risk, action: Action) -> Rule {
         tool: None,
         command: None,
         path: None,
+        cwd: None,
         risk: Some(risk),
         action,
         priority: 0,
