@@ -5,6 +5,7 @@ pub mod config;
 pub mod desk;
 pub mod doctor;
 pub mod error;
+pub mod mission;
 pub mod output;
 pub mod personas;
 pub mod plain;
@@ -34,7 +35,11 @@ pub fn main() -> ExitCode {
     let environment = Environment::of_process();
     let output = Output::new(&environment);
     ExitCode::from(guarded(output, || match Typed::try_parse_from(arguments) {
-        Ok(typed) => report(perform(typed.command, environment, output), output),
+        Ok(Typed { command: Some(command), .. }) => report(perform(command, environment, output), output),
+        Ok(Typed { command: None, chat }) => {
+            let done = wait(mission::chat(&chat, environment, output));
+            report(done.and_then(|code| code), output)
+        }
         Err(error) => usage(&error),
     }))
 }
@@ -89,10 +94,12 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Doctor(typed) => wait(doctor::run(&typed, environment, output))?.map(|()| DONE),
         Command::Completions(typed) => completions(typed.shell, output).map(|()| DONE),
         Command::Run(typed) => wait(run::run(&typed, environment, output))?,
+        Command::Demo(typed) if typed.tui => wait(mission::demo(&typed, environment, output))?,
         Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
         Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
         Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,
         Command::Sessions(typed) => sessions::run(typed.command, &environment, output).map(|()| DONE),
+        Command::Replay(typed) if typed.tui => wait(mission::replay(&typed, environment, output))?,
         Command::Replay(typed) => wait(replay::replay(&typed, &environment, output))?.map(|()| DONE),
         Command::Verify(typed) => replay::verify(&typed, &environment, output),
     }

@@ -112,6 +112,7 @@ pub mod config;
 pub mod wiring;
 
 pub mod cli;
+pub mod tui;
 
 pub use arena::{Arena, Ending};
 pub use wiring::ArenaBuilder;

@@ -6,7 +6,9 @@
 pub mod board;
 pub mod calls;
 pub mod costs;
+pub mod gauge;
 pub mod ledger;
+pub mod matrix;
 pub mod partials;
 pub mod safe_text;
 pub mod transcript;
@@ -15,5 +17,7 @@ pub mod words;
 
 pub use board::Board;
 pub use costs::Costs;
+pub use gauge::Gauge;
+pub use matrix::Matrix;
 pub use transcript::Transcript;
 pub use why::Reasons;

@@ -98,6 +98,11 @@ impl Output {
         self.colour
     }
 
+    /// True when a screen can be drawn: a terminal on both sides that is not dumb.
+    pub fn has_screen(&self, environment: &Environment) -> bool {
+        io::stdin().is_terminal() && io::stdout().is_terminal() && environment.get("TERM") != Some("dumb")
+    }
+
     /// True when live text may be shown on standard error.
     pub fn is_live(&self) -> bool {
         io::stderr().is_terminal()

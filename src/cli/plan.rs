@@ -55,6 +55,15 @@ pub struct ShowPlan {
 impl RunPlan {
     /// Checks the arguments of `run`, reads configuration, the files that are named and standard input.
     pub fn of(typed: &RunArgs, environment: Environment) -> Result<Self, Failure> {
+        RunPlan::with(typed, environment, piped_input)
+    }
+
+    /// The same with another source of what is piped in, asked only once everything else is in order.
+    pub fn with(
+        typed: &RunArgs,
+        environment: Environment,
+        piped: impl FnOnce() -> Result<Option<String>, Failure>,
+    ) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
         let workspace = match &typed.resume {
             Some(session) => recorded_workspace(session, &environment)?,
@@ -78,7 +87,7 @@ impl RunPlan {
                 sandbox: typed.arena.sandbox,
             },
             policy,
-            prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped_input()?.as_deref())?,
+            prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
             resume: typed.resume.clone(),
             show: ShowPlan::of(&typed.arena),
             schema,
@@ -131,7 +140,8 @@ pub fn overrides(typed: &ArenaArgs) -> Vec<Override> {
     sets.into_iter().flatten().collect()
 }
 
-fn set(flag: &'static str, key: &'static [&'static str], value: toml::Value) -> Override {
+/// A value that a flag sets.
+pub fn set(flag: &'static str, key: &'static [&'static str], value: toml::Value) -> Override {
     Override { flag, key, value }
 }
 

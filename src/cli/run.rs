@@ -9,7 +9,7 @@ use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::Watch;
-use crate::config::{Config, Environment, KeyPath, ModelName, SandboxKind, Source};
+use crate::config::{Config, Environment, KeyPath, ModelName, Override, SandboxKind, Source};
 use crate::library::demo;
 use crate::protocol::Command;
 use crate::protocol::spec::Mode;
@@ -21,6 +21,19 @@ const MAX_PROMPT: usize = 700 * 1024;
 /// Gives one task to one spark.
 pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let plan = RunPlan::of(typed, environment)?;
+    Ok(perform(plan, output).await?.0)
+}
+
+/// Gives one task, read nothing from standard input; tells the session's id as well.
+pub async fn task(
+    typed: &RunArgs,
+    environment: Environment,
+    output: Output,
+) -> Result<(u8, String), Failure> {
+    perform(RunPlan::with(typed, environment, || Ok(None))?, output).await
+}
+
+async fn perform(plan: RunPlan, output: Output) -> Result<(u8, String), Failure> {
     super::config::warn(&plan.config, output);
     let prompt = prompt(plan.prompt, plan.schema)?;
     let running = match &plan.resume {
@@ -40,7 +53,9 @@ pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> R
     if plan.resume.is_none() {
         warn_of_sandbox(&plan.config, &running, output);
     }
-    Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await
+    let id = running.id.clone();
+    let code = Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await?;
+    Ok((code, id))
 }
 
 /// Runs the built-in script in a project of its own. Its approvals are answered by the demo itself.
@@ -90,14 +105,23 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
 
 /// The configuration for the workspace a session was run in.
 fn config_of(session: &str, environment: Environment, output: Output) -> Result<Config, Failure> {
-    let root = plan::recorded_workspace(session, &environment)?;
-    let config = Config::load(environment, &root, &[])?;
+    let config = config_for(session, environment, &[])?;
     super::config::warn(&config, output);
     Ok(config)
 }
 
+/// The same with flags, and its warnings left to the caller.
+pub(super) fn config_for(
+    session: &str,
+    environment: Environment,
+    overrides: &[Override],
+) -> Result<Config, Failure> {
+    let root = plan::recorded_workspace(session, &environment)?;
+    Ok(Config::load(environment, &root, overrides)?)
+}
+
 /// The command that gives the task, refused when its entry could not be a line of the log.
-fn prompt(text: String, schema: Option<serde_json::Value>) -> Result<Command, Failure> {
+pub(super) fn prompt(text: String, schema: Option<serde_json::Value>) -> Result<Command, Failure> {
     let command = Command::Prompt { text, mode: Mode::Solo, schema };
     let bytes = serde_json::to_string(&command)?.len();
     match bytes > MAX_PROMPT {
@@ -108,7 +132,7 @@ fn prompt(text: String, schema: Option<serde_json::Value>) -> Result<Command, Fa
 }
 
 /// A folder with the demo's project: the one that was named, which must be empty, or a new temporary one.
-fn demo_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(super) fn demo_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
     let folder = match wanted {
         Some(folder) => std::fs::create_dir_all(folder).map(|()| folder.to_owned()),
         None => tempfile::Builder::new().prefix("agon-demo-").tempdir().map(tempfile::TempDir::keep),

@@ -1,0 +1,127 @@
+//! A debate as a matrix: who holds what how firmly in each phase, and what the probes measured; judges nothing.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::event::{ConvergenceProbed, Flip, Rating};
+use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
+
+/// What one debater said in one phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stand {
+    /// The answer that holds the ballot.
+    pub ballot: Option<EventRef>,
+    /// Confidence of the ballot, per mille.
+    pub confidence_pm: Option<u32>,
+    /// The ratings, one per proposition.
+    pub ratings: Vec<Rating>,
+}
+
+/// One phase, in the order the phases were entered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Who said what.
+    pub stands: BTreeMap<SparkId, Stand>,
+    /// What was measured at its end.
+    pub probe: Option<Probe>,
+}
+
+/// What a probe measured, per mille.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// 0 opposed to 1000 agreed.
+    pub score_pm: u32,
+    /// Polarisation.
+    pub polarisation_pm: u32,
+    /// Movement since the last phase.
+    pub movement_pm: u32,
+    /// Who crossed over.
+    pub flips: Vec<Flip>,
+    /// Dissent vanished without a stated reason.
+    pub collapse: bool,
+}
+
+/// The debate of the newest turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matrix {
+    /// The phases that were entered.
+    pub phases: Vec<Phase>,
+    /// How many propositions are in dispute.
+    pub propositions: u32,
+    /// True until the first ballots are revealed: no view shows a position.
+    pub is_sealed: bool,
+    /// The plain majority of the sealed ratings, per proposition.
+    pub majority: Vec<i8>,
+    /// Per proposition: 1 upheld, -1 rejected, 0 left open; none before the verdict.
+    pub upheld: Option<Vec<i8>>,
+    /// Confidence of the verdict, per mille.
+    pub verdict_pm: Option<u32>,
+    /// Who stands against the verdict, and on which propositions.
+    pub dissent: Vec<(SparkId, Vec<u32>)>,
+    /// Why it was not worth a debate.
+    pub gated: Option<String>,
+}
+
+impl Matrix {
+    /// Folds one entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        for (_, event) in entry.effective() {
+            self.apply_event(event);
+        }
+    }
+
+    fn apply_event(&mut self, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::TurnOpened(_) => *self = Matrix { is_sealed: true, ..Matrix::default() },
+            E::RoundOpened(data) => drop(self.phase(&data.phase)),
+            E::BallotCast(data) => {
+                let stand = self.stand(&data.phase, data.spark);
+                (stand.ballot, stand.confidence_pm) = (Some(data.source), Some(data.confidence_pm));
+            }
+            E::PropositionsStated(data) => self.propositions = data.count,
+            E::RatingsCast(data) => {
+                self.stand(&data.phase, data.spark).ratings.clone_from(&data.ratings);
+            }
+            E::BallotsRevealed(data) => {
+                self.is_sealed = false;
+                self.majority.clone_from(&data.majority);
+            }
+            E::ConvergenceProbed(data) => self.probed(data),
+            E::DebateGated(data) => {
+                self.is_sealed = false;
+                self.gated = Some(data.reason.clone());
+            }
+            E::VerdictReached(data) => {
+                self.upheld = Some(data.upheld.clone());
+                self.verdict_pm = Some(data.confidence_pm);
+            }
+            E::DissentRecorded(data) => self.dissent.push((data.spark, data.propositions.clone())),
+            E::TurnClosed(_) => self.is_sealed = false,
+            _ => {}
+        }
+    }
+
+    fn phase(&mut self, name: &str) -> &mut Phase {
+        let at = self.phases.iter().position(|phase| phase.name == name).unwrap_or_else(|| {
+            self.phases.push(Phase { name: name.to_owned(), ..Phase::default() });
+            self.phases.len() - 1
+        });
+        &mut self.phases[at]
+    }
+
+    fn stand(&mut self, phase: &str, spark: SparkId) -> &mut Stand {
+        self.phase(phase).stands.entry(spark).or_default()
+    }
+
+    fn probed(&mut self, data: &ConvergenceProbed) {
+        self.phase(&data.phase).probe = Some(Probe {
+            score_pm: data.score_pm,
+            polarisation_pm: data.polarisation_pm,
+            movement_pm: data.movement_pm,
+            flips: data.flips.clone(),
+            collapse: data.collapse,
+        });
+    }
+}

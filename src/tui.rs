@@ -1,0 +1,101 @@
+//! Mission control: a screen on one session. Reads projections, emits commands; never sees `session` or an adapter.
+//!
+//! [`update`] turns a [`Msg`] into changes of the [`State`] and into [`Act`]s for whoever runs the screen, without
+//! any I/O; [`draw`] lays the state out. A live session and a recorded one are the same view.
+
+mod composer;
+mod diff;
+mod draw;
+mod keys;
+mod markdown;
+mod record;
+mod scene;
+pub mod screen;
+mod slash;
+mod state;
+mod story;
+mod text;
+mod theme;
+mod update;
+
+use std::sync::Arc;
+
+use ratatui::crossterm::event::KeyEvent;
+
+use crate::protocol::{Command, Entry, Signal};
+
+pub use draw::draw;
+pub use keys::{KEYS, KeyRow};
+pub use slash::{SLASHES, Slash};
+pub use state::{Profile, SessionRow, State, Trouble};
+pub use theme::Theme;
+pub use update::update;
+
+/// Everything that can reach the screen.
+#[derive(Clone, Debug)]
+pub enum Msg {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// A block was pasted: text, never keys.
+    Paste(String),
+    /// The terminal has another size: columns, rows.
+    Resize(u16, u16),
+    /// The next entry of the session.
+    Entry(Arc<Entry>),
+    /// A live piece of a running call.
+    Signal(Signal),
+    /// Time, in microseconds since the Unix epoch.
+    Tick(u64),
+    /// Another session is looked at: its entries so far, and whether it is running here.
+    Session {
+        /// Entries without gaps from 0.
+        entries: Vec<Arc<Entry>>,
+        /// True while this process runs it.
+        is_live: bool,
+    },
+    /// The running session came to its end; the record stays.
+    Ended,
+    /// The recorded sessions, newest first.
+    Sessions(Vec<SessionRow>),
+    /// Files of the workspace, for completion.
+    Files(Vec<String>),
+    /// What the screen should know of its surroundings.
+    Profile(Profile),
+    /// Something to tell the person.
+    Log(String),
+}
+
+/// What the screen wants done by whoever runs it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// Gives the next task: to the running session, or to one that is opened or taken up for it.
+    Prompt(String),
+    /// Hands a command to the running session.
+    Submit(Command),
+    /// Leaves this session for a new one.
+    New,
+    /// Looks at another session.
+    Open(String),
+    /// Removes a session with its log.
+    Remove(String),
+    /// Reads the list of sessions.
+    List,
+    /// Reads the names of the workspace's files.
+    Files,
+    /// Copies this session up to an entry and goes on in the copy.
+    Fork(u64),
+    /// Uses another model from the next task on.
+    Model(String),
+    /// Puts a text on the clipboard of the terminal.
+    Copy(String),
+    /// Runs the demo.
+    Demo,
+    /// Rings the bell.
+    Bell,
+    /// Draws everything again.
+    Redraw,
+    /// Hands the terminal back to the shell until the program is continued.
+    Suspend,
+    /// Leaves.
+    Quit,
+}

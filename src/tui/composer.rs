@@ -1,0 +1,335 @@
+//! The text a person writes: lines, cursor, history, completion; knows no terminal and sends nothing.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::slash::{self, Slash};
+use super::text::width;
+
+/// Completions that are offered at once.
+const OFFERED: usize = 6;
+
+/// What is being written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Composer {
+    pub text: String,
+    /// Byte position, always at the edge of a grapheme.
+    pub cursor: usize,
+    /// The first character was typed and not pasted: only then is a leading slash a command.
+    is_typed: bool,
+    /// Earlier texts, oldest first.
+    history: Vec<String>,
+    /// Where in the history somebody looks, and what was being written before.
+    recalled: Option<(usize, String)>,
+    /// Files of the workspace.
+    pub files: Vec<String>,
+    pub offer: Option<Offer>,
+}
+
+/// Completions of what stands before the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// Byte position where the completed word begins.
+    pub from: usize,
+    /// Word and explanation.
+    pub choices: Vec<(String, String)>,
+    pub chosen: usize,
+}
+
+impl Composer {
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// The command that is being written, if it is one.
+    pub fn is_command(&self) -> bool {
+        self.is_typed && self.text.starts_with('/')
+    }
+
+    pub fn insert(&mut self, text: &str) {
+        if self.text.is_empty() {
+            self.is_typed = true;
+        }
+        self.put(text);
+    }
+
+    /// A pasted block is text, whatever it begins with.
+    pub fn paste(&mut self, text: &str) {
+        if self.cursor == 0 {
+            self.is_typed = false;
+        }
+        self.put(&text.replace("\r\n", "\n").replace('\r', "\n"));
+        self.offer = None;
+    }
+
+    fn put(&mut self, text: &str) {
+        self.text.insert_str(self.cursor, text);
+        self.cursor += text.len();
+        self.recalled = None;
+        self.complete();
+    }
+
+    pub fn backspace(&mut self) {
+        let from = self.before();
+        self.text.replace_range(from..self.cursor, "");
+        self.cursor = from;
+        self.complete();
+    }
+
+    pub fn delete(&mut self) {
+        let end = self.after();
+        self.text.replace_range(self.cursor..end, "");
+        self.complete();
+    }
+
+    /// Removes the word before the cursor.
+    pub fn delete_word(&mut self) {
+        let from = self.word_before();
+        self.text.replace_range(from..self.cursor, "");
+        self.cursor = from;
+        self.complete();
+    }
+
+    /// Removes everything before the cursor on its line.
+    pub fn delete_line(&mut self) {
+        let from = self.line_start();
+        self.text.replace_range(from..self.cursor, "");
+        self.cursor = from;
+        self.complete();
+    }
+
+    /// Removes everything after the cursor on its line.
+    pub fn delete_rest(&mut self) {
+        let end = self.line_end();
+        self.text.replace_range(self.cursor..end, "");
+        self.complete();
+    }
+
+    pub fn left(&mut self) {
+        self.cursor = self.before();
+        self.offer = None;
+    }
+
+    pub fn right(&mut self) {
+        self.cursor = self.after();
+        self.offer = None;
+    }
+
+    pub fn word_left(&mut self) {
+        self.cursor = self.word_before();
+    }
+
+    pub fn word_right(&mut self) {
+        let rest = &self.text[self.cursor..];
+        let end = rest.unicode_word_indices().next().map_or(rest.len(), |(at, word)| at + word.len());
+        self.cursor += end;
+    }
+
+    pub fn home(&mut self) {
+        self.cursor = self.line_start();
+    }
+
+    pub fn end(&mut self) {
+        self.cursor = self.line_end();
+    }
+
+    /// One line up; in the first line, one text back in the history.
+    pub fn up(&mut self) {
+        let start = self.line_start();
+        if start == 0 {
+            return self.recall(true);
+        }
+        let column = width(&self.text[start..self.cursor]);
+        let above = self.text[..start - 1].rfind('\n').map_or(0, |at| at + 1);
+        self.cursor = self.at_column(above, start - 1, column);
+    }
+
+    /// One line down; in the last line, one text forward in the history.
+    pub fn down(&mut self) {
+        let end = self.line_end();
+        if end == self.text.len() {
+            return self.recall(false);
+        }
+        let column = width(&self.text[self.line_start()..self.cursor]);
+        let below = end + 1;
+        let below_end = self.text[below..].find('\n').map_or(self.text.len(), |at| below + at);
+        self.cursor = self.at_column(below, below_end, column);
+    }
+
+    /// Takes the text out and remembers it.
+    pub fn take(&mut self) -> String {
+        let text = std::mem::take(&mut self.text);
+        self.remember(&text);
+        self.clear();
+        text
+    }
+
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.cursor = 0;
+        self.is_typed = false;
+        self.recalled = None;
+        self.offer = None;
+    }
+
+    /// Puts a text at the end of the history.
+    pub fn remember(&mut self, text: &str) {
+        if !text.trim().is_empty() && self.history.last().is_none_or(|last| last != text) {
+            self.history.push(text.to_owned());
+        }
+    }
+
+    fn recall(&mut self, back: bool) {
+        let (at, draft) = match self.recalled.take() {
+            Some((at, draft)) => (at, draft),
+            None => (self.history.len(), self.text.clone()),
+        };
+        let to = if back { at.saturating_sub(1) } else { at + 1 };
+        let Some(text) = self.history.get(to) else {
+            if at < self.history.len() {
+                (self.text, self.cursor) = (draft.clone(), draft.len());
+            }
+            return;
+        };
+        self.text.clone_from(text);
+        self.is_typed = true;
+        self.cursor = self.text.len();
+        self.offer = None;
+        self.recalled = Some((to, draft));
+    }
+
+    /// Takes the chosen completion; false when nothing is offered.
+    pub fn accept(&mut self) -> bool {
+        let Some(offer) = self.offer.take() else { return false };
+        let Some((word, _)) = offer.choices.get(offer.chosen) else { return false };
+        self.text.replace_range(offer.from..self.cursor, &format!("{word} "));
+        self.cursor = offer.from + word.len() + 1;
+        true
+    }
+
+    pub fn choose(&mut self, down: bool) -> bool {
+        let Some(offer) = &mut self.offer else { return false };
+        let count = offer.choices.len();
+        offer.chosen = if down { (offer.chosen + 1) % count } else { (offer.chosen + count - 1) % count };
+        true
+    }
+
+    /// Looks for completions of what stands before the cursor.
+    pub fn complete(&mut self) {
+        let before = &self.text[..self.cursor];
+        let from = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let word = &before[from..];
+        let choices: Vec<(String, String)> = if self.is_typed && from == 0 && word.starts_with('/') {
+            slash::starting(word).map(|slash: &Slash| (slash.name.to_owned(), slash.help.to_owned())).collect()
+        } else if let Some(part) = word.strip_prefix('@') {
+            let fits = self.files.iter().filter(|file| file.contains(part));
+            fits.take(OFFERED).map(|file| (format!("@{file}"), String::new())).collect()
+        } else {
+            Vec::new()
+        };
+        let done = choices.len() == 1 && choices[0].0 == word;
+        self.offer = (!choices.is_empty() && !done)
+            .then(|| Offer { from, choices: choices.into_iter().take(OFFERED).collect(), chosen: 0 });
+    }
+
+    /// True when the word before the cursor names a file: then the names are needed.
+    pub fn wants_files(&self) -> bool {
+        let before = &self.text[..self.cursor];
+        before.rsplit(char::is_whitespace).next().is_some_and(|word| word.starts_with('@'))
+    }
+
+    fn before(&self) -> usize {
+        self.text[..self.cursor].grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
+    }
+
+    fn after(&self) -> usize {
+        self.text[self.cursor..].graphemes(true).next().map_or(self.cursor, |first| self.cursor + first.len())
+    }
+
+    fn word_before(&self) -> usize {
+        self.text[..self.cursor].unicode_word_indices().next_back().map_or(0, |(at, _)| at)
+    }
+
+    fn line_start(&self) -> usize {
+        self.text[..self.cursor].rfind('\n').map_or(0, |at| at + 1)
+    }
+
+    fn line_end(&self) -> usize {
+        self.text[self.cursor..].find('\n').map_or(self.text.len(), |at| self.cursor + at)
+    }
+
+    /// The byte position of a column of a line.
+    fn at_column(&self, start: usize, end: usize, column: usize) -> usize {
+        let mut used = 0;
+        for (at, grapheme) in self.text[start..end].grapheme_indices(true) {
+            if used >= column {
+                return start + at;
+            }
+            used += width(grapheme);
+        }
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pasted_block_is_never_a_command() {
+        let mut composer = Composer::default();
+        composer.paste("/quit\nnow");
+        assert!(!composer.is_command());
+        composer.clear();
+        composer.insert("/");
+        composer.paste("quit");
+        assert!(composer.is_command(), "the slash was typed");
+        composer.clear();
+        composer.insert("x");
+        composer.home();
+        composer.paste("/quit ");
+        assert!(!composer.is_command());
+    }
+
+    #[test]
+    fn the_cursor_goes_by_graphemes_lines_and_words() {
+        let mut composer = Composer::default();
+        composer.insert("e\u{301}日");
+        composer.left();
+        composer.backspace();
+        assert_eq!((composer.text.as_str(), composer.cursor), ("日", 0));
+        composer.clear();
+        composer.insert("one two\nthree");
+        composer.up();
+        assert_eq!(composer.cursor, 5);
+        composer.delete_word();
+        assert_eq!(composer.text, "one wo\nthree");
+    }
+
+    #[test]
+    fn history_gives_back_the_draft() {
+        let mut composer = Composer::default();
+        for text in ["one", "two"] {
+            composer.insert(text);
+            composer.take();
+        }
+        composer.insert("draft");
+        composer.up();
+        composer.up();
+        assert_eq!(composer.text, "one");
+        composer.down();
+        composer.down();
+        assert_eq!(composer.text, "draft");
+    }
+
+    #[test]
+    fn files_and_commands_are_completed() {
+        let mut composer = Composer { files: vec!["src/main.rs".into(), "README.md".into()], ..Composer::default() };
+        composer.insert("look at @main");
+        assert!(composer.accept());
+        assert_eq!(composer.text, "look at @src/main.rs ");
+        composer.clear();
+        composer.insert("/he");
+        assert!(composer.accept());
+        assert_eq!(composer.text, "/help ");
+    }
+}

@@ -1,0 +1,148 @@
+//! Lays the state out on a frame: header, roster, story, approval, composer, status; changes nothing.
+
+mod approval;
+mod bars;
+mod events;
+mod header;
+mod inspect;
+mod lists;
+mod matrix;
+mod roster;
+mod welcome;
+mod writing;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Borders, Clear, Paragraph};
+
+use super::scene::Scene;
+use super::state::{Overlay, Pane, State};
+use super::theme::Tone;
+
+pub(super) use events::rows as event_rows;
+pub(super) use lists::matching;
+
+/// The smallest screen that shows anything useful.
+const SMALLEST: (u16, u16) = (40, 8);
+
+/// From here on a squad's roster stands beside the story.
+const BESIDE: u16 = 110;
+
+/// Draws the whole screen.
+pub fn draw(state: &State, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        let text = format!("agon needs {}×{} cells", SMALLEST.0, SMALLEST.1);
+        return frame.render_widget(Paragraph::new(text), area);
+    }
+    let scene = state.scene();
+    let composer_rows = writing::rows(state, area);
+    let asks = approval::rows(state, area);
+    let head = if area.height >= 20 { 2 } else { 1 };
+    let slider = u16::from(state.past.is_some() || state.profile.is_record);
+    let [header, rule, body, approval, slide, composer, status] = Layout::vertical([
+        Constraint::Length(head),
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(asks),
+        Constraint::Length(slider),
+        Constraint::Length(composer_rows),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    header::draw(state, &scene, frame, header);
+    bars::rule(&scene, frame, rule);
+    draw_body(state, &scene, frame, body);
+    if asks > 0 {
+        approval::draw(state, &scene, frame, approval);
+    }
+    if slider > 0 {
+        bars::slider(state, &scene, frame, slide);
+    }
+    writing::draw(state, &scene, frame, composer);
+    bars::status(state, &scene, frame, status);
+    writing::offer(state, &scene, frame, composer);
+    if let Some(overlay) = state.overlays.last() {
+        draw_overlay(state, &scene, overlay, frame, Rect { height: area.height - 1, ..area });
+    }
+}
+
+fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    if state.record.entries.is_empty() {
+        return welcome::draw(state, scene, frame, area);
+    }
+    let many = scene.moment.board.sparks.len() > 1;
+    let story = match (many, area.width >= BESIDE) {
+        (false, _) => area,
+        (true, true) => {
+            let [left, gap, story] =
+                Layout::horizontal([Constraint::Length(34), Constraint::Length(2), Constraint::Min(1)]).areas(area);
+            roster::column(state, scene, frame, left);
+            bars::divider(scene, frame, gap);
+            story
+        }
+        (true, false) => {
+            let wanted = u16::try_from(scene.moment.board.sparks.len()).unwrap_or(u16::MAX);
+            let rows = wanted.min(area.height / 3);
+            let [top, rule, story] =
+                Layout::vertical([Constraint::Length(rows), Constraint::Length(1), Constraint::Min(1)]).areas(area);
+            roster::lines(state, scene, frame, top);
+            bars::rule(scene, frame, rule);
+            story
+        }
+    };
+    draw_story(state, scene, frame, story);
+}
+
+fn draw_story(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    // One cell of room on each side keeps the text off the edges.
+    let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
+    let (lines, is_end) = state.story.window(scene, usize::from(inner.width), usize::from(inner.height));
+    frame.render_widget(Paragraph::new(lines), inner);
+    if !is_end && area.height > 1 {
+        let note = " ↓ more ";
+        let width = u16::try_from(note.chars().count()).unwrap_or(0);
+        let at = Rect { x: area.right().saturating_sub(width + 1), y: area.bottom() - 1, width, height: 1 };
+        frame.render_widget(Paragraph::new(Line::styled(note, scene.style(Tone::Chosen))), at);
+    }
+}
+
+fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut Frame<'_>, area: Rect) {
+    match overlay {
+        Overlay::Help { scroll } => lists::help(scene, frame, area, *scroll),
+        Overlay::Cost { scroll } => lists::cost(scene, frame, area, *scroll),
+        Overlay::Matrix { scroll } => matrix::draw(scene, frame, area, *scroll),
+        Overlay::Events(list) => events::draw(scene, list, frame, area),
+        Overlay::Inspect { at, scroll } => inspect::draw(scene, *at, *scroll, frame, area),
+        Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
+        Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
+        Overlay::Quit => lists::question(scene, frame, area, "Leave? Enter leaves, any other key stays."),
+    }
+}
+
+/// A frame with a title over what lies beneath; gives the room inside.
+fn sheet(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, title: &str, foot: &str) -> Rect {
+    frame.render_widget(Clear, area);
+    let block = Block::new()
+        .borders(Borders::TOP | Borders::BOTTOM)
+        .border_style(scene.style(Tone::Quiet))
+        .title_top(Line::styled(format!(" {title} "), scene.style(Tone::Accent)))
+        .title_bottom(Line::styled(format!(" {foot} "), scene.style(Tone::Quiet)));
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
+}
+
+/// Lines in a sheet, scrolled no further than their end.
+fn scrolled(frame: &mut Frame<'_>, area: Rect, mut lines: Vec<Line<'static>>, scroll: usize) {
+    let most = lines.len().saturating_sub(usize::from(area.height));
+    lines.drain(..scroll.min(most));
+    lines.truncate(usize::from(area.height));
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// True when keys go to this pane.
+fn has_keys(state: &State, pane: Pane) -> bool {
+    state.pane == pane && state.overlays.is_empty()
+}

@@ -1,0 +1,156 @@
+//! An open approval: the whole command or diff, every control character visible, and how to answer.
+
+use std::fmt::Write as _;
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Paragraph};
+
+use crate::projection::board::OpenApproval;
+use crate::projection::safe_text;
+use crate::protocol::event::{ArenaEvent, Plan, PrepareResult};
+use crate::protocol::spec::Risk;
+use crate::tui::diff;
+use crate::tui::scene::Scene;
+use crate::tui::state::{Armed, Pane, State};
+use crate::tui::text::{Wrap, clean_line, cut, width};
+use crate::tui::theme::Tone;
+
+/// Rows around the preview: rule, what it is, blank, blank, how to answer.
+const AROUND: usize = 5;
+
+/// Rows the approval takes; 0 when nothing waits or an earlier moment is looked at.
+pub(super) fn rows(state: &State, area: Rect) -> u16 {
+    let Some(open) = shown(state) else { return 0 };
+    let lines = preview(state, &state.scene(), open, area.width).len() + AROUND;
+    let most = (usize::from(area.height) * 6 / 10).max(7);
+    u16::try_from(lines.min(most)).unwrap_or(7)
+}
+
+fn shown(state: &State) -> Option<&OpenApproval> {
+    let is_present = state.is_live && state.past.is_none();
+    let open = state.record.now.board.approvals.iter().find(|open| Some(open.call) == state.asking.call);
+    open.filter(|_| is_present)
+}
+
+fn plan<'a>(scene: &Scene<'a>, open: &OpenApproval) -> Option<&'a Plan> {
+    match scene.event(open.prepared)? {
+        ArenaEvent::ToolPrepared(data) => match &data.body.result {
+            PrepareResult::Ready(plan) => Some(plan),
+            PrepareResult::Unfit(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// Text with everything visible that a terminal would act on or hide.
+pub(super) fn bare(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push('\n'),
+            '\t' => out.push_str("→   "),
+            c if c.is_control() => {
+                let _ = write!(out, "<U+{:04X}>", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    safe_text::safe(&out).into_owned()
+}
+
+fn preview(state: &State, scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'static>> {
+    let _ = state;
+    let Some(plan) = plan(scene, open) else { return Vec::new() };
+    let mut out = Vec::new();
+    let bar = |tone| diff::prefix(scene.theme, tone, "  ┃ ");
+    let wrap = Wrap::to(usize::from(wide).saturating_sub(2)).with(bar(Tone::Warn), bar(Tone::Quiet)).anywhere();
+    let text = bare(plan.preview.trim_end_matches('\n'));
+    match diff::is_diff(&text) {
+        true => diff::diff(scene.theme, &text, &wrap, &mut out),
+        false => text.lines().for_each(|line| wrap.line(&[(scene.style(Tone::Text), line)], &mut out)),
+    }
+    if let Some(command) = plan.command.as_deref().filter(|command| !plan.preview.contains(command)) {
+        bare(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
+    }
+    out
+}
+
+pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let Some(open) = shown(state) else { return };
+    frame.render_widget(Clear, area);
+    let lines = preview(state, scene, open, area.width);
+    let height = usize::from(area.height).saturating_sub(AROUND).max(1);
+    state.asking.drawn.set((lines.len(), height));
+    let from = state.asking.scroll.min(lines.len().saturating_sub(height));
+    let (above, below) = (from, lines.len().saturating_sub(from + height));
+    let mut all = vec![title(state, scene, area.width), about(scene, open, area.width), Line::default()];
+    all.extend(lines.into_iter().skip(from).take(height));
+    all.push(match (above, below) {
+        (0, 0) => Line::default(),
+        _ => Line::styled(format!("  ⋮ {above} lines above, {below} below: ↑ ↓ scroll"), scene.style(Tone::Warn)),
+    });
+    all.push(answer(state, scene, usize::from(area.width)));
+    frame.render_widget(Paragraph::new(all), area);
+}
+
+fn title(state: &State, scene: &Scene<'_>, wide: u16) -> Line<'static> {
+    let open = &state.record.now.board.approvals;
+    let at = open.iter().position(|ask| Some(ask.call) == state.asking.call).unwrap_or(0) + 1;
+    let queue = if open.len() > 1 { format!(" {at} of {}, h the next", open.len()) } else { String::new() };
+    let text = format!("── approval{queue} ");
+    let rule = "─".repeat(usize::from(wide).saturating_sub(width(&text)));
+    let tone = if super::has_keys(state, Pane::Approval) { Tone::Warn } else { Tone::Quiet };
+    Line::styled(format!("{text}{rule}"), scene.style(tone))
+}
+
+fn about(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Line<'static> {
+    let risk = match plan(scene, open).map(|plan| plan.risk) {
+        Some(Risk::Read) => "reads files",
+        Some(Risk::Write) => "changes files",
+        Some(Risk::Execute) => "runs a command",
+        Some(Risk::Network) => "uses the network",
+        None => "",
+    };
+    let place = match plan(scene, open).map(|plan| plan.cwd.as_str()) {
+        Some("") | None => String::new(),
+        Some(cwd) => format!(" in {}", clean_line(cwd)),
+    };
+    let sandbox = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
+        Some("none") | None => "UNCONFINED".to_owned(),
+        Some(kind) => format!("inside {}", clean_line(kind)),
+    };
+    let who = format!("  {} wants {}", scene.name(open.spark), clean_line(&open.tool));
+    let rest = format!("  {risk}{place} · {sandbox}");
+    let room = usize::from(wide).saturating_sub(2);
+    Line::from(vec![
+        Span::styled(cut(&who, room), scene.style(Tone::Strong)),
+        Span::styled(cut(&rest, room.saturating_sub(width(&who))), scene.style(Tone::Quiet)),
+    ])
+}
+
+/// How to answer; once a choice is made, what Enter will do.
+fn answer(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
+    if state.pane != Pane::Approval {
+        return Line::styled("  Tab goes there to answer", scene.style(Tone::Warn));
+    }
+    let armed = match state.asking.armed {
+        Some(Armed::Once) => "Enter allows this once, Esc takes it back".to_owned(),
+        Some(Armed::Session) => "Enter allows this and the same again for the session, Esc takes it back".to_owned(),
+        Some(Armed::Deny) => format!("deny, because: {}▏  Enter says so", clean_line(&state.asking.reason)),
+        None => {
+            let key = |key: &'static str| Span::styled(key, scene.style(Tone::Strong));
+            let text = |text: &'static str| Span::styled(text, scene.style(Tone::Quiet));
+            return Line::from(vec![
+                key("  y"),
+                text(" once   "),
+                key("s"),
+                text(" for the session   "),
+                key("n"),
+                text(" no, and why   each then Enter"),
+            ]);
+        }
+    };
+    Line::styled(format!("  {}", cut(&armed, wide.saturating_sub(3))), scene.style(Tone::Warn))
+}

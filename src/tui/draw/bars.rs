@@ -1,0 +1,95 @@
+//! The thin lines of the screen: rules, the slider of time, the status with its hints.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use crate::projection::words;
+use crate::tui::scene::Scene;
+use crate::tui::state::{Pane, State};
+use crate::tui::text::{clean_line, cut, width};
+use crate::tui::theme::Tone;
+
+pub(super) fn rule(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let line = "─".repeat(usize::from(area.width));
+    frame.render_widget(Paragraph::new(Line::styled(line, scene.style(Tone::Quiet))), area);
+}
+
+pub(super) fn divider(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let line = Line::styled(" │", scene.style(Tone::Quiet));
+    frame.render_widget(Paragraph::new(vec![line; usize::from(area.height)]), area);
+}
+
+/// Where in the record somebody looks: `e12 ━━━●────── e42`.
+pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let Some(last) = state.record.last() else { return };
+    let at = state.seen().unwrap_or(last);
+    let (left, right) = (format!(" e{at} "), format!(" e{last} · {} ", words::time_of_day(scene.moment.board.at)));
+    let speed = state.past.as_ref().and_then(|past| past.play).map(|play| format!("▶ ×{} ", play.speed));
+    let speed = speed.unwrap_or_default();
+    let room = usize::from(area.width).saturating_sub(width(&left) + width(&right) + width(&speed) + 1);
+    let done = match last {
+        0 => room,
+        last => usize::try_from(at.saturating_mul(room as u64) / last).unwrap_or(room),
+    };
+    let line = Line::from(vec![
+        Span::styled(left, scene.style(Tone::Strong)),
+        Span::styled("━".repeat(done), scene.style(Tone::Accent)),
+        Span::styled("●", scene.style(Tone::Accent)),
+        Span::styled("─".repeat(room - done), scene.style(Tone::Quiet)),
+        Span::styled(right, scene.style(Tone::Quiet)),
+        Span::styled(speed, scene.style(Tone::Accent)),
+    ]);
+    frame.render_widget(Paragraph::new(line), area);
+}
+
+/// What the keys do now, and where the session stands.
+pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let right = place(state);
+    let room = usize::from(area.width).saturating_sub(width(&right) + 3);
+    let (text, tone) = match &state.note {
+        Some((note, _)) => (clean_line(note), Tone::Warn),
+        None => (hints(state, room), Tone::Quiet),
+    };
+    let text = cut(&text, room);
+    let gap = " ".repeat(room.saturating_sub(width(&text)) + 1);
+    let line = Line::from(vec![
+        Span::raw(" "),
+        Span::styled(text, scene.style(tone)),
+        Span::raw(gap),
+        Span::styled(right, scene.style(Tone::Quiet)),
+    ]);
+    frame.render_widget(Paragraph::new(line), area);
+}
+
+/// The hints that have room, the most useful first.
+fn hints(state: &State, room: usize) -> String {
+    let hints: &[&str] = match state.pane {
+        Pane::Approval => &["y once", "s session", "n deny", "then Enter", "↑↓ scroll", "Tab story"],
+        Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],
+        Pane::Composer => &["Enter sends", "/ commands", "Tab story", "? help"],
+        Pane::Story if state.past.is_some() => &["[ ] step", "r play", "f fork here", "Esc now", "? help"],
+        Pane::Story if state.profile.is_record => &["[ ] step", "r play", "g jump", "f fork", "q leave", "? help"],
+        Pane::Story => &["↑↓ scroll", "[ ] time", "o unfold", "Tab write", "? help"],
+    };
+    let mut line = String::new();
+    for hint in hints {
+        let joined = if line.is_empty() { (*hint).to_owned() } else { format!("{line} · {hint}") };
+        if width(&joined) > room {
+            break;
+        }
+        line = joined;
+    }
+    line
+}
+
+fn place(state: &State) -> String {
+    match (state.record.last(), &state.past) {
+        (None, _) => String::new(),
+        (Some(last), Some(past)) if state.is_live => format!("◀ e{} · live goes on at e{last} ", past.cut),
+        (Some(_), Some(past)) => format!("◀ e{} ", past.cut),
+        (Some(last), None) if state.is_live => format!("● live e{last} "),
+        (Some(last), None) => format!("○ record e{last} "),
+    }
+}

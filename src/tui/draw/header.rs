@@ -1,0 +1,158 @@
+//! The header: what session this is, who works with which model, how confined, what it used.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use crate::projection::board::BoardState;
+use crate::projection::words;
+use crate::tui::scene::Scene;
+use crate::tui::state::State;
+use crate::tui::text::{clean_line, cut, width};
+use crate::tui::theme::Tone;
+
+/// Cells of the context gauge.
+const GAUGE: u64 = 8;
+
+pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let lines = match area.height {
+        0 => return,
+        1 => vec![both(scene, area.width, &first(state, scene), &short_used(scene))],
+        _ => vec![
+            both(scene, area.width, &first(state, scene), &confined(scene)),
+            both(scene, area.width, &second(state, scene), &used(scene)),
+        ],
+    };
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+type Words = Vec<(Tone, String)>;
+
+/// Words on the left and on the right; the left ones give way.
+fn both(scene: &Scene<'_>, wide: u16, left: &Words, right: &Words) -> Line<'static> {
+    let wide = usize::from(wide).saturating_sub(2);
+    let taken: usize = right.iter().map(|(_, text)| width(text)).sum();
+    let mut room = wide.saturating_sub(taken + 2);
+    let mut spans = vec![Span::raw(" ")];
+    for (tone, text) in left {
+        let text = cut(text, room);
+        room -= width(&text);
+        spans.push(Span::styled(text, scene.style(*tone)));
+    }
+    spans.push(Span::raw(" ".repeat(room + 2)));
+    let mut room = wide;
+    for (tone, text) in right {
+        let text = cut(text, room);
+        room -= width(&text);
+        spans.push(Span::styled(text, scene.style(*tone)));
+    }
+    Line::from(spans)
+}
+
+fn first(state: &State, scene: &Scene<'_>) -> Words {
+    let board = &scene.moment.board;
+    let mut words = vec![(Tone::Accent, "agon".to_owned())];
+    let mode = board.mode.as_ref().map_or("", words::mode);
+    let doing = match board.state {
+        _ if board.seq.is_none() => return words,
+        BoardState::Idle => match board.cause {
+            Some(cause) => words::turn_cause(cause).to_owned(),
+            None => "ready".to_owned(),
+        },
+        BoardState::Working if !board.approvals.is_empty() => "waits for you".to_owned(),
+        BoardState::Working if state.is_live || scene.cut.is_some() => "working".to_owned(),
+        BoardState::Working => "left open".to_owned(),
+        BoardState::Paused(cause) => format!("paused: {}", words::pause_cause(cause)),
+        BoardState::Stopping(_) => "stopping".to_owned(),
+        BoardState::Sealed(cause) => words::stop_cause(cause).to_owned(),
+    };
+    let tone = if board.approvals.is_empty() { Tone::Text } else { Tone::Warn };
+    let mode = if mode.is_empty() { String::new() } else { format!("{mode} · ") };
+    words.push((Tone::Quiet, format!("  {mode}")));
+    words.push((tone, doing));
+    if let Some(phase) = &board.phase {
+        words.push((Tone::Quiet, format!(" · {}", clean_line(phase))));
+    }
+    if board.turn > 0 {
+        words.push((Tone::Quiet, format!(" · turn {}", board.turn)));
+    }
+    words
+}
+
+fn confined(scene: &Scene<'_>) -> Words {
+    let board = &scene.moment.board;
+    let mut words = vec![(Tone::Text, clean_line(&board.model))];
+    if let Some(sandbox) = &board.sandbox {
+        let (tone, name) = match sandbox.kind.as_str() {
+            "none" => (Tone::Bad, "UNCONFINED".to_owned()),
+            kind => (Tone::Good, format!("sandbox {}", clean_line(kind))),
+        };
+        words.push((Tone::Quiet, " · ".to_owned()));
+        words.push((tone, name));
+    }
+    words
+}
+
+fn second(state: &State, scene: &Scene<'_>) -> Words {
+    let board = &scene.moment.board;
+    let place = if board.workspace.is_empty() { &state.profile.workspace } else { &board.workspace };
+    let mut words = vec![(Tone::Quiet, clean_line(place))];
+    if !board.id.is_empty() {
+        words.push((Tone::Quiet, format!(" · {}", cut(&clean_line(&board.id), 14))));
+    }
+    words
+}
+
+fn used(scene: &Scene<'_>) -> Words {
+    let board = &scene.moment.board;
+    if board.seq.is_none() {
+        return Vec::new();
+    }
+    let used = &board.used;
+    let tokens = words::short_count(used.usage.total());
+    let tokens = match board.limits.max_tokens {
+        Some(max) => format!("{tokens} of {} tokens", words::short_count(max)),
+        None => format!("{tokens} tokens"),
+    };
+    let money = words::money_known(used.micro_usd, used.unpriced);
+    let money = match board.limits.max_micro_usd {
+        Some(max) => format!("{money} of {}", words::money(max)),
+        None => money,
+    };
+    let mut words = vec![(Tone::Text, tokens), (Tone::Quiet, " · ".to_owned()), (Tone::Text, money)];
+    if let Some((tone, text)) = gauge(scene) {
+        words.push((Tone::Quiet, " · context ".to_owned()));
+        words.push((tone, text));
+    }
+    words
+}
+
+fn short_used(scene: &Scene<'_>) -> Words {
+    let board = &scene.moment.board;
+    let mut words = Vec::new();
+    if board.sandbox.as_ref().is_some_and(|sandbox| sandbox.kind == "none") {
+        words.push((Tone::Bad, "UNCONFINED".to_owned()));
+        words.push((Tone::Quiet, " · ".to_owned()));
+    }
+    if board.seq.is_some() {
+        words.push((Tone::Text, words::short_count(board.used.usage.total())));
+        words.push((Tone::Quiet, " tokens".to_owned()));
+    }
+    words
+}
+
+/// The fullest window of those at work.
+fn gauge(scene: &Scene<'_>) -> Option<(Tone, String)> {
+    let rows = scene.moment.board.sparks.iter();
+    let full = rows.filter_map(|row| scene.moment.gauge.of(row.spark)).map(|(used, window)| used * 1_000 / window);
+    let full = full.max()?.min(1_000);
+    let cells = (full * GAUGE).div_ceil(1_000).min(GAUGE);
+    let bar: String = (0..GAUGE).map(|cell| if cell < cells { '▰' } else { '▱' }).collect();
+    let tone = match full {
+        0..700 => Tone::Good,
+        700..900 => Tone::Warn,
+        _ => Tone::Bad,
+    };
+    Some((tone, format!("{bar} {} %", full / 10)))
+}

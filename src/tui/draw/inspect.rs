@@ -1,0 +1,149 @@
+//! One event exactly as agon made it; a request is put together from its references, word for word.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+use crate::projection::words;
+use crate::protocol::event::{ArenaEvent, Class, ModelCalled};
+use crate::protocol::expand::expand;
+use crate::protocol::message::{Args, Part, Role};
+use crate::protocol::{EventRef, Request};
+use crate::tui::diff;
+use crate::tui::scene::Scene;
+use crate::tui::text::{Wrap, clean_line};
+use crate::tui::theme::Tone;
+
+use super::approval::bare;
+
+/// Lines that are made at most: nobody reads further, and a log may hold anything.
+const MOST: usize = 20_000;
+
+pub(super) fn draw(scene: &Scene<'_>, at: EventRef, scroll: usize, frame: &mut Frame<'_>, area: Rect) {
+    let Some(event) = scene.event(at) else { return };
+    let class = match event.class() {
+        Class::Fact => "fact",
+        Class::Decision => "decision",
+        Class::Unknown => "of a newer agon",
+    };
+    let title = format!("{at} · {} · {class}", clean_line(event.kind()));
+    let foot = "↑↓ scroll · [ ] event before, after · t goes to this moment · Esc closes";
+    let inner = super::sheet(scene, frame, area, &title, foot);
+    let mut page = Page { scene, wide: usize::from(inner.width), out: Vec::new() };
+    page.event(at, event);
+    page.out.truncate(MOST);
+    super::scrolled(frame, inner, page.out, scroll);
+}
+
+struct Page<'a> {
+    scene: &'a Scene<'a>,
+    wide: usize,
+    out: Vec<Line<'static>>,
+}
+
+impl Page<'_> {
+    fn event(&mut self, at: EventRef, event: &ArenaEvent) {
+        let entry = usize::try_from(at.seq).ok().and_then(|seq| self.scene.record.entries.get(seq));
+        if let Some(entry) = entry {
+            let when = format!("{} {} UTC", words::day(entry.at), words::time_of_day(entry.at));
+            self.line(Tone::Quiet, &when);
+        }
+        for cause in self.scene.record.reasons.direct(at) {
+            let kind = self.scene.event(cause.from).map_or("", ArenaEvent::kind).to_owned();
+            let link = format!("{:?}", cause.link).to_lowercase();
+            self.line(Tone::Quiet, &format!("because of {} {} ({link})", cause.from, clean_line(&kind)));
+        }
+        self.gap();
+        if let ArenaEvent::ModelCalled(called) = event {
+            self.request(called);
+        }
+        self.line(Tone::Accent, "as recorded");
+        let json = serde_json::to_string_pretty(&event.data()).unwrap_or_default();
+        self.code("json", &json);
+    }
+
+    /// The request of a model call, put together as it was sent.
+    fn request(&mut self, called: &ModelCalled) {
+        let scene = self.scene;
+        let lookup = |at: EventRef| scene.event(at);
+        match expand(called, &lookup) {
+            Ok(request) => {
+                let same = request.digest() == called.digest;
+                let word = if same { "its digest is the recorded one" } else { "ITS DIGEST DIFFERS FROM THE RECORDED ONE" };
+                self.line(if same { Tone::Good } else { Tone::Bad }, &format!("the request, whole; {word}"));
+                self.gap();
+                self.messages(&request);
+            }
+            Err(error) => self.line(Tone::Bad, &error.to_string()),
+        }
+    }
+
+    fn messages(&mut self, request: &Request) {
+        for message in &request.messages {
+            let role = match message.role {
+                Role::System => "system",
+                Role::User => "user",
+                Role::Assistant => "assistant",
+                Role::Tool => "tool",
+            };
+            self.line(Tone::Accent, &format!("{role}  from {}", message.from));
+            message.parts.iter().for_each(|part| self.part(part));
+            self.gap();
+        }
+        for tool in &request.tools {
+            self.line(Tone::Accent, &format!("tool  {}", clean_line(&tool.name)));
+            self.text(&tool.description);
+        }
+        self.gap();
+    }
+
+    fn part(&mut self, part: &Part) {
+        match part {
+            Part::Text { text } => self.text(text),
+            Part::Reasoning { text, .. } => {
+                self.line(Tone::Quiet, "(thinking)");
+                self.text(text);
+            }
+            Part::Call { name, args, .. } => {
+                self.line(Tone::Code, &format!("→ {}", clean_line(name)));
+                match args {
+                    Args::Json(value) => self.code("json", &serde_json::to_string_pretty(value).unwrap_or_default()),
+                    Args::Broken(text) => self.text(text),
+                }
+            }
+            Part::Result { name, content, is_error, .. } => {
+                let state = if *is_error { "failed" } else { "ok" };
+                self.line(Tone::Code, &format!("← {} {state}", clean_line(name)));
+                self.text(content);
+            }
+            Part::Image { media, data } => {
+                let size = words::grouped(data.len() as u64);
+                self.line(Tone::Quiet, &format!("(a picture, {}, {size} characters)", clean_line(media)));
+            }
+            Part::Opaque(opaque) => {
+                self.line(Tone::Quiet, &format!("(opaque, for {})", clean_line(&opaque.provider)));
+            }
+        }
+    }
+
+    fn line(&mut self, tone: Tone, text: &str) {
+        Wrap::to(self.wide).line(&[(self.scene.style(tone), text)], &mut self.out);
+    }
+
+    fn gap(&mut self) {
+        self.out.push(Line::default());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.code("text", text);
+    }
+
+    fn code(&mut self, language: &str, text: &str) {
+        if self.out.len() > MOST {
+            return;
+        }
+        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  ");
+        let wrap = Wrap::to(self.wide).with(prefix(), prefix()).anywhere();
+        diff::code(self.scene.theme, language, &bare(text), &wrap, &mut self.out);
+    }
+}

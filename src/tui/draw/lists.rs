@@ -1,0 +1,141 @@
+//! Sheets with lists: help, costs, sessions, small questions.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Paragraph};
+
+use crate::projection::costs::Scope;
+use crate::projection::words;
+use crate::tui::keys::{KEYS, Place};
+use crate::tui::scene::Scene;
+use crate::tui::slash::SLASHES;
+use crate::tui::state::{SessionRow, Sessions, State};
+use crate::tui::text::{clean_line, cut, width};
+use crate::tui::theme::Tone;
+
+pub(super) fn help(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+    let inner = super::sheet(scene, frame, area, "help", "↑↓ scroll · Esc closes");
+    let wide = usize::from(inner.width);
+    let mut lines = Vec::new();
+    let title = |text: &'static str| Line::styled(text, scene.style(Tone::Accent));
+    let places = [(Place::Composer, "While writing"), (Place::Story, "In the story"), (Place::Anywhere, "Anywhere")];
+    for (place, name) in places {
+        lines.push(title(name));
+        for row in KEYS.iter().filter(|row| row.place == place && !row.help.is_empty()) {
+            lines.push(pair(scene, row.keys, row.help, wide));
+        }
+        lines.push(Line::default());
+    }
+    lines.push(title("When something waits for your answer"));
+    for (keys, help) in [
+        ("y Enter", "Allow this once"),
+        ("s Enter", "Allow this and the same again for the session"),
+        ("n … Enter", "Deny; what you write is told to the model"),
+        ("h", "Look at the next one that waits"),
+    ] {
+        lines.push(pair(scene, keys, help, wide));
+    }
+    lines.push(Line::default());
+    lines.push(title("Commands"));
+    for slash in SLASHES {
+        let name = format!("{} {}", slash.name, slash.takes);
+        lines.push(pair(scene, name.trim(), slash.help, wide));
+    }
+    lines.push(Line::default());
+    lines.push(Line::styled("@ and a part of a name completes a file of the workspace.", scene.style(Tone::Quiet)));
+    super::scrolled(frame, inner, lines, scroll);
+}
+
+fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Line<'static> {
+    let name = format!("  {name:<24}");
+    let text = cut(text, wide.saturating_sub(width(&name)));
+    Line::from(vec![Span::styled(name, scene.style(Tone::Code)), Span::styled(text, scene.style(Tone::Text))])
+}
+
+pub(super) fn cost(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+    let inner = super::sheet(scene, frame, area, "cost", "↑↓ scroll · Esc closes");
+    let names = 26;
+    let head = format!("{:<names$}{:>7}{:>10}{:>10}{:>10}  {}", "", "calls", "in", "cached", "out", "money");
+    let mut lines = vec![Line::styled(head, scene.style(Tone::Quiet))];
+    for row in scene.moment.costs.rows() {
+        let (name, tone) = match &row.scope {
+            Scope::Spark(spark) => (scene.name(*spark), Tone::Text),
+            Scope::Role(role) => (format!("role {}", clean_line(role)), Tone::Text),
+            Scope::Model(model) => (clean_line(model), Tone::Text),
+            Scope::Total => ("everything".to_owned(), Tone::Strong),
+        };
+        let tally = &row.tally;
+        let name = cut(&name, names - 1);
+        let pad = " ".repeat(names - width(&name));
+        let (input, cached, output) = (tally.usage.input, tally.usage.cached, tally.usage.output);
+        let text = format!(
+            "{name}{pad}{:>7}{:>10}{:>10}{:>10}  {}",
+            tally.calls,
+            words::grouped(input),
+            words::grouped(cached),
+            words::grouped(output),
+            words::money_known(tally.micro_usd, tally.unpriced)
+        );
+        lines.push(Line::styled(cut(&text, usize::from(inner.width)), scene.style(tone)));
+    }
+    super::scrolled(frame, inner, lines, scroll);
+}
+
+/// The sessions that contain every word that was typed, newest first.
+pub(in crate::tui) fn matching<'a>(rows: &'a [SessionRow], search: &str) -> Vec<&'a SessionRow> {
+    let search = search.to_lowercase();
+    let words: Vec<&str> = search.split_whitespace().collect();
+    let fits = |row: &&SessionRow| {
+        let text = format!("{} {} {}", row.id, row.prompt, row.workspace).to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    rows.iter().filter(fits).collect()
+}
+
+pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame: &mut Frame<'_>, area: Rect) {
+    let foot = match &list.doomed {
+        Some(id) => format!("Enter removes {} with its log; any other key keeps it", cut(&clean_line(id), 13)),
+        None => "type to search · Enter opens · Ctrl-X removes · Esc closes".to_owned(),
+    };
+    let inner = super::sheet(scene, frame, area, "sessions", &foot);
+    let wide = usize::from(inner.width);
+    let search = format!("search: {}▏", clean_line(&list.search));
+    let mut lines = vec![Line::styled(search, scene.style(Tone::Text)), Line::default()];
+    let Some(all) = &state.sessions else {
+        lines.push(Line::styled("reading…", scene.style(Tone::Quiet)));
+        return frame.render_widget(Paragraph::new(lines), inner);
+    };
+    let rows = matching(all, &list.search);
+    if rows.is_empty() {
+        lines.push(Line::styled("no session fits", scene.style(Tone::Quiet)));
+    }
+    let height = usize::from(inner.height).saturating_sub(2).max(1);
+    let from = (list.chosen + 1).saturating_sub(height);
+    for (nth, row) in rows.iter().enumerate().skip(from).take(height) {
+        let (mark, tone) = if nth == list.chosen { ("▸", Tone::Chosen) } else { (" ", Tone::Text) };
+        let what = match &row.fault {
+            Some(fault) => format!("! {}", clean_line(fault)),
+            None => clean_line(&row.prompt),
+        };
+        let when = format!("{} {}", words::day(row.newest_at), &words::time_of_day(row.newest_at)[..5]);
+        let text = format!("{mark} {:<14}{when}  {:>6}  {what}", cut(&clean_line(&row.id), 13), row.entries);
+        lines.push(Line::styled(cut(&text, wide), scene.style(tone)));
+    }
+    frame.render_widget(Paragraph::new(lines), inner);
+}
+
+pub(super) fn jump(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, digits: &str) {
+    let last = scene.record.last().unwrap_or(0);
+    question(scene, frame, area, &format!("Go to entry e{digits}▏  of e0 to e{last}; Enter goes, g the beginning"));
+}
+
+/// One line in the last rows of the screen.
+pub(super) fn question(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, text: &str) {
+    let area = Rect { y: area.bottom().saturating_sub(2), height: 2.min(area.height), ..area };
+    frame.render_widget(Clear, area);
+    let rule = Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn));
+    let text = cut(text, usize::from(area.width).saturating_sub(2));
+    let text = Line::styled(format!(" {text}"), scene.style(Tone::Strong));
+    frame.render_widget(Paragraph::new(vec![rule, text]), area);
+}

@@ -1,0 +1,155 @@
+//! A debate as a table: phases by personas with rating and confidence, the curve of agreement, who crossed over.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use crate::projection::matrix::{Matrix, Phase, Stand};
+use crate::protocol::SparkId;
+use crate::tui::scene::Scene;
+use crate::tui::text::{clean_line, cut, width};
+use crate::tui::theme::Tone;
+
+/// Cells of a persona's name.
+const NAME: usize = 24;
+
+/// Cells of one phase.
+const CELL: usize = 20;
+
+pub(super) fn draw(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+    let inner = super::sheet(scene, frame, area, "debate", "↑↓ scroll · Esc closes");
+    let wide = usize::from(inner.width);
+    let matrix = &scene.moment.matrix;
+    let mut lines = Vec::new();
+    if matrix.phases.is_empty() {
+        lines.push(Line::styled("no debate has begun in this turn", scene.style(Tone::Quiet)));
+        return super::scrolled(frame, inner, lines, scroll);
+    }
+    if matrix.is_sealed {
+        let text = "The first ballots are sealed: no position is shown before all are in.";
+        lines.push(Line::styled(text, scene.style(Tone::Warn)));
+        lines.push(Line::default());
+    }
+    table(scene, matrix, wide, &mut lines);
+    curve(scene, matrix, wide, &mut lines);
+    flips(scene, matrix, &mut lines);
+    verdict(scene, matrix, &mut lines);
+    super::scrolled(frame, inner, lines, scroll);
+}
+
+/// Phases that have room, the newest of them.
+fn columns(matrix: &Matrix, wide: usize) -> &[Phase] {
+    let room = (wide.saturating_sub(NAME) / CELL).max(1);
+    &matrix.phases[matrix.phases.len().saturating_sub(room)..]
+}
+
+fn table(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
+    let phases = columns(matrix, wide);
+    let mut head = vec![Span::raw(" ".repeat(NAME))];
+    for phase in phases {
+        head.push(Span::styled(padded(&clean_line(&phase.name), CELL), scene.style(Tone::Accent)));
+    }
+    lines.push(Line::from(head));
+    let debaters: std::collections::BTreeSet<SparkId> =
+        matrix.phases.iter().flat_map(|phase| phase.stands.keys().copied()).collect();
+    for spark in debaters {
+        let mut spans = vec![Span::styled(padded(&scene.name(spark), NAME), scene.style(Tone::Strong))];
+        for phase in phases {
+            let text = phase.stands.get(&spark).map_or("absent".to_owned(), |stand| cell(matrix, stand));
+            spans.push(Span::styled(padded(&text, CELL), scene.style(Tone::Text)));
+        }
+        lines.push(Line::from(spans));
+    }
+    lines.push(Line::default());
+}
+
+/// Ratings as signs, one per proposition, and how sure: `++ 0 -  80 %`.
+fn cell(matrix: &Matrix, stand: &Stand) -> String {
+    if matrix.is_sealed {
+        return "sealed".to_owned();
+    }
+    let signs: Vec<&str> = stand.ratings.iter().map(|rating| sign(rating.rating)).collect();
+    let sure = stand.confidence_pm.map(|pm| format!(" {} %", pm / 10)).unwrap_or_default();
+    format!("{}{sure}", signs.join(" "))
+}
+
+fn sign(rating: i8) -> &'static str {
+    match rating {
+        2.. => "++",
+        1 => "+",
+        0 => "0",
+        -1 => "-",
+        _ => "--",
+    }
+}
+
+fn padded(text: &str, room: usize) -> String {
+    let text = cut(text, room - 1);
+    format!("{text}{}", " ".repeat(room - width(&text)))
+}
+
+/// Agreement after each phase as a bar of its own.
+fn curve(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
+    let room = wide.saturating_sub(NAME + 24).clamp(10, 40);
+    for phase in &matrix.phases {
+        let Some(probe) = &phase.probe else { continue };
+        let full = room * usize::try_from(probe.score_pm.min(1_000)).unwrap_or(0) / 1_000;
+        let bar = format!("{}{}", "█".repeat(full), "░".repeat(room - full));
+        let mut text = format!(" {} % agreed, moved {} %", probe.score_pm / 10, probe.movement_pm / 10);
+        if probe.collapse {
+            text.push_str(", dissent vanished without a reason");
+        }
+        lines.push(Line::from(vec![
+            Span::styled(padded(&clean_line(&phase.name), NAME), scene.style(Tone::Quiet)),
+            Span::styled(bar, scene.style(Tone::Accent)),
+            Span::styled(cut(&text, wide.saturating_sub(NAME + room)), scene.style(Tone::Text)),
+        ]));
+    }
+    lines.push(Line::default());
+}
+
+fn flips(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
+    for phase in &matrix.phases {
+        for flip in phase.probe.iter().flat_map(|probe| &probe.flips) {
+            let text = format!(
+                "⇄ {} crossed over on proposition {} in {}: {} to {}",
+                scene.name(flip.spark),
+                flip.proposition + 1,
+                clean_line(&phase.name),
+                sign(flip.from),
+                sign(flip.to)
+            );
+            lines.push(Line::styled(text, scene.style(Tone::Warn)));
+        }
+    }
+}
+
+fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
+    if let Some(reason) = &matrix.gated {
+        lines.push(Line::styled(format!("not worth a debate: {}", clean_line(reason)), scene.style(Tone::Accent)));
+    }
+    let Some(upheld) = &matrix.upheld else { return };
+    lines.push(Line::default());
+    let sure = matrix.verdict_pm.unwrap_or(0) / 10;
+    lines.push(Line::styled(format!("verdict, {sure} % sure"), scene.style(Tone::Accent)));
+    for (nth, held) in upheld.iter().enumerate() {
+        let word = match held {
+            1.. => "upheld",
+            0 => "left open",
+            _ => "rejected",
+        };
+        let plain = match matrix.majority.get(nth) {
+            Some(1..) => "for",
+            Some(0) => "tied",
+            Some(_) => "against",
+            None => "not asked",
+        };
+        let text = format!("  proposition {}  {word:<10} a plain vote before the talk: {plain}", nth + 1);
+        lines.push(Line::styled(text, scene.style(Tone::Text)));
+    }
+    for (spark, propositions) in &matrix.dissent {
+        let numbers: Vec<String> = propositions.iter().map(|nth| (nth + 1).to_string()).collect();
+        let text = format!("  {} stands against it on {}", scene.name(*spark), numbers.join(", "));
+        lines.push(Line::styled(text, scene.style(Tone::Warn)));
+    }
+}

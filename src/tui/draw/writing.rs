@@ -1,0 +1,122 @@
+//! The composer on the screen: text, cursor, what completion offers.
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Paragraph};
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::projection::safe_text;
+use crate::tui::scene::Scene;
+use crate::tui::state::{Pane, State};
+use crate::tui::text::{clean_line, cut, width};
+use crate::tui::theme::Tone;
+
+/// Text lines that are shown at most.
+const MOST: usize = 8;
+
+/// Cells before the text.
+const MARK: u16 = 3;
+
+/// Rows the composer takes, its rule included.
+pub(super) fn rows(state: &State, area: Rect) -> u16 {
+    if state.profile.is_record {
+        return 0;
+    }
+    let (lines, _) = layout(state, area.width);
+    let most = MOST.min(usize::from(area.height) / 3).max(1);
+    u16::try_from(lines.len().min(most)).unwrap_or(1) + 1
+}
+
+/// The text broken into lines, and where the cursor is: line, column.
+fn layout(state: &State, wide: u16) -> (Vec<String>, (usize, usize)) {
+    let room = usize::from(wide.saturating_sub(MARK + 2)).max(1);
+    let (mut lines, mut used) = (vec![String::new()], 0);
+    let mut cursor = (0, 0);
+    for (at, grapheme) in state.composer.text.grapheme_indices(true) {
+        if at == state.composer.cursor {
+            cursor = (lines.len() - 1, used);
+        }
+        if grapheme == "\n" {
+            lines.push(String::new());
+            used = 0;
+            continue;
+        }
+        // What was pasted may hold anything; the text itself is sent as it is.
+        let shown = safe_text::safe(grapheme).replace('\t', "    ");
+        if used + width(&shown) > room {
+            lines.push(String::new());
+            used = 0;
+        }
+        used += width(&shown);
+        if let Some(line) = lines.last_mut() {
+            line.push_str(&shown);
+        }
+    }
+    if state.composer.cursor == state.composer.text.len() {
+        if used >= room {
+            lines.push(String::new());
+            used = 0;
+        }
+        cursor = (lines.len() - 1, used);
+    }
+    (lines, cursor)
+}
+
+pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    if area.height < 2 {
+        return;
+    }
+    let has_keys = super::has_keys(state, Pane::Composer);
+    let tone = if has_keys { Tone::Accent } else { Tone::Quiet };
+    let rule = "─".repeat(usize::from(area.width));
+    frame.render_widget(Paragraph::new(Line::styled(rule, scene.style(tone))), area);
+    let (lines, (line, column)) = layout(state, area.width);
+    let height = usize::from(area.height) - 1;
+    let top = (line + 1).saturating_sub(height).min(lines.len().saturating_sub(height));
+    let text = |(nth, line): (usize, &String)| {
+        let mark = if nth == 0 { " ❯ " } else { "   " };
+        Line::from(vec![Span::styled(mark, scene.style(tone)), Span::raw(line.clone())])
+    };
+    let mut shown: Vec<Line<'static>> = lines.iter().enumerate().skip(top).take(height).map(text).collect();
+    if state.composer.is_empty() {
+        shown = vec![Line::from(vec![
+            Span::styled(" ❯ ", scene.style(tone)),
+            Span::styled(invitation(state), scene.style(Tone::Quiet)),
+        ])];
+    }
+    frame.render_widget(Paragraph::new(shown), Rect { y: area.y + 1, height: area.height - 1, ..area });
+    if has_keys {
+        let x = area.x + MARK + u16::try_from(column).unwrap_or(0);
+        let y = area.y + 1 + u16::try_from(line - top).unwrap_or(0);
+        frame.set_cursor_position(Position { x: x.min(area.right().saturating_sub(1)), y });
+    }
+}
+
+fn invitation(state: &State) -> &'static str {
+    match (state.is_working(), state.record.entries.is_empty()) {
+        (true, _) => "say something to the spark at work",
+        (false, true) => "write a task",
+        (false, false) => "what next?",
+    }
+}
+
+/// Completions above the composer.
+pub(super) fn offer(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, composer: Rect) {
+    let Some(offer) = state.composer.offer.as_ref().filter(|_| state.pane == Pane::Composer) else { return };
+    let height = u16::try_from(offer.choices.len()).unwrap_or(1).min(composer.y);
+    let names = offer.choices.iter().map(|(word, _)| width(word)).max().unwrap_or(0);
+    let wide = usize::from(composer.width).saturating_sub(4);
+    let area = Rect { x: composer.x, y: composer.y - height, width: composer.width, height };
+    let line = |(nth, (word, help)): (usize, &(String, String))| {
+        let word = clean_line(word);
+        let gap = " ".repeat(names.saturating_sub(width(&word)) + 2);
+        let text = cut(&format!("{word}{gap}{help}"), wide);
+        let style = if nth == offer.chosen { scene.style(Tone::Chosen) } else { Style::new() };
+        Line::from(vec![Span::raw("   "), Span::styled(text, style)])
+    };
+    frame.render_widget(Clear, area);
+    let lines: Vec<Line<'static>> = offer.choices.iter().enumerate().map(line).collect();
+    frame.render_widget(Paragraph::new(lines), area);
+}

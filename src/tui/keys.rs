@@ -1,0 +1,130 @@
+//! The keys, once: what help shows and what `update` obeys.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// Where a key means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Anywhere,
+    Composer,
+    Story,
+}
+
+/// What a key does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Do {
+    Send,
+    NewLine,
+    Interrupt,
+    Leave,
+    LeaveIfEmpty,
+    NextPane,
+    Help,
+    Events,
+    Sessions,
+    Redraw,
+    Suspend,
+    PageUp,
+    PageDown,
+    LineUp,
+    LineDown,
+    Start,
+    End,
+    PromptBack,
+    PromptForward,
+    StepBack,
+    StepForward,
+    Jump,
+    Play,
+    Slower,
+    Faster,
+    Fork,
+    Live,
+    Open,
+    Unfold,
+    Copy,
+    NextSpark,
+    Matrix,
+    Write,
+}
+
+/// A key with its modifiers.
+#[derive(Clone, Copy, Debug)]
+struct Chord(KeyCode, KeyModifiers);
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRow {
+    /// As it is written in help.
+    pub keys: &'static str,
+    /// What it does; empty for another key of the row above.
+    pub help: &'static str,
+    pub(super) place: Place,
+    chord: Chord,
+    what: Do,
+}
+
+const fn row(place: Place, keys: &'static str, code: KeyCode, what: Do, help: &'static str) -> KeyRow {
+    KeyRow { keys, help, place, chord: Chord(code, KeyModifiers::NONE), what }
+}
+
+const fn ctrl(place: Place, keys: &'static str, c: char, what: Do, help: &'static str) -> KeyRow {
+    KeyRow { keys, help, place, chord: Chord(KeyCode::Char(c), KeyModifiers::CONTROL), what }
+}
+
+const fn alt(place: Place, keys: &'static str, code: KeyCode, what: Do, help: &'static str) -> KeyRow {
+    KeyRow { keys, help, place, chord: Chord(code, KeyModifiers::ALT), what }
+}
+
+use KeyCode as K;
+use Place::{Anywhere, Composer, Story};
+
+/// Every key, in the order of the help.
+pub const KEYS: &[KeyRow] = &[
+    row(Composer, "Enter", K::Enter, Do::Send, "Send; while work goes on, say it to the spark"),
+    alt(Composer, "Alt-Enter", K::Enter, Do::NewLine, "New line, also Ctrl-J"),
+    ctrl(Composer, "Ctrl-J", 'j', Do::NewLine, ""),
+    row(Composer, "Esc", K::Esc, Do::Interrupt, "Interrupt what runs"),
+    ctrl(Composer, "Ctrl-D", 'd', Do::LeaveIfEmpty, "Leave, when nothing is written"),
+    row(Anywhere, "Tab", K::Tab, Do::NextPane, "Go between writing, the story and what waits for an answer"),
+    row(Anywhere, "PgUp PgDn", K::PageUp, Do::PageUp, "Scroll"),
+    row(Anywhere, "PgDn", K::PageDown, Do::PageDown, ""),
+    ctrl(Anywhere, "Ctrl-T", 't', Do::Events, "Every event"),
+    ctrl(Anywhere, "Ctrl-O", 'o', Do::Sessions, "Sessions"),
+    ctrl(Anywhere, "Ctrl-C", 'c', Do::Leave, "Clear, interrupt, then leave"),
+    ctrl(Anywhere, "Ctrl-L", 'l', Do::Redraw, "Draw everything again"),
+    ctrl(Anywhere, "Ctrl-Z", 'z', Do::Suspend, "Back to the shell for a while"),
+    row(Anywhere, "F1", K::F(1), Do::Help, "This help, also ? in the story"),
+    row(Story, "?", K::Char('?'), Do::Help, ""),
+    row(Story, "↑ ↓", K::Up, Do::LineUp, "One line, also k and j"),
+    row(Story, "k", K::Char('k'), Do::LineUp, ""),
+    row(Story, "↓", K::Down, Do::LineDown, ""),
+    row(Story, "j", K::Char('j'), Do::LineDown, ""),
+    row(Story, "Home End", K::Home, Do::Start, "Beginning and end"),
+    row(Story, "End", K::End, Do::End, ""),
+    row(Story, "G", K::Char('G'), Do::End, ""),
+    row(Story, "{ }", K::Char('{'), Do::PromptBack, "Task before, task after"),
+    row(Story, "}", K::Char('}'), Do::PromptForward, ""),
+    row(Story, "o", K::Char('o'), Do::Unfold, "Unfold everything, fold it again"),
+    row(Story, "s", K::Char('s'), Do::NextSpark, "Follow the next spark, then all"),
+    row(Story, "m", K::Char('m'), Do::Matrix, "The matrix of a debate"),
+    row(Story, "Enter", K::Enter, Do::Open, "Open what is on top, exactly as agon made it"),
+    row(Story, "y", K::Char('y'), Do::Copy, "Copy the last answer"),
+    row(Story, "[ ]", K::Char('['), Do::StepBack, "One entry back in time, one forward"),
+    row(Story, "]", K::Char(']'), Do::StepForward, ""),
+    row(Story, "g", K::Char('g'), Do::Jump, "Jump to an entry by its number"),
+    row(Story, "r", K::Char('r'), Do::Play, "Play, pause"),
+    row(Story, "- +", K::Char('-'), Do::Slower, "Slower, faster"),
+    row(Story, "+", K::Char('+'), Do::Faster, ""),
+    row(Story, "f", K::Char('f'), Do::Fork, "Fork here"),
+    row(Story, "Esc", K::Esc, Do::Live, "Back to now, then to writing"),
+    row(Story, "i", K::Char('i'), Do::Write, ""),
+];
+
+/// What a key does in a place.
+pub(super) fn find(place: Place, key: KeyEvent) -> Option<Do> {
+    let held = key.modifiers.difference(KeyModifiers::SHIFT);
+    let fits = |row: &&KeyRow| row.chord.0 == key.code && row.chord.1 == held;
+    let here = KEYS.iter().filter(|row| row.place == place).find(fits);
+    here.or_else(|| KEYS.iter().filter(|row| row.place == Place::Anywhere).find(fits)).map(|row| row.what)
+}

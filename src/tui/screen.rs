@@ -1,0 +1,130 @@
+//! Runs the screen: keys, signals and news in, frames out; everything else is done by the desk behind it.
+
+mod pipe;
+mod signals;
+mod terminal;
+
+use std::io;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ratatui::crossterm::event::Event;
+use tokio::sync::mpsc;
+
+use super::{Act, Msg, State, draw, update};
+use signals::{Asked, Signals};
+use terminal::Screen;
+
+/// The shortest time between two frames.
+const FRAME: Duration = Duration::from_millis(16);
+
+/// Keys that are taken before a frame is drawn in between.
+const KEYS_AT_ONCE: usize = 256;
+
+/// What does the screen's work: holds the session, opens and forks others.
+pub trait Desk {
+    /// Waits for news of the session or of work under way. Dropped and asked again; must lose nothing by that.
+    fn news(&mut self) -> impl Future<Output = Vec<Msg>>;
+
+    /// Does what the screen wants, or begins to; what comes of it later comes with the news.
+    fn perform(&mut self, act: Act) -> impl Future<Output = Vec<Msg>>;
+}
+
+/// Why the screen was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The person left.
+    Quit,
+    /// A signal asked for the end.
+    Terminated,
+}
+
+/// Shows the state until somebody leaves. The terminal is what it was before when this returns, also on a panic.
+pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
+    let mut signals = Signals::listen()?;
+    let mut screen = Screen::open()?;
+    let mut keys = listen();
+    let size = screen.size()?;
+    let mut todo = update(state, Msg::Resize(size.0, size.1));
+    let mut drawn: Option<Instant> = None;
+    loop {
+        todo.extend(update(state, Msg::Tick(now())));
+        while !todo.is_empty() {
+            let mut more = Vec::new();
+            for act in std::mem::take(&mut todo) {
+                match act {
+                    Act::Quit => return Ok(Left::Quit),
+                    Act::Copy(text) => screen.copy(&text),
+                    Act::Bell => screen.bell(),
+                    Act::Redraw => screen.redraw(state)?,
+                    Act::Suspend => screen.suspend(state)?,
+                    act => {
+                        for msg in desk.perform(act).await {
+                            more.extend(update(state, msg));
+                        }
+                    }
+                }
+            }
+            todo = more;
+        }
+        let is_due = drawn.is_none_or(|at| at.elapsed() >= FRAME);
+        if is_due && screen.is_ready() && state.take_dirty() {
+            screen.draw(|frame| draw(state, frame))?;
+            drawn = Some(Instant::now());
+        }
+        let pause = match drawn.filter(|_| state.is_dirty) {
+            Some(at) => Some(FRAME.saturating_sub(at.elapsed()).max(Duration::from_millis(1))),
+            None => state.wants_tick(),
+        };
+        tokio::select! {
+            biased;
+            asked = signals.next() => match asked {
+                Asked::End => return Ok(Left::Terminated),
+                Asked::Stop => screen.suspend(state)?,
+                Asked::Continue => screen.redraw(state)?,
+            },
+            Some(event) = keys.recv() => {
+                let _ = update(state, Msg::Tick(now()));
+                todo.extend(typed(state, event));
+                for _ in 0..KEYS_AT_ONCE {
+                    let Ok(event) = keys.try_recv() else { break };
+                    todo.extend(typed(state, event));
+                }
+            }
+            news = desk.news() => {
+                for msg in news {
+                    todo.extend(update(state, msg));
+                }
+            }
+            () = screen.written(), if state.is_dirty && !screen.is_ready() => {}
+            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+        }
+    }
+}
+
+fn typed(state: &mut State, event: Event) -> Vec<Act> {
+    match event {
+        Event::Key(key) => update(state, Msg::Key(key)),
+        Event::Paste(text) => update(state, Msg::Paste(text)),
+        Event::Resize(columns, rows) => update(state, Msg::Resize(columns, rows)),
+        _ => Vec::new(),
+    }
+}
+
+/// Reads keys in a thread of its own: a terminal can only be read by waiting.
+fn listen() -> mpsc::Receiver<Event> {
+    let (sender, receiver) = mpsc::channel(KEYS_AT_ONCE);
+    std::thread::spawn(move || {
+        while let Ok(event) = ratatui::crossterm::event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Microseconds since the Unix epoch.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}

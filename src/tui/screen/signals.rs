@@ -1,0 +1,45 @@
+//! The signals a terminal program is sent, and what they ask for; does none of it.
+
+use std::io;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    End,
+    Stop,
+    Continue,
+}
+
+pub(super) struct Signals {
+    interrupt: Listener,
+    terminate: Listener,
+    hang_up: Listener,
+    stop: Listener,
+    go_on: Listener,
+}
+
+impl Signals {
+    pub fn listen() -> io::Result<Self> {
+        let raw = |number: Signal| SignalKind::from_raw(number.as_raw());
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            stop: signal(raw(Signal::TSTP))?,
+            go_on: signal(raw(Signal::CONT))?,
+        })
+    }
+
+    pub async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.interrupt.recv() => Asked::End,
+            _ = self.terminate.recv() => Asked::End,
+            _ = self.hang_up.recv() => Asked::End,
+            _ = self.stop.recv() => Asked::Stop,
+            _ = self.go_on.recv() => Asked::Continue,
+        }
+    }
+}

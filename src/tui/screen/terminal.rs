@@ -1,0 +1,218 @@
+//! The terminal: taken over, drawn on, handed back in the state it had; knows nothing of what is drawn.
+
+use std::io::{self, Write};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode, size};
+use ratatui::{Frame, Terminal};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::pipe::{Pipe, Sheet};
+use crate::tui::State;
+
+/// Alternate screen, bracketed paste, no cursor until a frame wants one.
+const TAKE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l";
+
+/// The same taken back, and a synchronized frame that was cut off ended.
+const GIVE_BACK: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[?1049l";
+
+/// Whether frames can be shown whole (DEC mode 2026), then a question every terminal answers.
+const ASK: &[u8] = b"\x1b[?2026$p\x1b[c";
+
+/// How long a terminal has to answer.
+const ANSWER: Duration = Duration::from_millis(100);
+
+/// Bytes that a terminal takes for its clipboard; more is cut off by many.
+const MOST_COPIED: usize = 100_000;
+
+/// True while the terminal is taken over.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The terminal while it is taken over.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Sheet>>,
+    sheet: Sheet,
+    pipe: Pipe,
+    is_synchronized: bool,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub fn open() -> io::Result<Self> {
+        restore_on_panic();
+        let leftover = Handed::take()?;
+        let is_synchronized = ask();
+        let sheet = Sheet::default();
+        let terminal = Terminal::new(CrosstermBackend::new(sheet.clone()))?;
+        let screen = Screen { terminal, sheet, pipe: Pipe::to(io::stdout()), is_synchronized };
+        // From here on the screen itself hands the terminal back.
+        std::mem::forget(leftover);
+        Ok(screen)
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> io::Result<(u16, u16)> {
+        size()
+    }
+
+    /// True when another frame can be taken.
+    pub fn is_ready(&self) -> bool {
+        self.pipe.is_ready()
+    }
+
+    /// Waits until the last frame is written.
+    pub async fn written(&self) {
+        self.pipe.written().await;
+    }
+
+    /// Draws one frame.
+    pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(draw)?;
+        self.send();
+        Ok(())
+    }
+
+    fn send(&mut self) {
+        let bytes = self.sheet.take();
+        if bytes.is_empty() || !self.is_synchronized {
+            return self.pipe.send(bytes);
+        }
+        let mut frame = Vec::with_capacity(bytes.len() + 16);
+        frame.extend_from_slice(b"\x1b[?2026h");
+        frame.extend_from_slice(&bytes);
+        frame.extend_from_slice(b"\x1b[?2026l");
+        self.pipe.send(frame);
+    }
+
+    /// Rings the bell.
+    pub fn bell(&self) {
+        self.pipe.send(b"\x07".to_vec());
+    }
+
+    /// Puts a text on the terminal's clipboard (OSC 52).
+    pub fn copy(&self, text: &str) {
+        let end = text.floor_char_boundary(MOST_COPIED);
+        let code = base64::engine::general_purpose::STANDARD.encode(&text[..end]);
+        self.pipe.send(format!("\x1b]52;c;{code}\x07").into_bytes());
+    }
+
+    /// Draws everything with the next frame.
+    pub fn redraw(&mut self, state: &mut State) -> io::Result<()> {
+        enable_raw_mode()?;
+        self.pipe.send(TAKE.as_bytes().to_vec());
+        self.terminal.clear()?;
+        state.is_dirty = true;
+        Ok(())
+    }
+
+    /// Hands the terminal back, stops the process, and takes the terminal over once it is continued.
+    pub fn suspend(&mut self, state: &mut State) -> io::Result<()> {
+        self.pipe.close();
+        give_back();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+        TAKEN.store(true, Ordering::SeqCst);
+        self.pipe = Pipe::to(io::stdout());
+        self.redraw(state)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.pipe.close();
+        give_back();
+    }
+}
+
+/// Hands the terminal back when taking it over fails half-way.
+struct Handed;
+
+impl Handed {
+    fn take() -> io::Result<Self> {
+        enable_raw_mode()?;
+        TAKEN.store(true, Ordering::SeqCst);
+        let handed = Handed;
+        let mut out = io::stdout().lock();
+        out.write_all(TAKE.as_bytes())?;
+        out.flush()?;
+        Ok(handed)
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Hands the terminal back once.
+fn give_back() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let mut out = io::stdout().lock();
+        // A terminal that is gone needs nothing back.
+        let _ = out.write_all(GIVE_BACK.as_bytes()).and_then(|()| out.flush());
+        let _ = disable_raw_mode();
+    }
+}
+
+/// A panic is told on the ordinary screen.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            before(panic);
+        }));
+    });
+}
+
+/// True when the terminal says that it knows synchronized output. What it says is read before keys are.
+fn ask() -> bool {
+    let mut out = io::stdout().lock();
+    if out.write_all(ASK).and_then(|()| out.flush()).is_err() {
+        return false;
+    }
+    let stdin = rustix::stdio::stdin();
+    let (mut heard, mut bytes) = (Vec::new(), [0; 256]);
+    let end = Instant::now() + ANSWER;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+        let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+        if !matches!(poll(&mut waiting, Some(&timeout)), Ok(1..)) {
+            continue;
+        }
+        match rustix::io::read(stdin, &mut bytes) {
+            Ok(0) | Err(_) => return false,
+            Ok(count) => heard.extend_from_slice(&bytes[..count]),
+        }
+        if let Some(knows) = answer(&heard) {
+            return knows;
+        }
+    }
+    false
+}
+
+/// What a terminal answered: none while its last answer is not there.
+fn answer(heard: &[u8]) -> Option<bool> {
+    let text = String::from_utf8_lossy(heard);
+    let at = text.find("\x1b[?").filter(|_| text.ends_with('c'))?;
+    let knows = ["1", "2", "3"].iter().any(|mode| text[at..].contains(&format!("\x1b[?2026;{mode}$y")));
+    Some(knows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_terminal_that_says_so_is_synchronized() {
+        assert_eq!(answer(b"\x1b[?2026;2$y\x1b[?62;c"), Some(true));
+        assert_eq!(answer(b"\x1b[?2026;0$y\x1b[?62;c"), Some(false));
+        assert_eq!(answer(b"\x1b[?1;2c"), Some(false));
+        assert_eq!(answer(b"\x1b[?2026;2$y"), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! Everything the screen knows: the record, where somebody looks, what is written; does no I/O.
+
+use std::time::Duration;
+
+use crate::protocol::{CallId, EventRef};
+
+use super::composer::Composer;
+use super::record::{Moment, Record};
+use super::scene::Scene;
+use super::story::Story;
+use super::theme::Theme;
+
+/// What the screen is told of its surroundings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Name and version of the program.
+    pub program: String,
+    /// The workspace, as people write it.
+    pub workspace: String,
+    /// The model of a new session, when one was found.
+    pub model: Option<String>,
+    /// How that model was found.
+    pub why: Option<String>,
+    /// Why no work can begin here, and what helps.
+    pub trouble: Option<Trouble>,
+    /// Who answers approvals, for the audit.
+    pub by: String,
+    /// True for a view on a record: nothing can be asked of it.
+    pub is_record: bool,
+    /// The colours.
+    pub theme: Theme,
+    /// Nothing moves by itself.
+    pub is_calm: bool,
+}
+
+/// Why no work can begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// What is missing.
+    pub what: String,
+    /// What helps, a line each.
+    pub hints: Vec<String>,
+}
+
+/// A recorded session, as the list shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionRow {
+    /// Its id.
+    pub id: String,
+    /// Its first task.
+    pub prompt: String,
+    /// Root of its workspace.
+    pub workspace: String,
+    /// Entries.
+    pub entries: u64,
+    /// Time of its newest entry, microseconds since the Unix epoch.
+    pub newest_at: u64,
+    /// What is wrong with it.
+    pub fault: Option<String>,
+}
+
+/// Which part of the screen the keys go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pane {
+    #[default]
+    Composer,
+    Story,
+    Approval,
+}
+
+/// An earlier moment that is looked at.
+#[derive(Debug)]
+pub(super) struct Past {
+    pub cut: u64,
+    pub moment: Moment,
+    pub play: Option<Play>,
+}
+
+/// A record that is played.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Play {
+    pub speed: u32,
+    /// When the entry that is seen came up, by the clock of the person.
+    pub since: u64,
+}
+
+/// How an open approval is being answered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asking {
+    /// The ask that is looked at.
+    pub call: Option<CallId>,
+    /// When it came up.
+    pub since: u64,
+    pub scroll: usize,
+    /// The answer that Enter would give.
+    pub armed: Option<Armed>,
+    /// Why not, while it is being written.
+    pub reason: String,
+    /// Lines of the preview and lines of its window, as drawn last.
+    pub drawn: std::cell::Cell<(usize, usize)>,
+}
+
+/// An answer that waits for Enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Armed {
+    Once,
+    Session,
+    Deny,
+}
+
+/// What lies over the screen.
+#[derive(Debug)]
+pub(super) enum Overlay {
+    Help { scroll: usize },
+    Events(Events),
+    Inspect { at: EventRef, scroll: usize },
+    Sessions(Sessions),
+    Jump(String),
+    Cost { scroll: usize },
+    Matrix { scroll: usize },
+    Quit,
+}
+
+/// The list of events.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub chosen: EventAt,
+    /// Only rows that contain these words.
+    pub filter: String,
+    pub is_typing: bool,
+}
+
+/// A row of the list of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EventAt {
+    pub seq: u64,
+    pub i: u16,
+}
+
+/// The list of sessions.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    pub search: String,
+    pub chosen: usize,
+    /// The session that Enter would remove.
+    pub doomed: Option<String>,
+}
+
+/// Everything the screen knows. Only [`update`](super::update) changes it.
+#[derive(Debug, Default)]
+pub struct State {
+    pub(super) profile: Profile,
+    pub(super) size: (u16, u16),
+    pub(super) now: u64,
+    pub(super) record: Record,
+    pub(super) is_live: bool,
+    pub(super) past: Option<Past>,
+    pub(super) story: Story,
+    pub(super) pane: Pane,
+    pub(super) composer: Composer,
+    pub(super) asking: Asking,
+    pub(super) overlays: Vec<Overlay>,
+    pub(super) sessions: Option<Vec<SessionRow>>,
+    pub(super) note: Option<(String, u64)>,
+    /// Ctrl-C was pressed with nothing left to clear.
+    pub(super) is_leaving: bool,
+    pub(super) theme: Theme,
+    pub(super) is_dirty: bool,
+}
+
+/// How long a note stays, in microseconds.
+const NOTE: u64 = 6_000_000;
+
+impl State {
+    /// A screen of a size that has seen nothing yet.
+    pub fn new(profile: Profile, columns: u16, rows: u16) -> Self {
+        let pane = if profile.is_record { Pane::Story } else { Pane::Composer };
+        let theme = profile.theme;
+        State { profile, size: (columns, rows), pane, theme, is_dirty: true, ..State::default() }
+    }
+
+    /// True when the screen looks different from what was drawn last; asking makes it false.
+    pub fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.is_dirty)
+    }
+
+    /// How soon time has to come by again; none while nothing moves.
+    pub fn wants_tick(&self) -> Option<Duration> {
+        let board = &self.record.now.board;
+        let works = self.is_live && board.sparks.iter().any(|row| board.doing(Some(row.spark)).next().is_some());
+        if self.past.as_ref().is_some_and(|past| past.play.is_some()) {
+            return Some(Duration::from_millis(33));
+        }
+        match (works, self.note.is_some()) {
+            (true, _) if !self.profile.is_calm => Some(Duration::from_millis(125)),
+            (true, _) | (_, true) => Some(Duration::from_secs(1)),
+            _ => None,
+        }
+    }
+
+    /// True while a turn runs in this process.
+    pub fn is_working(&self) -> bool {
+        self.is_live && self.record.now.board.turn > 0 && self.record.now.board.cause.is_none()
+    }
+
+    /// The position of the entry to come.
+    pub fn next_seq(&self) -> u64 {
+        self.record.entries.len() as u64
+    }
+
+    pub(super) fn scene(&self) -> Scene<'_> {
+        let (moment, cut) = match &self.past {
+            Some(past) => (&past.moment, Some(past.cut)),
+            None => (&self.record.now, None),
+        };
+        let is_now = self.past.is_none() && self.is_live;
+        let now = if is_now { self.now.max(moment.board.at) } else { moment.board.at };
+        let beat = if is_now && !self.profile.is_calm { self.now / 125_000 } else { 0 };
+        Scene { record: &self.record, moment, cut, theme: self.theme, now, beat }
+    }
+
+    pub(super) fn tell(&mut self, text: impl Into<String>) {
+        self.note = Some((text.into(), self.now + NOTE));
+    }
+
+    /// Begins with the moment after an entry; the newest one is the present.
+    pub fn look_at(&mut self, seq: u64) {
+        self.travel(seq);
+    }
+
+    /// Looks at the moment after an entry; the newest one is the present.
+    pub(super) fn travel(&mut self, seq: u64) {
+        let Some(last) = self.record.last() else { return };
+        let play = self.past.as_ref().and_then(|past| past.play);
+        if seq >= last && (self.is_live || play.is_none()) {
+            self.past = None;
+            self.story.anchor = None;
+            return;
+        }
+        let seq = seq.min(last);
+        let next = self.past.take().filter(|past| past.cut + 1 == seq);
+        let moment = match next {
+            Some(mut past) => {
+                past.moment.apply(&self.record.entries[usize::try_from(seq).unwrap_or(0)]);
+                past.moment
+            }
+            None => self.record.moment(seq),
+        };
+        self.past = Some(Past { cut: seq, moment, play });
+        self.story.anchor = None;
+    }
+
+    /// The entry that is seen last.
+    pub(super) fn seen(&self) -> Option<u64> {
+        self.past.as_ref().map(|past| past.cut).or_else(|| self.record.last())
+    }
+}

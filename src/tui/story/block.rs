@@ -1,0 +1,318 @@
+//! One item of the story as lines: who speaks, what happened, how it ended; looks up bodies, keeps none.
+
+use std::borrow::Cow;
+
+use ratatui::text::{Line, Span};
+
+use crate::projection::transcript::{Item, ItemKind};
+use crate::projection::words;
+use crate::protocol::event::{ArenaEvent, TurnCause};
+use crate::protocol::{EventRef, StopCause};
+
+use crate::tui::diff;
+use crate::tui::markdown::markdown;
+use crate::tui::scene::Scene;
+use crate::tui::text::{Wrap, clean, clean_line, cut};
+use crate::tui::theme::Tone;
+
+/// Cells before everything that is said.
+pub(super) const INDENT: usize = 2;
+
+/// Lines of a block that is not opened.
+const FOLDED: usize = 12;
+
+/// What an item is laid out with.
+pub(super) struct Page<'a> {
+    pub scene: &'a Scene<'a>,
+    pub width: usize,
+    /// Everything is shown whole.
+    pub is_open: bool,
+    /// The item above.
+    pub before: Option<&'a Item>,
+}
+
+/// True when the item will look the same from now on.
+pub(super) fn is_final(scene: &Scene<'_>, item: &Item) -> bool {
+    match item.kind {
+        ItemKind::ToolCall { end, .. } => scene.known(end).is_some(),
+        ItemKind::Approval { answer, .. } => scene.known(answer).is_some(),
+        _ => !scene.is_sealed(item),
+    }
+}
+
+/// True when the item has lines of its own: results are part of their call, a good end needs no words.
+pub(super) fn is_shown(item: &Item) -> bool {
+    !matches!(
+        item.kind,
+        ItemKind::ToolResult { .. }
+            | ItemKind::Refused { .. }
+            | ItemKind::Lost { tool_use: Some(_) }
+            | ItemKind::SparkEnd(TurnCause::Done)
+            | ItemKind::Sealed(StopCause::Finished)
+    )
+}
+
+impl Page<'_> {
+    /// The item's lines, a blank one first where it stands apart.
+    pub fn lines(&self, item: &Item) -> Vec<Line<'static>> {
+        let mut out = Vec::new();
+        if !is_shown(item) {
+            return out;
+        }
+        let body = self.body(item);
+        if body.is_empty() {
+            return out;
+        }
+        if self.stands_apart(item) {
+            out.push(Line::default());
+        }
+        if let Some(name) = self.name(item) {
+            out.push(Line::from(Span::styled(format!("  {name}"), self.scene.style(Tone::Accent))));
+        }
+        out.extend(body);
+        out
+    }
+
+    /// Tool calls in a row stay together; everything else gets room.
+    fn stands_apart(&self, item: &Item) -> bool {
+        let is_small = |item: &Item| {
+            matches!(
+                item.kind,
+                ItemKind::ToolCall { .. } | ItemKind::Approval { .. } | ItemKind::Thinking { .. } | ItemKind::Step
+            )
+        };
+        match self.before {
+            None => false,
+            Some(before) => !(is_small(before) && is_small(item)) || before.spark != item.spark,
+        }
+    }
+
+    /// The spark's name, where several speak and another one begins.
+    fn name(&self, item: &Item) -> Option<String> {
+        let spark = item.spark.filter(|_| self.scene.moment.board.sparks.len() > 1)?;
+        let same = self.before.is_some_and(|before| before.spark == item.spark);
+        (!same).then(|| self.scene.name(spark))
+    }
+
+    fn body(&self, item: &Item) -> Vec<Line<'static>> {
+        if self.scene.is_sealed(item) {
+            return match item.kind {
+                ItemKind::Answer { .. } => self.remark(Tone::Quiet, "▪ ", "sealed until every ballot is in"),
+                _ => Vec::new(),
+            };
+        }
+        match item.kind {
+            ItemKind::Prompt => self.said(item, "❯ ", Tone::Strong),
+            ItemKind::Steering => self.said(item, "❯ ", Tone::Text),
+            ItemKind::Answer { .. } => self.answer(item),
+            ItemKind::Thinking { .. } => self.thinking(item),
+            ItemKind::ToolCall { part, end } => self.tool_call(item, part, self.scene.known(end)),
+            ItemKind::Approval { answer, .. } => self.approval(self.scene.known(answer)),
+            ItemKind::Check { passed } => self.check(item, passed),
+            ItemKind::Diff => self.diff(item),
+            ItemKind::Failure(kind) => self.failure(item, words::error_kind(kind)),
+            ItemKind::End(cause) => self.turn_end(item, cause),
+            ItemKind::Step => self.step(item),
+            _ => self.small(item),
+        }
+    }
+
+    /// Things that take one line.
+    fn small(&self, item: &Item) -> Vec<Line<'static>> {
+        let body = || clean_line(&self.text(item));
+        match item.kind {
+            ItemKind::Interrupt => self.remark(Tone::Warn, "■ ", "interrupted"),
+            ItemKind::Lost { .. } => self.remark(Tone::Warn, "? ", &body()),
+            ItemKind::Notice(notice) => {
+                self.remark(Tone::Quiet, "∙ ", &format!("agon: {}: {}", words::notice(notice), body()))
+            }
+            ItemKind::Rejected => self.remark(Tone::Warn, "! ", &format!("answer does not fit: {}", body())),
+            ItemKind::Fallback => self.remark(Tone::Warn, "↷ ", "another model takes over"),
+            ItemKind::Limit(_) => self.remark(Tone::Warn, "■ ", &self.limit(item)),
+            ItemKind::Compacted => self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised"),
+            ItemKind::Phase => self.heading(&body()),
+            ItemKind::CacheHit => self.remark(Tone::Good, "↺ ", "answered from the team cache, 0 tokens"),
+            ItemKind::SparkEnd(cause) => {
+                self.remark(Tone::Warn, "■ ", &format!("ended: {}", words::turn_cause(cause)))
+            }
+            ItemKind::Paused(cause) => {
+                self.remark(Tone::Quiet, "∙ ", &format!("paused: {}", words::pause_cause(cause)))
+            }
+            ItemKind::Resumed => self.remark(Tone::Quiet, "∙ ", &format!("taken up again, {}", when(item.at))),
+            ItemKind::Forked => self.remark(Tone::Quiet, "∙ ", &self.fork(item)),
+            ItemKind::Recovered => self.remark(Tone::Warn, "! ", "a torn end of the log was set aside"),
+            ItemKind::Sealed(cause) => {
+                self.remark(Tone::Quiet, "∙ ", &format!("ended: {}", words::stop_cause(cause)))
+            }
+            ItemKind::Unknown => self.remark(Tone::Quiet, "∙ ", &format!("{} (of a newer agon)", body())),
+            _ => Vec::new(),
+        }
+    }
+
+    fn text(&self, item: &Item) -> String {
+        item.body(&|at| self.scene.event(at)).map(Cow::into_owned).unwrap_or_default()
+    }
+
+    fn said(&self, item: &Item, mark: &str, tone: Tone) -> Vec<Line<'static>> {
+        let mut out = Vec::new();
+        let wrap = Wrap::to(self.width).with(
+            diff::prefix(self.scene.theme, Tone::Accent, mark),
+            diff::prefix(self.scene.theme, Tone::Text, "  "),
+        );
+        wrap.text(self.scene.style(tone), clean(&self.text(item)).trim(), &mut out);
+        self.fold(out)
+    }
+
+    fn answer(&self, item: &Item) -> Vec<Line<'static>> {
+        indented(markdown(self.scene.theme, &clean(self.text(item).trim()), self.width.saturating_sub(INDENT)))
+    }
+
+    fn thinking(&self, item: &Item) -> Vec<Line<'static>> {
+        let text = self.text(item);
+        if text.trim().is_empty() {
+            return Vec::new();
+        }
+        if !self.is_open {
+            return self.remark(Tone::Quiet, "∙ ", &format!("thought: {}", clean_line(text.trim())));
+        }
+        let mut out = Vec::new();
+        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  ┊ ");
+        let wrap = Wrap::to(self.width).with(prefix(), prefix());
+        wrap.text(self.scene.style(Tone::Quiet), clean(&text).trim(), &mut out);
+        out
+    }
+
+    fn approval(&self, answer: Option<EventRef>) -> Vec<Line<'static>> {
+        let Some(ArenaEvent::ApprovalAnswered(data)) = answer.and_then(|at| self.scene.event(at)) else {
+            return self.remark(Tone::Warn, "  └ ", "waits for your answer");
+        };
+        let said = format!("{} by {}", words::choice(&data.choice), clean_line(&data.by));
+        self.remark(Tone::Quiet, "  └ ", &said)
+    }
+
+    fn check(&self, item: &Item, passed: bool) -> Vec<Line<'static>> {
+        let Some(ArenaEvent::CheckRan(data)) = self.scene.event(item.source) else { return Vec::new() };
+        let exit = data.body.exit.map_or("killed".to_owned(), |exit| format!("exit {exit}"));
+        let (tone, mark) = if passed { (Tone::Good, "✓ ") } else { (Tone::Bad, "✗ ") };
+        let end = format!("{exit} · {}", words::duration(data.body.ms));
+        let mut out = vec![self.headline(tone, mark, "check", &clean_line(&data.body.command), &end)];
+        if !passed || self.is_open {
+            out.extend(self.output(&data.body.output));
+        }
+        out
+    }
+
+    fn diff(&self, item: &Item) -> Vec<Line<'static>> {
+        let Some(ArenaEvent::DiffTaken(data)) = self.scene.event(item.source) else { return Vec::new() };
+        let count = data.body.files.len() as u64;
+        let mut out = self.remark(Tone::Accent, "± ", &format!("{} changed", words::counted(count, "file")));
+        out.extend(self.changes(&data.body.diff));
+        out
+    }
+
+    fn failure(&self, item: &Item, kind: &str) -> Vec<Line<'static>> {
+        let mut out = Vec::new();
+        let wrap = Wrap::to(self.width).with(
+            diff::prefix(self.scene.theme, Tone::Bad, "✗ "),
+            diff::prefix(self.scene.theme, Tone::Text, "  "),
+        );
+        wrap.text(self.scene.style(Tone::Bad), &format!("{kind}: {}", clean(&self.text(item))), &mut out);
+        out
+    }
+
+    /// A rule with how the turn went.
+    fn turn_end(&self, item: &Item, cause: TurnCause) -> Vec<Line<'static>> {
+        let tone = if cause == TurnCause::Done { Tone::Quiet } else { Tone::Warn };
+        let text = format!("{} · {}", words::turn_cause(cause), when(item.at));
+        let rule = "─".repeat(self.width.saturating_sub(text.chars().count() + 6));
+        vec![Line::styled(format!("  ── {text} {rule}"), self.scene.style(tone))]
+    }
+
+    fn heading(&self, text: &str) -> Vec<Line<'static>> {
+        vec![Line::styled(format!("  ▌ {text}"), self.scene.style(Tone::Accent))]
+    }
+
+    fn limit(&self, item: &Item) -> String {
+        match self.scene.event(item.source) {
+            Some(ArenaEvent::LimitReached(data)) => words::limit(data.limit, data.used, data.max),
+            _ => String::new(),
+        }
+    }
+
+    fn fork(&self, item: &Item) -> String {
+        match self.scene.event(item.source) {
+            Some(ArenaEvent::SessionForked(data)) => {
+                let parent = cut(&clean_line(&data.parent), 13);
+                let change = data.change.as_deref().map(|c| format!(", with {}", clean_line(c)));
+                format!("forked from {parent} at e{}{}", data.seq, change.unwrap_or_default())
+            }
+            _ => "forked".to_owned(),
+        }
+    }
+
+    /// One line, cut at the edge.
+    pub fn remark(&self, tone: Tone, mark: &str, text: &str) -> Vec<Line<'static>> {
+        let line = format!("{mark}{text}");
+        vec![Line::styled(cut(&line, self.width), self.scene.style(tone))]
+    }
+
+    /// Output of a command: its beginning and its end.
+    pub fn output(&self, text: &str) -> Vec<Line<'static>> {
+        let text = clean(text.trim_end());
+        let mut out = Vec::new();
+        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  │ ");
+        let wrap = Wrap::to(self.width).with(prefix(), prefix()).anywhere();
+        wrap.text(self.scene.style(Tone::Text), &text, &mut out);
+        self.fold(out)
+    }
+
+    /// A diff, folded when it is long.
+    pub fn changes(&self, text: &str) -> Vec<Line<'static>> {
+        let mut out = Vec::new();
+        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  │ ");
+        let wrap = Wrap::to(self.width).with(prefix(), prefix()).anywhere();
+        diff::diff(self.scene.theme, &clean(text.trim_end()), &wrap, &mut out);
+        self.fold(out)
+    }
+
+    fn fold(&self, mut lines: Vec<Line<'static>>) -> Vec<Line<'static>> {
+        if self.is_open || lines.len() <= FOLDED {
+            return lines;
+        }
+        let gone = lines.len() - (FOLDED - 1);
+        let (head, tail) = (FOLDED / 2, FOLDED / 2 - 1);
+        let note = format!("  ⋮ {} more (o opens)", words::counted(gone as u64, "line"));
+        let rest = lines.split_off(lines.len() - tail);
+        lines.truncate(head);
+        lines.push(Line::styled(note, self.scene.style(Tone::Quiet)));
+        lines.extend(rest);
+        lines
+    }
+
+    /// `● name what          how it ended`, the end at the right edge.
+    pub fn headline(&self, tone: Tone, mark: &str, name: &str, what: &str, end: &str) -> Line<'static> {
+        use crate::tui::text::width;
+        let room = self.width.saturating_sub(width(mark) + width(name) + 1 + width(end) + 2);
+        let what = cut(what, room);
+        let gap = " ".repeat(room.saturating_sub(width(&what)) + 2);
+        Line::from(vec![
+            Span::styled(mark.to_owned(), self.scene.style(tone)),
+            Span::styled(name.to_owned(), self.scene.style(Tone::Strong)),
+            Span::raw(format!(" {what}{gap}")),
+            Span::styled(end.to_owned(), self.scene.style(if tone == Tone::Bad { tone } else { Tone::Quiet })),
+        ])
+    }
+}
+
+/// Lines moved to the right.
+pub(super) fn indented(lines: Vec<Line<'static>>) -> Vec<Line<'static>> {
+    let shift = |mut line: Line<'static>| {
+        line.spans.insert(0, Span::raw(" ".repeat(INDENT)));
+        line
+    };
+    lines.into_iter().map(shift).collect()
+}
+
+fn when(at: u64) -> String {
+    format!("{} UTC", words::time_of_day(at))
+}

@@ -1,0 +1,191 @@
+//! Tool calls and the steps of squads and debates as lines: asked, allowed, running, ended; runs nothing.
+
+use ratatui::text::Line;
+
+use crate::projection::calls::{Activity, target};
+use crate::projection::transcript::Item;
+use crate::projection::words;
+use crate::protocol::event::{ArenaEvent, Judgement, PrepareResult, ToolResolved, ToolStatus, ToolUse};
+use crate::protocol::message::Part;
+use crate::protocol::{EventRef, Lane};
+
+use super::block::Page;
+use crate::tui::diff::is_diff;
+use crate::tui::scene::spinner;
+use crate::tui::text::{clean, clean_line};
+use crate::tui::theme::Tone;
+
+/// Lines of live output that are shown.
+const LIVE_LINES: usize = 8;
+
+impl Page<'_> {
+    pub(super) fn tool_call(&self, item: &Item, part: u16, end: Option<EventRef>) -> Vec<Line<'static>> {
+        let tool_use = ToolUse { answer: item.source, part };
+        let Some(ArenaEvent::ModelAnswered(answer)) = self.scene.event(item.source) else { return Vec::new() };
+        let Some(Part::Call { name, args, .. }) = answer.body.message.get(usize::from(part)) else {
+            return Vec::new();
+        };
+        let (name, what) = (clean_line(name), clean_line(&target(args)));
+        match end.and_then(|end| self.scene.event(end)) {
+            Some(ArenaEvent::ToolResolved(data)) => self.resolved(tool_use, &name, &what, &data.body),
+            Some(ArenaEvent::ToolRefused(data)) => {
+                let mut out = vec![self.headline(Tone::Warn, "⊘ ", &name, &what, words::refusal(data.reason))];
+                out.extend(self.output(&data.text));
+                out
+            }
+            Some(ArenaEvent::CallLost(data)) => {
+                let mut out = vec![self.headline(Tone::Warn, "? ", &name, &what, "outcome unknown")];
+                out.extend(self.output(&data.text));
+                out
+            }
+            _ => self.open_call(tool_use, &name, &what),
+        }
+    }
+
+    fn resolved(&self, tool_use: ToolUse, name: &str, what: &str, body: &ToolResolved) -> Vec<Line<'static>> {
+        let (tone, mark) = match body.status {
+            ToolStatus::Ok if body.exit.is_none_or(|exit| exit == 0) => (Tone::Good, "● "),
+            ToolStatus::Ok => (Tone::Warn, "● "),
+            ToolStatus::Failed => (Tone::Bad, "✗ "),
+            ToolStatus::Cancelled | ToolStatus::Lost => (Tone::Warn, "■ "),
+        };
+        let word = match body.exit {
+            Some(exit) => format!("exit {exit}"),
+            None => words::tool_status(body.status).to_owned(),
+        };
+        let end = format!("{word} · {}", words::duration(body.ms));
+        let mut out = vec![self.headline(tone, mark, name, what, &end)];
+        if let Some(preview) = self.preview(tool_use).filter(|preview| is_diff(preview)) {
+            out.extend(self.changes(preview));
+        } else if body.exit.is_some() || body.status != ToolStatus::Ok || self.is_open {
+            out.extend(self.output(without_status(&body.content)));
+        }
+        out
+    }
+
+    /// The diff or command that was looked at before it was allowed.
+    fn preview(&self, tool_use: ToolUse) -> Option<&str> {
+        let prepared = self.scene.record.reasons.audit(tool_use)?.prepared?;
+        match self.scene.event(prepared)? {
+            ArenaEvent::ToolPrepared(data) => match &data.body.result {
+                PrepareResult::Ready(plan) => Some(&plan.preview),
+                PrepareResult::Unfit(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn open_call(&self, tool_use: ToolUse, name: &str, what: &str) -> Vec<Line<'static>> {
+        let board = &self.scene.moment.board;
+        let rows = board.sparks.iter().flat_map(|row| board.doing(Some(row.spark)));
+        let open = rows.into_iter().find_map(|(call, open)| match open.activity {
+            Activity::Running(of) if of == tool_use => Some((call, open, "running")),
+            Activity::Asking(of) if of == tool_use => Some((call, open, "asks")),
+            Activity::Preparing(of) if of == tool_use => Some((call, open, "looks first")),
+            _ => None,
+        });
+        let Some((call, open, word)) = open else {
+            return vec![self.headline(Tone::Quiet, "○ ", name, what, "waits")];
+        };
+        let end = format!("{word} · {}", self.scene.elapsed(open.since));
+        let mark = format!("{} ", spinner(self.scene.beat));
+        let mark = if word == "asks" { "? " } else { mark.as_str() };
+        let mut out = vec![self.headline(Tone::Warn, mark, name, what, &end)];
+        for lane in [Lane::Stdout, Lane::Stderr] {
+            if let Some(partial) = board.partial(call, lane) {
+                out.extend(self.tail(&partial.text));
+            }
+        }
+        out
+    }
+
+    /// The newest lines of what a running command wrote.
+    fn tail(&self, text: &str) -> Vec<Line<'static>> {
+        let from = text.trim_end().rmatch_indices('\n').nth(LIVE_LINES - 1).map_or(0, |(at, _)| at + 1);
+        let newest = &text[from..];
+        let from = newest.ceil_char_boundary(newest.len().saturating_sub(4 * 1024));
+        let lines = self.output(&clean(&newest[from..]));
+        lines[lines.len().saturating_sub(LIVE_LINES)..].to_vec()
+    }
+
+    /// A step of a squad or a debate.
+    pub(super) fn step(&self, item: &Item) -> Vec<Line<'static>> {
+        use ArenaEvent as E;
+        let Some(event) = self.scene.event(item.source) else { return Vec::new() };
+        let percent = |pm: u32| format!("{} %", pm / 10);
+        match event {
+            E::PlanStated(_) => self.remark(Tone::Quiet, "◆ ", "stated the plan"),
+            E::CodeProposed(data) => {
+                let checks = words::counted(data.checks.len() as u64, "check");
+                self.remark(Tone::Quiet, "◆ ", &format!("proposed a change, {checks}"))
+            }
+            E::CritiqueIssued(data) => self.critique(data),
+            E::FindingClosed(data) => self.remark(Tone::Good, "✓ ", &format!("{} closed", clean_line(&data.id))),
+            E::InsightSurfaced(data) => {
+                self.remark(Tone::Quiet, "→ ", &format!("told {}", self.scene.name(data.to)))
+            }
+            E::RoleFailed(data) => {
+                let text = format!("{} did not do its part: {}", clean_line(&data.role), words::turn_cause(data.cause));
+                self.remark(Tone::Bad, "✗ ", &text)
+            }
+            E::ClaimFlagged(data) => {
+                self.remark(Tone::Warn, "! ", &format!("the log contradicts a claim: {}", clean_line(&data.reason)))
+            }
+            E::BallotCast(data) if self.scene.moment.matrix.is_sealed => {
+                self.remark(Tone::Quiet, "▪ ", &format!("cast a sealed ballot in {}", clean_line(&data.phase)))
+            }
+            E::BallotCast(data) => {
+                let text = format!("cast a ballot, {} sure", percent(data.confidence_pm));
+                self.remark(Tone::Quiet, "▪ ", &text)
+            }
+            E::PropositionsStated(data) => {
+                let text = format!("{} in dispute", words::counted(data.count.into(), "proposition"));
+                self.remark(Tone::Accent, "◆ ", &text)
+            }
+            E::RatingsCast(_) => Vec::new(),
+            E::BallotsRevealed(_) => self.remark(Tone::Accent, "◆ ", "the ballots are revealed"),
+            E::ConvergenceProbed(data) => {
+                let text = format!("{} agreed after {}", percent(data.score_pm), clean_line(&data.phase));
+                self.remark(Tone::Accent, "◆ ", &text)
+            }
+            E::DebateGated(data) => {
+                self.remark(Tone::Accent, "◆ ", &format!("not worth a debate: {}", clean_line(&data.reason)))
+            }
+            E::VerdictReached(data) => {
+                self.remark(Tone::Accent, "◆ ", &format!("verdict, {} sure", percent(data.confidence_pm)))
+            }
+            E::DissentRecorded(_) => self.remark(Tone::Quiet, "▪ ", "stands against the verdict"),
+            _ => Vec::new(),
+        }
+    }
+
+    fn critique(&self, data: &crate::protocol::event::CritiqueIssued) -> Vec<Line<'static>> {
+        let mut out = match data.verdict {
+            Judgement::Approve => self.remark(Tone::Good, "✓ ", "approves"),
+            Judgement::RequestChanges => self.remark(Tone::Warn, "✗ ", "requests changes"),
+        };
+        for finding in &data.findings {
+            let place = finding.file.as_deref().map(|file| match finding.line {
+                Some(line) => format!(" {}:{line}", clean_line(file)),
+                None => format!(" {}", clean_line(file)),
+            });
+            let text = format!(
+                "{} {}{}  {}",
+                clean_line(&finding.id),
+                words::severity(finding.severity),
+                place.unwrap_or_default(),
+                clean_line(&finding.problem)
+            );
+            out.extend(self.remark(Tone::Text, "    ", &text));
+        }
+        out
+    }
+}
+
+/// A command's output without the line that repeats its exit code to the model.
+fn without_status(content: &str) -> &str {
+    match content.split_once('\n') {
+        Some((first, rest)) if first.starts_with("exit code ") => rest,
+        _ => content,
+    }
+}

@@ -1,0 +1,225 @@
+//! Lines of styled text: made safe, measured in cells, cut and wrapped; knows nothing of what they say.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use crate::projection::safe_text;
+
+/// Characters of one cell that are kept: more are only there to climb over the lines above.
+const CELL_CHARS: usize = 8;
+
+/// Width of a tab.
+const TAB: &str = "    ";
+
+/// Text of others, ready for cells: nothing that steers a terminal, tabs as spaces.
+pub(super) fn clean(text: &str) -> String {
+    safe_text::safe(text).replace('\t', TAB)
+}
+
+/// The same on one line.
+pub(super) fn clean_line(text: &str) -> String {
+    safe_text::safe_line(text).into_owned()
+}
+
+/// Cells a text takes.
+pub(super) fn width(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
+
+/// The text, at most `room` cells wide; what is cut is marked.
+pub(super) fn cut(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    if room == 0 {
+        return String::new();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for grapheme in text.graphemes(true) {
+        let cells = width(grapheme);
+        if used + cells >= room {
+            break;
+        }
+        out.push_str(grapheme);
+        used += cells;
+    }
+    out.push('…');
+    out
+}
+
+/// Where lines break and what stands before them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wrap {
+    /// Cells of a whole line, prefixes included.
+    pub width: usize,
+    /// Before the first line.
+    pub first: Vec<Span<'static>>,
+    /// Before the others.
+    pub rest: Vec<Span<'static>>,
+    /// Breaks anywhere, and keeps spaces: for code and commands.
+    pub anywhere: bool,
+}
+
+impl Wrap {
+    /// Lines without prefixes.
+    pub fn to(width: usize) -> Self {
+        Wrap { width, ..Wrap::default() }
+    }
+
+    /// The same with a prefix before every line.
+    pub fn with(mut self, first: Vec<Span<'static>>, rest: Vec<Span<'static>>) -> Self {
+        (self.first, self.rest) = (first, rest);
+        self
+    }
+
+    /// The same, breaking anywhere.
+    pub fn anywhere(mut self) -> Self {
+        self.anywhere = true;
+        self
+    }
+
+    /// Breaks one line.
+    pub fn line(&self, pieces: &[(Style, &str)], out: &mut Vec<Line<'static>>) {
+        let mut writer = Writer::new(self);
+        for (style, text) in pieces {
+            for token in tokens(text, self.anywhere) {
+                writer.token(*style, token);
+            }
+        }
+        out.append(&mut writer.end());
+    }
+
+    /// Breaks a text of many lines.
+    pub fn text(&self, style: Style, text: &str, out: &mut Vec<Line<'static>>) {
+        let mut first = true;
+        for line in text.lines() {
+            match first {
+                true => self.line(&[(style, line)], out),
+                false => {
+                    let rest = Wrap { first: self.rest.clone(), ..self.clone() };
+                    rest.line(&[(style, line)], out);
+                }
+            }
+            first = false;
+        }
+    }
+}
+
+/// Words and the spaces between them; single cells where a line may break anywhere.
+fn tokens(text: &str, anywhere: bool) -> Box<dyn Iterator<Item = &str> + '_> {
+    match anywhere {
+        true => Box::new(text.graphemes(true)),
+        false => Box::new(text.split_word_bounds()),
+    }
+}
+
+struct Writer<'a> {
+    wrap: &'a Wrap,
+    lines: Vec<Line<'static>>,
+    spans: Vec<Span<'static>>,
+    /// Cells of the line so far, and of its prefix.
+    used: usize,
+    prefix: usize,
+    /// Spaces that are written only if a word follows.
+    gap: Option<(Style, String)>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(wrap: &'a Wrap) -> Self {
+        let mut writer = Writer { wrap, lines: Vec::new(), spans: Vec::new(), used: 0, prefix: 0, gap: None };
+        writer.begin(&wrap.first);
+        writer
+    }
+
+    fn begin(&mut self, prefix: &[Span<'static>]) {
+        self.spans = prefix.to_vec();
+        self.prefix = prefix.iter().map(Span::width).sum();
+        self.used = self.prefix;
+    }
+
+    fn break_line(&mut self) {
+        self.lines.push(Line::from(std::mem::take(&mut self.spans)));
+        self.begin(&self.wrap.rest);
+    }
+
+    fn token(&mut self, style: Style, token: &str) {
+        if !self.wrap.anywhere && token.chars().all(|c| c == ' ') {
+            self.gap = Some((style, token.to_owned()));
+            return;
+        }
+        let gap = self.gap.take();
+        let gap_cells = gap.as_ref().map_or(0, |(_, text)| text.len());
+        let cells = width(token);
+        let fits = self.used + gap_cells + cells <= self.wrap.width;
+        if !fits && self.used > self.prefix && cells <= self.wrap.width.saturating_sub(self.prefix) {
+            self.break_line();
+        } else if let Some((style, text)) = gap {
+            self.push(style, &text);
+        }
+        match self.used + cells <= self.wrap.width {
+            true => self.push(style, token),
+            false => token.graphemes(true).for_each(|grapheme| self.grapheme(style, grapheme)),
+        }
+    }
+
+    fn grapheme(&mut self, style: Style, grapheme: &str) {
+        if self.used + width(grapheme) > self.wrap.width && self.used > self.prefix {
+            self.break_line();
+        }
+        self.push(style, grapheme);
+    }
+
+    fn push(&mut self, style: Style, text: &str) {
+        self.used += width(text);
+        let text: String = match text.len() <= CELL_CHARS {
+            true => text.to_owned(),
+            false => text.graphemes(true).flat_map(|grapheme| grapheme.chars().take(CELL_CHARS)).collect(),
+        };
+        match self.spans.last_mut() {
+            Some(last) if last.style == style => last.content.to_mut().push_str(&text),
+            _ => self.spans.push(Span::styled(text, style)),
+        }
+    }
+
+    fn end(mut self) -> Vec<Line<'static>> {
+        self.lines.push(Line::from(std::mem::take(&mut self.spans)));
+        self.lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(text: &str, width: usize) -> Vec<String> {
+        let mut out = Vec::new();
+        Wrap::to(width).text(Style::new(), text, &mut out);
+        out.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn words_stay_whole_where_they_can() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("unbreakable", 4), ["unbr", "eaka", "ble"]);
+        assert_eq!(wrapped("a\n\nb", 4), ["a", "", "b"]);
+    }
+
+    #[test]
+    fn wide_characters_count_two_cells() {
+        assert_eq!(wrapped("日本語日本語", 5), ["日本", "語日", "本語"]);
+        assert_eq!(cut("日本語", 5), "日本…");
+        assert_eq!(cut("日本語", 6), "日本語");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_its_room() {
+        for room in 1..40 {
+            for line in wrapped("a 日本 b👩‍👩‍👧‍👦c e\u{301}\u{301} unbreakable-word  x", room) {
+                assert!(width(&line) <= room.max(2), "{line:?} in {room}");
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Turns what reaches the screen into a changed state and into wishes; no I/O, no clock of its own.
+
+mod approve;
+mod browse;
+mod compose;
+mod overlay;
+
+use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
+
+use crate::protocol::{ArenaEvent, Command, Entry};
+
+use super::keys::{self, Do, Place};
+use super::state::{Overlay, Pane, State};
+use super::{Act, Msg};
+
+/// Takes one message. What the person should see is marked for drawing; what is to be done comes back.
+pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
+    let mut acts = Vec::new();
+    let visible = !matches!(msg, Msg::Tick(_));
+    match msg {
+        Msg::Key(key) if key.kind != KeyEventKind::Release => press(state, key, &mut acts),
+        Msg::Key(_) => {}
+        Msg::Paste(text) => paste(state, &text),
+        Msg::Resize(columns, rows) => state.size = (columns, rows),
+        Msg::Entry(entry) => take_entry(state, entry, &mut acts),
+        Msg::Signal(signal) => state.record.hint(&signal),
+        Msg::Tick(now) => tick(state, now),
+        Msg::Session { entries, is_live } => show(state, entries, is_live, &mut acts),
+        Msg::Ended => state.is_live = false,
+        Msg::Sessions(rows) => state.sessions = Some(rows),
+        Msg::Files(files) => {
+            state.composer.files = files;
+            state.composer.complete();
+        }
+        Msg::Profile(profile) => state.profile = profile,
+        Msg::Log(text) => state.tell(text),
+    }
+    state.is_dirty |= visible;
+    acts
+}
+
+fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Act>) {
+    let asks = entry.effective().any(|(_, event)| matches!(event, ArenaEvent::ApprovalRequested(_)));
+    state.now = state.now.max(entry.at);
+    if !state.record.apply(entry.clone()) {
+        return;
+    }
+    remember(state, &entry);
+    if asks && state.is_live {
+        acts.push(Act::Bell);
+    }
+    approve::look(state);
+}
+
+fn remember(state: &mut State, entry: &Entry) {
+    if let Some(ArenaEvent::PromptGiven(given)) = entry.fact() {
+        state.composer.remember(&given.text);
+    }
+}
+
+fn show(state: &mut State, entries: Vec<std::sync::Arc<Entry>>, is_live: bool, acts: &mut Vec<Act>) {
+    state.record = super::record::Record::default();
+    state.past = None;
+    state.story = super::story::Story::default();
+    state.overlays.clear();
+    state.is_live = is_live;
+    for entry in entries {
+        remember(state, &entry);
+        state.now = state.now.max(entry.at);
+        state.record.apply(entry);
+    }
+    approve::look(state);
+    if is_live && !state.record.now.board.approvals.is_empty() {
+        acts.push(Act::Bell);
+    }
+}
+
+/// A pasted block goes where text can go, and nowhere else.
+fn paste(state: &mut State, text: &str) {
+    match state.overlays.last_mut() {
+        Some(Overlay::Sessions(list)) => list.search.push_str(&super::text::clean_line(text)),
+        Some(Overlay::Events(list)) if list.is_typing => list.filter.push_str(&super::text::clean_line(text)),
+        Some(_) => {}
+        None if state.profile.is_record => {}
+        None => {
+            state.pane = Pane::Composer;
+            state.composer.paste(text);
+        }
+    }
+}
+
+/// Time moves clocks, plays records and takes old notes away.
+fn tick(state: &mut State, now: u64) {
+    let moved = now / 125_000 != state.now / 125_000;
+    state.now = state.now.max(now);
+    if state.note.as_ref().is_some_and(|(_, until)| *until <= now) {
+        state.note = None;
+        state.is_dirty = true;
+    }
+    state.is_dirty |= moved && state.past.is_none() && state.is_working();
+    browse::play(state);
+}
+
+fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
+    let place = if state.pane == Pane::Composer { Place::Composer } else { Place::Story };
+    let what = keys::find(place, key);
+    if what != Some(Do::Leave) {
+        state.is_leaving = false;
+    }
+    match what {
+        Some(Do::Leave) => return leave(state, acts),
+        Some(Do::Redraw) => return acts.push(Act::Redraw),
+        Some(Do::Suspend) => return acts.push(Act::Suspend),
+        _ => {}
+    }
+    if !state.overlays.is_empty() {
+        return overlay::press(state, key, acts);
+    }
+    if state.pane == Pane::Approval && approve::press(state, key, acts) {
+        return;
+    }
+    match what {
+        Some(what) if common(state, what, acts) => {}
+        what if state.pane == Pane::Composer => compose::press(state, key, what, acts),
+        Some(what) => browse::press(state, what, acts),
+        None => browse::other(state, key),
+    }
+}
+
+/// What a key does wherever it is pressed; false when it means something else here.
+fn common(state: &mut State, what: Do, acts: &mut Vec<Act>) -> bool {
+    match what {
+        Do::NextPane if state.composer.offer.is_some() && state.pane == Pane::Composer => return false,
+        Do::NextPane => next_pane(state),
+        Do::Help => state.overlays.push(Overlay::Help { scroll: 0 }),
+        Do::Events => overlay::events(state),
+        Do::Sessions => overlay::sessions(state, acts),
+        Do::PageUp => browse::page(state, -1),
+        Do::PageDown => browse::page(state, 1),
+        _ => return false,
+    }
+    true
+}
+
+fn next_pane(state: &mut State) {
+    let asks = approve::is_open(state);
+    state.pane = match state.pane {
+        Pane::Composer if asks => Pane::Approval,
+        Pane::Composer | Pane::Approval => Pane::Story,
+        Pane::Story if state.profile.is_record => Pane::Story,
+        Pane::Story => Pane::Composer,
+    };
+}
+
+/// Ctrl-C takes back the nearest thing: an overlay, what is written, what runs; then it leaves.
+fn leave(state: &mut State, acts: &mut Vec<Act>) {
+    if state.overlays.pop().is_some() {
+        return;
+    }
+    if !state.composer.is_empty() {
+        return state.composer.clear();
+    }
+    if state.is_leaving || !state.is_working() {
+        return acts.push(Act::Quit);
+    }
+    state.is_leaving = true;
+    acts.push(Act::Submit(Command::Interrupt { spark: None }));
+    state.tell("interrupted; Ctrl-C once more leaves agon");
+}

@@ -1,0 +1,180 @@
+//! Keys of what lies over the screen: help, events, one event, sessions, a jump.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::protocol::EventRef;
+
+use crate::tui::Act;
+use crate::tui::draw::{event_rows, matching};
+use crate::tui::state::{EventAt, Events, Overlay, Sessions, State};
+
+/// Opens the list of events at what is seen last.
+pub(super) fn events(state: &mut State) {
+    let chosen = EventAt { seq: state.seen().unwrap_or(0), i: 0 };
+    state.overlays.push(Overlay::Events(Events { chosen, ..Events::default() }));
+}
+
+/// Opens the list of sessions.
+pub(super) fn sessions(state: &mut State, acts: &mut Vec<Act>) {
+    if state.profile.is_record {
+        return;
+    }
+    state.overlays.push(Overlay::Sessions(Sessions::default()));
+    acts.push(Act::List);
+}
+
+pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
+    let Some(mut overlay) = state.overlays.pop() else { return };
+    let stays = match &mut overlay {
+        Overlay::Help { scroll } | Overlay::Cost { scroll } | Overlay::Matrix { scroll } => scrolled(scroll, key),
+        Overlay::Inspect { at, scroll } => inspect(state, *at, scroll, key),
+        Overlay::Events(list) => list_events(state, list, key),
+        Overlay::Sessions(list) => list_sessions(state, list, key, acts),
+        Overlay::Jump(digits) => jump(state, digits, key),
+        Overlay::Quit => {
+            if matches!(key.code, KeyCode::Enter | KeyCode::Char('y' | 'q')) {
+                acts.push(Act::Quit);
+            }
+            false
+        }
+    };
+    match (stays, state.overlays.last()) {
+        (true, Some(Overlay::Inspect { .. })) if matches!(overlay, Overlay::Events(_)) => {
+            let top = state.overlays.pop();
+            state.overlays.push(overlay);
+            state.overlays.extend(top);
+        }
+        (true, _) => state.overlays.push(overlay),
+        (false, _) => {}
+    }
+}
+
+/// Scrolling by the usual keys; false for a key that closes.
+fn scrolled(scroll: &mut usize, key: KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Up | KeyCode::Char('k') => *scroll = scroll.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => *scroll += 1,
+        KeyCode::PageUp => *scroll = scroll.saturating_sub(10),
+        KeyCode::PageDown | KeyCode::Char(' ') => *scroll += 10,
+        KeyCode::Home => *scroll = 0,
+        _ => return false,
+    }
+    true
+}
+
+/// `[` and `]` go to the event before and after; `t` travels there.
+fn inspect(state: &mut State, at: EventRef, scroll: &mut usize, key: KeyEvent) -> bool {
+    let go = |state: &mut State, to: Option<EventRef>| {
+        let at = to.unwrap_or(at);
+        state.overlays.push(Overlay::Inspect { at, scroll: 0 });
+        false
+    };
+    match key.code {
+        KeyCode::Char('[') => {
+            let before = match at.i.checked_sub(1) {
+                Some(i) => Some(EventRef { seq: at.seq, i }),
+                None => at.seq.checked_sub(1).map(|seq| EventRef { seq, i: last_event(state, seq) }),
+            };
+            go(state, before)
+        }
+        KeyCode::Char(']') => {
+            let beside = EventRef { seq: at.seq, i: at.i + 1 };
+            let after = EventRef::fact(at.seq + 1);
+            let next = [beside, after].into_iter().find(|to| state.record.event(*to).is_some());
+            go(state, next)
+        }
+        KeyCode::Char('t') => {
+            state.overlays.clear();
+            state.travel(at.seq);
+            false
+        }
+        _ => scrolled(scroll, key),
+    }
+}
+
+fn last_event(state: &State, seq: u64) -> u16 {
+    let entry = usize::try_from(seq).ok().and_then(|seq| state.record.entries.get(seq));
+    entry.map_or(0, |entry| u16::try_from(entry.events.len().saturating_sub(1)).unwrap_or(u16::MAX))
+}
+
+fn list_events(state: &mut State, list: &mut Events, key: KeyEvent) -> bool {
+    let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
+    let page = usize::from(state.size.1.saturating_sub(8)).max(1);
+    match key.code {
+        KeyCode::Char(c) if list.is_typing && plain => list.filter.push(c),
+        KeyCode::Backspace if list.is_typing => drop(list.filter.pop()),
+        KeyCode::Enter | KeyCode::Esc if list.is_typing => list.is_typing = false,
+        KeyCode::Char('/') => list.is_typing = true,
+        KeyCode::Esc if !list.filter.is_empty() => list.filter.clear(),
+        KeyCode::Up | KeyCode::Char('k') => go(state, list, false, 1),
+        KeyCode::Down | KeyCode::Char('j') => go(state, list, true, 1),
+        KeyCode::PageUp => go(state, list, false, page),
+        KeyCode::PageDown => go(state, list, true, page),
+        KeyCode::Home => list.chosen = EventAt::default(),
+        KeyCode::End => list.chosen = EventAt { seq: state.record.last().unwrap_or(0), i: 0 },
+        KeyCode::Enter => {
+            let at = EventRef { seq: list.chosen.seq, i: list.chosen.i };
+            state.overlays.push(Overlay::Inspect { at, scroll: 0 });
+        }
+        KeyCode::Char('t') => {
+            state.travel(list.chosen.seq);
+            return false;
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn go(state: &State, list: &mut Events, down: bool, by: usize) {
+    let rows = event_rows(&state.scene(), list.chosen, &list.filter, down, by + 1);
+    if let Some(row) = rows.last() {
+        list.chosen = row.at;
+    }
+}
+
+fn list_sessions(state: &mut State, list: &mut Sessions, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
+    let rows = matching(state.sessions.as_deref().unwrap_or_default(), &list.search);
+    let chosen = rows.get(list.chosen).map(|row| row.id.clone());
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    let doomed = list.doomed.take();
+    match key.code {
+        KeyCode::Up => list.chosen = list.chosen.saturating_sub(1),
+        KeyCode::Down => list.chosen = (list.chosen + 1).min(rows.len().saturating_sub(1)),
+        KeyCode::Char('x') if control => list.doomed = chosen,
+        KeyCode::Enter if doomed.is_some() => acts.extend(doomed.map(Act::Remove)),
+        KeyCode::Enter => {
+            acts.extend(chosen.map(Act::Open));
+            return false;
+        }
+        KeyCode::Char(c) if !control && doomed.is_none() => {
+            list.search.push(c);
+            list.chosen = 0;
+        }
+        KeyCode::Backspace => drop(list.search.pop()),
+        KeyCode::Esc if doomed.is_some() => {}
+        KeyCode::Esc if list.search.is_empty() => return false,
+        KeyCode::Esc => list.search.clear(),
+        _ => {}
+    }
+    true
+}
+
+fn jump(state: &mut State, digits: &mut String, key: KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Char(c) if c.is_ascii_digit() && digits.len() < 12 => digits.push(c),
+        KeyCode::Char('e') if digits.is_empty() => {}
+        KeyCode::Char('g') if digits.is_empty() => {
+            state.story.go_to_start();
+            return false;
+        }
+        KeyCode::Backspace => drop(digits.pop()),
+        KeyCode::Enter => {
+            if let Ok(seq) = digits.parse() {
+                state.travel(seq);
+            }
+            return false;
+        }
+        _ => return false,
+    }
+    true
+}
