@@ -11,12 +11,7 @@ use crate::config::number::Dollars;
 ///
 /// Every action of an agent is an event in one log; the screen, the replay, the resume after a crash, the fork and the cost sheet are all read from it. Start with `agon demo`: it needs no key, no network and no model.
 #[derive(Debug, Parser)]
-#[command(
-    name = "agon",
-    version,
-    args_conflicts_with_subcommands = true,
-    max_term_width = 100
-)]
+#[command(name = "agon", version, args_conflicts_with_subcommands = true, max_term_width = 100)]
 #[command(after_help = EXIT_CODES)]
 pub struct Typed {
     /// What to do; mission control when absent.

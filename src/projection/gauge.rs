@@ -19,7 +19,9 @@ impl Gauge {
     pub fn apply(&mut self, entry: &Entry) {
         for (_, event) in entry.effective() {
             match event {
-                ArenaEvent::SessionOpened(data) => data.spec.models.iter().for_each(|model| self.window(model)),
+                ArenaEvent::SessionOpened(data) => {
+                    data.spec.models.iter().for_each(|model| self.window(model))
+                }
                 ArenaEvent::SessionResumed(data) => self.settings(&data.changed),
                 ArenaEvent::SessionForked(data) => self.settings(&data.changed),
                 ArenaEvent::PromptGiven(data) => self.settings(&data.changed),

@@ -219,7 +219,9 @@ impl Composer {
         let from = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         let word = &before[from..];
         let choices: Vec<(String, String)> = if self.is_typed && from == 0 && word.starts_with('/') {
-            slash::starting(word).map(|slash: &Slash| (slash.name.to_owned(), slash.help.to_owned())).collect()
+            slash::starting(word)
+                .map(|slash: &Slash| (slash.name.to_owned(), slash.help.to_owned()))
+                .collect()
         } else if let Some(part) = word.strip_prefix('@') {
             let fits = self.files.iter().filter(|file| file.contains(part));
             fits.take(OFFERED).map(|file| (format!("@{file}"), String::new())).collect()
@@ -227,8 +229,11 @@ impl Composer {
             Vec::new()
         };
         let done = choices.len() == 1 && choices[0].0 == word;
-        self.offer = (!choices.is_empty() && !done)
-            .then(|| Offer { from, choices: choices.into_iter().take(OFFERED).collect(), chosen: 0 });
+        self.offer = (!choices.is_empty() && !done).then(|| Offer {
+            from,
+            choices: choices.into_iter().take(OFFERED).collect(),
+            chosen: 0,
+        });
     }
 
     /// True when the word before the cursor names a file: then the names are needed.
@@ -323,7 +328,8 @@ mod tests {
 
     #[test]
     fn files_and_commands_are_completed() {
-        let mut composer = Composer { files: vec!["src/main.rs".into(), "README.md".into()], ..Composer::default() };
+        let mut composer =
+            Composer { files: vec!["src/main.rs".into(), "README.md".into()], ..Composer::default() };
         composer.insert("look at @main");
         assert!(composer.accept());
         assert_eq!(composer.text, "look at @src/main.rs ");

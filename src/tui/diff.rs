@@ -104,12 +104,10 @@ mod tests {
     #[test]
     fn comments_and_literals_stand_out() {
         let of = |text: &str, marked| (text.to_owned(), marked);
-        assert_eq!(toned("sh", "echo \"a # b\" # c"), [
-            of("echo ", false),
-            of("\"a # b\"", true),
-            of(" ", false),
-            of("# c", true)
-        ]);
+        assert_eq!(
+            toned("sh", "echo \"a # b\" # c"),
+            [of("echo ", false), of("\"a # b\"", true), of(" ", false), of("# c", true)]
+        );
         assert_eq!(toned("rust", "it's // so"), [of("it's ", false), of("// so", true)]);
         assert_eq!(toned("text", "an \"open end"), [of("an \"open end", false)]);
     }

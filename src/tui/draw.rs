@@ -77,7 +77,8 @@ fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect
         (false, _) => area,
         (true, true) => {
             let [left, gap, story] =
-                Layout::horizontal([Constraint::Length(34), Constraint::Length(2), Constraint::Min(1)]).areas(area);
+                Layout::horizontal([Constraint::Length(34), Constraint::Length(2), Constraint::Min(1)])
+                    .areas(area);
             roster::column(state, scene, frame, left);
             bars::divider(scene, frame, gap);
             story
@@ -86,7 +87,8 @@ fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect
             let wanted = u16::try_from(scene.moment.board.sparks.len()).unwrap_or(u16::MAX);
             let rows = wanted.min(area.height / 3);
             let [top, rule, story] =
-                Layout::vertical([Constraint::Length(rows), Constraint::Length(1), Constraint::Min(1)]).areas(area);
+                Layout::vertical([Constraint::Length(rows), Constraint::Length(1), Constraint::Min(1)])
+                    .areas(area);
             roster::lines(state, scene, frame, top);
             bars::rule(scene, frame, rule);
             story
@@ -110,11 +112,11 @@ fn draw_story(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rec
 
 fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut Frame<'_>, area: Rect) {
     match overlay {
-        Overlay::Help { scroll } => lists::help(scene, frame, area, *scroll),
-        Overlay::Cost { scroll } => lists::cost(scene, frame, area, *scroll),
-        Overlay::Matrix { scroll } => matrix::draw(scene, frame, area, *scroll),
+        Overlay::Help { scroll } => lists::help(state, scene, frame, area, *scroll),
+        Overlay::Cost { scroll } => lists::cost(state, scene, frame, area, *scroll),
+        Overlay::Matrix { scroll } => matrix::draw(state, scene, frame, area, *scroll),
         Overlay::Events(list) => events::draw(scene, list, frame, area),
-        Overlay::Inspect { at, scroll } => inspect::draw(scene, *at, *scroll, frame, area),
+        Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
         Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
         Overlay::Quit => lists::question(scene, frame, area, "Leave? Enter leaves, any other key stays."),
@@ -135,8 +137,9 @@ fn sheet(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, title: &str, foot
 }
 
 /// Lines in a sheet, scrolled no further than their end.
-fn scrolled(frame: &mut Frame<'_>, area: Rect, mut lines: Vec<Line<'static>>, scroll: usize) {
+fn scrolled(state: &State, frame: &mut Frame<'_>, area: Rect, mut lines: Vec<Line<'static>>, scroll: usize) {
     let most = lines.len().saturating_sub(usize::from(area.height));
+    state.most.set(most);
     lines.drain(..scroll.min(most));
     lines.truncate(usize::from(area.height));
     frame.render_widget(Paragraph::new(lines), area);

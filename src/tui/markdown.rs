@@ -110,7 +110,9 @@ impl Page {
             Tag::Emphasis => self.tones.push(Tone::Slanted),
             Tag::Strong => self.tones.push(Tone::Strong),
             Tag::Strikethrough => self.tones.push(Tone::Struck),
-            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => self.link = Some(clean_line(&dest_url)),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.link = Some(clean_line(&dest_url))
+            }
             Tag::Table(_) => {
                 self.open_block();
                 self.table = Some(Table::default());
@@ -256,7 +258,9 @@ impl Page {
         let Some(table) = self.table.take() else { return };
         let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
-            .map(|at| table.rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell)).max().unwrap_or(0))
+            .map(|at| {
+                table.rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell)).max().unwrap_or(0)
+            })
             .collect();
         let fits = widths.iter().sum::<usize>() + 2 * columns <= self.wide;
         for (nth, row) in table.rows.iter().enumerate() {
@@ -272,10 +276,10 @@ impl Page {
 }
 
 fn padded(row: &[String], widths: &[usize]) -> String {
-    let cells = row.iter().zip(widths).map(|(cell, wide)| format!("{cell}{}", " ".repeat(wide - width(cell))));
+    let cells =
+        row.iter().zip(widths).map(|(cell, wide)| format!("{cell}{}", " ".repeat(wide - width(cell))));
     cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -166,6 +166,8 @@ pub struct State {
     pub(super) is_leaving: bool,
     pub(super) theme: Theme,
     pub(super) is_dirty: bool,
+    /// How far what lies over the screen can be scrolled, as drawn last.
+    pub(super) most: std::cell::Cell<usize>,
 }
 
 /// How long a note stays, in microseconds.
@@ -187,7 +189,8 @@ impl State {
     /// How soon time has to come by again; none while nothing moves.
     pub fn wants_tick(&self) -> Option<Duration> {
         let board = &self.record.now.board;
-        let works = self.is_live && board.sparks.iter().any(|row| board.doing(Some(row.spark)).next().is_some());
+        let works =
+            self.is_live && board.sparks.iter().any(|row| board.doing(Some(row.spark)).next().is_some());
         if self.past.as_ref().is_some_and(|past| past.play.is_some()) {
             return Some(Duration::from_millis(33));
         }

@@ -109,11 +109,23 @@ impl Wrap {
 }
 
 /// Words and the spaces between them; single cells where a line may break anywhere.
-fn tokens(text: &str, anywhere: bool) -> Box<dyn Iterator<Item = &str> + '_> {
-    match anywhere {
-        true => Box::new(text.graphemes(true)),
-        false => Box::new(text.split_word_bounds()),
+fn tokens(text: &str, anywhere: bool) -> Vec<&str> {
+    if anywhere {
+        return text.graphemes(true).collect();
     }
+    let mut tokens = Vec::new();
+    let (mut from, mut before) = (0, None);
+    for (at, grapheme) in text.grapheme_indices(true) {
+        let class = (grapheme == " ", width(grapheme) > 1);
+        // Scripts of wide characters have no spaces: a line may break before and after each of them.
+        if before.is_some_and(|before| before != class || class.1) {
+            tokens.push(&text[from..at]);
+            from = at;
+        }
+        before = Some(class);
+    }
+    tokens.push(&text[from..]);
+    tokens
 }
 
 struct Writer<'a> {
@@ -217,7 +229,8 @@ mod tests {
     #[test]
     fn no_line_is_wider_than_its_room() {
         for room in 1..40 {
-            for line in wrapped("a 日本 b👩‍👩‍👧‍👦c e\u{301}\u{301} unbreakable-word  x", room) {
+            for line in wrapped("a 日本 b👩‍👩‍👧‍👦c e\u{301}\u{301} unbreakable-word  x", room)
+            {
                 assert!(width(&line) <= room.max(2), "{line:?} in {room}");
             }
         }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{Config, Places};
-use crate::eventlog::{LogError, SessionStore};
 pub use crate::eventlog::SessionSummary;
+use crate::eventlog::{LogError, SessionStore};
 use crate::ports::Head;
 use crate::protocol::{ArenaEvent, Entry};
 use crate::wiring::WireError;

@@ -148,7 +148,7 @@ impl Mission {
         if let Some(id) = &self.id
             && !self.is_record
         {
-            text.push_str(&format!("go on       agon --continue, or agon run --resume {id} \"...\"\n"));
+            text.push_str(&format!("go on    agon --continue, or agon run --resume {id} \"...\"\n"));
         }
         text
     }
@@ -443,12 +443,7 @@ pub(super) fn newest(sessions: &Sessions, workspace: &Path) -> Result<String, Fa
 }
 
 fn trouble(error: &ConfigError) -> Trouble {
-    let mut hints = Vec::new();
-    if matches!(error, ConfigError::NoModel) {
-        hints.push("set ANTHROPIC_API_KEY, OPENAI_API_KEY, OPENROUTER_API_KEY, GEMINI_API_KEY or XAI_API_KEY".to_owned());
-        hints.push("or start a local server: llama-server, ollama or LM Studio".to_owned());
-    }
-    hints.extend(error.hint());
+    let hints = error.hint().into_iter().collect();
     Trouble { what: error.to_string(), hints }
 }
 
@@ -466,7 +461,8 @@ fn homely(environment: &Environment, path: &Path) -> String {
 fn files(root: &Path) -> Vec<String> {
     let walk = ignore::WalkBuilder::new(root).build().filter_map(Result::ok);
     let is_file = |entry: &ignore::DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
-    let name = |entry: ignore::DirEntry| entry.path().strip_prefix(root).ok().map(|path| path.display().to_string());
+    let name =
+        |entry: ignore::DirEntry| entry.path().strip_prefix(root).ok().map(|path| path.display().to_string());
     let mut files: Vec<String> = walk.filter(is_file).filter_map(name).take(MOST_FILES).collect();
     files.sort();
     files

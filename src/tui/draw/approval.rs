@@ -65,7 +65,8 @@ fn preview(state: &State, scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> 
     let Some(plan) = plan(scene, open) else { return Vec::new() };
     let mut out = Vec::new();
     let bar = |tone| diff::prefix(scene.theme, tone, "  ┃ ");
-    let wrap = Wrap::to(usize::from(wide).saturating_sub(2)).with(bar(Tone::Warn), bar(Tone::Quiet)).anywhere();
+    let wrap =
+        Wrap::to(usize::from(wide).saturating_sub(2)).with(bar(Tone::Warn), bar(Tone::Quiet)).anywhere();
     let text = bare(plan.preview.trim_end_matches('\n'));
     match diff::is_diff(&text) {
         true => diff::diff(scene.theme, &text, &wrap, &mut out),
@@ -89,7 +90,10 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     all.extend(lines.into_iter().skip(from).take(height));
     all.push(match (above, below) {
         (0, 0) => Line::default(),
-        _ => Line::styled(format!("  ⋮ {above} lines above, {below} below: ↑ ↓ scroll"), scene.style(Tone::Warn)),
+        _ => Line::styled(
+            format!("  ⋮ {above} lines above, {below} below: ↑ ↓ scroll"),
+            scene.style(Tone::Warn),
+        ),
     });
     all.push(answer(state, scene, usize::from(area.width)));
     frame.render_widget(Paragraph::new(all), area);
@@ -122,7 +126,7 @@ fn about(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Line<'static> {
         Some(kind) => format!("inside {}", clean_line(kind)),
     };
     let who = format!("  {} wants {}", scene.name(open.spark), clean_line(&open.tool));
-    let rest = format!("  {risk}{place} · {sandbox}");
+    let rest = format!(" · {risk}{place} · {sandbox}");
     let room = usize::from(wide).saturating_sub(2);
     Line::from(vec![
         Span::styled(cut(&who, room), scene.style(Tone::Strong)),
@@ -137,7 +141,9 @@ fn answer(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
     }
     let armed = match state.asking.armed {
         Some(Armed::Once) => "Enter allows this once, Esc takes it back".to_owned(),
-        Some(Armed::Session) => "Enter allows this and the same again for the session, Esc takes it back".to_owned(),
+        Some(Armed::Session) => {
+            "Enter allows this and the same again for the session, Esc takes it back".to_owned()
+        }
         Some(Armed::Deny) => format!("deny, because: {}▏  Enter says so", clean_line(&state.asking.reason)),
         None => {
             let key = |key: &'static str| Span::styled(key, scene.style(Tone::Strong));

@@ -25,7 +25,8 @@ pub(super) fn divider(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
 pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
     let Some(last) = state.record.last() else { return };
     let at = state.seen().unwrap_or(last);
-    let (left, right) = (format!(" e{at} "), format!(" e{last} · {} ", words::time_of_day(scene.moment.board.at)));
+    let (left, right) =
+        (format!(" e{at} "), format!(" e{last} · {} ", words::time_of_day(scene.moment.board.at)));
     let speed = state.past.as_ref().and_then(|past| past.play).map(|play| format!("▶ ×{} ", play.speed));
     let speed = speed.unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(width(&left) + width(&right) + width(&speed) + 1);
@@ -70,7 +71,9 @@ fn hints(state: &State, room: usize) -> String {
         Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],
         Pane::Composer => &["Enter sends", "/ commands", "Tab story", "? help"],
         Pane::Story if state.past.is_some() => &["[ ] step", "r play", "f fork here", "Esc now", "? help"],
-        Pane::Story if state.profile.is_record => &["[ ] step", "r play", "g jump", "f fork", "q leave", "? help"],
+        Pane::Story if state.profile.is_record => {
+            &["[ ] step", "r play", "g jump", "f fork", "q leave", "? help"]
+        }
         Pane::Story => &["↑↓ scroll", "[ ] time", "o unfold", "Tab write", "? help"],
     };
     let mut line = String::new();

@@ -30,7 +30,13 @@ pub(in crate::tui) struct Row {
 }
 
 /// The event itself and those after it (or before it, nearest first) that fit the filter, at most `count`.
-pub(in crate::tui) fn rows(scene: &Scene<'_>, from: EventAt, filter: &str, down: bool, count: usize) -> Vec<Row> {
+pub(in crate::tui) fn rows(
+    scene: &Scene<'_>,
+    from: EventAt,
+    filter: &str,
+    down: bool,
+    count: usize,
+) -> Vec<Row> {
     let filter = filter.to_lowercase();
     let mut found = Vec::new();
     let mut next = Some(from);
@@ -114,9 +120,13 @@ fn about(event: &ArenaEvent) -> String {
         E::SessionOpened(data) => data.spec.workspace.root.clone(),
         E::PromptGiven(data) => short(&data.text),
         E::SteeringGiven(data) => short(&data.text),
-        E::ModelCalled(data) => format!("{} · attempt {} · {}", data.model, data.attempt, short(&data.digest)),
+        E::ModelCalled(data) => {
+            format!("{} · attempt {} · {}", data.model, data.attempt, short(&data.digest))
+        }
         E::ModelAnswered(data) => answer(&data.body.message),
-        E::ModelFailed(data) => format!("{}: {}", words::error_kind(data.body.kind), short(&data.body.message)),
+        E::ModelFailed(data) => {
+            format!("{}: {}", words::error_kind(data.body.kind), short(&data.body.message))
+        }
         E::ToolPrepared(data) => match &data.body.result {
             PrepareResult::Ready(plan) => plan.command.clone().unwrap_or_else(|| paths(&plan.paths)),
             PrepareResult::Unfit(why) => short(why),
@@ -132,7 +142,9 @@ fn about(event: &ArenaEvent) -> String {
         E::PhaseShifted(data) => data.to.clone(),
         E::CheckRan(data) => format!("{} · exit {:?}", data.body.command, data.body.exit.unwrap_or(-1)),
         E::BudgetReserved(data) => format!("{} tokens", words::grouped(data.tokens)),
-        E::BudgetSettled(data) => format!("{} · {}", words::tokens(&data.usage), words::money(data.micro_usd)),
+        E::BudgetSettled(data) => {
+            format!("{} · {}", words::tokens(&data.usage), words::money(data.micro_usd))
+        }
         E::TurnOpened(data) => format!("turn {}", data.turn),
         E::TurnClosed(data) => format!("turn {} · {}", data.turn, words::turn_cause(data.cause)),
         E::SparkIgnited(data) => format!("{} as {} with {}", data.role, data.persona, data.model),

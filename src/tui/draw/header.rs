@@ -145,7 +145,8 @@ fn short_used(scene: &Scene<'_>) -> Words {
 /// The fullest window of those at work.
 fn gauge(scene: &Scene<'_>) -> Option<(Tone, String)> {
     let rows = scene.moment.board.sparks.iter();
-    let full = rows.filter_map(|row| scene.moment.gauge.of(row.spark)).map(|(used, window)| used * 1_000 / window);
+    let full =
+        rows.filter_map(|row| scene.moment.gauge.of(row.spark)).map(|(used, window)| used * 1_000 / window);
     let full = full.max()?.min(1_000);
     let cells = (full * GAUGE).div_ceil(1_000).min(GAUGE);
     let bar: String = (0..GAUGE).map(|cell| if cell < cells { '▰' } else { '▱' }).collect();

@@ -11,6 +11,7 @@ use crate::protocol::message::{Args, Part, Role};
 use crate::protocol::{EventRef, Request};
 use crate::tui::diff;
 use crate::tui::scene::Scene;
+use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean_line};
 use crate::tui::theme::Tone;
 
@@ -19,7 +20,13 @@ use super::approval::bare;
 /// Lines that are made at most: nobody reads further, and a log may hold anything.
 const MOST: usize = 20_000;
 
-pub(super) fn draw(scene: &Scene<'_>, at: EventRef, scroll: usize, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw(
+    state: &State,
+    scene: &Scene<'_>,
+    (at, scroll): (EventRef, usize),
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
     let Some(event) = scene.event(at) else { return };
     let class = match event.class() {
         Class::Fact => "fact",
@@ -32,7 +39,7 @@ pub(super) fn draw(scene: &Scene<'_>, at: EventRef, scroll: usize, frame: &mut F
     let mut page = Page { scene, wide: usize::from(inner.width), out: Vec::new() };
     page.event(at, event);
     page.out.truncate(MOST);
-    super::scrolled(frame, inner, page.out, scroll);
+    super::scrolled(state, frame, inner, page.out, scroll);
 }
 
 struct Page<'a> {
@@ -69,7 +76,11 @@ impl Page<'_> {
         match expand(called, &lookup) {
             Ok(request) => {
                 let same = request.digest() == called.digest;
-                let word = if same { "its digest is the recorded one" } else { "ITS DIGEST DIFFERS FROM THE RECORDED ONE" };
+                let word = if same {
+                    "its digest is the recorded one"
+                } else {
+                    "ITS DIGEST DIFFERS FROM THE RECORDED ONE"
+                };
                 self.line(if same { Tone::Good } else { Tone::Bad }, &format!("the request, whole; {word}"));
                 self.gap();
                 self.messages(&request);
@@ -107,7 +118,9 @@ impl Page<'_> {
             Part::Call { name, args, .. } => {
                 self.line(Tone::Code, &format!("→ {}", clean_line(name)));
                 match args {
-                    Args::Json(value) => self.code("json", &serde_json::to_string_pretty(value).unwrap_or_default()),
+                    Args::Json(value) => {
+                        self.code("json", &serde_json::to_string_pretty(value).unwrap_or_default())
+                    }
                     Args::Broken(text) => self.text(text),
                 }
             }

@@ -14,12 +14,13 @@ use crate::tui::state::{SessionRow, Sessions, State};
 use crate::tui::text::{clean_line, cut, width};
 use crate::tui::theme::Tone;
 
-pub(super) fn help(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
     let inner = super::sheet(scene, frame, area, "help", "↑↓ scroll · Esc closes");
     let wide = usize::from(inner.width);
     let mut lines = Vec::new();
     let title = |text: &'static str| Line::styled(text, scene.style(Tone::Accent));
-    let places = [(Place::Composer, "While writing"), (Place::Story, "In the story"), (Place::Anywhere, "Anywhere")];
+    let places =
+        [(Place::Composer, "While writing"), (Place::Story, "In the story"), (Place::Anywhere, "Anywhere")];
     for (place, name) in places {
         lines.push(title(name));
         for row in KEYS.iter().filter(|row| row.place == place && !row.help.is_empty()) {
@@ -43,8 +44,11 @@ pub(super) fn help(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll:
         lines.push(pair(scene, name.trim(), slash.help, wide));
     }
     lines.push(Line::default());
-    lines.push(Line::styled("@ and a part of a name completes a file of the workspace.", scene.style(Tone::Quiet)));
-    super::scrolled(frame, inner, lines, scroll);
+    lines.push(Line::styled(
+        "@ and a part of a name completes a file of the workspace.",
+        scene.style(Tone::Quiet),
+    ));
+    super::scrolled(state, frame, inner, lines, scroll);
 }
 
 fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Line<'static> {
@@ -53,7 +57,7 @@ fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Line<'static>
     Line::from(vec![Span::styled(name, scene.style(Tone::Code)), Span::styled(text, scene.style(Tone::Text))])
 }
 
-pub(super) fn cost(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
     let inner = super::sheet(scene, frame, area, "cost", "↑↓ scroll · Esc closes");
     let names = 26;
     let head = format!("{:<names$}{:>7}{:>10}{:>10}{:>10}  {}", "", "calls", "in", "cached", "out", "money");
@@ -79,7 +83,7 @@ pub(super) fn cost(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll:
         );
         lines.push(Line::styled(cut(&text, usize::from(inner.width)), scene.style(tone)));
     }
-    super::scrolled(frame, inner, lines, scroll);
+    super::scrolled(state, frame, inner, lines, scroll);
 }
 
 /// The sessions that contain every word that was typed, newest first.
@@ -95,7 +99,9 @@ pub(in crate::tui) fn matching<'a>(rows: &'a [SessionRow], search: &str) -> Vec<
 
 pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame: &mut Frame<'_>, area: Rect) {
     let foot = match &list.doomed {
-        Some(id) => format!("Enter removes {} with its log; any other key keeps it", cut(&clean_line(id), 13)),
+        Some(id) => {
+            format!("Enter removes {} with its log; any other key keeps it", cut(&clean_line(id), 13))
+        }
         None => "type to search · Enter opens · Ctrl-X removes · Esc closes".to_owned(),
     };
     let inner = super::sheet(scene, frame, area, "sessions", &foot);
@@ -127,7 +133,12 @@ pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame:
 
 pub(super) fn jump(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, digits: &str) {
     let last = scene.record.last().unwrap_or(0);
-    question(scene, frame, area, &format!("Go to entry e{digits}▏  of e0 to e{last}; Enter goes, g the beginning"));
+    question(
+        scene,
+        frame,
+        area,
+        &format!("Go to entry e{digits}▏  of e0 to e{last}; Enter goes, g the beginning"),
+    );
 }
 
 /// One line in the last rows of the screen.

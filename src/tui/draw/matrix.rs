@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use crate::projection::matrix::{Matrix, Phase, Stand};
 use crate::protocol::SparkId;
 use crate::tui::scene::Scene;
+use crate::tui::state::State;
 use crate::tui::text::{clean_line, cut, width};
 use crate::tui::theme::Tone;
 
@@ -16,14 +17,14 @@ const NAME: usize = 24;
 /// Cells of one phase.
 const CELL: usize = 20;
 
-pub(super) fn draw(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
     let inner = super::sheet(scene, frame, area, "debate", "↑↓ scroll · Esc closes");
     let wide = usize::from(inner.width);
     let matrix = &scene.moment.matrix;
     let mut lines = Vec::new();
     if matrix.phases.is_empty() {
         lines.push(Line::styled("no debate has begun in this turn", scene.style(Tone::Quiet)));
-        return super::scrolled(frame, inner, lines, scroll);
+        return super::scrolled(state, frame, inner, lines, scroll);
     }
     if matrix.is_sealed {
         let text = "The first ballots are sealed: no position is shown before all are in.";
@@ -34,7 +35,7 @@ pub(super) fn draw(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll:
     curve(scene, matrix, wide, &mut lines);
     flips(scene, matrix, &mut lines);
     verdict(scene, matrix, &mut lines);
-    super::scrolled(frame, inner, lines, scroll);
+    super::scrolled(state, frame, inner, lines, scroll);
 }
 
 /// Phases that have room, the newest of them.
@@ -126,7 +127,10 @@ fn flips(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
 
 fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     if let Some(reason) = &matrix.gated {
-        lines.push(Line::styled(format!("not worth a debate: {}", clean_line(reason)), scene.style(Tone::Accent)));
+        lines.push(Line::styled(
+            format!("not worth a debate: {}", clean_line(reason)),
+            scene.style(Tone::Accent),
+        ));
     }
     let Some(upheld) = &matrix.upheld else { return };
     lines.push(Line::default());

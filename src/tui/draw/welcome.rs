@@ -39,7 +39,8 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         None => {
             lines.push(pair(scene, wide, "workspace", &clean_line(&profile.workspace)));
             if let Some(model) = &profile.model {
-                let why = profile.why.as_ref().map_or(String::new(), |why| format!("  ({})", clean_line(why)));
+                let why =
+                    profile.why.as_ref().map_or(String::new(), |why| format!("  ({})", clean_line(why)));
                 lines.push(pair(scene, wide, "model", &format!("{}{why}", clean_line(model))));
             }
             lines.push(Line::default());

@@ -78,7 +78,10 @@ impl Page<'_> {
         let is_small = |item: &Item| {
             matches!(
                 item.kind,
-                ItemKind::ToolCall { .. } | ItemKind::Approval { .. } | ItemKind::Thinking { .. } | ItemKind::Step
+                ItemKind::ToolCall { .. }
+                    | ItemKind::Approval { .. }
+                    | ItemKind::Thinking { .. }
+                    | ItemKind::Step
             )
         };
         match self.before {
@@ -129,7 +132,9 @@ impl Page<'_> {
             ItemKind::Rejected => self.remark(Tone::Warn, "! ", &format!("answer does not fit: {}", body())),
             ItemKind::Fallback => self.remark(Tone::Warn, "↷ ", "another model takes over"),
             ItemKind::Limit(_) => self.remark(Tone::Warn, "■ ", &self.limit(item)),
-            ItemKind::Compacted => self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised"),
+            ItemKind::Compacted => {
+                self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised")
+            }
             ItemKind::Phase => self.heading(&body()),
             ItemKind::CacheHit => self.remark(Tone::Good, "↺ ", "answered from the team cache, 0 tokens"),
             ItemKind::SparkEnd(cause) => {
@@ -138,7 +143,9 @@ impl Page<'_> {
             ItemKind::Paused(cause) => {
                 self.remark(Tone::Quiet, "∙ ", &format!("paused: {}", words::pause_cause(cause)))
             }
-            ItemKind::Resumed => self.remark(Tone::Quiet, "∙ ", &format!("taken up again, {}", when(item.at))),
+            ItemKind::Resumed => {
+                self.remark(Tone::Quiet, "∙ ", &format!("taken up again, {}", when(item.at)))
+            }
             ItemKind::Forked => self.remark(Tone::Quiet, "∙ ", &self.fork(item)),
             ItemKind::Recovered => self.remark(Tone::Warn, "! ", "a torn end of the log was set aside"),
             ItemKind::Sealed(cause) => {
@@ -164,7 +171,11 @@ impl Page<'_> {
     }
 
     fn answer(&self, item: &Item) -> Vec<Line<'static>> {
-        indented(markdown(self.scene.theme, &clean(self.text(item).trim()), self.width.saturating_sub(INDENT)))
+        indented(markdown(
+            self.scene.theme,
+            &clean(self.text(item).trim()),
+            self.width.saturating_sub(INDENT),
+        ))
     }
 
     fn thinking(&self, item: &Item) -> Vec<Line<'static>> {
@@ -223,9 +234,17 @@ impl Page<'_> {
     /// A rule with how the turn went.
     fn turn_end(&self, item: &Item, cause: TurnCause) -> Vec<Line<'static>> {
         let tone = if cause == TurnCause::Done { Tone::Quiet } else { Tone::Warn };
-        let text = format!("{} · {}", words::turn_cause(cause), when(item.at));
+        let text = format!("{} · {}", words::turn_cause(cause), words::duration(self.since_prompt(item)));
         let rule = "─".repeat(self.width.saturating_sub(text.chars().count() + 6));
         vec![Line::styled(format!("  ── {text} {rule}"), self.scene.style(tone))]
+    }
+
+    /// Milliseconds from the task to this item.
+    fn since_prompt(&self, item: &Item) -> u64 {
+        let items = self.scene.items();
+        let here = items.partition_point(|other| other.source < item.source);
+        let prompt = items[..here].iter().rev().find(|other| other.kind == ItemKind::Prompt);
+        prompt.map_or(0, |prompt| item.at.saturating_sub(prompt.at) / 1_000)
     }
 
     fn heading(&self, text: &str) -> Vec<Line<'static>> {
@@ -299,7 +318,10 @@ impl Page<'_> {
             Span::styled(mark.to_owned(), self.scene.style(tone)),
             Span::styled(name.to_owned(), self.scene.style(Tone::Strong)),
             Span::raw(format!(" {what}{gap}")),
-            Span::styled(end.to_owned(), self.scene.style(if tone == Tone::Bad { tone } else { Tone::Quiet })),
+            Span::styled(
+                end.to_owned(),
+                self.scene.style(if tone == Tone::Bad { tone } else { Tone::Quiet }),
+            ),
         ])
     }
 }

@@ -39,7 +39,10 @@ pub(super) fn lines(
     let mut live = Vec::new();
     for row in board.sparks.iter().filter(|row| focus.is_none_or(|focus| focus == row.spark)) {
         for (call, open) in board.doing(Some(row.spark)) {
-            if !matches!(open.activity, Activity::Thinking { .. } | Activity::Retrying { .. } | Activity::Checking { .. }) {
+            if !matches!(
+                open.activity,
+                Activity::Thinking { .. } | Activity::Retrying { .. } | Activity::Checking { .. }
+            ) {
                 continue;
             }
             live.push(call);

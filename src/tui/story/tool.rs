@@ -21,7 +21,9 @@ const LIVE_LINES: usize = 8;
 impl Page<'_> {
     pub(super) fn tool_call(&self, item: &Item, part: u16, end: Option<EventRef>) -> Vec<Line<'static>> {
         let tool_use = ToolUse { answer: item.source, part };
-        let Some(ArenaEvent::ModelAnswered(answer)) = self.scene.event(item.source) else { return Vec::new() };
+        let Some(ArenaEvent::ModelAnswered(answer)) = self.scene.event(item.source) else {
+            return Vec::new();
+        };
         let Some(Part::Call { name, args, .. }) = answer.body.message.get(usize::from(part)) else {
             return Vec::new();
         };
@@ -29,7 +31,8 @@ impl Page<'_> {
         match end.and_then(|end| self.scene.event(end)) {
             Some(ArenaEvent::ToolResolved(data)) => self.resolved(tool_use, &name, &what, &data.body),
             Some(ArenaEvent::ToolRefused(data)) => {
-                let mut out = vec![self.headline(Tone::Warn, "⊘ ", &name, &what, words::refusal(data.reason))];
+                let mut out =
+                    vec![self.headline(Tone::Warn, "⊘ ", &name, &what, words::refusal(data.reason))];
                 out.extend(self.output(&data.text));
                 out
             }
@@ -120,20 +123,30 @@ impl Page<'_> {
                 self.remark(Tone::Quiet, "◆ ", &format!("proposed a change, {checks}"))
             }
             E::CritiqueIssued(data) => self.critique(data),
-            E::FindingClosed(data) => self.remark(Tone::Good, "✓ ", &format!("{} closed", clean_line(&data.id))),
+            E::FindingClosed(data) => {
+                self.remark(Tone::Good, "✓ ", &format!("{} closed", clean_line(&data.id)))
+            }
             E::InsightSurfaced(data) => {
                 self.remark(Tone::Quiet, "→ ", &format!("told {}", self.scene.name(data.to)))
             }
             E::RoleFailed(data) => {
-                let text = format!("{} did not do its part: {}", clean_line(&data.role), words::turn_cause(data.cause));
+                let text = format!(
+                    "{} did not do its part: {}",
+                    clean_line(&data.role),
+                    words::turn_cause(data.cause)
+                );
                 self.remark(Tone::Bad, "✗ ", &text)
             }
-            E::ClaimFlagged(data) => {
-                self.remark(Tone::Warn, "! ", &format!("the log contradicts a claim: {}", clean_line(&data.reason)))
-            }
-            E::BallotCast(data) if self.scene.moment.matrix.is_sealed => {
-                self.remark(Tone::Quiet, "▪ ", &format!("cast a sealed ballot in {}", clean_line(&data.phase)))
-            }
+            E::ClaimFlagged(data) => self.remark(
+                Tone::Warn,
+                "! ",
+                &format!("the log contradicts a claim: {}", clean_line(&data.reason)),
+            ),
+            E::BallotCast(data) if self.scene.moment.matrix.is_sealed => self.remark(
+                Tone::Quiet,
+                "▪ ",
+                &format!("cast a sealed ballot in {}", clean_line(&data.phase)),
+            ),
             E::BallotCast(data) => {
                 let text = format!("cast a ballot, {} sure", percent(data.confidence_pm));
                 self.remark(Tone::Quiet, "▪ ", &text)
@@ -182,10 +195,15 @@ impl Page<'_> {
     }
 }
 
-/// A command's output without the line that repeats its exit code to the model.
+/// A command's output without the labels that only its model needs: exit code, and which stream when only one spoke.
 fn without_status(content: &str) -> &str {
-    match content.split_once('\n') {
+    let rest = match content.split_once('\n') {
         Some((first, rest)) if first.starts_with("exit code ") => rest,
         _ => content,
-    }
+    };
+    let Some(only) = rest.strip_suffix("stderr: (empty)").or_else(|| rest.strip_suffix("stderr: (empty)\n"))
+    else {
+        return rest;
+    };
+    only.strip_prefix("stdout:\n").unwrap_or(only)
 }

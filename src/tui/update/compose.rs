@@ -6,11 +6,11 @@ use crate::projection::transcript::ItemKind;
 use crate::protocol::Command;
 
 use super::{browse, overlay};
+use crate::tui::Act;
 use crate::tui::keys::Do;
 use crate::tui::slash::{self, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
 use crate::tui::theme::Theme;
-use crate::tui::Act;
 
 pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &mut Vec<Act>) {
     let control = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);

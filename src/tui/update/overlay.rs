@@ -26,7 +26,9 @@ pub(super) fn sessions(state: &mut State, acts: &mut Vec<Act>) {
 pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
     let Some(mut overlay) = state.overlays.pop() else { return };
     let stays = match &mut overlay {
-        Overlay::Help { scroll } | Overlay::Cost { scroll } | Overlay::Matrix { scroll } => scrolled(scroll, key),
+        Overlay::Help { scroll } | Overlay::Cost { scroll } | Overlay::Matrix { scroll } => {
+            scrolled(scroll, key, state.most.get())
+        }
         Overlay::Inspect { at, scroll } => inspect(state, *at, scroll, key),
         Overlay::Events(list) => list_events(state, list, key),
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),
@@ -50,15 +52,17 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
 }
 
 /// Scrolling by the usual keys; false for a key that closes.
-fn scrolled(scroll: &mut usize, key: KeyEvent) -> bool {
+fn scrolled(scroll: &mut usize, key: KeyEvent, most: usize) -> bool {
     match key.code {
         KeyCode::Up | KeyCode::Char('k') => *scroll = scroll.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => *scroll += 1,
         KeyCode::PageUp => *scroll = scroll.saturating_sub(10),
         KeyCode::PageDown | KeyCode::Char(' ') => *scroll += 10,
         KeyCode::Home => *scroll = 0,
+        KeyCode::End => *scroll = most,
         _ => return false,
     }
+    *scroll = (*scroll).min(most);
     true
 }
 
@@ -88,7 +92,7 @@ fn inspect(state: &mut State, at: EventRef, scroll: &mut usize, key: KeyEvent) -
             state.travel(at.seq);
             false
         }
-        _ => scrolled(scroll, key),
+        _ => scrolled(scroll, key, state.most.get()),
     }
 }
 
