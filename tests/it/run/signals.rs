@@ -1,4 +1,4 @@
-//! Ctrl-C once and twice.
+//! Interrupts of the real binary: Ctrl-C once ends a run orderly, twice at once.
 
 use std::process::Child;
 
