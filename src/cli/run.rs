@@ -11,9 +11,9 @@ use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::Watch;
 use crate::config::{Config, Environment, KeyPath, ModelName, Override, SandboxKind, Source};
 use crate::library::demo;
-use crate::protocol::Command;
 use crate::protocol::spec::Mode;
-use crate::wiring::{self, Changes, ForkPlan, Request, Running};
+use crate::protocol::{Command, StopCause};
+use crate::wiring::{self, Changes, ForkPlan, Request, Running, Sessions};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -72,17 +72,18 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
     Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
 }
 
-/// Takes a session up where it stopped.
+/// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.
 pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let config = config_of(&typed.session, environment, output)?;
-    let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
-    let running = wiring::resume(&config, &typed.session, &Changes::default(), show.is_attended()).await?;
-    if !running.has_open_turn {
-        let hint = format!("give it a new task: agon run --resume {} \"...\"", running.id);
-        running.arena.stop_hard().await;
+    if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
+        // Refused before anything is recorded, so that a sealed log stays sealed.
+        let hint = format!("give it a new task: agon run --resume {id} \"...\"");
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
-    Watch::new(output, show, "--yes").follow(running, None).await
+    let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
+    let running = wiring::resume(&config, &typed.session, &Changes::default(), show.is_attended()).await?;
+    let seal = (!running.has_open_turn).then_some(Command::Stop { cause: StopCause::Finished });
+    Watch::new(output, show, "--yes").follow(running, seal).await
 }
 
 /// Copies a session and goes on differently.

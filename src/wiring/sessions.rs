@@ -8,6 +8,7 @@ pub use crate::eventlog::SessionSummary;
 use crate::eventlog::{LogError, SessionStore};
 use crate::ports::Head;
 use crate::protocol::{ArenaEvent, Entry};
+use crate::session::Session;
 use crate::wiring::WireError;
 
 /// A log that was read to its end, or to where it is damaged.
@@ -87,6 +88,16 @@ impl Sessions {
             }
         }
         Ok(())
+    }
+
+    /// The id of a session that a resume has nothing to do for: no turn is open, and it was sealed or never had
+    /// one. Damage is left to whoever opens it.
+    pub fn nothing_to_go_on_with(&self, name: &str) -> Result<Option<String>, WireError> {
+        let read = self.read(name)?;
+        let Ok(session) = Session::fold(&read.entries) else { return Ok(None) };
+        let is_over = session.sealed().is_some() || session.last_turn().is_none();
+        let nothing = read.fault.is_none() && !session.has_open_turn() && is_over;
+        Ok(nothing.then_some(read.id))
     }
 
     /// The root of a session's workspace as its log last said.

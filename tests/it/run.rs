@@ -1,8 +1,10 @@
 //! The real program against real servers: the main job, and every bad input with its exit code and words.
 
+mod disk;
 mod job;
 mod kit;
 mod logs;
 mod models;
+mod order;
 mod places;
 mod signals;

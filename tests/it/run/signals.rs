@@ -49,6 +49,27 @@ fn the_first_ctrl_c_ends_orderly_and_the_session_goes_on_later() {
     assert!(ran.stdout.starts_with("going on after: [e"), "{ran}");
 }
 
+/// The log without its last entry, as a kill between the answer and the seal leaves it.
+#[test]
+fn a_session_killed_between_its_answer_and_its_seal_is_sealed_by_a_resume() {
+    let server = Server::start(|_, _| Reply::text("the answer"));
+    let env = served(&server);
+    assert_eq!(env.run(&["run", "ask"]).code, 0);
+    let whole = std::fs::read(log_file(&env)).unwrap();
+    let last = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap();
+    std::fs::write(log_file(&env), &whole[..=last]).unwrap();
+    let ran = env.run(&["resume", "latest"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "the answer\n"), "{ran}");
+    assert_eq!(server.requests().len(), 1, "nobody is asked again");
+    nothing_lost(&env);
+
+    let sealed = std::fs::read(log_file(&env)).unwrap();
+    let ran = env.run(&["resume", "latest"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran}");
+    assert!(ran.stderr.contains("no open turn") && ran.stderr.contains("hint: give it a new task"), "{ran}");
+    assert_eq!(std::fs::read(log_file(&env)).unwrap(), sealed, "a sealed log stays sealed");
+}
+
 #[test]
 fn the_second_ctrl_c_is_a_hard_stop_and_the_session_can_be_resumed() {
     // The command does not listen to anything but a kill, and a server that is silent keeps the first waiting.

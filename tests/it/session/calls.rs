@@ -32,8 +32,10 @@ fn reads_run_together_and_their_results_stand_in_the_order_asked() {
     }
     let decided = ran(&mut world, 0, "first");
     assert_eq!(kinds(&decided), ["budget_reserved", "model_called"]);
-    let shown: Vec<String> =
-        results(&world.model().2).iter().map(|text| text.split(' ').last().unwrap().to_owned()).collect();
+    let shown: Vec<String> = results(&world.model().2)
+        .iter()
+        .map(|text| text.split(' ').next_back().unwrap().to_owned())
+        .collect();
     assert_eq!(shown, ["first", "second", "third"]);
     world.check();
 }

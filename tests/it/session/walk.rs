@@ -9,8 +9,13 @@ use serde_json::json;
 use super::kit::*;
 use crate::support::world::*;
 
-#[test]
-fn the_walked_turn_decides_exactly_this() {
+fn settled(call: u64) -> serde_json::Value {
+    let usage = json!({"input": 100, "cached": 0, "output": 10, "reasoning": 0, "estimated": false});
+    json!({"budget_settled": {"call": call, "attempt": 1, "usage": usage, "micro_usd": 120}})
+}
+
+/// Entries 0 to 2: opened, prompted, answered with a read and a command.
+fn asked() -> World {
     let mut spec = spec();
     spec.limits.max_seconds = Some(60);
     let mut world = World::open(spec);
@@ -37,18 +42,18 @@ fn the_walked_turn_decides_exactly_this() {
         "input at 1 $, output at 2 $ a million"
     );
 
-    let settled = |call: u64, attempt: u32, cost: u64| {
-        json!({"budget_settled": {"call": call, "attempt": attempt,
-        "usage": {"input": 100, "cached": 0, "output": 10, "reasoning": 0, "estimated": false}, "micro_usd": cost}})
-    };
     let prepare = |call: u64, part: u16| {
         json!({"effect_ordered": {"call": call, "attempt": 1, "spark": 1,
         "effect": {"prepare": {"use": usage(2, part)}}}})
     };
     let decided = world.model_says(calls(&[("look", json!({"path": "a"})), ("run", json!({}))]));
-    assert_eq!(told(&decided), json!([settled(2, 1, 120), prepare(3, 0), prepare(4, 1)]));
+    assert_eq!(told(&decided), json!([settled(2), prepare(3, 0), prepare(4, 1)]));
+    world
+}
 
-    let decided = prepared(&mut world, 0);
+/// Entries 3 to 7: both looked at, one allowed by rule and one by a person, the command begun.
+fn allowed(world: &mut World) {
+    let decided = prepared(world, 0);
     let look = "digest of Object {\"path\": String(\"a\")}";
     assert_eq!(
         told(&decided),
@@ -57,7 +62,7 @@ fn the_walked_turn_decides_exactly_this() {
             {"tool_invoked": {"call": 5, "attempt": 1, "spark": 1, "use": usage(2, 0), "prepared": "e3", "digest": look}},
         ])
     );
-    let decided = prepared(&mut world, 1);
+    let decided = prepared(world, 1);
     let run = "digest of Object {}";
     assert_eq!(
         told(&decided),
@@ -66,17 +71,22 @@ fn the_walked_turn_decides_exactly_this() {
             {"approval_requested": {"call": 6, "attempt": 1, "spark": 1, "use": usage(2, 1), "prepared": "e4", "digest": run}},
         ])
     );
-    assert_eq!(ran(&mut world, 0, "content of a"), []);
+    assert_eq!(ran(world, 0, "content of a"), []);
     assert_eq!(
-        told(&approve(&mut world, Choice::Once)),
+        told(&approve(world, Choice::Once)),
         json!([{"effect_ordered": {"call": 7, "attempt": 1, "effect": "checkpoint"}}])
     );
     assert_eq!(
-        told(&recorded(&mut world)),
+        told(&recorded(world)),
         json!([{"tool_invoked": {"call": 8, "attempt": 1, "spark": 1, "use": usage(2, 1), "prepared": "e4", "digest": run}}])
     );
     world.check();
+}
 
+#[test]
+fn the_walked_turn_decides_exactly_this() {
+    let mut world = asked();
+    allowed(&mut world);
     // kill -9 here. The command was cut off: it is not known what it did, and nobody runs it again.
     let mut world = reopened(world);
     let decided = world.give(resumed(vec![], 20_500));
@@ -105,7 +115,7 @@ fn the_walked_turn_decides_exactly_this() {
     assert_eq!(
         told(&decided),
         json!([
-            settled(10, 1, 120),
+            settled(10),
             {"spark_completed": {"spark": 1, "cause": "done", "answer": "e10"}},
             {"call_cancelled": {"call": 1, "reason": "the turn has ended"}},
             {"turn_closed": {"turn": 1, "cause": "done", "answer": "e10"}},
