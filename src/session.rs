@@ -19,8 +19,8 @@ pub use act::unfenced;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::protocol::effect::{Effect, EffectOrder, ToolCall};
-use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, ToolPrepared, ToolUse};
+use crate::protocol::effect::{Effect, EffectOrder, FinishedRun, ToolCall};
+use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, ToolPrepared, ToolUse, TurnCause};
 use crate::protocol::expand::expand_parts;
 use crate::protocol::message::{Args, Part};
 use crate::protocol::spec::{Rule, Spec};
@@ -187,10 +187,27 @@ impl Session {
             EffectOrder::Checkpoint => Effect::Checkpoint,
             EffectOrder::Diff { from } => Effect::Diff { from: from.clone() },
             EffectOrder::CacheGet { key } => Effect::CacheGet { key: key.clone() },
-            EffectOrder::CachePut { key, before } => {
-                Effect::CachePut { key: key.clone(), before: before.clone() }
+            EffectOrder::CachePut { key, before, git, answer, cause } => {
+                let (key, before, git) = (key.clone(), before.clone(), git.clone());
+                Effect::CachePut { key, before, git, run: self.finished_run(*answer, *cause)? }
             }
-            EffectOrder::Patch { key } => Effect::Patch { key: key.clone() },
+            EffectOrder::Patch { key, digest } => Effect::Patch { key: key.clone(), digest: digest.clone() },
+        })
+    }
+
+    /// What the open turn came to, for the team cache.
+    fn finished_run(&self, answer: EventRef, cause: TurnCause) -> Option<FinishedRun> {
+        let ArenaEvent::ModelAnswered(answered) = self.event(answer)? else { return None };
+        let (tokens, micro_usd) = self.turn.as_ref().map(|turn| turn.spent_before).unwrap_or_default();
+        let models: std::collections::BTreeSet<String> =
+            self.sparks.values().map(|spark| spark.model.clone()).collect();
+        Some(FinishedRun {
+            session: self.id.clone(),
+            answer: answered.body.text(),
+            cause,
+            tokens: self.ledger.tokens.saturating_sub(tokens),
+            micro_usd: self.ledger.micro_usd.saturating_sub(micro_usd),
+            models: models.into_iter().collect(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Records, compares and restores the whole content of a workspace, with or without git; knows no tool.
 
 mod compare;
+mod git;
 mod index;
 mod objects;
 mod restore;
@@ -107,6 +108,7 @@ impl Workspace for WorkspaceStore {
             Ok(WorkspaceFingerprinted {
                 fingerprint: scan.fingerprint(),
                 files: scan.tree.entries.len() as u64,
+                git: git::digest(&inner.root),
             })
         })
         .await

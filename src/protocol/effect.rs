@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed, ModelFailed,
     ModelReply, PatchApplied, PatchRefused, PathBase, TimerFired, ToolPrepared, ToolResolved, ToolUse,
-    WorkspaceCheckpointed, WorkspaceFingerprinted,
+    TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
-use crate::protocol::{CallId, SparkId};
+use crate::protocol::{CallId, EventRef, SparkId};
 
 /// What `effect_ordered` orders, by reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -54,11 +54,20 @@ pub enum EffectOrder {
         key: String,
         /// The tree before the run.
         before: String,
+        /// What `.git` was before the run, from `workspace_fingerprinted`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        git: Option<String>,
+        /// The `model_answered` that holds the run's answer.
+        answer: EventRef,
+        /// How the run ended; only `done` is stored.
+        cause: TurnCause,
     },
     /// Apply a cached run's changes, all or nothing.
     Patch {
         /// The cache key whose changes are applied.
         key: String,
+        /// Digest of the run that was found, from `cache_hit`.
+        digest: String,
     },
 }
 
@@ -132,12 +141,35 @@ pub enum Effect {
         key: String,
         /// The tree before the run.
         before: String,
+        /// What `.git` was before the run; none where there was none.
+        git: Option<String>,
+        /// What the run came to.
+        run: FinishedRun,
     },
     /// Apply a cached run's changes.
     Patch {
         /// The key.
         key: String,
+        /// Digest of the run that was found.
+        digest: String,
     },
+}
+
+/// What a run came to, apart from what it changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FinishedRun {
+    /// The session it was made in.
+    pub session: String,
+    /// Its answer.
+    pub answer: String,
+    /// How it ended.
+    pub cause: TurnCause,
+    /// Tokens it took, input and output.
+    pub tokens: u64,
+    /// Millionths of a dollar it took.
+    pub micro_usd: u64,
+    /// The models that worked on it, as `PROVIDER/MODEL`, sorted.
+    pub models: Vec<String>,
 }
 
 /// A tool call as it is prepared and run.

@@ -118,6 +118,7 @@ impl Session {
             schema: data.schema.clone(),
             timer: None,
             steps: 0,
+            spent_before: (self.ledger.tokens, self.ledger.micro_usd),
             stopping: None,
         });
     }

@@ -77,6 +77,7 @@ impl Call {
                 vec![tool_use.answer.seq, prepared.seq]
             }
             CallKind::Effect(EffectOrder::Prepare { tool_use }) => vec![tool_use.answer.seq],
+            CallKind::Effect(EffectOrder::CachePut { answer, .. }) => vec![answer.seq],
             CallKind::Effect(_) => Vec::new(),
         }
     }
@@ -97,6 +98,8 @@ pub struct Turn {
     pub timer: Option<CallId>,
     /// Model calls so far.
     pub steps: u32,
+    /// Tokens and millionths of a dollar the session had used when it was opened.
+    pub spent_before: (u64, u64),
     /// Set once the turn is to end; no new call is ordered then.
     pub stopping: Option<TurnCause>,
 }

@@ -341,7 +341,7 @@ impl Renderer {
             EffectOrder::Diff { from } => format!("compare with {}", short(from)),
             EffectOrder::CacheGet { key } => format!("look up {}", short(key)),
             EffectOrder::CachePut { key, .. } => format!("store {}", short(key)),
-            EffectOrder::Patch { key } => format!("apply {}", short(key)),
+            EffectOrder::Patch { key, .. } => format!("apply {}", short(key)),
         }
     }
 }

@@ -12,6 +12,10 @@ pub struct WorkspaceFingerprinted {
     pub fingerprint: String,
     /// Files counted.
     pub files: u64,
+    /// SHA-256 over what `.git` holds beside its objects (head, references, index, configuration, hooks),
+    /// hex; absent without git.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<String>,
 }
 
 /// Body of `workspace_checkpointed`.
@@ -61,6 +65,11 @@ pub struct CacheHit {
     pub tokens: u64,
     /// Millionths of a dollar it saves.
     pub micro_usd: u64,
+    /// Digest of the recorded run, to which its patch is bound; hex.
+    pub digest: String,
+    /// Files its patch writes or removes, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
 }
 
 /// Body of `cache_missed`.
@@ -68,7 +77,7 @@ pub struct CacheHit {
 pub struct CacheMissed {
     /// The key.
     pub key: String,
-    /// Why: absent, expired, damaged, disabled.
+    /// Why: `absent`, `expired`, `refreshed`, `disabled`, or `damaged` or `unusable` with what is wrong.
     pub reason: String,
 }
 

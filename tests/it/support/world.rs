@@ -315,6 +315,7 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
             skipped: vec![],
         }),
         Effect::Fingerprint => OutcomeBody::WorkspaceFingerprinted(WorkspaceFingerprinted {
+            git: None,
             fingerprint: "print".to_owned(),
             files: 1,
         }),

@@ -1,0 +1,128 @@
+//! What `.git` holds beside its objects, as one digest; runs no git and changes nothing.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::protocol::expand::hex;
+
+/// What decides what git does and shows. Objects are left out: alone they mean nothing.
+const PARTS: [&str; 9] =
+    ["HEAD", "MERGE_HEAD", "commondir", "config", "hooks", "index", "info", "packed-refs", "refs"];
+/// The text `gitdir: …` of a worktree or submodule is short.
+const POINTER_MAX: u64 = 4096;
+
+/// SHA-256 over head, references, index, configuration and hooks; none without `.git`.
+///
+/// A `.git` that is a file (a worktree, a submodule) is followed to its folder and to the one it shares.
+/// What cannot be read counts as its name with a mark, so that it neither hides a change nor stops a scan.
+pub fn digest(root: &Path) -> Option<String> {
+    let dot_git = root.join(".git");
+    let metadata = fs::symlink_metadata(&dot_git).ok()?;
+    let mut hasher = Sha256::new();
+    hasher.update(b"agon-git-1\0");
+    let folder = match metadata.is_dir() {
+        true => dot_git,
+        false => pointed(root, &dot_git, &mut hasher)?,
+    };
+    take_parts(&folder, &mut hasher);
+    if let Some(shared) = short_text(&folder.join("commondir")) {
+        take_parts(&folder.join(shared.trim()), &mut hasher);
+    }
+    Some(hex(&hasher.finalize()))
+}
+
+/// The folder a `.git` file names.
+fn pointed(root: &Path, file: &Path, hasher: &mut Sha256) -> Option<PathBuf> {
+    let text = short_text(file)?;
+    piece(hasher, text.as_bytes());
+    Some(root.join(text.strip_prefix("gitdir:")?.trim()))
+}
+
+fn short_text(path: &Path) -> Option<String> {
+    if !fs::symlink_metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(POINTER_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn take_parts(folder: &Path, hasher: &mut Sha256) {
+    for part in PARTS {
+        take(&folder.join(part), part, hasher);
+    }
+}
+
+/// Takes a name and what it holds, folders to their depths, in the order of their names, links unfollowed.
+fn take(path: &Path, name: &str, hasher: &mut Sha256) {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    piece(hasher, name.as_bytes());
+    if metadata.is_dir() {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort();
+        for inner in names {
+            take(&path.join(&inner), &format!("{name}/{}", inner.to_string_lossy()), hasher);
+        }
+    } else if metadata.is_file() {
+        match fs::File::open(path).and_then(|mut file| super::objects::hash_into(&mut file, None)) {
+            Ok((sha256, _)) => piece(hasher, sha256.as_bytes()),
+            Err(_) => piece(hasher, b"unreadable"),
+        }
+    } else {
+        let target = fs::read_link(path).unwrap_or_default();
+        piece(hasher, target.as_os_str().as_encoded_bytes());
+    }
+}
+
+/// Lengths stand before contents, so that no two states read alike.
+fn piece(hasher: &mut Sha256, bytes: &[u8]) {
+    hasher.update((bytes.len() as u64).to_be_bytes());
+    hasher.update(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(path: PathBuf, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn heads_references_hooks_and_the_index_count_and_objects_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        assert_eq!(digest(root), None);
+        put(root.join(".git/HEAD"), "ref: refs/heads/main\n");
+        let mut seen = vec![digest(root).unwrap()];
+        for name in ["refs/heads/main", "packed-refs", "hooks/post-commit", "index", "config", "info/exclude"]
+        {
+            put(root.join(".git").join(name), "1");
+            seen.push(digest(root).unwrap());
+        }
+        let all: std::collections::BTreeSet<_> = seen.iter().collect();
+        assert_eq!(all.len(), seen.len(), "each made a difference");
+        put(root.join(".git/objects/aa/bb"), "1");
+        assert_eq!(digest(root).as_ref(), seen.last());
+    }
+
+    #[test]
+    fn a_worktree_is_followed_to_its_own_and_its_shared_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("tree");
+        put(root.join(".git"), "gitdir: ../main/.git/worktrees/tree\n");
+        let own = folder.path().join("main/.git/worktrees/tree");
+        put(own.join("HEAD"), "ref: refs/heads/side\n");
+        put(own.join("commondir"), "../..\n");
+        let first = digest(&root).unwrap();
+        put(folder.path().join("main/.git/refs/heads/side"), "1");
+        let second = digest(&root).unwrap();
+        put(own.join("HEAD"), "2");
+        assert!(first != second && second != digest(&root).unwrap());
+    }
+}
