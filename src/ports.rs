@@ -1,5 +1,9 @@
 //! The traits through which the arena touches the world, each with its contract; holds no implementation.
 
+mod cache;
+
+pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -224,6 +228,14 @@ pub trait Files: Send + Sync {
     /// Replaces or creates the file, missing directories included, keeping an existing mode.
     /// `base` is what the file must still hold (`sha256: None`: must not exist); else `Changed`.
     fn write(&self, path: &str, content: &[u8], base: &PathBase) -> Result<(), FileError>;
+    /// Changes several files, all or nothing; gives the paths it changed. Each file must be as its change
+    /// says it was before, or already as it says it is after (a patch that was broken off is finished);
+    /// anything else refuses the whole and is named. `content` gives the bytes of a digest.
+    fn patch(
+        &self,
+        changes: &[FileChange],
+        content: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Vec<String>, FileError>;
     /// Names in one directory, sorted.
     fn list(&self, path: &str) -> Result<Vec<DirEntry>, FileError>;
     /// Files beneath a directory, ignore rules honoured, sorted, at most `max`; true when there were more.
@@ -256,6 +268,12 @@ pub trait Workspace: Send + Sync {
     async fn checkpoint(&self) -> Result<WorkspaceCheckpointed, String>;
     /// Compares the content with a recorded tree.
     async fn diff(&self, from: &str) -> Result<DiffTaken, String>;
+    /// Records the content and lists every file that is not as a recorded tree has it, sorted by path.
+    /// Refused when something changed, or could have, that is no recorded file: a link, a file that is
+    /// too large, a name that is no text.
+    async fn changes(&self, from: &str) -> Result<Vec<FileChange>, String>;
+    /// The recorded content with this SHA-256, checked against it.
+    async fn content(&self, sha256: &str) -> Result<Vec<u8>, String>;
 }
 
 /// Runs a blueprint's checks; implemented by the sandbox side.

@@ -5,6 +5,7 @@
 mod beneath;
 mod capture;
 pub mod files;
+mod patch;
 mod process;
 mod protected;
 mod walk;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
-use crate::ports::Workspace;
+use crate::ports::{FileChange, Workspace};
 use crate::protocol::event::{DiffTaken, WorkspaceCheckpointed, WorkspaceFingerprinted, WorkspaceRestored};
 use crate::protocol::expand::hex;
 use index::Index;
@@ -132,5 +132,23 @@ impl Workspace for WorkspaceStore {
             Ok(DiffTaken { from, to, diff, files })
         })
         .await
+    }
+
+    async fn changes(&self, from: &str) -> Result<Vec<FileChange>, String> {
+        let from = from.to_owned();
+        self.blocking(move |inner| {
+            let before = Tree::load(&inner.objects, &from)?;
+            let (_, scan) = inner.checkpoint()?;
+            if let Some((path, _)) = scan.skipped.first() {
+                return Err(format!("`{path}` is too large or cannot be read, so it is not recorded"));
+            }
+            compare::changes(&before, &scan.tree)
+        })
+        .await
+    }
+
+    async fn content(&self, sha256: &str) -> Result<Vec<u8>, String> {
+        let sha256 = sha256.to_owned();
+        self.blocking(move |inner| inner.objects.read(&sha256)).await
     }
 }

@@ -9,8 +9,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use sha2::{Digest, Sha256};
 
 use super::beneath::{self, Beneath, io_error, shown};
-use super::{protected, walk, write};
-use crate::ports::{DirEntry, FileError, FileKind, Files};
+use super::{patch, protected, walk, write};
+use crate::ports::{DirEntry, FileChange, FileError, FileKind, Files};
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
 
@@ -124,6 +124,25 @@ impl Files for WorkspaceFiles {
         let directory =
             self.beneath.make_directory(parent).map_err(|error| beneath::renamed(error, &path))?;
         write::replace(directory.as_fd(), name, &path, content, base.sha256.as_deref())
+    }
+
+    fn patch(
+        &self,
+        changes: &[FileChange],
+        content: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Vec<String>, FileError> {
+        for change in changes {
+            if self.canonical(&change.path)? != change.path {
+                return Err(FileError::Outside(change.path.clone()));
+            }
+            refuse_name(&change.path)?;
+        }
+        match changes.windows(2).find(|pair| pair[0].path >= pair[1].path) {
+            Some(pair) => {
+                Err(FileError::Io { path: pair[1].path.clone(), error: "it is changed twice".to_owned() })
+            }
+            None => patch::apply(&self.beneath, changes, content),
+        }
     }
 
     fn list(&self, path: &str) -> Result<Vec<DirEntry>, FileError> {

@@ -7,6 +7,7 @@ use similar::TextDiff;
 
 use super::objects::Objects;
 use super::tree::{Kind, Tree};
+use crate::ports::{FileChange, FileContent};
 use crate::protocol::text::cut_middle;
 
 /// Bytes of the diff that are kept.
@@ -35,6 +36,29 @@ pub fn trees(objects: &Objects, before: &Tree, after: &Tree) -> Result<(String, 
         };
     }
     Ok((cut_middle(&diff, DIFF_MAX).0, files))
+}
+
+/// Every file that differs, by path. A link that differs is refused: only files are put back from a cache.
+pub fn changes(before: &Tree, after: &Tree) -> Result<Vec<FileChange>, String> {
+    let (old, new) = (before.by_path(), after.by_path());
+    let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
+    let pairs = paths.into_iter().map(|path| (path, old.get(path).copied(), new.get(path).copied()));
+    let changed = pairs.filter(|(_, old, new)| old != new);
+    let change = |(path, old, new): (&str, Option<&Kind>, Option<&Kind>)| {
+        let (before, after) = (old.map(file_of).transpose(), new.map(file_of).transpose());
+        match (before, after) {
+            (Ok(before), Ok(after)) => Ok(FileChange { path: path.to_owned(), before, after }),
+            _ => Err(format!("`{path}` is or was a symbolic link")),
+        }
+    };
+    changed.map(change).collect()
+}
+
+fn file_of(kind: &Kind) -> Result<FileContent, ()> {
+    match kind {
+        Kind::File { exec, sha256, .. } => Ok(FileContent { sha256: sha256.clone(), exec: *exec }),
+        Kind::Link { .. } => Err(()),
+    }
 }
 
 fn one(objects: &Objects, path: &str, old: Option<&Kind>, new: Option<&Kind>) -> Result<String, String> {
