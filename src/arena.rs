@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ports::{
-    AppendError, Checks, Clock, EventLog, Provider, Sandbox, SignalBus, Subscription, Workspace,
+    AppendError, Checks, Clock, EventLog, Provider, Sandbox, SignalBus, Subscription, TeamCache, Workspace,
 };
 use crate::protocol::event::{
     ArenaEvent, PauseCause, SessionOpened, SessionPaused, SessionResumed, TurnClosed,
@@ -47,6 +47,8 @@ pub struct ArenaPorts {
     pub checks: Arc<dyn Checks>,
     /// What records the workspace.
     pub workspace: Arc<dyn Workspace>,
+    /// Recorded runs of squads; none when it is off.
+    pub cache: Option<Arc<dyn TeamCache>>,
     /// Providers by the name before a model's first slash.
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
     /// Calls that may be under way at one provider at once; absent means 16.

@@ -1,6 +1,7 @@
 //! The command line: arguments in, exit code out.
 
 pub mod args;
+pub mod cache;
 pub mod config;
 pub mod desk;
 pub mod doctor;
@@ -91,6 +92,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
         Command::Personas(command) => personas::run(&command, environment, output).map(|()| DONE),
+        Command::Cache(command) => cache::run(&command, environment, output).map(|()| DONE),
         Command::Doctor(typed) => wait(doctor::run(&typed, environment, output))?.map(|()| DONE),
         Command::Completions(typed) => completions(typed.shell, output).map(|()| DONE),
         Command::Run(typed) => wait(run::run(&typed, environment, output))?,

@@ -15,7 +15,7 @@ pub mod unknown;
 use std::path::{Path, PathBuf};
 
 pub use environment::Environment;
-pub use file::{ConfigFile, SandboxKind};
+pub use file::{CacheTable, ConfigFile, SandboxKind};
 pub use layer::{KeyPath, Layer, Source};
 pub use models::{KnownModels, ModelName};
 pub use places::Places;
@@ -280,6 +280,11 @@ impl Config {
     /// Which sandbox is wanted.
     pub fn sandbox(&self) -> SandboxKind {
         self.file.sandbox.as_ref().and_then(|sandbox| sandbox.kind).unwrap_or_default()
+    }
+
+    /// How the team cache is kept; what is absent has its default.
+    pub fn cache(&self) -> CacheTable {
+        self.file.cache.clone().unwrap_or_default()
     }
 
     /// The folder of the file that names a provider's script.

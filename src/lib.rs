@@ -103,6 +103,7 @@ pub mod eventlog;
 pub mod library;
 pub mod provider;
 pub mod sandbox;
+pub mod teamcache;
 pub mod toolvault;
 pub mod workspace;
 

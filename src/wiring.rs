@@ -1,6 +1,10 @@
 //! The only file that names concrete adapters: puts an arena together.
 
+<<<<<<< HEAD
 mod builder;
+=======
+mod cache;
+>>>>>>> 92fdaf9 (The team cache: one folder per run, checked whole, locked per key; carried out by the executor; agon cache)
 pub mod clock;
 pub mod error;
 mod fork;
@@ -11,7 +15,11 @@ mod spec;
 use std::path::Path;
 use std::sync::Arc;
 
+<<<<<<< HEAD
 pub use builder::ArenaBuilder;
+=======
+pub use cache::Runs;
+>>>>>>> 92fdaf9 (The team cache: one folder per run, checked whole, locked per key; carried out by the executor; agon cache)
 pub use clock::SystemClock;
 pub use error::WireError;
 pub use fork::ForkPlan;
@@ -22,11 +30,12 @@ use crate::arena::{Arena, ArenaPorts};
 use crate::bus::Bus;
 use crate::config::{Config, ModelName, SandboxKind};
 use crate::eventlog::{SessionLog, SessionStore};
-use crate::ports::{EventLog, Sandbox};
+use crate::ports::{EventLog, Sandbox, TeamCache};
 use crate::protocol::spec::{Limits, Policy, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::sandbox::Unconfined;
 use crate::session::Session;
+pub use crate::teamcache::Removed as RemovedRuns;
 use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
 
@@ -182,6 +191,7 @@ struct Place {
     root: std::path::PathBuf,
     sandbox: Arc<Unconfined>,
     workspace: WorkspaceStore,
+    cache: Option<Arc<dyn TeamCache>>,
     vault: ToolVault,
 }
 
@@ -198,7 +208,13 @@ impl Place {
         let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
         let workspace = WorkspaceStore::open(root, state).map_err(WireError::Workspace)?;
         let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
-        Ok(Place { root: root.to_owned(), sandbox: Arc::new(sandbox), workspace, vault })
+        Ok(Place {
+            root: root.to_owned(),
+            sandbox: Arc::new(sandbox),
+            workspace,
+            cache: cache::port(config),
+            vault,
+        })
     }
 
     fn workspace_spec(&self) -> WorkspaceSpec {
@@ -218,6 +234,7 @@ impl Place {
             sandbox: self.sandbox.clone(),
             checks: self.sandbox,
             workspace: Arc::new(self.workspace),
+            cache: self.cache,
             providers: connected.providers,
             provider_limits: std::collections::BTreeMap::new(),
             clock: Arc::new(SystemClock),

@@ -172,6 +172,7 @@ impl Driver {
                 ArenaEvent::RetryScheduled(data) => self.start(data.timer, 1),
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),
+                ArenaEvent::TurnClosed(_) => self.executor.let_go(),
                 _ => {}
             }
         }

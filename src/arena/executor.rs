@@ -1,5 +1,7 @@
 //! Carries effects out, each in a task of its own, and sends exactly one outcome back for each.
 
+mod cache;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -129,6 +131,13 @@ impl Executor {
         self.running.remove(&call);
     }
 
+    /// Lets other sessions compute what this one was to compute: its turn is over.
+    pub fn let_go(&self) {
+        if let Some(cache) = &self.shared.ports.cache {
+            cache.let_go();
+        }
+    }
+
     /// Stops everything that is still under way and waits until it has let go of the ports.
     pub async fn stop_all(self) {
         self.all.cancel();
@@ -232,9 +241,9 @@ impl Shared {
                 Err(error) => failed(FailStatus::Failed, error),
             },
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
-            Effect::CacheGet { .. } | Effect::CachePut { .. } | Effect::Patch { .. } => {
-                failed(FailStatus::Failed, "no team cache is configured".to_owned())
-            }
+            Effect::CacheGet { key } => self.cache_get(key, &live, &token).await,
+            Effect::CachePut { key, before, git, run } => self.cache_put(key, &before, git, run).await,
+            Effect::Patch { key, digest } => self.patch(&key, &digest).await,
         };
         live.finish();
         body

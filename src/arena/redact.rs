@@ -54,6 +54,11 @@ impl Redactor {
         self.finder.is_none()
     }
 
+    /// True when bytes hold a secret. Content of files is never changed, only refused.
+    pub fn finds(&self, bytes: &[u8]) -> bool {
+        self.finder.as_ref().is_some_and(|finder| finder.is_match(bytes))
+    }
+
     /// The text with every secret replaced.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match &self.finder {

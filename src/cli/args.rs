@@ -112,6 +112,9 @@ pub enum Command {
     /// List and show personas
     #[command(subcommand)]
     Personas(PersonasCommand),
+    /// Count, list, show and remove recorded runs of squads
+    #[command(subcommand)]
+    Cache(CacheCommand),
     /// Check that everything agon needs is in order
     Doctor(DoctorArgs),
     /// Print the completion script of a shell
@@ -394,6 +397,35 @@ pub enum PersonasCommand {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
+}
+
+/// Commands on the team cache.
+#[derive(Debug, Subcommand)]
+pub enum CacheCommand {
+    /// Show how many runs there are, what they take and what they save
+    Stats {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the runs, the last used first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show where a run comes from, which files it changes and its answer
+    Show {
+        /// The run's key, or the start of one
+        key: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove runs that are expired, damaged or too many
+    Prune,
+    /// Remove every run
+    Clear,
 }
 
 /// Arguments of `doctor`.

@@ -31,6 +31,9 @@ pub struct ConfigFile {
     /// What confines the tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxTable>,
+    /// The team cache: recorded runs of squads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheTable>,
     /// Providers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub providers: BTreeMap<String, ProviderTable>,
@@ -86,6 +89,31 @@ pub struct SandboxTable {
     /// Which sandbox; default `auto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<SandboxKind>,
+}
+
+/// The team cache: recorded runs of squads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CacheTable {
+    /// False switches it off; default true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// True makes every run anew and stores it; default false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<bool>,
+    /// Hours a run may be used; default 24.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_hours: Option<u64>,
+    /// Mebibytes all runs may take together; default 256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_mib: Option<u64>,
+}
+
+impl CacheTable {
+    /// The values that hold when nobody says otherwise.
+    pub fn defaults() -> Self {
+        CacheTable { enabled: Some(true), refresh: Some(false), ttl_hours: Some(24), max_mib: Some(256) }
+    }
 }
 
 /// Which sandbox.
@@ -210,6 +238,7 @@ impl ConfigFile {
                 cap_ms: Some(retry.cap_ms),
             }),
             sandbox: Some(SandboxTable { kind: Some(SandboxKind::Auto) }),
+            cache: Some(CacheTable::defaults()),
             ..ConfigFile::default()
         }
     }

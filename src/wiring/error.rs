@@ -7,6 +7,7 @@ use crate::config::ConfigError;
 use crate::eventlog::LogError;
 use crate::library::FileError;
 use crate::ports::AppendError;
+use crate::teamcache::StockError;
 
 /// Why an arena cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,9 @@ pub enum WireError {
     /// The workspace cannot be opened.
     #[error("{0}")]
     Workspace(String),
+    /// A recorded run cannot be found or the cache not be used.
+    #[error(transparent)]
+    Cache(#[from] StockError),
     /// No persona has this id.
     #[error("no persona is called `{id}`")]
     NoPersona { id: String, suggestion: Option<String> },
@@ -65,6 +69,7 @@ impl WireError {
         match self {
             WireError::Config(error) => error.hint(),
             WireError::Log(error) => error.hint(),
+            WireError::Cache(StockError::NoRun(_)) => Some("`agon cache list` shows every run".to_owned()),
             WireError::NoPersona { suggestion: Some(id), .. } => Some(format!("did you mean `{id}`?")),
             WireError::NoPersona { .. } => Some("`agon personas list` shows them all".to_owned()),
             WireError::NoPrice(model) => {

@@ -1,0 +1,144 @@
+//! The commands `cache`: recorded runs of squads counted, listed, shown and removed; shows no file's content.
+
+use serde_json::json;
+
+use crate::cli::args::{CacheCommand, WorkspaceArgs};
+use crate::cli::error::Failure;
+use crate::cli::output::Output;
+use crate::config::Environment;
+use crate::ports::{FileChange, FoundRun};
+use crate::projection::safe_text::{safe, safe_line};
+use crate::projection::words::{self, counted};
+use crate::wiring::Runs;
+
+/// Runs a `cache` command.
+pub fn run(command: &CacheCommand, environment: Environment, output: Output) -> Result<(), Failure> {
+    let config = super::config::load(&WorkspaceArgs::default(), environment, output)?;
+    let runs = Runs::of(&config);
+    match command {
+        CacheCommand::Stats { json } => stats(&runs, *json, output),
+        CacheCommand::List { json } => list(&runs, *json, output),
+        CacheCommand::Show { key, json } => show(&runs, key, *json, output),
+        CacheCommand::Prune => say_removed(runs.prune()?, output),
+        CacheCommand::Clear => say_removed(runs.clear()?, output),
+    }
+}
+
+fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
+    let (stats, folder) = (runs.stats()?, runs.folder().display().to_string());
+    if json {
+        return output.json(&json!({
+            "folder": folder, "fresh": stats.fresh, "expired": stats.expired, "damaged": stats.damaged,
+            "ignored": stats.ignored, "bytes": stats.bytes, "max_bytes": stats.max_bytes,
+            "tokens": stats.tokens, "micro_usd": stats.micro_usd,
+        }));
+    }
+    let mut text = format!(
+        "{}, {} of {}\nthey save {}, {} when each is used once\n",
+        counted(stats.fresh, "run"),
+        size(stats.bytes),
+        size(stats.max_bytes),
+        counted(stats.tokens, "token"),
+        words::money(stats.micro_usd),
+    );
+    for (count, what) in [
+        (stats.expired, "expired; `agon cache prune` removes them"),
+        (stats.damaged, "damaged; `agon cache prune` removes them"),
+        (stats.ignored, "names that are no run's; left alone"),
+    ] {
+        if count > 0 {
+            text += &format!("{count} {what}\n");
+        }
+    }
+    output.data(&format!("{text}in {}\n", safe_line(&folder)))
+}
+
+fn list(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
+    let rows = runs.list()?;
+    if json {
+        let rows = rows.iter().map(|row| match &row.run {
+            Ok(found) => json!({ "key": row.key, "bytes": row.bytes, "used_at": row.used_at,
+                                 "expired": row.expired, "stored_at": found.run.stored_at,
+                                 "session": found.run.run.session, "tokens": found.run.run.tokens,
+                                 "micro_usd": found.run.run.micro_usd, "models": found.run.run.models,
+                                 "files": found.run.changes.len() }),
+            Err(fault) => json!({ "key": row.key, "bytes": row.bytes, "fault": fault }),
+        });
+        return output.json(&rows.collect::<Vec<_>>());
+    }
+    if rows.is_empty() {
+        output.say("the team cache is empty; a squad that ends done in a sandbox leaves its run there");
+    }
+    let lines = rows.iter().map(|row| {
+        let key = short(&row.key);
+        match &row.run {
+            Ok(found) => format!(
+                "{key}  {}  {:>9}  {:>9}  {}{}\n",
+                when(found.run.stored_at),
+                size(row.bytes),
+                counted(found.run.changes.len() as u64, "file"),
+                first_words(&found.run.run.answer),
+                if row.expired { "  [expired]" } else { "" },
+            ),
+            Err(fault) => format!("{key}  [{}]\n", safe_line(fault)),
+        }
+    });
+    output.data(&lines.collect::<String>())
+}
+
+fn show(runs: &Runs, prefix: &str, json: bool, output: Output) -> Result<(), Failure> {
+    let (key, FoundRun { run, digest }) = runs.show(prefix)?;
+    if json {
+        return output.json(&json!({ "key": key, "digest": digest, "stored_at": run.stored_at,
+                                    "run": run.run, "changes": run.changes }));
+    }
+    let head = format!(
+        "key      {key}\nstored   {}\nsession  {}\nmodels   {}\nsaves    {}, {}\n",
+        when(run.stored_at),
+        safe_line(&run.run.session),
+        safe_line(&run.run.models.join(", ")),
+        counted(run.run.tokens, "token"),
+        words::money(run.run.micro_usd),
+    );
+    let files: String = run.changes.iter().map(file_line).collect();
+    output.data(&format!("{head}{files}\n{}\n", safe(run.run.answer.trim_end())))
+}
+
+fn file_line(change: &FileChange) -> String {
+    let word = match (&change.before, &change.after) {
+        (None, _) => "adds",
+        (_, None) => "removes",
+        _ => "changes",
+    };
+    format!("{word:<8} {}\n", safe_line(&change.path))
+}
+
+fn say_removed(removed: crate::wiring::RemovedRuns, output: Output) -> Result<(), Failure> {
+    output.data(&format!("removed {}, {}\n", counted(removed.runs, "run"), size(removed.bytes)))
+}
+
+fn short(key: &str) -> &str {
+    key.get(..12).unwrap_or(key)
+}
+
+fn when(at: u64) -> String {
+    format!("{} {}", words::day(at), words::time_of_day(at))
+}
+
+/// Bytes as people read them.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..=1023 => format!("{bytes} B"),
+        1024..=1_048_575 => format!("{} KiB", bytes.div_ceil(1024)),
+        _ => format!("{} MiB", bytes.div_ceil(1024 * 1024)),
+    }
+}
+
+/// The start of a text on one line.
+fn first_words(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(50) {
+        Some((end, _)) => format!("{}…", safe_line(&line[..end])),
+        None => safe_line(&line).into_owned(),
+    }
+}

@@ -1,0 +1,73 @@
+//! The team cache as an arena and the command line see it: made from the configuration.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::{CacheTable, Config};
+use crate::ports::{FoundRun, TeamCache};
+use crate::teamcache::{Removed, Row, RunStore, Settings, Stats};
+use crate::wiring::{SystemClock, WireError};
+
+/// How long a session waits for another that makes the same run.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The recorded runs of a user.
+pub struct Runs {
+    store: RunStore,
+    folder: PathBuf,
+}
+
+impl Runs {
+    /// Those of a configuration, switched off or not.
+    pub fn of(config: &Config) -> Self {
+        let table = config.cache();
+        let defaults = CacheTable::defaults();
+        let number = |value: Option<u64>, default: Option<u64>| value.or(default).unwrap_or_default();
+        let folder = config.places().cache.join("team");
+        let settings = Settings {
+            folder: folder.clone(),
+            ttl: Duration::from_secs(number(table.ttl_hours, defaults.ttl_hours).saturating_mul(3600)),
+            max_bytes: number(table.max_mib, defaults.max_mib).saturating_mul(1024 * 1024),
+            refresh: table.refresh.unwrap_or_default(),
+            patience: PATIENCE,
+        };
+        Runs { store: RunStore::new(settings, Arc::new(SystemClock)), folder }
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    /// The cache in numbers.
+    pub fn stats(&self) -> Result<Stats, WireError> {
+        Ok(self.store.stats()?)
+    }
+
+    /// Every run, the last used first.
+    pub fn list(&self) -> Result<Vec<Row>, WireError> {
+        Ok(self.store.list()?)
+    }
+
+    /// The run whose key starts with `prefix`, with its whole key.
+    pub fn show(&self, prefix: &str) -> Result<(String, FoundRun), WireError> {
+        Ok(self.store.show(prefix)?)
+    }
+
+    /// Removes what is expired or damaged, and what is too much.
+    pub fn prune(&self) -> Result<Removed, WireError> {
+        Ok(self.store.prune()?)
+    }
+
+    /// Removes every run.
+    pub fn clear(&self) -> Result<Removed, WireError> {
+        Ok(self.store.clear()?)
+    }
+}
+
+/// The cache of one new session; none when it is switched off.
+pub(super) fn port(config: &Config) -> Option<Arc<dyn TeamCache>> {
+    let enabled = config.cache().enabled.unwrap_or(true);
+    enabled.then(|| Arc::new(Runs::of(config).store) as Arc<dyn TeamCache>)
+}
