@@ -59,28 +59,37 @@ impl Cache {
         Ok(Cache { root, runs, new })
     }
 
-    /// The record under a key, its contents not looked at. `Missing` when there is none.
+    /// The record under a key, its contents not looked at.
     pub fn record(&self, key: &str) -> Result<FoundRun, Fault> {
-        let folder = self.runs.inner(key).map_err(Fault::of)?;
-        let (bytes, _) =
-            folder.read(RECORD, RECORD_MAX).map_err(|error| Fault::Damaged(error.to_string()))?;
-        record::decode(key, &bytes).map_err(Fault::Damaged)
+        self.steady(key, |folder| record_in(folder, key))
     }
 
     /// The run under a key with its contents, all checked.
     pub fn load(&self, key: &str) -> Result<(FoundRun, BTreeMap<String, Vec<u8>>), Fault> {
-        let found = self.record(key)?;
-        let folder = self.runs.inner(key).map_err(Fault::of)?;
-        let mut contents = BTreeMap::new();
-        for sha256 in record::contents(&found.run) {
-            let (bytes, _) =
-                folder.read(&sha256, CONTENT_MAX).map_err(|error| Fault::Damaged(error.to_string()))?;
-            if hex(&Sha256::digest(&bytes)) != sha256 {
-                return Err(Fault::Damaged(format!("content `{sha256}` is not what its digest says")));
+        self.steady(key, |folder| {
+            let found = record_in(folder, key)?;
+            let contents = record::contents(&found.run);
+            let contents = contents.into_iter().map(|sha256| {
+                let bytes = content_in(folder, &sha256)?;
+                Ok((sha256, bytes))
+            });
+            Ok((found, contents.collect::<Result<_, Fault>>()?))
+        })
+    }
+
+    /// Reads an entry. One that was taken away while it was read is no damaged one: it is looked for again.
+    fn steady<T>(&self, key: &str, read: impl Fn(&Folder) -> Result<T, Fault>) -> Result<T, Fault> {
+        loop {
+            let folder = match self.runs.inner(key) {
+                Ok(folder) => folder,
+                Err(FolderError::Missing(_)) => return Err(Fault::Missing),
+                Err(error) => return Err(Fault::Damaged(error.to_string())),
+            };
+            match read(&folder) {
+                Err(_) if !folder.is_named(&self.runs, key) => {}
+                read => return read,
             }
-            contents.insert(sha256, bytes);
         }
-        Ok((found, contents))
     }
 
     /// Stores a run under its key, durable on return; one that was there is replaced.
@@ -194,12 +203,16 @@ pub enum Fault {
     Damaged(String),
 }
 
-impl Fault {
-    fn of(error: FolderError) -> Self {
-        match error {
-            FolderError::Missing(_) => Fault::Missing,
-            other => Fault::Damaged(other.to_string()),
-        }
+fn record_in(folder: &Folder, key: &str) -> Result<FoundRun, Fault> {
+    let (bytes, _) = folder.read(RECORD, RECORD_MAX).map_err(|error| Fault::Damaged(error.to_string()))?;
+    record::decode(key, &bytes).map_err(Fault::Damaged)
+}
+
+fn content_in(folder: &Folder, sha256: &str) -> Result<Vec<u8>, Fault> {
+    let (bytes, _) = folder.read(sha256, CONTENT_MAX).map_err(|error| Fault::Damaged(error.to_string()))?;
+    match hex(&Sha256::digest(&bytes)) == sha256 {
+        true => Ok(bytes),
+        false => Err(Fault::Damaged(format!("content `{sha256}` is not what its digest says"))),
     }
 }
 

@@ -133,6 +133,12 @@ impl Folder {
         rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
+    /// True when this very folder stands under a name of another.
+    pub fn is_named(&self, parent: &Folder, name: &str) -> bool {
+        let (Ok(own), Some(named)) = (rustix::fs::fstat(&self.fd), parent.look(name)) else { return false };
+        (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino)
+    }
+
     /// Notes when a file was last used, in microseconds since the Unix epoch.
     pub fn touch(&self, name: &str, at: u64) {
         let seconds = i64::try_from(at / 1_000_000).unwrap_or(i64::MAX);

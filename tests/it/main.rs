@@ -19,5 +19,6 @@ mod sandbox;
 mod session;
 mod session_properties;
 mod support;
+mod teamcache;
 mod toolvault;
 mod workspace;
