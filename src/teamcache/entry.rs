@@ -15,6 +15,8 @@ use crate::protocol::expand::hex;
 const RECORD: &str = "run";
 /// An answer has at most a log line; the rest is paths.
 const RECORD_MAX: u64 = 16 * 1024 * 1024;
+/// How often a run that is stored replaces one that others store at the same time.
+const MOST_REPLACED: u32 = 100;
 /// A content that is recorded has at most 64 MiB.
 const CONTENT_MAX: u64 = 64 * 1024 * 1024;
 
@@ -137,13 +139,15 @@ impl Cache {
     }
 
     fn publish(&self, name: &str, key: &str) -> Result<(), FolderError> {
-        let mut moved = self.new.move_to(name, &self.runs, key);
-        if matches!(moved, Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR)) {
-            self.remove(key)?;
-            moved = self.new.move_to(name, &self.runs, key);
+        for _ in 0..MOST_REPLACED {
+            match self.new.move_to(name, &self.runs, key) {
+                Ok(()) => return self.runs.sync(),
+                // Also what others have stored since the last look gives way.
+                Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => self.remove(key)?,
+                Err(errno) => return Err(self.runs.failed(key, errno)),
+            }
         }
-        moved.map_err(|errno| self.runs.failed(key, errno))?;
-        self.runs.sync()
+        Err(self.runs.failed(key, Errno::BUSY))
     }
 
     /// Removes what stands under a name: first out of sight, so that no reader finds half of it.

@@ -310,7 +310,7 @@ fn the_configuration_says_how_the_cache_is_kept() {
     env.config("[cache]\nttl_hours = -1\n");
     assert_eq!(env.run(&["config", "show"]).code, 2);
     env.config("[cache]\nmax_mb = 1\n");
-    assert!(env.run(&["config", "show"]).stderr.contains("did you mean `cache.max_mib`?"));
+    assert!(env.run(&["config", "show"]).stderr.contains("did you mean `max_mib`?"));
     env.config("[cache]\nmax_mib = 1\n");
     let stats: serde_json::Value =
         serde_json::from_str(&env.run(&["cache", "stats", "--json"]).stdout).unwrap();

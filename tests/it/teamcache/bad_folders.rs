@@ -35,7 +35,7 @@ async fn any_flipped_byte_and_any_cut_is_found_told_and_removed() {
     };
     assert_eq!(sizes.len(), 3, "a record and two contents");
     for (name, size) in sizes {
-        for at in (0..size).step_by(1 + size / 24) {
+        for at in (0..size).step_by(1 + size / 6) {
             for cut in [false, true] {
                 let place = stored().await;
                 let file = place.entry(&key("a")).join(&name);
