@@ -1,6 +1,7 @@
 //! The team cache: what is stored comes back whole or not at all, for a time, from a folder that can be trusted.
 
 mod bad_folders;
+mod patch;
 mod race;
 
 use std::collections::BTreeMap;
