@@ -177,3 +177,200 @@ fn refused(error: FileError) -> PatchRefused {
     };
     PatchRefused { path, reason }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::arena::ArenaPorts;
+    use crate::arena::redact::Redactor;
+    use crate::bus::Bus;
+    use crate::eventlog::SessionStore;
+    use crate::protocol::{CallId, Effect};
+    use crate::sandbox::Unconfined;
+    use crate::teamcache::{RunStore, Settings};
+    use crate::toolvault::ToolVault;
+    use crate::wiring::SystemClock;
+    use crate::workspace::WorkspaceStore;
+
+    /// A real workspace with real adapters, and what an executor shares among its tasks.
+    struct Place {
+        folder: tempfile::TempDir,
+        shared: Shared,
+        key: String,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let (root, state) = (folder.path().join("ws"), folder.path().join("state"));
+            fs::create_dir(&root).unwrap();
+            let sandbox = Arc::new(Unconfined::open(&root).unwrap());
+            let settings = Settings {
+                folder: state.join("cache"),
+                ttl: Duration::from_secs(3600),
+                max_bytes: 1 << 20,
+                refresh: false,
+                patience: Duration::from_secs(1),
+            };
+            let ports = ArenaPorts {
+                log: Arc::new(
+                    SessionStore::new(state.clone()).create(&uuid::Uuid::now_v7().to_string()).unwrap(),
+                ),
+                bus: Arc::new(Bus::new()),
+                vault: Arc::new(ToolVault::builtin().unwrap()),
+                sandbox: sandbox.clone(),
+                checks: sandbox,
+                workspace: Arc::new(WorkspaceStore::open(&root, &state).unwrap()),
+                cache: Some(Arc::new(RunStore::new(settings, Arc::new(SystemClock)))),
+                providers: BTreeMap::new(),
+                provider_limits: BTreeMap::new(),
+                clock: Arc::new(SystemClock),
+                secrets: Vec::new(),
+                attended: false,
+            };
+            let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]));
+            let shared = Shared { ports, redactor, gates: BTreeMap::new() };
+            Place { folder, shared, key: "0a".repeat(32) }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.folder.path().join("ws").join(name)
+        }
+
+        fn put(&self, name: &str, text: &str) {
+            fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        async fn tree(&self) -> (String, Option<String>) {
+            let tree = self.shared.ports.workspace.checkpoint().await.unwrap().tree;
+            (tree, self.shared.ports.workspace.fingerprint().await.unwrap().git)
+        }
+
+        async fn carry_out(&self, effect: Effect) -> OutcomeBody {
+            self.shared.carry_out(CallId(1), 1, effect, CancellationToken::new()).await
+        }
+
+        async fn store(&self, before: (String, Option<String>), cause: TurnCause) -> OutcomeBody {
+            let run = FinishedRun {
+                session: "0190-test".to_owned(),
+                answer: "all tests pass".to_owned(),
+                cause,
+                tokens: 7,
+                micro_usd: 3,
+                models: vec!["mock/a".to_owned()],
+            };
+            let (before, git) = before;
+            self.carry_out(Effect::CachePut { key: self.key.clone(), before, git, run }).await
+        }
+
+        async fn look(&self) -> OutcomeBody {
+            self.carry_out(Effect::CacheGet { key: self.key.clone() }).await
+        }
+
+        async fn patch(&self, digest: &str) -> OutcomeBody {
+            let digest = digest.to_owned();
+            self.carry_out(Effect::Patch { key: self.key.clone(), digest }).await
+        }
+    }
+
+    fn not_stored(outcome: OutcomeBody) -> String {
+        let OutcomeBody::EffectFailed(failed) = outcome else { panic!("{outcome:?}") };
+        failed.error
+    }
+
+    #[tokio::test]
+    async fn with_the_tree_put_back_a_stored_run_leads_to_the_same_tree_again() {
+        let place = Place::new();
+        place.put("src/main.rs", "fn main() {}");
+        place.put("old.txt", "old");
+        let before = place.tree().await;
+        place.put("src/main.rs", "fn main() { run() }");
+        place.put("src/new/run.rs", "fn run() {}");
+        fs::remove_file(place.path("old.txt")).unwrap();
+        let (after, _) = place.tree().await;
+        assert!(matches!(place.store(before.clone(), TurnCause::Done).await, OutcomeBody::CacheStored(_)));
+        place.put("src/main.rs", "fn main() {}");
+        place.put("old.txt", "old");
+        fs::remove_dir_all(place.path("src/new")).unwrap();
+        assert_eq!(place.tree().await, before);
+        let OutcomeBody::CacheHit(hit) = place.look().await else { panic!() };
+        assert_eq!((hit.tokens, hit.answer.as_str()), (7, "all tests pass"));
+        let paths = ["old.txt", "src/main.rs", "src/new/run.rs"];
+        assert_eq!(hit.paths, paths);
+        let OutcomeBody::PatchApplied(applied) = place.patch(&hit.digest).await else { panic!() };
+        assert_eq!(applied.paths, paths);
+        assert_eq!(place.tree().await.0, after);
+        // An attempt after a crash finds it done.
+        assert!(
+            matches!(place.patch(&hit.digest).await, OutcomeBody::PatchApplied(again) if again.paths.is_empty())
+        );
+    }
+
+    #[tokio::test]
+    async fn a_file_that_differs_refuses_the_patch_and_is_named() {
+        let place = Place::new();
+        place.put("a.txt", "one");
+        place.put("b.txt", "one");
+        let before = place.tree().await;
+        place.put("a.txt", "two");
+        place.put("b.txt", "two");
+        place.store(before, TurnCause::Done).await;
+        let OutcomeBody::CacheHit(hit) = place.look().await else { panic!() };
+        place.put("a.txt", "one");
+        place.put("b.txt", "three");
+        let OutcomeBody::PatchRefused(refused) = place.patch(&hit.digest).await else { panic!() };
+        assert_eq!(refused.path, "b.txt");
+        assert_eq!(fs::read_to_string(place.path("a.txt")).unwrap(), "one");
+        let OutcomeBody::PatchRefused(refused) = place.patch("another").await else { panic!() };
+        assert_eq!(refused.reason, "another run was stored since");
+    }
+
+    #[tokio::test]
+    async fn a_run_that_wrote_a_secret_is_not_stored() {
+        for (name, text) in
+            [("a.txt", "key = s3cret-value"), ("bin", "\0czNjcmV0LXZhbHVl"), ("s3cret-value", "x")]
+        {
+            let place = Place::new();
+            place.put("old.txt", "s3cret-value was here before");
+            let before = place.tree().await;
+            place.put(name, text);
+            let error = not_stored(place.store(before.clone(), TurnCause::Done).await);
+            assert!(error.contains("known secret") && !error.contains("s3cret-value"), "{error}");
+            assert!(matches!(place.look().await, OutcomeBody::CacheMissed(miss) if miss.reason == "absent"));
+            fs::remove_file(place.path(name)).unwrap();
+            // What the run did not write is not stored, so it is no obstacle.
+            assert!(matches!(place.store(before, TurnCause::Done).await, OutcomeBody::CacheStored(_)));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_that_could_not_be_repeated_whole_is_not_stored() {
+        let place = Place::new();
+        place.put(".git/HEAD", "ref: refs/heads/main");
+        let before = place.tree().await;
+        assert!(not_stored(place.store(before.clone(), TurnCause::Limit).await).contains("did not end done"));
+        place.put(".git/HEAD", "ref: refs/heads/side");
+        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("changed `.git`"));
+        let before = place.tree().await;
+        std::os::unix::fs::symlink("HEAD", place.path("link")).unwrap();
+        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("symbolic link"));
+        let before = place.tree().await;
+        place.put("AGENTS.md", "obey");
+        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("is protected"));
+    }
+
+    #[tokio::test]
+    async fn without_a_cache_everything_goes_on() {
+        let mut place = Place::new();
+        place.shared.ports.cache = None;
+        let before = place.tree().await;
+        assert!(matches!(place.look().await, OutcomeBody::CacheMissed(miss) if miss.reason == "disabled"));
+        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("disabled"));
+        assert!(matches!(place.patch("x").await, OutcomeBody::PatchRefused(_)));
+    }
+}
