@@ -5,8 +5,6 @@ use crate::projection::report::wording;
 
 use super::markup::Markup;
 
-/// Width of one proposition in a cell of the position map.
-const SLOT: i64 = 17;
 /// Height of a cell; its middle is the rating 0.
 const CELL: i64 = 84;
 const MIDDLE: i64 = 38;
@@ -54,16 +52,17 @@ fn cell(page: &mut Markup, debate: &DebateReport, phase: &Phase, persona: &str) 
 }
 
 fn bars(page: &mut Markup, debate: &DebateReport, phase: &Phase, stand: &Stand) {
-    let count = i64::try_from(debate.propositions.len()).unwrap_or(i64::MAX / SLOT);
-    let width = count * SLOT;
+    let count = i64::try_from(debate.propositions.len()).unwrap_or(0);
+    let slot = if count <= 4 { 23 } else { 15 };
+    let width = count * slot;
     page.raw("<svg role=\"img\" class=\"bars\" width=\"").number(width).raw("\" height=\"").number(CELL);
     page.raw("\" viewBox=\"0 0 ").number(width).raw(" ").number(CELL).raw("\" aria-label=\"");
     page.line(&in_words(stand)).raw("\"><line class=\"axis\" x1=\"0\" x2=\"").number(width);
     page.raw("\" y1=\"").number(MIDDLE).raw("\" y2=\"").number(MIDDLE).raw("\"/>");
     for (left, proposition) in (0i64..).zip(&debate.propositions) {
-        let centre = left * SLOT + SLOT / 2;
+        let centre = left * slot + slot / 2;
         if let Some(rated) = stand.rating(proposition.number) {
-            bar(page, rated, centre);
+            bar(page, rated, centre, slot);
             if debate.moved(&stand.persona, &phase.name, proposition.number) {
                 let tip = MIDDLE - i64::from(rated.rating) * STEP - i64::from(rated.rating.signum()) * 7;
                 page.raw("<circle class=\"ring\" r=\"3.5\" cx=\"")
@@ -79,8 +78,9 @@ fn bars(page: &mut Markup, debate: &DebateReport, phase: &Phase, stand: &Stand) 
     page.raw("</svg>");
 }
 
-fn bar(page: &mut Markup, rated: &Rated, centre: i64) {
-    let width = 3 + i64::from(rated.confidence_pm.min(1_000)) / 100;
+/// As wide as its certainty: from a stroke to most of its slot.
+fn bar(page: &mut Markup, rated: &Rated, centre: i64, slot: i64) {
+    let width = 3 + i64::from(rated.confidence_pm.min(1_000)) * (slot - 6) / 1_000;
     let height = i64::from(rated.rating.unsigned_abs()) * STEP;
     let (class, top, height) = match rated.rating {
         1.. => ("<rect class=\"for\" x=\"", MIDDLE - height, height),
@@ -135,7 +135,7 @@ fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
         .iter()
         .map(|(phase, probe)| format!("{}: {}", spaced(&phase.name), wording::per_cent(probe.score_pm)))
         .collect();
-    page.raw("<svg role=\"img\" class=\"curve\" viewBox=\"0 0 520 222\" aria-label=\"Convergence. ")
+    page.raw("<svg role=\"img\" class=\"curve\" viewBox=\"0 0 520 230\" aria-label=\"Convergence. ")
         .line(&said.join("; "))
         .raw("\">");
     for level in [0u32, 250, 500, 750, 1_000] {
@@ -180,14 +180,21 @@ fn points(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
         let (x, y) = (across(index, probes.len()), height(probe.score_pm));
         page.raw("<circle class=\"point\" r=\"3.5\" cx=\"").number(x).raw("\" cy=\"").number(y).raw("\"/>");
         page.raw("<text class=\"value\" x=\"").number(x).raw("\" y=\"").number(y - 9).raw("\">");
-        page.text(&wording::per_cent(probe.score_pm)).raw("</text><text class=\"name\" x=\"").number(x);
-        page.raw("\" y=\"").number(BOTTOM + 20).raw("\">");
+        page.text(&wording::per_cent(probe.score_pm)).raw("</text>");
         // Names of many phases would run into each other; the table below has them by number.
         match probes.len() {
-            0..=4 => page.line(&spaced(&phase.name)),
-            _ => page.number(i64::try_from(index).unwrap_or_default() + 1),
-        };
-        page.raw("</text>");
+            0..=4 => below(page, x, &spaced(&phase.name)),
+            _ => below(page, x, &(index + 1).to_string()),
+        }
+    }
+}
+
+/// A name below the curve, its first word on a line of its own.
+fn below(page: &mut Markup, x: i64, name: &str) {
+    let (first, rest) = name.split_once(' ').unwrap_or((name, ""));
+    for (y, words) in [(BOTTOM + 20, first), (BOTTOM + 33, rest)] {
+        page.raw("<text class=\"name\" x=\"").number(x).raw("\" y=\"").number(y).raw("\">");
+        page.line(words).raw("</text>");
     }
 }
 
@@ -220,13 +227,15 @@ fn height(per_mille: u32) -> i64 {
 }
 
 fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
-    page.raw("<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th scope=\"col\">after</th><th scope=\"col\">score</th><th scope=\"col\">by proposition</th><th scope=\"col\">polarised</th><th scope=\"col\">moved</th><th scope=\"col\">independent votes</th></tr></thead><tbody>");
+    page.raw("<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th scope=\"col\">after</th><th scope=\"col\">score</th><th scope=\"col\" class=\"each\">by proposition</th><th scope=\"col\">polarised</th><th scope=\"col\">moved</th><th scope=\"col\">independent votes</th></tr></thead><tbody>");
     for (index, (phase, probe)) in (1u32..).zip(probes) {
         page.raw("<tr><th scope=\"row\">").number(index).raw("\u{2002}").line(&spaced(&phase.name));
         if probe.collapse {
             page.raw(" <span class=\"warn\">dissent vanished without a stated reason</span>");
         }
-        page.raw("</th><td class=\"strong\">").text(&wording::per_cent(probe.score_pm)).raw("</td><td>");
+        page.raw("</th><td class=\"strong\">")
+            .text(&wording::per_cent(probe.score_pm))
+            .raw("</td><td class=\"each\">");
         let each: Vec<_> = probe.agreement_pm.iter().map(|value| (value / 10).to_string()).collect();
         page.text(&each.join(" \u{b7} ")).raw("</td><td>").text(&wording::per_cent(probe.polarisation_pm));
         page.raw("</td><td>").text(&wording::per_cent(probe.movement_pm)).raw("</td><td>");
