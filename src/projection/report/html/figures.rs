@@ -121,7 +121,7 @@ pub fn convergence(page: &mut Markup, debate: &DebateReport) {
     if let Some((_, probe)) = probes.last() {
         page.raw("<p class=\"lead\">Scored by <code>")
             .line(&probe.scorer)
-            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed.</p>");
+            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed. Votes are counted by model family: two debaters of one model are less than two.</p>");
     }
     if probes.len() > 1 {
         curve(page, &probes);
@@ -227,7 +227,7 @@ fn height(per_mille: u32) -> i64 {
 }
 
 fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
-    page.raw("<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th scope=\"col\">after</th><th scope=\"col\">score</th><th scope=\"col\" class=\"each\">by proposition</th><th scope=\"col\">polarised</th><th scope=\"col\">moved</th><th scope=\"col\">independent votes</th></tr></thead><tbody>");
+    page.raw("<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th scope=\"col\">after</th><th scope=\"col\">score</th><th scope=\"col\" class=\"each\">by proposition</th><th scope=\"col\">polarised</th><th scope=\"col\">moved</th><th scope=\"col\">votes</th></tr></thead><tbody>");
     for (index, (phase, probe)) in (1u32..).zip(probes) {
         page.raw("<tr><th scope=\"row\">").number(index).raw("\u{2002}").line(&spaced(&phase.name));
         if probe.collapse {

@@ -125,17 +125,19 @@ fn costs(page: &mut Markup, report: &Report) {
     if session.costs.is_empty() {
         return;
     }
-    page.raw("<section id=\"costs\"><h2>What it cost</h2><div class=\"scroll\"><table class=\"numbers costs\"><thead><tr><th scope=\"col\">who</th><th scope=\"col\">model</th><th scope=\"col\">calls</th><th scope=\"col\">tokens in</th><th scope=\"col\">tokens out</th><th scope=\"col\">tools</th><th scope=\"col\">cost</th></tr></thead><tbody>");
-    session.costs.iter().for_each(|line| cost(page, line, tokens(&session.total)));
+    let most = session.costs.iter().map(tokens).max().unwrap_or_default();
+    page.raw("<section id=\"costs\"><h2>What it cost</h2><div class=\"scroll\"><table class=\"numbers costs\"><thead><tr><th scope=\"col\">who</th><th scope=\"col\">model</th><th scope=\"col\">calls</th><th scope=\"col\">tokens in</th><th scope=\"col\">tokens out</th><th scope=\"col\" class=\"tools\">tools</th><th scope=\"col\">cost</th></tr></thead><tbody>");
+    session.costs.iter().for_each(|line| cost(page, line, most));
     page.raw("</tbody><tfoot>");
     cost(page, &session.total, 0);
     page.raw("</tfoot></table></div></section>\n");
 }
 
-fn cost(page: &mut Markup, line: &CostLine, all: u64) {
+/// One row; the stroke below a name is its part of what the one with the most tokens used.
+fn cost(page: &mut Markup, line: &CostLine, most: u64) {
     page.raw("<tr><th scope=\"row\">").line(&line.role);
-    let share = tokens(line).saturating_mul(1_000).checked_div(all).unwrap_or_default().min(1_000);
-    if all > 0 {
+    let share = tokens(line).saturating_mul(1_000).checked_div(most).unwrap_or_default().min(1_000);
+    if most > 0 {
         page.raw("<svg class=\"share\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"level\" height=\"10\" width=\"");
         page.number(i64::try_from(share).unwrap_or_default()).raw("\"/></svg>");
     }
@@ -147,7 +149,7 @@ fn cost(page: &mut Markup, line: &CostLine, all: u64) {
         .text(&words::grouped(line.input))
         .raw("</td><td>")
         .text(&words::grouped(line.output));
-    page.raw("</td><td>")
+    page.raw("</td><td class=\"tools\">")
         .number(line.tool_calls)
         .raw("</td><td>")
         .text(&wording::money(line))
