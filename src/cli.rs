@@ -3,6 +3,7 @@
 pub mod args;
 pub mod cache;
 pub mod config;
+pub mod debates;
 pub mod desk;
 pub mod doctor;
 pub mod error;
@@ -12,6 +13,7 @@ pub mod personas;
 pub mod plain;
 pub mod plan;
 pub mod replay;
+pub mod report;
 pub mod run;
 pub mod sessions;
 pub mod watch;
@@ -103,6 +105,8 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Sessions(typed) => sessions::run(typed.command, &environment, output).map(|()| DONE),
         Command::Replay(typed) if typed.tui => wait(mission::replay(&typed, environment, output))?,
         Command::Replay(typed) => wait(replay::replay(&typed, &environment, output))?.map(|()| DONE),
+        Command::Report(typed) => report::run(&typed, &environment, output).map(|()| DONE),
+        Command::Debates(typed) => debates::run(typed.command, &environment, output).map(|()| DONE),
         Command::Verify(typed) => replay::verify(&typed, &environment, output),
     }
 }

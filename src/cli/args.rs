@@ -102,6 +102,10 @@ pub enum Command {
     Fork(Box<ForkArgs>),
     /// Show a recorded session; never calls a model or a tool
     Replay(ReplayArgs),
+    /// Write down what a session came to: a page, Markdown or JSON
+    Report(ReportArgs),
+    /// List debates, show how one ended, write its report
+    Debates(DebatesArgs),
     /// Check a log: is the chain intact, do the same facts give the same decisions?
     Verify(VerifyArgs),
     /// Show, locate and trust configuration
@@ -327,6 +331,59 @@ pub struct VerifyArgs {
     pub json: bool,
 }
 
+/// Arguments of `report`.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// The session
+    pub session: String,
+    /// The form; default what the name of the output file ends in, else `md`
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub format: Option<ReportFormat>,
+    /// Write to this file, whole or not at all, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// The forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Markdown
+    Md,
+    /// JSON; `agon schema report` prints its schema
+    Json,
+    /// One HTML file that needs nothing else
+    Html,
+}
+
+/// Arguments of `debates`.
+#[derive(Debug, Args)]
+pub struct DebatesArgs {
+    /// What to do; default `list`
+    #[command(subcommand)]
+    pub command: Option<DebatesCommand>,
+}
+
+/// Commands on debates.
+#[derive(Debug, Subcommand)]
+pub enum DebatesCommand {
+    /// List debates, newest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how a debate ended: verdict, vote, who moved, who disagrees
+    Show {
+        /// The session
+        session: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the report of a debate
+    Report(ReportArgs),
+}
+
 /// Commands on configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -375,6 +432,8 @@ pub enum SchemaKind {
     Config,
     /// Policy files of `--policy`
     Policy,
+    /// What `agon report --format json` prints
+    Report,
 }
 
 /// Commands on personas.

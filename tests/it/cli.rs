@@ -148,7 +148,7 @@ fn a_policy_file_must_be_a_policy() {
 #[test]
 fn schemas_are_json_schemas() {
     let env = Env::new();
-    for kind in ["events", "commands", "signals", "config", "policy"] {
+    for kind in ["events", "commands", "signals", "config", "policy", "report"] {
         let ran = env.run(&["schema", kind]);
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{kind}");
         let schema: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();

@@ -14,6 +14,7 @@ mod projection;
 mod protocol;
 mod provider_openai;
 mod provider_script;
+mod report;
 mod run;
 mod sandbox;
 mod session;

@@ -1,0 +1,111 @@
+//! The commands `debates`: recorded debates listed, shown and written down; holds none.
+
+use serde_json::json;
+
+use crate::cli::args::DebatesCommand;
+use crate::cli::error::Failure;
+use crate::cli::output::Output;
+use crate::cli::report;
+use crate::config::{Environment, Places};
+use crate::projection::report::debate::{DebateReport, DebateState};
+use crate::projection::report::{plain, wording};
+use crate::projection::safe_text::safe_line;
+use crate::projection::{Report, words};
+use crate::protocol::ArenaEvent;
+use crate::protocol::spec::Mode;
+use crate::wiring::Sessions;
+use crate::wiring::sessions::Read;
+
+/// Runs a `debates` command; without one the debates are listed.
+pub fn run(
+    command: Option<DebatesCommand>,
+    environment: &Environment,
+    output: Output,
+) -> Result<(), Failure> {
+    let sessions = Sessions::at(&Places::find(environment)?);
+    match command.unwrap_or(DebatesCommand::List { json: false }) {
+        DebatesCommand::List { json } => list(&sessions, json, output),
+        DebatesCommand::Show { session, json } => show(with_debate(&sessions, &session)?, json, output),
+        DebatesCommand::Report(typed) => {
+            report::write(&typed, with_debate(&sessions, &typed.session)?, output)
+        }
+    }
+}
+
+fn with_debate(sessions: &Sessions, name: &str) -> Result<Read, Failure> {
+    let read = sessions.read(name)?;
+    match has_debate(&read) {
+        true => Ok(read),
+        false => Err(Failure::usage(format!("session `{}` held no debate", read.id))
+            .hint(format!("agon report {} tells what it came to", read.id))),
+    }
+}
+
+fn has_debate(read: &Read) -> bool {
+    read.entries.iter().any(|entry| match entry.fact() {
+        Some(ArenaEvent::PromptGiven(data)) => matches!(data.mode, Mode::Debate(_)),
+        _ => false,
+    })
+}
+
+/// A session that cannot be read is said and passed over.
+fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for summary in sessions.list()? {
+        match sessions.read(&summary.id) {
+            Ok(read) if has_debate(&read) => rows.push((read.id.clone(), Report::of(&read.entries))),
+            Ok(_) => {}
+            Err(error) => output.warn(&format!("`{}` is left out: {error}", summary.id)),
+        }
+    }
+    let debates =
+        rows.iter().flat_map(|(id, report)| report.debates.iter().map(move |debate| (id, report, debate)));
+    if json {
+        return output
+            .json(&debates.map(|(id, report, debate)| row_json(id, report, debate)).collect::<Vec<_>>());
+    }
+    if rows.is_empty() {
+        output.say("there are no debates yet; `agon demo debate` holds one");
+    }
+    output.data(&debates.map(|(id, report, debate)| row(id, report, debate)).collect::<String>())
+}
+
+fn row(id: &str, report: &Report, debate: &DebateReport) -> String {
+    let at = report.session.last_at;
+    let when = format!("{} {}", words::day(at), words::time_of_day(at));
+    format!("{id}  {when}  {:<12}  {}\n", ending(debate), first_words(&debate.question))
+}
+
+fn row_json(id: &str, report: &Report, debate: &DebateReport) -> serde_json::Value {
+    json!({ "id": id, "turn": debate.turn, "newest_at": report.session.last_at, "question": debate.question,
+            "personas": debate.debaters.iter().map(|debater| &debater.persona).collect::<Vec<_>>(),
+            "state": debate.state, "confidence_pm": debate.verdict.as_ref().map(|verdict| verdict.confidence_pm),
+            "talk": debate.talk })
+}
+
+fn ending(debate: &DebateReport) -> String {
+    match (&debate.state, &debate.verdict) {
+        (_, Some(verdict)) => format!("verdict {}", wording::per_cent(verdict.confidence_pm)),
+        (DebateState::Gated(_), None) => "no debate".to_owned(),
+        (DebateState::Open, None) => "unfinished".to_owned(),
+        (DebateState::Decided | DebateState::Ended(_), None) => "no verdict".to_owned(),
+    }
+}
+
+/// The start of a text on one line.
+fn first_words(text: &str) -> String {
+    let line = safe_line(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn show(read: Read, json: bool, output: Output) -> Result<(), Failure> {
+    let report = Report::of(&read.entries);
+    match json {
+        true => output.json(&report.debate())?,
+        false => output.data(&plain::page(&report))?,
+    }
+    report::fault(read)
+}

@@ -1,0 +1,115 @@
+//! The command `report`: what a session came to, written to standard output or to a file; calls nothing.
+
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::cli::args::{ReportArgs, ReportFormat};
+use crate::cli::error::{Failure, USAGE};
+use crate::cli::output::Output;
+use crate::config::{Environment, Places};
+use crate::projection::Report;
+use crate::projection::report::{html, markdown};
+use crate::wiring::sessions::Read;
+use crate::wiring::{Sessions, WireError};
+
+/// Writes the report of a session. Of a damaged log it tells what can be read, and fails all the same.
+pub fn run(typed: &ReportArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
+    let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
+    write(typed, read, output)
+}
+
+/// Writes the report of a log that was read.
+pub fn write(typed: &ReportArgs, read: Read, output: Output) -> Result<(), Failure> {
+    let format = typed.format.unwrap_or_else(|| format_of(typed.output.as_deref()));
+    let text = render(&read, format)?;
+    match &typed.output {
+        None => output.answer(&text)?,
+        Some(file) => {
+            let written = write_whole(file, text.as_bytes());
+            let written = written.with_context(|| format!("cannot write `{}`", file.display()));
+            written.map_err(|error| Failure::new(USAGE, error))?;
+            output.say(&format!("{} written", file.display()));
+        }
+    }
+    fault(read)
+}
+
+/// What was read is told; what could not be read is a failure.
+pub fn fault(read: Read) -> Result<(), Failure> {
+    match read.fault {
+        Some(fault) => Err(WireError::from(fault).into()),
+        None => Ok(()),
+    }
+}
+
+fn render(read: &Read, format: ReportFormat) -> Result<String, Failure> {
+    let report = Report::of(&read.entries);
+    let head = Some(read.head.hash.as_str()).filter(|_| read.fault.is_none());
+    Ok(match format {
+        ReportFormat::Md => markdown::page(&report, head),
+        ReportFormat::Html => html::page(&report, head),
+        ReportFormat::Json => serde_json::to_string_pretty(&report)? + "\n",
+    })
+}
+
+fn format_of(file: Option<&Path>) -> ReportFormat {
+    match file.and_then(Path::extension).and_then(|ending| ending.to_str()) {
+        Some("html" | "htm") => ReportFormat::Html,
+        Some("json") => ReportFormat::Json,
+        _ => ReportFormat::Md,
+    }
+}
+
+/// Writes a file whole or not at all. What is there and no plain file (a pipe, a terminal) is written into instead.
+fn write_whole(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    if target.metadata().is_ok_and(|there| !there.is_file()) {
+        return std::fs::OpenOptions::new().write(true).open(&target)?.write_all(bytes);
+    }
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mode = target.metadata().map_or(0o666, |there| there.permissions().mode() & 0o777);
+    let mut temporary = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(mode))
+        .prefix(".agon-")
+        .tempfile_in(folder)?;
+    temporary.write_all(bytes)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(&target).map(drop).map_err(|error| error.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_file_says_the_form() {
+        for (name, format) in [
+            ("a.html", ReportFormat::Html),
+            ("a.htm", ReportFormat::Html),
+            ("a.json", ReportFormat::Json),
+            ("a.md", ReportFormat::Md),
+            ("html", ReportFormat::Md),
+        ] {
+            assert_eq!(format_of(Some(Path::new(name))), format, "{name}");
+        }
+        assert_eq!(format_of(None), ReportFormat::Md);
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.md");
+        std::fs::write(&file, "a longer text than the new one").unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        write_whole(&file, b"new").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"new");
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_whole(&folder.path().join("none/a.md"), b"x").is_err());
+        assert!(write_whole(folder.path(), b"x").is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! What a session came to, as one typed value for people and programs: a pure fold of entries; judges nothing.
+//!
+//! [`Report::of`] reads; [`markdown`], [`html`] and [`plain`] write. Texts stand in a report as they stand in the
+//! log; each writer makes them safe for its own medium.
+
+pub mod debate;
+pub mod excerpt;
+mod fold;
+pub mod html;
+pub mod markdown;
+pub mod plain;
+pub mod said;
+pub mod session;
+pub mod wording;
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::protocol::{ArenaEvent, Entry, EventRef};
+
+pub use debate::DebateReport;
+pub use excerpt::Excerpt;
+pub use session::SessionReport;
+
+/// Version of the report's JSON form; fields may be added without changing it.
+pub const VERSION: u32 = 1;
+
+/// What a session came to.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Report {
+    /// Version of this form.
+    pub version: u32,
+    /// What every session has: turns, findings, costs.
+    pub session: SessionReport,
+    /// The debates it held, oldest first.
+    pub debates: Vec<DebateReport>,
+    /// The entries the report cites, in the order of the log, shortened.
+    pub excerpts: Vec<Excerpt>,
+}
+
+impl Report {
+    /// Reads a log. Entries must be in order; gaps and events of newer programs are no error.
+    pub fn of(entries: &[Arc<Entry>]) -> Self {
+        let log = Log { entries };
+        let session = SessionReport::of(entries, &log);
+        let debates = fold::debates(&log, &session.costs);
+        let excerpts = excerpt::cited(&log, &session, &debates);
+        Report { version: VERSION, session, debates, excerpts }
+    }
+
+    /// The newest debate.
+    pub fn debate(&self) -> Option<&DebateReport> {
+        self.debates.last()
+    }
+}
+
+/// Entries that can be looked up.
+struct Log<'a> {
+    entries: &'a [Arc<Entry>],
+}
+
+impl<'a> Log<'a> {
+    fn entry(&self, seq: u64) -> Option<&'a Entry> {
+        let at = self.entries.binary_search_by_key(&seq, |entry| entry.seq).ok()?;
+        self.entries.get(at).map(Arc::as_ref)
+    }
+
+    fn event(&self, at: EventRef) -> Option<&'a ArenaEvent> {
+        self.entry(at.seq)?.events.get(usize::from(at.i))
+    }
+}

@@ -1,0 +1,282 @@
+//! A debate as a report tells it: plain values, per mille where the log has per mille; folds nothing.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::protocol::event::TurnCause;
+use crate::protocol::{EventRef, SparkId};
+
+use super::said::Evidence;
+
+/// One debate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct DebateReport {
+    /// The turn it was held in, from 1.
+    pub turn: u32,
+    /// The question, whole.
+    pub question: String,
+    /// The `prompt_given`.
+    pub asked_in: Option<EventRef>,
+    /// How far it came.
+    pub state: DebateState,
+    /// Persona id of the moderator.
+    pub moderator: String,
+    /// Scorer of convergence.
+    pub scorer: String,
+    /// Phases that were planned.
+    pub rounds: u32,
+    /// The debaters, in the order of the plan.
+    pub debaters: Vec<Debater>,
+    /// What was in dispute.
+    pub propositions: Vec<Proposition>,
+    /// What happened in each phase, in order.
+    pub phases: Vec<Phase>,
+    /// The verdict, once reached.
+    pub verdict: Option<Verdict>,
+    /// Whether talk added anything to the sealed vote.
+    pub talk: Talk,
+    /// Who changed sides, in order.
+    pub moves: Vec<Move>,
+    /// Who stands against the verdict.
+    pub minority: Vec<Dissent>,
+    /// Who had nothing to contribute, when and why.
+    pub absences: Vec<Absence>,
+}
+
+/// How far a debate came.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DebateState {
+    /// It is not over, or the log ends before its end.
+    #[default]
+    Open,
+    /// There is a verdict.
+    Decided,
+    /// It was not worth a debate; why, in words.
+    Gated(String),
+    /// It ended without a verdict.
+    Ended(TurnCause),
+}
+
+/// One debater.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Debater {
+    /// Its persona id.
+    pub persona: String,
+    /// Its spark; none when it was never ignited.
+    pub spark: Option<SparkId>,
+    /// What it stands for.
+    pub stance: Option<String>,
+    /// The model it used, `PROVIDER/MODEL`.
+    pub model: String,
+    /// Family of that model, if known.
+    pub family: Option<String>,
+}
+
+/// One proposition in dispute.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Proposition {
+    /// Its number, from 0; people read `P1` for 0.
+    pub number: u32,
+    /// Its words; empty when they cannot be read from the log.
+    pub text: String,
+    /// The answer that states it.
+    pub source: Option<EventRef>,
+    /// Plain majority of the sealed ratings: 1 for, -1 against, 0 tied; none before the ballots are revealed.
+    pub sealed_majority: Option<i8>,
+    /// The verdict on it: 1 upheld, -1 rejected, 0 left open; none before the verdict.
+    pub verdict: Option<i8>,
+    /// True when the verdict differs from the sealed majority.
+    pub differs: bool,
+    /// The argument that decides it, by the moderator.
+    pub because: Option<String>,
+    /// The events that argument cites.
+    pub evidence: Vec<EventRef>,
+}
+
+/// One phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Phase {
+    /// Its name; a number follows where a name comes more than once.
+    pub name: String,
+    /// True when the ballots of this phase were cast before any was shown.
+    pub sealed: bool,
+    /// What each debater held, in the debaters' order; those who said nothing are missing.
+    pub stands: Vec<Stand>,
+    /// What was measured at its end.
+    pub probe: Option<Probe>,
+}
+
+/// What one debater held in one phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Stand {
+    /// The debater.
+    pub persona: String,
+    /// The answer that holds the ballot.
+    pub source: Option<EventRef>,
+    /// Its position in words.
+    pub position: Option<String>,
+    /// Confidence of the ballot, per mille.
+    pub confidence_pm: Option<u32>,
+    /// Why, strongest reason first.
+    pub claims: Vec<String>,
+    /// What bears that out.
+    pub evidence: Vec<Evidence>,
+    /// What it said would change its mind.
+    pub would_change: Option<String>,
+    /// Its ratings.
+    pub ratings: Vec<Rated>,
+}
+
+impl Stand {
+    /// Its rating of a proposition.
+    pub fn rating(&self, proposition: u32) -> Option<&Rated> {
+        self.ratings.iter().find(|rated| rated.proposition == proposition)
+    }
+}
+
+/// One rating.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Rated {
+    /// Proposition, from 0.
+    pub proposition: u32,
+    /// -2 strongly against to 2 strongly for.
+    pub rating: i8,
+    /// Confidence, per mille.
+    pub confidence_pm: u32,
+}
+
+/// What was measured at the end of a phase, per mille.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Probe {
+    /// The scorer.
+    pub scorer: String,
+    /// 0 opposed to 1000 agreed.
+    pub score_pm: u32,
+    /// Agreement per proposition.
+    pub agreement_pm: Vec<u32>,
+    /// Polarisation.
+    pub polarisation_pm: u32,
+    /// Movement since the last phase.
+    pub movement_pm: u32,
+    /// Independent votes by model family, in thousandths of a vote.
+    pub effective_votes_pm: u32,
+    /// True when dissent vanished without a stated reason.
+    pub collapse: bool,
+}
+
+/// One change of side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Move {
+    /// Who.
+    pub persona: String,
+    /// On which proposition, from 0.
+    pub proposition: u32,
+    /// In which phase.
+    pub phase: String,
+    /// From.
+    pub from: i8,
+    /// To.
+    pub to: i8,
+    /// What it had said, before, would change its mind.
+    pub condition: Option<String>,
+    /// The answer that named the condition.
+    pub named_in: Option<EventRef>,
+    /// Why it changed sides, in its own words.
+    pub because: Option<String>,
+    /// The answer that says so.
+    pub source: Option<EventRef>,
+}
+
+/// The verdict.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Verdict {
+    /// The moderator's answer, or the `ballots_revealed` when the sealed majority stands in for it.
+    pub source: EventRef,
+    /// True when the moderator failed and the sealed majority stands.
+    pub is_majority: bool,
+    /// The answer to the question, by the moderator.
+    pub answer: Option<String>,
+    /// Confidence, per mille.
+    pub confidence_pm: u32,
+    /// The best case of those who still disagree, as the moderator tells it.
+    pub minority: Option<String>,
+    /// What could still go wrong.
+    pub open_risks: Vec<String>,
+}
+
+/// Whether a plain vote, before any talk, would have said the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Talk {
+    /// There is no verdict or no sealed majority to compare.
+    #[default]
+    Unknown,
+    /// The sealed majority says the same on every proposition.
+    SameAsVote,
+    /// It says something else on these, from 0.
+    DiffersOn(Vec<u32>),
+}
+
+/// Somebody's lasting dissent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Dissent {
+    /// Who.
+    pub persona: String,
+    /// Against the verdict on these propositions, from 0.
+    pub propositions: Vec<u32>,
+    /// Its last position, in its own words.
+    pub position: Option<String>,
+    /// Its reasons, strongest first.
+    pub claims: Vec<String>,
+    /// What would change its mind.
+    pub would_change: Option<String>,
+    /// The answer that says why.
+    pub source: EventRef,
+}
+
+/// Somebody had nothing to contribute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Absence {
+    /// Who.
+    pub persona: String,
+    /// In which phase; none before the first.
+    pub phase: Option<String>,
+    /// Why.
+    pub cause: TurnCause,
+    /// The `role_failed`.
+    pub source: EventRef,
+}
+
+impl DebateReport {
+    /// The last phase in which anybody rated anything.
+    pub fn last_rated(&self) -> Option<&Phase> {
+        self.phases.iter().rev().find(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
+    }
+
+    /// The first such phase: the sealed one.
+    pub fn first_rated(&self) -> Option<&Phase> {
+        self.phases.iter().find(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
+    }
+
+    /// True when the debater crossed over on a proposition in a phase.
+    pub fn moved(&self, persona: &str, phase: &str, proposition: u32) -> bool {
+        self.moves
+            .iter()
+            .any(|step| step.persona == persona && step.phase == phase && step.proposition == proposition)
+    }
+
+    /// True when the debater was absent in a phase.
+    pub fn is_absent(&self, persona: &str, phase: &str) -> bool {
+        self.absences
+            .iter()
+            .any(|absence| absence.persona == persona && absence.phase.as_deref() == Some(phase))
+    }
+}
+
+impl Phase {
+    /// What a debater held in it.
+    pub fn stand(&self, persona: &str) -> Option<&Stand> {
+        self.stands.iter().find(|stand| stand.persona == persona)
+    }
+}

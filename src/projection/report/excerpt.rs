@@ -1,0 +1,178 @@
+//! The cited entries of a log, shortened for reading beside a report; quotes, never sums up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::projection::words;
+use crate::protocol::event::{ModelReply, PrepareResult};
+use crate::protocol::message::{Args, Part};
+use crate::protocol::text::cut_middle;
+use crate::protocol::{ArenaEvent, EventRef, SparkId};
+
+use super::Log;
+use super::debate::DebateReport;
+use super::session::SessionReport;
+
+/// Bytes of one excerpt's text; the middle of longer ones is left out.
+const CAP: usize = 1_600;
+
+/// One cited event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Excerpt {
+    /// The event.
+    pub at: EventRef,
+    /// Microseconds since the Unix epoch; 0 when the event is not in the log.
+    pub time: u64,
+    /// Its kind; `missing` when it is not in the log.
+    pub kind: String,
+    /// Role of the spark it came from, when it is one's.
+    pub who: Option<String>,
+    /// A line on it: the tool with its target, the command, the model.
+    pub title: Option<String>,
+    /// Its text, the middle left out when it is long.
+    pub text: String,
+    /// True when something was left out.
+    pub is_cut: bool,
+}
+
+/// Every event the report cites, in order, and what those cite.
+pub(super) fn cited(log: &Log<'_>, session: &SessionReport, debates: &[DebateReport]) -> Vec<Excerpt> {
+    let mut wanted = BTreeSet::new();
+    session.turns.iter().for_each(|turn| {
+        wanted.extend(turn.source);
+        wanted.extend(turn.reviews.iter().map(|review| review.source));
+        wanted.extend(turn.findings.iter().flat_map(|line| [Some(line.source), line.closed]).flatten());
+        wanted.extend(turn.checks.iter().map(|check| check.source));
+        wanted.extend(turn.flagged.iter().map(|claim| claim.source));
+        wanted.extend(turn.failed.iter().map(|role| role.source));
+    });
+    debates.iter().for_each(|debate| of_debate(debate, &mut wanted));
+    let people = People::of(log);
+    wanted.into_iter().map(|at| excerpt(log, &people, at)).collect()
+}
+
+fn of_debate(debate: &DebateReport, wanted: &mut BTreeSet<EventRef>) {
+    for proposition in &debate.propositions {
+        wanted.extend(proposition.source);
+        wanted.extend(&proposition.evidence);
+    }
+    for stand in debate.phases.iter().flat_map(|phase| &phase.stands) {
+        wanted.extend(stand.source);
+        wanted.extend(stand.evidence.iter().filter_map(|evidence| evidence.at));
+    }
+    wanted.extend(debate.moves.iter().flat_map(|step| [step.named_in, step.source]).flatten());
+    wanted.extend(debate.minority.iter().map(|dissent| dissent.source));
+    wanted.extend(debate.absences.iter().map(|absence| absence.source));
+    wanted.extend(debate.verdict.iter().map(|verdict| verdict.source));
+}
+
+/// Whose call each call was, and who each spark is.
+struct People {
+    roles: BTreeMap<SparkId, String>,
+    calls: BTreeMap<u64, SparkId>,
+}
+
+impl People {
+    fn of(log: &Log<'_>) -> Self {
+        let mut people = People { roles: BTreeMap::new(), calls: BTreeMap::new() };
+        for event in log.entries.iter().flat_map(|entry| &entry.events) {
+            match event {
+                ArenaEvent::SparkIgnited(data) => drop(people.roles.insert(data.spark, data.role.clone())),
+                ArenaEvent::ModelCalled(data) => drop(people.calls.insert(data.call.0, data.spark)),
+                ArenaEvent::ToolInvoked(data) => drop(people.calls.insert(data.call.0, data.spark)),
+                _ => {}
+            }
+        }
+        people
+    }
+
+    fn role(&self, spark: SparkId) -> String {
+        self.roles.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
+    }
+
+    fn who(&self, event: &ArenaEvent) -> Option<String> {
+        let spark = match event {
+            ArenaEvent::ModelAnswered(data) => self.calls.get(&data.call.0).copied(),
+            ArenaEvent::ModelFailed(data) => self.calls.get(&data.call.0).copied(),
+            ArenaEvent::ToolResolved(data) => self.calls.get(&data.call.0).copied(),
+            ArenaEvent::RoleFailed(data) => return Some(data.role.clone()),
+            ArenaEvent::CritiqueIssued(data) => Some(data.spark),
+            ArenaEvent::BallotCast(data) => Some(data.spark),
+            _ => None,
+        };
+        spark.map(|spark| self.role(spark))
+    }
+}
+
+fn excerpt(log: &Log<'_>, people: &People, at: EventRef) -> Excerpt {
+    let (Some(entry), Some(event)) = (log.entry(at.seq), log.event(at)) else {
+        let text = "this log has no such event".to_owned();
+        return Excerpt { at, time: 0, kind: "missing".into(), who: None, title: None, text, is_cut: false };
+    };
+    let (title, text) = said(log, event);
+    let (text, is_cut) = cut_middle(&text, CAP);
+    Excerpt { at, time: entry.at, kind: event.kind().to_owned(), who: people.who(event), title, text, is_cut }
+}
+
+/// What an event says: a title and its text.
+fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
+    use ArenaEvent as E;
+    match event {
+        E::PromptGiven(data) => (None, data.text.clone()),
+        E::SteeringGiven(data) => (None, data.text.clone()),
+        E::ModelAnswered(data) => (Some(data.body.model.clone()), reply(&data.body)),
+        E::ModelFailed(data) => {
+            (Some(words::error_kind(data.body.kind).to_owned()), data.body.message.clone())
+        }
+        E::ToolResolved(data) => {
+            let asked = log.event(data.body.tool_use.answer);
+            (asked.and_then(|event| call(event, data.body.tool_use.part)), data.body.content.clone())
+        }
+        E::ToolPrepared(data) => match &data.body.result {
+            PrepareResult::Ready(plan) => (plan.command.clone(), plan.preview.clone()),
+            PrepareResult::Unfit(why) => (None, why.clone()),
+        },
+        E::ToolRefused(data) => (Some(words::refusal(data.reason).to_owned()), data.text.clone()),
+        E::CheckRan(data) => (Some(data.body.command.clone()), data.body.output.clone()),
+        E::DiffTaken(data) => (Some(data.body.files.join(", ")), data.body.diff.clone()),
+        E::RoleFailed(data) => (None, words::turn_cause(data.cause).to_owned()),
+        E::CritiqueIssued(data) => {
+            let lines = data.findings.iter();
+            let lines = lines.map(|finding| format!("{} {}", finding.id, finding.problem));
+            (None, lines.collect::<Vec<_>>().join("\n"))
+        }
+        E::MentionExpanded(data) => (Some(data.body.mention.clone()), data.body.text.clone()),
+        other => (None, serde_json::to_string(&other.data()).unwrap_or_default()),
+    }
+}
+
+/// An answer's text, else the tools it asked for.
+fn reply(reply: &ModelReply) -> String {
+    let text = reply.text();
+    if !text.trim().is_empty() {
+        return text;
+    }
+    let calls = reply.message.iter().filter_map(|part| match part {
+        Part::Call { name, args, .. } => Some(format!("{name} {}", arguments(args))),
+        _ => None,
+    });
+    calls.collect::<Vec<_>>().join("\n")
+}
+
+/// The tool call in one part of an answer.
+fn call(event: &ArenaEvent, part: u16) -> Option<String> {
+    let ArenaEvent::ModelAnswered(data) = event else { return None };
+    match data.body.message.get(usize::from(part))? {
+        Part::Call { name, args, .. } => Some(format!("{name} {}", arguments(args))),
+        _ => None,
+    }
+}
+
+fn arguments(args: &Args) -> String {
+    match args {
+        Args::Json(value) => value.to_string(),
+        Args::Broken(text) => text.clone(),
+    }
+}

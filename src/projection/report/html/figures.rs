@@ -1,0 +1,250 @@
+//! The figures of a debate, drawn as SVG with numbers of our own; every figure is told in words as well.
+
+use crate::projection::report::debate::{DebateReport, Phase, Probe, Rated, Stand};
+use crate::projection::report::wording;
+
+use super::markup::Markup;
+
+/// Height of a cell; its middle is the rating 0.
+const CELL: i64 = 84;
+const MIDDLE: i64 = 38;
+/// Height of one step of rating.
+const STEP: i64 = 13;
+
+/// Who stood where, phase by phase.
+pub fn positions(page: &mut Markup, debate: &DebateReport) {
+    let rated: Vec<_> = debate
+        .phases
+        .iter()
+        .filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
+        .collect();
+    if rated.is_empty() || debate.propositions.is_empty() {
+        return;
+    }
+    page.raw("<section class=\"figure\" id=\"positions\"><h2>Where they stood</h2><p class=\"lead\">One bar for each proposition: upwards is for, downwards against; the wider, the more certain. A ring marks a change of side.</p>");
+    page.raw("<div class=\"scroll\"><table class=\"map\"><thead><tr><th scope=\"col\"><span class=\"gone\">persona</span></th>");
+    for phase in &rated {
+        page.raw("<th scope=\"col\">").line(&spaced(&phase.name));
+        page.raw(if phase.sealed { " <small>sealed</small></th>" } else { "</th>" });
+    }
+    page.raw("</tr></thead><tbody>");
+    for debater in &debate.debaters {
+        page.raw("<tr><th scope=\"row\">").line(&debater.persona).raw("</th>");
+        rated.iter().for_each(|phase| cell(page, debate, phase, &debater.persona));
+        page.raw("</tr>");
+    }
+    page.raw("</tbody></table></div></section>\n");
+}
+
+fn cell(page: &mut Markup, debate: &DebateReport, phase: &Phase, persona: &str) {
+    page.raw("<td><span class=\"phase\">").line(&spaced(&phase.name)).raw("</span>");
+    let stand = phase.stand(persona).filter(|stand| !stand.ratings.is_empty());
+    match stand {
+        Some(stand) => bars(page, debate, phase, stand),
+        None if debate.is_absent(persona, &phase.name) => {
+            page.raw("<span class=\"absent\">absent</span>");
+        }
+        None => {
+            page.raw("<span class=\"absent\">no rating</span>");
+        }
+    }
+    page.raw("</td>");
+}
+
+fn bars(page: &mut Markup, debate: &DebateReport, phase: &Phase, stand: &Stand) {
+    let count = i64::try_from(debate.propositions.len()).unwrap_or(0);
+    let slot = if count <= 4 { 23 } else { 15 };
+    let width = count * slot;
+    page.raw("<svg role=\"img\" class=\"bars\" width=\"").number(width).raw("\" height=\"").number(CELL);
+    page.raw("\" viewBox=\"0 0 ").number(width).raw(" ").number(CELL).raw("\" aria-label=\"");
+    page.line(&in_words(stand)).raw("\"><line class=\"axis\" x1=\"0\" x2=\"").number(width);
+    page.raw("\" y1=\"").number(MIDDLE).raw("\" y2=\"").number(MIDDLE).raw("\"/>");
+    for (left, proposition) in (0i64..).zip(&debate.propositions) {
+        let centre = left * slot + slot / 2;
+        if let Some(rated) = stand.rating(proposition.number) {
+            bar(page, rated, centre, slot);
+            if debate.moved(&stand.persona, &phase.name, proposition.number) {
+                let tip = MIDDLE - i64::from(rated.rating) * STEP - i64::from(rated.rating.signum()) * 7;
+                page.raw("<circle class=\"ring\" r=\"3.5\" cx=\"")
+                    .number(centre)
+                    .raw("\" cy=\"")
+                    .number(tip)
+                    .raw("\"/>");
+            }
+        }
+        page.raw("<text x=\"").number(centre).raw("\" y=\"").number(CELL - 2).raw("\">");
+        page.number(i64::from(proposition.number) + 1).raw("</text>");
+    }
+    page.raw("</svg>");
+}
+
+/// As wide as its certainty: from a stroke to most of its slot.
+fn bar(page: &mut Markup, rated: &Rated, centre: i64, slot: i64) {
+    let width = 3 + i64::from(rated.confidence_pm.min(1_000)) * (slot - 6) / 1_000;
+    let height = i64::from(rated.rating.unsigned_abs()) * STEP;
+    let (class, top, height) = match rated.rating {
+        1.. => ("<rect class=\"for\" x=\"", MIDDLE - height, height),
+        0 => ("<rect class=\"zero\" x=\"", MIDDLE - 2, 4),
+        _ => ("<rect class=\"against\" x=\"", MIDDLE, height),
+    };
+    page.raw(class).number(centre - width / 2).raw("\" y=\"").number(top).raw("\" width=\"").number(width);
+    page.raw("\" height=\"")
+        .number(height)
+        .raw("\" rx=\"1.5\"><title>")
+        .text(&rating_words(rated))
+        .raw("</title></rect>");
+}
+
+fn rating_words(rated: &Rated) -> String {
+    let (name, rating) = (wording::name(rated.proposition), wording::rating(rated.rating));
+    format!("{name} {rating}, {} sure", wording::per_cent(rated.confidence_pm))
+}
+
+fn in_words(stand: &Stand) -> String {
+    stand.ratings.iter().map(rating_words).collect::<Vec<_>>().join("; ")
+}
+
+/// Room for the curve: left, right, top and bottom edge, in units of the drawing.
+const LEFT: i64 = 34;
+const RIGHT: i64 = 430;
+const TOP: i64 = 18;
+const BOTTOM: i64 = 188;
+
+/// How agreement grew or fell, phase by phase.
+pub fn convergence(page: &mut Markup, debate: &DebateReport) {
+    let probes: Vec<_> =
+        debate.phases.iter().filter_map(|phase| Some((phase, phase.probe.as_ref()?))).collect();
+    if probes.is_empty() {
+        return;
+    }
+    page.raw("<section class=\"figure\" id=\"convergence\"><h2>Did they converge?</h2>");
+    if let Some((_, probe)) = probes.last() {
+        page.raw("<p class=\"lead\">Scored by <code>")
+            .line(&probe.scorer)
+            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed. Votes are counted by model family: two debaters of one model are less than two.</p>");
+    }
+    if probes.len() > 1 {
+        curve(page, &probes);
+    }
+    table(page, &probes);
+    page.raw("</section>\n");
+}
+
+fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
+    let said: Vec<_> = probes
+        .iter()
+        .map(|(phase, probe)| format!("{}: {}", spaced(&phase.name), wording::per_cent(probe.score_pm)))
+        .collect();
+    page.raw("<svg role=\"img\" class=\"curve\" viewBox=\"0 0 520 230\" aria-label=\"Convergence. ")
+        .line(&said.join("; "))
+        .raw("\">");
+    for level in [0u32, 250, 500, 750, 1_000] {
+        let y = height(level);
+        page.raw("<line class=\"grid\" x1=\"").number(LEFT).raw("\" x2=\"").number(RIGHT);
+        page.raw("\" y1=\"").number(y).raw("\" y2=\"").number(y).raw("\"/>");
+        if level % 500 == 0 {
+            page.raw("<text class=\"tick\" x=\"")
+                .number(LEFT - 8)
+                .raw("\" y=\"")
+                .number(y + 4)
+                .raw("\">")
+                .number(level / 10)
+                .raw("</text>");
+        }
+    }
+    let lines: [(&'static str, Vec<u32>); 3] = [
+        (
+            "<polyline class=\"movement\" points=\"",
+            probes.iter().map(|(_, probe)| probe.movement_pm).collect(),
+        ),
+        (
+            "<polyline class=\"polarisation\" points=\"",
+            probes.iter().map(|(_, probe)| probe.polarisation_pm).collect(),
+        ),
+        ("<polyline class=\"score\" points=\"", probes.iter().map(|(_, probe)| probe.score_pm).collect()),
+    ];
+    for (open, values) in &lines {
+        page.raw(open);
+        for (index, value) in values.iter().enumerate() {
+            page.number(across(index, probes.len())).raw(",").number(height(*value)).raw(" ");
+        }
+        page.raw("\"/>");
+    }
+    points(page, probes);
+    labels(page, probes);
+    page.raw("</svg>");
+}
+
+fn points(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
+    for (index, (phase, probe)) in probes.iter().enumerate() {
+        let (x, y) = (across(index, probes.len()), height(probe.score_pm));
+        page.raw("<circle class=\"point\" r=\"3.5\" cx=\"").number(x).raw("\" cy=\"").number(y).raw("\"/>");
+        page.raw("<text class=\"value\" x=\"").number(x).raw("\" y=\"").number(y - 9).raw("\">");
+        page.text(&wording::per_cent(probe.score_pm)).raw("</text>");
+        // Names of many phases would run into each other; the table below has them by number.
+        match probes.len() {
+            0..=4 => below(page, x, &spaced(&phase.name)),
+            _ => below(page, x, &(index + 1).to_string()),
+        }
+    }
+}
+
+/// A name below the curve, its first word on a line of its own.
+fn below(page: &mut Markup, x: i64, name: &str) {
+    let (first, rest) = name.split_once(' ').unwrap_or((name, ""));
+    for (y, words) in [(BOTTOM + 20, first), (BOTTOM + 33, rest)] {
+        page.raw("<text class=\"name\" x=\"").number(x).raw("\" y=\"").number(y).raw("\">");
+        page.line(words).raw("</text>");
+    }
+}
+
+/// The three lines are named at their ends, moved apart where they end close together.
+fn labels(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
+    let Some((_, last)) = probes.last() else { return };
+    let mut ends = [
+        (height(last.score_pm), "<text class=\"end score\" x=\"440\" y=\"", "agreement"),
+        (height(last.polarisation_pm), "<text class=\"end polarisation\" x=\"440\" y=\"", "polarisation"),
+        (height(last.movement_pm), "<text class=\"end movement\" x=\"440\" y=\"", "movement"),
+    ];
+    ends.sort_by_key(|end| end.0);
+    for index in 1..ends.len() {
+        ends[index].0 = ends[index].0.max(ends[index - 1].0 + 15);
+    }
+    let over = (ends[2].0 - BOTTOM).max(0);
+    for (y, open, name) in ends {
+        page.raw(open).number(y - over + 4).raw("\">").raw(name).raw("</text>");
+    }
+}
+
+fn across(index: usize, count: usize) -> i64 {
+    let (index, count) = (i64::try_from(index).unwrap_or_default(), i64::try_from(count).unwrap_or(2));
+    let margin = 30;
+    LEFT + margin + index * (RIGHT - LEFT - 2 * margin) / (count - 1).max(1)
+}
+
+fn height(per_mille: u32) -> i64 {
+    BOTTOM - i64::from(per_mille.min(1_000)) * (BOTTOM - TOP) / 1_000
+}
+
+fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
+    page.raw("<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th scope=\"col\">after</th><th scope=\"col\">score</th><th scope=\"col\" class=\"each\">by proposition</th><th scope=\"col\">polarised</th><th scope=\"col\">moved</th><th scope=\"col\">votes</th></tr></thead><tbody>");
+    for (index, (phase, probe)) in (1u32..).zip(probes) {
+        page.raw("<tr><th scope=\"row\">").number(index).raw("\u{2002}").line(&spaced(&phase.name));
+        if probe.collapse {
+            page.raw(" <span class=\"warn\">dissent vanished without a stated reason</span>");
+        }
+        page.raw("</th><td class=\"strong\">")
+            .text(&wording::per_cent(probe.score_pm))
+            .raw("</td><td class=\"each\">");
+        let each: Vec<_> = probe.agreement_pm.iter().map(|value| (value / 10).to_string()).collect();
+        page.text(&each.join(" \u{b7} ")).raw("</td><td>").text(&wording::per_cent(probe.polarisation_pm));
+        page.raw("</td><td>").text(&wording::per_cent(probe.movement_pm)).raw("</td><td>");
+        page.text(&wording::votes(probe.effective_votes_pm)).raw("</td></tr>");
+    }
+    page.raw("</tbody></table></div>");
+}
+
+/// A name as people read it: `initial-analysis` is `initial analysis`.
+pub fn spaced(name: &str) -> String {
+    name.replace('-', " ")
+}

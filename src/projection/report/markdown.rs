@@ -1,0 +1,355 @@
+//! Writes a report as Markdown; what others wrote is escaped, so that it stays text in every viewer.
+
+use std::fmt::Write as _;
+
+use crate::projection::safe_text::{safe, safe_line};
+use crate::projection::words;
+use crate::protocol::EventRef;
+
+use super::debate::{DebateReport, Phase};
+use super::session::{CostLine, TurnReport};
+use super::{Excerpt, Report, wording};
+
+/// The whole report.
+pub fn page(report: &Report, head: Option<&str>) -> String {
+    let mut out = String::new();
+    for debate in &report.debates {
+        one_debate(&mut out, debate);
+    }
+    let is_debate = |turn: &&TurnReport| report.debates.iter().any(|debate| debate.turn == turn.number);
+    for turn in report.session.turns.iter().filter(|turn| !is_debate(turn)) {
+        one_turn(&mut out, turn);
+    }
+    costs(&mut out, report);
+    excerpts(&mut out, &report.excerpts);
+    let session = &report.session;
+    let _ =
+        write!(out, "---\n\nSession `{}`, {}", code(&session.id), words::counted(session.entries, "entry"));
+    let _ = write!(out, ", by {}, {} UTC", line(&session.program), wording::when(session.opened_at));
+    if let Some(head) = head {
+        let _ = write!(out, ". The chain ends at `{}`", code(head));
+    }
+    out.push_str(".\n");
+    out
+}
+
+/// Text of others on one line, with everything escaped that Markdown or HTML would read.
+pub fn line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in safe_line(text).trim().chars() {
+        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '!' | '&' | '$') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    // At the start of a line these would begin a list, a quote or a heading.
+    match out.chars().next() {
+        Some('-' | '+' | '=') => out.insert(0, '\\'),
+        Some('0'..='9') => out = numbered(out),
+        _ => {}
+    }
+    out
+}
+
+/// A line such as `1. x` or `1) x` would begin a numbered list.
+fn numbered(line: String) -> String {
+    let digits = line.chars().take_while(char::is_ascii_digit).count();
+    match line[digits..].chars().next() {
+        Some('.' | ')') => format!("{}\\{}", &line[..digits], &line[digits..]),
+        _ => line,
+    }
+}
+
+/// Text of others between backticks.
+fn code(text: &str) -> String {
+    safe_line(text).replace('`', "'")
+}
+
+/// Text of others as a quote, its lines kept.
+fn quote(out: &mut String, text: &str) {
+    for each in safe(text).trim_matches('\n').split('\n') {
+        let _ = writeln!(out, "{}", format!("> {}", line(each)).trim_end());
+    }
+    out.push('\n');
+}
+
+fn refs<'a>(all: impl IntoIterator<Item = &'a EventRef>) -> String {
+    all.into_iter().map(|at| format!(" [{at}](#{})", anchor(*at))).collect()
+}
+
+/// The anchor of an excerpt: only letters, digits and hyphens, which every viewer takes.
+fn anchor(at: EventRef) -> String {
+    at.to_string().replace('.', "-")
+}
+
+fn one_debate(out: &mut String, debate: &DebateReport) {
+    heading(out, &debate.question);
+    if let Some(state) = wording::state(debate) {
+        let _ = writeln!(out, "{}\n", line(&state));
+    }
+    if let Some(verdict) = &debate.verdict {
+        let _ = writeln!(out, "## Verdict\n");
+        match (&verdict.answer, verdict.is_majority) {
+            (Some(answer), _) => quote(out, answer),
+            (None, true) => {
+                out.push_str("The moderator had none to give; the sealed majority stands in.\n\n")
+            }
+            (None, false) => out.push_str("Its words cannot be read from the log.\n\n"),
+        }
+        let confidence = wording::per_cent(verdict.confidence_pm);
+        let _ = writeln!(
+            out,
+            "Confidence **{confidence}**. {}{}\n",
+            wording::talk(debate),
+            refs([&verdict.source])
+        );
+    }
+    propositions(out, debate);
+    absences(out, debate);
+    moves(out, debate);
+    positions(out, debate);
+    probes(out, debate);
+    minority(out, debate);
+}
+
+/// The first line as a heading; the rest, if any, as a quote.
+fn heading(out: &mut String, text: &str) {
+    let (first, rest) = text.trim().split_once('\n').unwrap_or((text.trim(), ""));
+    let _ = writeln!(out, "# {}\n", line(first));
+    if !rest.trim().is_empty() {
+        quote(out, rest);
+    }
+}
+
+fn propositions(out: &mut String, debate: &DebateReport) {
+    if debate.propositions.is_empty() {
+        return;
+    }
+    out.push_str(
+        "## What was in dispute\n\n| | proposition | sealed majority | verdict |\n|---|---|---|---|\n",
+    );
+    for each in &debate.propositions {
+        let (vote, verdict) = (wording::majority(each.sealed_majority), wording::upheld(each.verdict));
+        let mark = if each.differs { " **differs**" } else { "" };
+        let because =
+            each.because.as_deref().map(|words| format!(" \u{2014} {}", line(words))).unwrap_or_default();
+        let (name, text) = (wording::name(each.number), line(&each.text));
+        let _ =
+            writeln!(out, "| {name} | {text}{because}{} | {vote} | {verdict}{mark} |", refs(&each.evidence));
+    }
+    out.push('\n');
+}
+
+fn absences(out: &mut String, debate: &DebateReport) {
+    if debate.absences.is_empty() {
+        return;
+    }
+    out.push_str("## Who was missing\n\n");
+    for absence in &debate.absences {
+        let phase = absence.phase.as_deref().map(|phase| format!(" in {}", line(phase))).unwrap_or_default();
+        let cause = words::turn_cause(absence.cause);
+        let _ = writeln!(out, "- **{}**{phase}: {cause}{}", line(&absence.persona), refs([&absence.source]));
+    }
+    out.push('\n');
+}
+
+fn moves(out: &mut String, debate: &DebateReport) {
+    if debate.first_rated().is_none() {
+        return;
+    }
+    out.push_str("## Who moved, and why\n\n");
+    if debate.moves.is_empty() {
+        out.push_str("Nobody changed sides.\n\n");
+        return;
+    }
+    for step in &debate.moves {
+        let (from, to) = (wording::rating(step.from), wording::rating(step.to));
+        let name = wording::name(step.proposition);
+        let _ = writeln!(
+            out,
+            "- **{}**, {name} {from} \u{2192} {to}, in {}",
+            line(&step.persona),
+            line(&step.phase)
+        );
+        if let Some(words) = &step.condition {
+            let _ = writeln!(out, "  - had said it would move if: {}{}", line(words), refs(&step.named_in));
+        }
+        match &step.because {
+            Some(words) => _ = writeln!(out, "  - moved because: {}{}", line(words), refs(&step.source)),
+            None => out.push_str("  - gave no reason\n"),
+        }
+    }
+    out.push('\n');
+}
+
+/// Every rating: persona by proposition, the phases from left to right in one cell.
+fn positions(out: &mut String, debate: &DebateReport) {
+    let rated: Vec<&Phase> = debate
+        .phases
+        .iter()
+        .filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
+        .collect();
+    if rated.is_empty() || debate.propositions.is_empty() {
+        return;
+    }
+    let names: Vec<_> = rated.iter().map(|phase| line(&phase.name)).collect();
+    let _ = writeln!(
+        out,
+        "## Where they stood\n\nRatings from \u{2212}2 to +2, phase by phase: {}.\n",
+        names.join(", ")
+    );
+    let heads: Vec<_> = debate.propositions.iter().map(|each| wording::name(each.number)).collect();
+    let _ = writeln!(out, "| persona | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
+    for debater in &debate.debaters {
+        let cell = |proposition: u32| {
+            let of = |phase: &&Phase| {
+                phase.stand(&debater.persona).and_then(|stand| stand.rating(proposition)).copied()
+            };
+            let one =
+                |phase: &&Phase| of(phase).map_or("\u{b7}".to_owned(), |rated| wording::rating(rated.rating));
+            rated.iter().map(one).collect::<Vec<_>>().join(" ")
+        };
+        let cells: Vec<_> = debate.propositions.iter().map(|each| cell(each.number)).collect();
+        let _ = writeln!(out, "| {} | {} |", line(&debater.persona), cells.join(" | "));
+    }
+    out.push('\n');
+}
+
+fn probes(out: &mut String, debate: &DebateReport) {
+    let probes: Vec<_> =
+        debate.phases.iter().filter_map(|phase| Some((phase, phase.probe.as_ref()?))).collect();
+    if probes.is_empty() {
+        return;
+    }
+    out.push_str("## Did they converge?\n\n| after | score | polarised | moved | independent votes |\n|---|---|---|---|---|\n");
+    for (phase, probe) in probes {
+        let of = wording::per_cent;
+        let (score, polarised, moved) =
+            (of(probe.score_pm), of(probe.polarisation_pm), of(probe.movement_pm));
+        let votes = wording::votes(probe.effective_votes_pm);
+        let collapse = if probe.collapse { " (dissent vanished without a stated reason)" } else { "" };
+        let _ =
+            writeln!(out, "| {}{collapse} | {score} | {polarised} | {moved} | {votes} |", line(&phase.name));
+    }
+    out.push('\n');
+}
+
+fn minority(out: &mut String, debate: &DebateReport) {
+    let Some(verdict) = &debate.verdict else { return };
+    out.push_str("## Minority report\n\n");
+    if debate.minority.is_empty() {
+        out.push_str("Nobody stands against the verdict.\n\n");
+    } else if let Some(told) = &verdict.minority {
+        quote(out, told);
+    }
+    for dissent in &debate.minority {
+        let on = wording::names(&dissent.propositions);
+        let _ = writeln!(
+            out,
+            "**{}**, against the verdict on {on}{}:\n",
+            line(&dissent.persona),
+            refs([&dissent.source])
+        );
+        quote(out, dissent.position.as_deref().unwrap_or("its words cannot be read from the log"));
+    }
+    if !verdict.open_risks.is_empty() {
+        out.push_str("## Open risks\n\n");
+        verdict.open_risks.iter().for_each(|risk| _ = writeln!(out, "- {}", line(risk)));
+        out.push('\n');
+    }
+}
+
+fn one_turn(out: &mut String, turn: &TurnReport) {
+    heading(out, &turn.prompt);
+    match &turn.answer {
+        Some(answer) => quote(out, answer),
+        None => out.push_str("There is no answer.\n\n"),
+    }
+    let cause = turn.cause.map_or("the turn is not over", words::turn_cause);
+    let _ = writeln!(out, "Turn {}, {}: {cause}{}\n", turn.number, line(&turn.mode), refs(&turn.source));
+    for each in &turn.findings {
+        let finding = &each.finding;
+        let state = if each.closed.is_some() { "closed" } else { "**open**" };
+        let severity = words::severity(finding.severity);
+        let _ = writeln!(
+            out,
+            "- {} ({severity}, {state}) {}{}",
+            line(&finding.id),
+            line(&finding.problem),
+            refs([&each.source])
+        );
+    }
+    for check in &turn.checks {
+        let _ = writeln!(
+            out,
+            "- check `{}`: {}{}",
+            code(&check.command),
+            wording::exit(check.exit),
+            refs([&check.source])
+        );
+    }
+    for claim in &turn.flagged {
+        let _ = writeln!(out, "- not borne out: {}{}", line(&claim.reason), refs([&claim.source]));
+    }
+    for role in &turn.failed {
+        let cause = words::turn_cause(role.cause);
+        let _ = writeln!(out, "- {} did nothing: {cause}{}", line(&role.role), refs([&role.source]));
+    }
+    if !turn.changed.is_empty() {
+        let paths: Vec<_> = turn.changed.iter().map(|path| format!("`{}`", code(path))).collect();
+        let _ = writeln!(out, "- changed: {}", paths.join(", "));
+    }
+    out.push('\n');
+}
+
+fn costs(out: &mut String, report: &Report) {
+    if report.session.costs.is_empty() {
+        return;
+    }
+    out.push_str("## What it cost\n\n| who | model | calls | tokens in | tokens out | cost |\n|---|---|--:|--:|--:|--:|\n");
+    for each in report.session.costs.iter().chain([&report.session.total]) {
+        cost(out, each);
+    }
+    out.push('\n');
+}
+
+fn cost(out: &mut String, each: &CostLine) {
+    let (input, output) = (words::grouped(each.input), words::grouped(each.output));
+    let (role, model, money) = (line(&each.role), line(&each.model), wording::money(each));
+    let _ = writeln!(out, "| {role} | {model} | {} | {input} | {output} | {money} |", each.calls);
+}
+
+fn excerpts(out: &mut String, excerpts: &[Excerpt]) {
+    if excerpts.is_empty() {
+        return;
+    }
+    out.push_str("## From the log\n\n");
+    for each in excerpts {
+        let who = each.who.as_deref().map(|who| format!(" {}", line(who))).unwrap_or_default();
+        let title = each.title.as_deref().map(|title| format!(" `{}`", code(title))).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "<a id=\"{}\"></a>**{}**{who}, {}{title}\n",
+            anchor(each.at),
+            each.at,
+            line(&each.kind)
+        );
+        quote(out, &each.text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_others_is_markup() {
+        assert_eq!(line("<b>*x*</b> [a](b) `c` | d & e"), r"\<b\>\*x\*\</b\> \[a\](b) \`c\` \| d \& e");
+        assert_eq!(line("# x\n- y\u{202E}"), r"\# x - y\<U+202E\>");
+        assert_eq!(
+            [line("- x"), line("1. x"), line("12) x"), line("3 x")],
+            [r"\- x", r"1\. x", r"12\) x", "3 x"]
+        );
+        assert_eq!(code("a`b\nc"), "a'b c");
+    }
+}

@@ -1,0 +1,317 @@
+//! What every session's report has, whatever its mode: turns, answers, findings, checks, costs; knows no debate.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::projection::board::{Board, BoardState};
+use crate::projection::costs::{Costs, Tally};
+use crate::projection::words;
+use crate::protocol::event::{Finding, Judgement, TurnCause};
+use crate::protocol::spec::Mode;
+use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
+
+use super::Log;
+use super::said;
+
+/// A session as a report tells it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct SessionReport {
+    /// Its id; empty when the log has no opening.
+    pub id: String,
+    /// The session it was forked from, and the last entry it shares with it.
+    pub parent: Option<(String, u64)>,
+    /// Program name and version that opened or last resumed it.
+    pub program: String,
+    /// Absolute path of its workspace.
+    pub workspace: String,
+    /// What confined its tools.
+    pub sandbox: Option<String>,
+    /// Microseconds since the Unix epoch of its first entry.
+    pub opened_at: u64,
+    /// The same of its last entry.
+    pub last_at: u64,
+    /// Milliseconds it was at work; pauses between processes do not count.
+    pub active_ms: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Events of kinds this program does not know: what they say is missing here.
+    pub unknown_events: u64,
+    /// What it is at, in words.
+    pub state: String,
+    /// Approvals that wait for an answer.
+    pub open_approvals: u64,
+    /// Its turns, oldest first.
+    pub turns: Vec<TurnReport>,
+    /// Costs per spark, in order of ignition.
+    pub costs: Vec<CostLine>,
+    /// All costs.
+    pub total: CostLine,
+}
+
+/// One turn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct TurnReport {
+    /// Its number, from 1.
+    pub number: u32,
+    /// `solo`, `squad` or `debate`.
+    pub mode: String,
+    /// The task, whole.
+    pub prompt: String,
+    /// The `prompt_given`.
+    pub asked_in: Option<EventRef>,
+    /// Why it ended; none while it is open.
+    pub cause: Option<TurnCause>,
+    /// The answer in words.
+    pub answer: Option<String>,
+    /// The event that holds the answer.
+    pub source: Option<EventRef>,
+    /// Reviews, in order.
+    pub reviews: Vec<Review>,
+    /// Every finding, with the state it was left in.
+    pub findings: Vec<FindingLine>,
+    /// Checks that were run, in order.
+    pub checks: Vec<CheckLine>,
+    /// Claims of answers that the log does not bear out.
+    pub flagged: Vec<FlaggedClaim>,
+    /// Roles that had nothing to contribute.
+    pub failed: Vec<FailedRole>,
+    /// Paths in the last comparison of the workspace with a recorded tree.
+    pub changed: Vec<String>,
+}
+
+/// One review.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Review {
+    /// The reviewer's role.
+    pub role: String,
+    /// The judgement.
+    pub judgement: Judgement,
+    /// The `critique_issued`.
+    pub source: EventRef,
+}
+
+/// One finding and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FindingLine {
+    /// The finding, in its newest words.
+    pub finding: Finding,
+    /// The `critique_issued` with these words.
+    pub source: EventRef,
+    /// The `finding_closed`; none while it is open.
+    pub closed: Option<EventRef>,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CheckLine {
+    /// The command line.
+    pub command: String,
+    /// Exit code; none when it was killed.
+    pub exit: Option<i32>,
+    /// The `check_ran`.
+    pub source: EventRef,
+}
+
+/// One claim the log does not bear out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FlaggedClaim {
+    /// What the log says instead.
+    pub reason: String,
+    /// The answer that claims.
+    pub source: EventRef,
+}
+
+/// One role without a contribution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FailedRole {
+    /// The role.
+    pub role: String,
+    /// Why.
+    pub cause: TurnCause,
+    /// The `role_failed`.
+    pub source: EventRef,
+}
+
+/// What was used by one spark, or by all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CostLine {
+    /// The spark; none for the total.
+    pub spark: Option<SparkId>,
+    /// Its role, `all` for the total.
+    pub role: String,
+    /// The model it used last.
+    pub model: String,
+    /// Model calls.
+    pub calls: u32,
+    /// Attempts of them that failed.
+    pub failures: u32,
+    /// Input tokens, cached ones included.
+    pub input: u64,
+    /// Of these, read from the provider's cache.
+    pub cached: u64,
+    /// Output tokens.
+    pub output: u64,
+    /// True when some of these tokens were counted by agon.
+    pub estimated: bool,
+    /// Millionths of a dollar, where the price is known.
+    pub micro_usd: u64,
+    /// Calls without a known price.
+    pub unpriced: u32,
+    /// Tool calls that were started.
+    pub tool_calls: u32,
+    /// Milliseconds of model calls; calls at once count each.
+    pub model_ms: u64,
+}
+
+impl CostLine {
+    fn of(spark: Option<SparkId>, role: &str, model: &str, tally: &Tally) -> Self {
+        CostLine {
+            spark,
+            role: role.to_owned(),
+            model: model.to_owned(),
+            calls: tally.calls,
+            failures: tally.failures,
+            input: tally.usage.input,
+            cached: tally.usage.cached,
+            output: tally.usage.output,
+            estimated: tally.estimated > 0,
+            micro_usd: tally.micro_usd,
+            unpriced: tally.unpriced,
+            tool_calls: tally.tool_calls,
+            model_ms: tally.model_ms,
+        }
+    }
+}
+
+impl SessionReport {
+    pub(super) fn of(entries: &[Arc<Entry>], log: &Log<'_>) -> Self {
+        let (mut board, mut costs, mut turns) = (Board::default(), Costs::default(), Turns::default());
+        for entry in entries {
+            board.apply(entry);
+            costs.apply(entry);
+            entry.effective().for_each(|(at, event)| turns.apply(at, event, log));
+        }
+        let lines = costs.sparks.iter();
+        SessionReport {
+            id: board.id.clone(),
+            parent: board.parent.clone(),
+            program: board.program.clone(),
+            workspace: board.workspace.clone(),
+            sandbox: board.sandbox.as_ref().map(|sandbox| sandbox.kind.clone()),
+            opened_at: board.opened,
+            last_at: board.at,
+            active_ms: costs.active_us / 1_000,
+            entries: board.counts.entries,
+            unknown_events: board.counts.unknown,
+            state: state(&board),
+            open_approvals: board.approvals.len() as u64,
+            turns: turns.turns,
+            costs: lines
+                .map(|(id, row)| CostLine::of(Some(*id), &row.role, &row.model, &row.tally))
+                .collect(),
+            total: CostLine::of(None, "all", "", &costs.total),
+        }
+    }
+}
+
+fn state(board: &Board) -> String {
+    match board.state {
+        BoardState::Idle => "idle".to_owned(),
+        BoardState::Working => "unfinished".to_owned(),
+        BoardState::Paused(cause) => format!("paused: {}", words::pause_cause(cause)),
+        BoardState::Stopping(cause) => format!("stopping: {}", words::stop_cause(cause)),
+        BoardState::Sealed(cause) => format!("ended: {}", words::stop_cause(cause)),
+    }
+}
+
+/// The turns while they are folded.
+#[derive(Default)]
+struct Turns {
+    turns: Vec<TurnReport>,
+    /// The prompt that waits for its turn.
+    prompt: Option<TurnReport>,
+    roles: BTreeMap<SparkId, String>,
+}
+
+impl Turns {
+    fn apply(&mut self, at: EventRef, event: &ArenaEvent, log: &Log<'_>) {
+        use ArenaEvent as E;
+        match event {
+            E::PromptGiven(data) => self.prompt = Some(asked(at, &data.text, &data.mode)),
+            E::TurnOpened(data) => {
+                let turn = self.prompt.take().unwrap_or_default();
+                self.turns.push(TurnReport { number: data.turn, ..turn });
+            }
+            E::SparkIgnited(data) => drop(self.roles.insert(data.spark, data.role.clone())),
+            _ => self.apply_to_turn(at, event, log),
+        }
+    }
+
+    fn apply_to_turn(&mut self, at: EventRef, event: &ArenaEvent, log: &Log<'_>) {
+        use ArenaEvent as E;
+        let Some(turn) = self.turns.last_mut() else { return };
+        match event {
+            E::CritiqueIssued(data) => {
+                let role = self.roles.get(&data.spark).cloned().unwrap_or_else(|| data.spark.to_string());
+                turn.reviews.push(Review { role, judgement: data.verdict, source: at });
+                data.findings.iter().for_each(|finding| turn.found(finding, at));
+            }
+            E::FindingClosed(data) => {
+                let line = turn.findings.iter_mut().find(|line| line.finding.id == data.id);
+                if let Some(line) = line {
+                    line.closed = Some(at);
+                }
+            }
+            E::CheckRan(data) => turn.checks.push(CheckLine {
+                command: data.body.command.clone(),
+                exit: data.body.exit,
+                source: at,
+            }),
+            E::DiffTaken(data) => turn.changed.clone_from(&data.body.files),
+            E::ClaimFlagged(data) => {
+                turn.flagged.push(FlaggedClaim { reason: data.reason.clone(), source: data.source });
+            }
+            E::RoleFailed(data) => {
+                turn.failed.push(FailedRole { role: data.role.clone(), cause: data.cause, source: at });
+            }
+            E::TurnClosed(data) => {
+                turn.cause = Some(data.cause);
+                turn.source = data.answer;
+                turn.answer = data.answer.and_then(|answer| words_of(log.event(answer)?));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn asked(at: EventRef, text: &str, mode: &Mode) -> TurnReport {
+    TurnReport {
+        mode: words::mode(mode).to_owned(),
+        prompt: text.to_owned(),
+        asked_in: Some(at),
+        ..TurnReport::default()
+    }
+}
+
+/// An answer in words: the `answer` of a typed one, else the text as it is.
+fn words_of(event: &ArenaEvent) -> Option<String> {
+    match event {
+        ArenaEvent::ModelAnswered(data) => said::answer(event).or_else(|| Some(data.body.text())),
+        ArenaEvent::CacheHit(data) => Some(data.body.answer.clone()),
+        _ => None,
+    }
+}
+
+impl TurnReport {
+    /// Findings keep their id from one review to the next; the newest words stand.
+    fn found(&mut self, finding: &Finding, source: EventRef) {
+        let new = FindingLine { finding: finding.clone(), source, closed: None };
+        match self.findings.iter_mut().find(|line| line.finding.id == finding.id) {
+            Some(line) => *line = new,
+            None => self.findings.push(new),
+        }
+    }
+}

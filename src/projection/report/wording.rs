@@ -1,0 +1,110 @@
+//! The words that all three writers of a report use; knows no medium.
+
+use crate::projection::words;
+
+use super::debate::{DebateReport, DebateState, Talk};
+use super::session::CostLine;
+
+/// A proposition's name: `P1` for number 0.
+pub fn name(proposition: u32) -> String {
+    format!("P{}", u64::from(proposition) + 1)
+}
+
+/// Several: `P1`, `P1 and P3`, `P1, P2 and P3`.
+pub fn names(propositions: &[u32]) -> String {
+    let names: Vec<_> = propositions.iter().copied().map(name).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// A rating with its sign: `+2`, `0`, `−1`.
+pub fn rating(rating: i8) -> String {
+    match rating {
+        1.. => format!("+{rating}"),
+        0 => "0".to_owned(),
+        _ => format!("\u{2212}{}", rating.unsigned_abs()),
+    }
+}
+
+/// Per mille as whole per cent: `78 %`, with a space that does not break.
+pub fn per_cent(per_mille: u32) -> String {
+    format!("{}\u{a0}%", (per_mille.min(1_000) + 5) / 10)
+}
+
+/// Thousandths of a vote: `2.5`.
+pub fn votes(per_mille: u32) -> String {
+    format!("{}.{}", per_mille / 1_000, per_mille % 1_000 / 100)
+}
+
+/// What a majority says.
+pub fn majority(majority: Option<i8>) -> &'static str {
+    match majority {
+        None => "unknown",
+        Some(1..) => "for",
+        Some(0) => "tied",
+        Some(_) => "against",
+    }
+}
+
+/// What a verdict says on a proposition.
+pub fn upheld(verdict: Option<i8>) -> &'static str {
+    match verdict {
+        None => "no verdict",
+        Some(1..) => "upheld",
+        Some(0) => "left open",
+        Some(_) => "rejected",
+    }
+}
+
+/// The answer to: would a plain vote have said the same?
+pub fn talk(debate: &DebateReport) -> String {
+    match &debate.talk {
+        Talk::Unknown => "There is nothing to compare a plain vote with.".to_owned(),
+        Talk::SameAsVote => "A plain vote would have said the same.".to_owned(),
+        Talk::DiffersOn(which) => format!("A plain vote would have said otherwise on {}.", names(which)),
+    }
+}
+
+/// How far a debate came, in one sentence; none when there is a verdict.
+pub fn state(debate: &DebateReport) -> Option<String> {
+    match &debate.state {
+        DebateState::Decided => None,
+        DebateState::Open => Some("The debate is not over; this is what it reached so far.".to_owned()),
+        DebateState::Gated(reason) => Some(format!("Not worth a debate: {reason}")),
+        DebateState::Ended(cause) => {
+            Some(format!("There is no verdict ({}); this is what it reached.", words::turn_cause(*cause)))
+        }
+    }
+}
+
+/// Money of a line.
+pub fn money(line: &CostLine) -> String {
+    words::money_known(line.micro_usd, line.unpriced)
+}
+
+/// A day and a time, in UTC; empty when unknown.
+pub fn when(at: u64) -> String {
+    if at == 0 { String::new() } else { format!("{} {}", words::day(at), words::time_of_day(at)) }
+}
+
+/// An exit code in words.
+pub fn exit(exit: Option<i32>) -> String {
+    exit.map_or_else(|| "killed".to_owned(), |code| format!("exit {code}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_said_as_people_read_them() {
+        assert_eq!([rating(2), rating(0), rating(-1)], ["+2", "0", "\u{2212}1"]);
+        assert_eq!([per_cent(0), per_cent(755), per_cent(9_999)], ["0\u{a0}%", "76\u{a0}%", "100\u{a0}%"]);
+        assert_eq!(votes(2_540), "2.5");
+        assert_eq!(names(&[]), "");
+        assert_eq!(names(&[0, 2, 6]), "P1, P3 and P7");
+    }
+}
