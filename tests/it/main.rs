@@ -20,4 +20,5 @@ mod session;
 mod session_properties;
 mod support;
 mod toolvault;
+mod tui;
 mod workspace;
