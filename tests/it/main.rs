@@ -22,4 +22,5 @@ mod session_properties;
 mod support;
 mod teamcache;
 mod toolvault;
+mod tui;
 mod workspace;

@@ -1,0 +1,266 @@
+//! What each key changes and asks for, without a terminal.
+
+use std::sync::Arc;
+
+use agon::protocol::{CallId, Choice, Command, Lane, Signal};
+use agon::tui::{Act, Msg, State, update};
+use ratatui::crossterm::event::KeyCode::{Backspace, Char, Enter, Esc, Tab};
+
+use super::made::{begun, ctrl, demo, entry, first, key, shown, state, typed};
+
+fn asked() -> State {
+    let entries = demo();
+    let asked = first(&entries, "approval_requested");
+    state(&entries[..=asked], true)
+}
+
+fn answers(acts: &[Act]) -> Vec<&Choice> {
+    acts.iter()
+        .filter_map(|act| match act {
+            Act::Submit(Command::Answer { choice, by, .. }) => {
+                assert_eq!(by, "ada");
+                Some(choice)
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn no_single_key_answers_an_approval() {
+    for code in (32u8..127).map(|byte| Char(char::from(byte))).chain([Enter, Esc, Tab, Backspace]) {
+        let mut state = asked();
+        let acts = update(&mut state, key(code));
+        assert_eq!(answers(&acts), Vec::<&Choice>::new(), "{code:?}");
+    }
+}
+
+#[test]
+fn two_keys_answer_it() {
+    for (letter, choice) in [('y', Choice::Once), ('s', Choice::Session)] {
+        let mut state = asked();
+        assert_eq!(update(&mut state, key(Char(letter))), []);
+        assert_eq!(answers(&update(&mut state, key(Enter))), [&choice]);
+    }
+    let mut state = asked();
+    let _ = typed(&mut state, "nuse the other script");
+    let acts = update(&mut state, key(Enter));
+    assert_eq!(answers(&acts), [&Choice::Deny("use the other script".to_owned())]);
+}
+
+#[test]
+fn an_answer_is_taken_back_by_esc() {
+    let mut state = asked();
+    let _ = typed(&mut state, "y");
+    let _ = update(&mut state, key(Esc));
+    assert_eq!(answers(&update(&mut state, key(Enter))), Vec::<&Choice>::new());
+}
+
+#[test]
+fn a_sentence_that_was_begun_as_the_approval_came_up_is_no_answer() {
+    for text in ["yes\n", "say no\n", "sy\n", "so yes\n"] {
+        let mut state = asked();
+        let acts: Vec<Act> = text
+            .chars()
+            .flat_map(|c| update(&mut state, if c == '\n' { key(Enter) } else { key(Char(c)) }))
+            .collect();
+        assert_eq!(answers(&acts), Vec::<&Choice>::new(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_key_that_was_on_its_way_is_no_answer() {
+    let entries = demo();
+    let at = first(&entries, "approval_requested");
+    let mut state = state(&entries[..at], true);
+    let _ = update(&mut state, Msg::Tick(entries[at].at));
+    let acts = update(&mut state, Msg::Entry(Arc::clone(&entries[at])));
+    assert_eq!(acts, [Act::Bell]);
+    let _ = update(&mut state, key(Char('y')));
+    assert_eq!(answers(&update(&mut state, key(Enter))), Vec::<&Choice>::new());
+}
+
+#[test]
+fn what_is_being_written_keeps_the_keys() {
+    let entries = demo();
+    let at = first(&entries, "approval_requested");
+    let mut state = state(&entries[..at], true);
+    let _ = typed(&mut state, "wait: ");
+    let _ = update(&mut state, Msg::Entry(Arc::clone(&entries[at])));
+    let _ = update(&mut state, Msg::Tick(entries[at].at + 9_000_000));
+    let _ = typed(&mut state, "y");
+    let acts = update(&mut state, key(Enter));
+    assert_eq!(acts, [Act::Submit(Command::Steer { spark: None, text: "wait: y".to_owned() })]);
+}
+
+#[test]
+fn control_characters_of_a_command_are_seen() {
+    let mut entries = begun(&serde_json::json!("solo"), "go", &["solo"]);
+    let plan = serde_json::json!({
+        "paths": [], "command": "ls\u{1b}[2K\u{7}\trm", "preview": "ls\u{1b}[2K\u{7}\trm\u{202e}", "risk": "execute",
+        "digest": "d"
+    });
+    let tool_use = serde_json::json!({ "answer": "e1", "part": 0 });
+    let prepared = serde_json::json!({
+        "call": 5, "attempt": 1, "body": { "use": tool_use, "result": { "ready": plan } }
+    });
+    let asks = serde_json::json!({
+        "call": 6, "attempt": 1, "spark": 0, "use": tool_use, "prepared": "e2", "digest": "d"
+    });
+    entries.push(entry(2, &[("tool_prepared", prepared), ("approval_requested", asks)]));
+    let text = shown(&state(&entries, true), 80, 24);
+    assert!(text.contains("ls<U+001B>[2K<U+0007>→   rm<U+202E>"), "{text}");
+}
+
+#[test]
+fn a_task_is_sent_a_running_one_is_steered_and_interrupted() {
+    let entries = demo();
+    let mut idle = state(&entries, false);
+    let _ = typed(&mut idle, "next");
+    assert_eq!(update(&mut idle, key(Enter)), [Act::Prompt("next".to_owned())]);
+    let called = first(&entries, "model_called");
+    let mut running = state(&entries[..=called], true);
+    let _ = typed(&mut running, "faster");
+    let steer = Command::Steer { spark: None, text: "faster".to_owned() };
+    assert_eq!(update(&mut running, key(Enter)), [Act::Submit(steer)]);
+    assert_eq!(update(&mut running, key(Esc)), [Act::Submit(Command::Interrupt { spark: None })]);
+}
+
+#[test]
+fn a_pasted_block_is_never_a_command() {
+    let mut state = state(&demo(), false);
+    let _ = update(&mut state, Msg::Paste("/quit\n".to_owned()));
+    assert_eq!(update(&mut state, key(Enter)), [Act::Prompt("/quit\n".to_owned())]);
+    let _ = typed(&mut state, "/quit");
+    assert_eq!(update(&mut state, key(Enter)), [Act::Quit]);
+}
+
+#[test]
+fn every_slash_command_does_something() {
+    for slash in agon::tui::SLASHES {
+        let mut state = state(&demo(), false);
+        let before = shown(&state, 100, 40);
+        let argument = match slash.takes {
+            "" => "",
+            "PROVIDER/MODEL" => " demo/script",
+            "dark|light|plain" => " light",
+            "[SEQ]" => " 3",
+            _ => " 01",
+        };
+        let _ = typed(&mut state, &format!("{}{argument}", slash.name));
+        let acts = update(&mut state, key(Enter));
+        let changed = shown(&state, 100, 40) != before || slash.name == "/theme";
+        assert!(!acts.is_empty() || changed, "{}", slash.name);
+    }
+}
+
+#[test]
+fn an_unknown_command_stays_to_be_mended() {
+    let mut state = state(&demo(), false);
+    let _ = typed(&mut state, "/hepl");
+    assert_eq!(update(&mut state, key(Enter)), []);
+    let text = shown(&state, 80, 24);
+    assert!(text.contains("there is no /hepl") && text.contains("❯ /hepl"), "{text}");
+}
+
+#[test]
+fn time_is_travelled_by_steps_and_jumps() {
+    let entries = demo();
+    let last = entries.len() as u64 - 1;
+    let mut state = state(&entries, false);
+    let _ = update(&mut state, key(Tab));
+    let _ = typed(&mut state, "[[");
+    assert!(shown(&state, 80, 24).contains(&format!("◀ e{}", last - 2)));
+    let _ = typed(&mut state, "]");
+    assert!(shown(&state, 80, 24).contains(&format!("◀ e{}", last - 1)));
+    let _ = typed(&mut state, "g7");
+    let _ = update(&mut state, key(Enter));
+    assert!(shown(&state, 80, 24).contains("◀ e7 "));
+    assert_eq!(typed(&mut state, "f"), [Act::Fork(7)]);
+    let _ = update(&mut state, key(Esc));
+    assert!(shown(&state, 80, 24).contains(&format!("record e{last}")));
+}
+
+/// Whatever way a moment is reached, it looks the same.
+#[test]
+fn a_moment_is_the_same_from_both_sides() {
+    let entries = demo();
+    let mut back = state(&entries, false);
+    let _ = update(&mut back, key(Tab));
+    for seq in (0..entries.len() - 1).rev() {
+        let _ = typed(&mut back, "[");
+        let live = state(&entries[..=seq], false);
+        let story = |state: &State| {
+            let text = shown(state, 100, 60);
+            text.lines().skip(3).take_while(|line| !line.contains('━') && !line.starts_with("──")).map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+        };
+        assert_eq!(story(&back), story(&live), "e{seq}");
+    }
+}
+
+#[test]
+fn a_record_is_played_by_its_own_clock() {
+    let entries = demo();
+    let mut state = state(&entries, false);
+    let _ = typed(&mut state, "/replay");
+    let _ = update(&mut state, key(Enter));
+    let now = entries.last().unwrap().at + 2_000_000;
+    assert!(state.wants_tick().is_some());
+    assert!(shown(&state, 80, 24).contains("e0 "));
+    let _ = update(&mut state, Msg::Tick(now + 3_600_000_000));
+    assert!(shown(&state, 80, 24).contains(&format!("record e{}", entries.len() - 1)));
+    assert!(state.wants_tick().is_none());
+}
+
+#[test]
+fn live_text_is_shown_and_nothing_moves_when_nothing_works() {
+    let entries = demo();
+    let called = first(&entries, "model_called");
+    let mut state = state(&entries[..=called], true);
+    let call = entries[called]
+        .events
+        .iter()
+        .find_map(|event| match event {
+            agon::protocol::ArenaEvent::ModelCalled(data) => Some(data.call),
+            _ => None,
+        })
+        .unwrap_or(CallId(0));
+    for (offset, text) in [(0, "I look **at** "), (14, "it.")] {
+        let signal = Signal { call, attempt: 1, lane: Lane::Text, offset, text: text.to_owned() };
+        let _ = update(&mut state, Msg::Signal(signal));
+    }
+    assert!(shown(&state, 80, 24).contains("I look at it."));
+    assert!(state.wants_tick().is_some());
+    assert!(super::made::state(&entries, true).wants_tick().is_none());
+}
+
+#[test]
+fn leaving_takes_back_the_nearest_thing_first() {
+    let entries = demo();
+    let called = first(&entries, "model_called");
+    let mut state = state(&entries[..=called], true);
+    let _ = typed(&mut state, "draft");
+    assert_eq!(update(&mut state, ctrl('c')), []);
+    assert_eq!(update(&mut state, ctrl('c')), [Act::Submit(Command::Interrupt { spark: None })]);
+    assert_eq!(update(&mut state, ctrl('c')), [Act::Quit]);
+}
+
+/// `docs/commands.md` is made from the two tables; `AGON_WRITE_DOCS=1` writes it.
+#[test]
+fn the_documentation_lists_every_key_and_command() {
+    let mut text = "# Keys and commands of mission control\n\nMade from the tables that the program itself obeys; a test holds this page to them.\n\n## Commands\n\n| command | what it does | on the command line |\n|---|---|---|\n".to_owned();
+    for slash in agon::tui::SLASHES {
+        let takes = if slash.takes.is_empty() { String::new() } else { format!(" {}", slash.takes.replace('|', "\\|")) };
+        let twin = if slash.twin.is_empty() { "-".to_owned() } else { format!("`{}`", slash.twin) };
+        text += &format!("| `{}{takes}` | {} | {twin} |\n", slash.name, slash.help);
+    }
+    text += "\n## Keys\n\n| key | what it does |\n|---|---|\n";
+    for row in agon::tui::KEYS.iter().filter(|row| !row.help.is_empty()) {
+        text += &format!("| {} | {} |\n", row.keys, row.help);
+    }
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/commands.md");
+    if std::env::var_os("AGON_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap(), text);
+}

@@ -1,0 +1,167 @@
+//! Each view at the sizes people have, from recorded entries: what is seen is a fold and nothing else.
+
+use agon::tui::{Msg, SessionRow, State, Theme, Trouble, update};
+use ratatui::crossterm::event::KeyCode;
+
+use super::made::{ctrl, debate, demo, first, key, profile, shown, squad, state, typed};
+
+/// The smallest, the classic, the usual and the large screen.
+const SIZES: [(u16, u16); 4] = [(60, 16), (80, 24), (120, 40), (200, 60)];
+
+fn at_all_sizes(name: &str, state: &State) {
+    for (columns, rows) in SIZES {
+        insta::assert_snapshot!(format!("{name}_{columns}x{rows}"), shown(state, columns, rows));
+    }
+}
+
+#[test]
+fn a_finished_turn() {
+    at_all_sizes("finished", &state(&demo(), false));
+}
+
+#[test]
+fn an_approval_of_a_command() {
+    let entries = demo();
+    let asked = first(&entries, "approval_requested");
+    at_all_sizes("approval", &state(&entries[..=asked], true));
+}
+
+#[test]
+fn an_approval_of_a_diff() {
+    let entries = demo();
+    let is_edit = |at: &usize| {
+        let text = serde_json::to_string(&*entries[*at]).unwrap();
+        text.contains("approval_requested") && text.contains("+++ b/clock.sh")
+    };
+    let asked = (0..entries.len()).find(is_edit).unwrap();
+    insta::assert_snapshot!(shown(&state(&entries[..=asked], true), 80, 24));
+}
+
+#[test]
+fn a_squad() {
+    at_all_sizes("squad", &state(&squad(), true));
+}
+
+#[test]
+fn a_debate() {
+    at_all_sizes("debate", &state(&debate(), true));
+}
+
+#[test]
+fn the_matrix_of_a_debate() {
+    let mut state = state(&debate(), true);
+    let _ = update(&mut state, key(KeyCode::Tab));
+    let _ = typed(&mut state, "m");
+    at_all_sizes("matrix", &state);
+}
+
+#[test]
+fn nothing_is_seen_of_sealed_ballots() {
+    let entries = debate();
+    let revealed = first(&entries, "ballots_revealed");
+    let mut state = state(&entries[..revealed], true);
+    let text = shown(&state, 120, 40);
+    assert!(!text.contains("I hold") && text.contains("sealed until every ballot is in"), "{text}");
+    let _ = update(&mut state, key(KeyCode::Tab));
+    let _ = typed(&mut state, "m");
+    let text = shown(&state, 120, 40);
+    assert!(!text.contains('%') && text.contains("sealed"), "{text}");
+}
+
+#[test]
+fn the_first_screen() {
+    at_all_sizes("welcome", &State::new(profile(), 80, 24));
+}
+
+#[test]
+fn the_first_screen_with_nothing_set_up() {
+    let hints = vec!["export OPENAI_API_KEY".to_owned(), "start Ollama".to_owned()];
+    let trouble = Some(Trouble { what: "no model is configured".to_owned(), hints });
+    let profile = agon::tui::Profile { model: None, why: None, trouble, ..profile() };
+    insta::assert_snapshot!(shown(&State::new(profile, 80, 24), 80, 24));
+}
+
+#[test]
+fn looking_back_while_work_goes_on() {
+    let entries = demo();
+    let asked = first(&entries, "approval_requested");
+    let mut state = state(&entries[..=asked], true);
+    let _ = update(&mut state, key(KeyCode::Tab));
+    let _ = typed(&mut state, "[[[");
+    at_all_sizes("past", &state);
+}
+
+#[test]
+fn events_one_event_and_a_whole_request() {
+    let entries = demo();
+    let mut state = state(&entries, false);
+    let _ = update(&mut state, ctrl('t'));
+    insta::assert_snapshot!("events", shown(&state, 100, 30));
+    let _ = typed(&mut state, "/model_called solo");
+    let _ = update(&mut state, key(KeyCode::Enter));
+    let _ = update(&mut state, key(KeyCode::Up));
+    insta::assert_snapshot!("events_filtered", shown(&state, 100, 14));
+    let _ = update(&mut state, key(KeyCode::Enter));
+    let text = shown(&state, 100, 60);
+    assert!(text.contains("its digest is the recorded one") && text.contains("system  from e0"), "{text}");
+}
+
+#[test]
+fn sheets() {
+    let mut state = state(&demo(), false);
+    let _ = typed(&mut state, "/help");
+    let _ = update(&mut state, key(KeyCode::Enter));
+    insta::assert_snapshot!("help", shown(&state, 80, 60));
+    let _ = update(&mut state, key(KeyCode::Esc));
+    let _ = typed(&mut state, "/cost");
+    let _ = update(&mut state, key(KeyCode::Enter));
+    insta::assert_snapshot!("cost", shown(&state, 80, 16));
+    let _ = update(&mut state, key(KeyCode::Esc));
+    let _ = update(&mut state, ctrl('o'));
+    let row = |id: &str, prompt: &str| SessionRow {
+        id: id.to_owned(),
+        prompt: prompt.to_owned(),
+        workspace: "/home/ada/clock".to_owned(),
+        entries: 29,
+        newest_at: 1_800_000_000_000_000,
+        fault: None,
+    };
+    let rows = vec![row("01a1fe00-8a43", "Mend the clock"), row("01a1fe01-77aa", "Name the sails")];
+    let _ = update(&mut state, Msg::Sessions(rows));
+    insta::assert_snapshot!("sessions", shown(&state, 80, 16));
+    let _ = typed(&mut state, "sails");
+    let text = shown(&state, 80, 16);
+    assert!(text.contains("Name the sails") && !text.contains("Mend the clock"), "{text}");
+}
+
+#[test]
+fn completion_and_many_lines() {
+    let mut state = state(&demo(), false);
+    let _ = typed(&mut state, "/re");
+    insta::assert_snapshot!("completion", shown(&state, 80, 16));
+    let _ = update(&mut state, ctrl('c'));
+    let _ = update(&mut state, Msg::Paste("/quit\nis text\n日本語 wide".to_owned()));
+    insta::assert_snapshot!("many_lines", shown(&state, 80, 16));
+}
+
+#[test]
+fn without_colour_nothing_is_lost() {
+    let entries = demo();
+    let profile = agon::tui::Profile { theme: Theme::Plain, ..profile() };
+    let mut plain = State::new(profile, 80, 24);
+    let _ = update(&mut plain, Msg::Session { entries: entries.clone(), is_live: false });
+    assert_eq!(shown(&plain, 120, 40), shown(&state(&entries, false), 120, 40));
+}
+
+#[test]
+fn any_size_is_drawn() {
+    let (demo, debate) = (demo(), debate());
+    let asked = first(&demo, "approval_requested");
+    for state in [state(&demo[..=asked], true), state(&debate, true)] {
+        for columns in (1..=300).step_by(13) {
+            for rows in (1..=100).step_by(7) {
+                let _ = shown(&state, columns, rows);
+            }
+        }
+    }
+}
