@@ -4,6 +4,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -12,7 +14,7 @@ use crate::support::env::Env;
 use crate::support::world::Dice;
 
 /// Tool calls of one session.
-const STEPS: usize = 40;
+const STEPS: usize = 60;
 
 /// A session of many steps: commands that leave a file with a name of their own each time they run, writes and
 /// reads between them.
@@ -50,10 +52,33 @@ struct Lived {
     stderr: String,
 }
 
-/// Starts the program and kills it after so long, unless it ends before.
-fn live(mut command: Command, after: Duration) -> Lived {
+/// When a process is killed: once it has acknowledged so many entries, and then so much later. A slow machine
+/// is hit at the same moments of the work as a fast one.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    entries: u64,
+    then: Duration,
+}
+
+impl Moment {
+    /// One in eight comes while the program still starts.
+    fn random(dice: &mut Dice) -> Self {
+        let entries = match dice.roll(8) {
+            0 => 0,
+            _ => 1 + dice.roll(12),
+        };
+        Moment { entries, then: Duration::from_micros(dice.roll(9000)) }
+    }
+
+    const NEVER: Moment = Moment { entries: u64::MAX, then: Duration::ZERO };
+}
+
+/// Starts the program and kills it at a moment, unless it ends before.
+fn live(mut command: Command, moment: Moment) -> Lived {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let (stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let heard = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&heard);
     let reader = std::thread::spawn(move || {
         // A line that was cut off by the kill was not told whole: it counts as not told.
         let mut lines = Vec::new();
@@ -62,6 +87,7 @@ fn live(mut command: Command, after: Duration) -> Lived {
         while stdout.read_line(&mut line).is_ok_and(|read| read > 0) {
             if line.ends_with('\n') {
                 lines.push(std::mem::take(&mut line));
+                counter.fetch_add(1, Ordering::SeqCst);
             }
         }
         lines
@@ -71,10 +97,12 @@ fn live(mut command: Command, after: Duration) -> Lived {
         let _ = stderr.read_to_string(&mut text);
         text
     });
-    let end = Instant::now() + after;
-    while Instant::now() < end && child.try_wait().unwrap().is_none() {
-        std::thread::sleep(Duration::from_micros(500));
+    let patience = Instant::now() + Duration::from_secs(60);
+    let is_time = || heard.load(Ordering::SeqCst) >= moment.entries || Instant::now() > patience;
+    while !is_time() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_micros(200));
     }
+    std::thread::sleep(moment.then);
     let _ = child.kill();
     let status = child.wait().unwrap();
     Lived {
@@ -121,11 +149,8 @@ fn session(dice: &mut Dice, kills_left: u64) -> Count {
                 env.command(&["run", "work", "--yes", "--json"])
             }
         };
-        let patience = match count.kills < kills_left {
-            true => Duration::from_micros(15_000 + dice.roll(60_000)),
-            false => Duration::from_secs(60),
-        };
-        let lived = live(command, patience);
+        let moment = if count.kills < kills_left { Moment::random(dice) } else { Moment::NEVER };
+        let lived = live(command, moment);
         told.extend(lived.acknowledged);
         // A kill can come after the seal and before the exit: then the work is done all the same.
         let sealed =

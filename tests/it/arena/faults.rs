@@ -128,6 +128,38 @@ async fn a_hard_stop_waits_for_nothing_and_leaves_a_log_that_resumes() {
     assert!(agon::session::Session::fold(&entries).unwrap().has_open_turn());
 }
 
+/// The diff of a large file replaced by another is longer than a line of the log may be.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_diff_too_long_for_the_log_is_an_answer_and_not_the_end_of_the_session() {
+    let place = Place::new();
+    let old: String = (0..40_000).map(|n| format!("old {n:06}\n")).collect();
+    let new: String = (0..40_000).map(|n| format!("new {n:06}\\n")).collect();
+    std::fs::write(place.work().join("big.txt"), old).unwrap();
+    let script = format!(
+        "[[answer]]\ncalls = [{{ tool = \"read_file\", args = {{ path = \"big.txt\" }} }}]\n\
+         [[answer]]\ncalls = [{{ tool = \"write_file\", args = {{ path = \"big.txt\", content = \"{new}\" }} }}]\n\
+         [[answer]]\ntext = \"I saw\"\n"
+    );
+    let running = place.scripted(&script).open().await.unwrap();
+    let log = whole_turn(&running, "replace it").await;
+    let answered =
+        log.iter().any(|e| matches!(&e.events[0], ArenaEvent::ModelAnswered(a) if a.body.text() == "I saw"));
+    assert!(answered, "{:?}", running.arena.ended().await);
+    println!(
+        "DEBUG {:?}",
+        log.iter()
+            .flat_map(|e| &e.events)
+            .filter_map(|e| match e {
+                ArenaEvent::ToolPrepared(p) =>
+                    Some(format!("{:?}", p.body.result).chars().take(300).collect::<String>()),
+                ArenaEvent::ToolRefused(r) => Some(r.text.clone()),
+                ArenaEvent::ToolResolved(r) => Some(r.body.content.chars().take(200).collect()),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    );
+}
+
 /// A real log that refuses from its n-th append on.
 struct Refusing {
     log: Arc<dyn EventLog>,
