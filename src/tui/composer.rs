@@ -216,7 +216,8 @@ impl Composer {
     /// Looks for completions of what stands before the cursor.
     pub fn complete(&mut self) {
         let before = &self.text[..self.cursor];
-        let from = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let from =
+            before.char_indices().rfind(|(_, c)| c.is_whitespace()).map_or(0, |(at, c)| at + c.len_utf8());
         let word = &before[from..];
         let choices: Vec<(String, String)> = if self.is_typed && from == 0 && word.starts_with('/') {
             slash::starting(word)

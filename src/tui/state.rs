@@ -94,6 +94,8 @@ pub(super) struct Asking {
     pub scroll: usize,
     /// The answer that Enter would give.
     pub armed: Option<Armed>,
+    /// The answer is on its way; it is not asked for twice.
+    pub is_sent: bool,
     /// Why not, while it is being written.
     pub reason: String,
     /// Lines of the preview and lines of its window, as drawn last.

@@ -15,12 +15,20 @@ const TAB: &str = "    ";
 
 /// Text of others, ready for cells: nothing that steers a terminal, tabs as spaces.
 pub(super) fn clean(text: &str) -> String {
-    safe_text::safe(text).replace('\t', TAB)
+    tame(safe_text::safe(text).replace('\t', TAB))
 }
 
 /// The same on one line.
 pub(super) fn clean_line(text: &str) -> String {
-    safe_text::safe_line(text).into_owned()
+    tame(safe_text::safe_line(text).into_owned())
+}
+
+/// Text in which no cell holds more than [`CELL_CHARS`] characters.
+pub(super) fn tame(text: String) -> String {
+    if text.is_ascii() {
+        return text;
+    }
+    text.graphemes(true).flat_map(|grapheme| grapheme.chars().take(CELL_CHARS)).collect()
 }
 
 /// Cells a text takes.
@@ -186,13 +194,9 @@ impl<'a> Writer<'a> {
 
     fn push(&mut self, style: Style, text: &str) {
         self.used += width(text);
-        let text: String = match text.len() <= CELL_CHARS {
-            true => text.to_owned(),
-            false => text.graphemes(true).flat_map(|grapheme| grapheme.chars().take(CELL_CHARS)).collect(),
-        };
         match self.spans.last_mut() {
-            Some(last) if last.style == style => last.content.to_mut().push_str(&text),
-            _ => self.spans.push(Span::styled(text, style)),
+            Some(last) if last.style == style => last.content.to_mut().push_str(text),
+            _ => self.spans.push(Span::styled(text.to_owned(), style)),
         }
     }
 

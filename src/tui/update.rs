@@ -33,7 +33,10 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.composer.complete();
         }
         Msg::Profile(profile) => state.profile = profile,
-        Msg::Log(text) => state.tell(text),
+        Msg::Log(text) => {
+            approve::refused(state);
+            state.tell(text);
+        }
     }
     state.is_dirty |= visible;
     acts

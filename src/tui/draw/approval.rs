@@ -14,7 +14,7 @@ use crate::protocol::spec::Risk;
 use crate::tui::diff;
 use crate::tui::scene::Scene;
 use crate::tui::state::{Armed, Pane, State};
-use crate::tui::text::{Wrap, clean_line, cut, width};
+use crate::tui::text::{Wrap, clean_line, cut, tame, width};
 use crate::tui::theme::Tone;
 
 /// Rows around the preview: rule, what it is, blank, blank, how to answer.
@@ -31,7 +31,7 @@ pub(super) fn rows(state: &State, area: Rect) -> u16 {
 fn shown(state: &State) -> Option<&OpenApproval> {
     let is_present = state.is_live && state.past.is_none();
     let open = state.record.now.board.approvals.iter().find(|open| Some(open.call) == state.asking.call);
-    open.filter(|_| is_present)
+    open.filter(|_| is_present && !state.asking.is_sent)
 }
 
 fn plan<'a>(scene: &Scene<'a>, open: &OpenApproval) -> Option<&'a Plan> {
@@ -57,7 +57,7 @@ pub(super) fn bare(text: &str) -> String {
             c => out.push(c),
         }
     }
-    safe_text::safe(&out).into_owned()
+    tame(safe_text::safe(&out).into_owned())
 }
 
 fn preview(state: &State, scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'static>> {

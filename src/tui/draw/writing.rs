@@ -7,10 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::projection::safe_text;
 use crate::tui::scene::Scene;
 use crate::tui::state::{Pane, State};
-use crate::tui::text::{clean_line, cut, width};
+use crate::tui::text::{clean, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
 /// Text lines that are shown at most.
@@ -44,7 +43,7 @@ fn layout(state: &State, wide: u16) -> (Vec<String>, (usize, usize)) {
             continue;
         }
         // What was pasted may hold anything; the text itself is sent as it is.
-        let shown = safe_text::safe(grapheme).replace('\t', "    ");
+        let shown = clean(grapheme);
         if used + width(&shown) > room {
             lines.push(String::new());
             used = 0;

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode, size};
-use ratatui::{Frame, Terminal};
+use ratatui::layout::Rect;
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::pipe::{Pipe, Sheet};
@@ -19,6 +20,9 @@ const TAKE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l";
 
 /// The same taken back, and a synchronized frame that was cut off ended.
 const GIVE_BACK: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[?1049l";
+
+/// Everything cleared, in the terminal's own colours.
+const CLEAR: &str = "\x1b[0m\x1b[2J";
 
 /// Whether frames can be shown whole (DEC mode 2026), then a question every terminal answers.
 const ASK: &[u8] = b"\x1b[?2026$p\x1b[c";
@@ -36,6 +40,8 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Sheet>>,
     sheet: Sheet,
+    /// Columns and rows the frames are made for.
+    size: (u16, u16),
     pipe: Pipe,
     is_synchronized: bool,
 }
@@ -47,8 +53,9 @@ impl Screen {
         let leftover = Handed::take()?;
         let is_synchronized = ask();
         let sheet = Sheet::default();
-        let terminal = Terminal::new(CrosstermBackend::new(sheet.clone()))?;
-        let screen = Screen { terminal, sheet, pipe: Pipe::to(io::stdout()), is_synchronized };
+        let size = size()?;
+        let terminal = blank(&sheet, size)?;
+        let screen = Screen { terminal, sheet, size, pipe: Pipe::to(io::stdout()), is_synchronized };
         // From here on the screen itself hands the terminal back.
         std::mem::forget(leftover);
         Ok(screen)
@@ -71,8 +78,22 @@ impl Screen {
 
     /// Draws one frame.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        let size = size()?;
+        if size != self.size {
+            self.begin_anew(size)?;
+        }
         self.terminal.draw(draw)?;
         self.send();
+        Ok(())
+    }
+
+    /// The next frame is drawn whole. The library's own way asks the terminal where its cursor is, and the answer
+    /// would be read as keys.
+    fn begin_anew(&mut self, size: (u16, u16)) -> io::Result<()> {
+        drop(self.sheet.take());
+        self.sheet.write_all(CLEAR.as_bytes())?;
+        self.terminal = blank(&self.sheet, size)?;
+        self.size = size;
         Ok(())
     }
 
@@ -104,7 +125,7 @@ impl Screen {
     pub fn redraw(&mut self, state: &mut State) -> io::Result<()> {
         enable_raw_mode()?;
         self.pipe.send(TAKE.as_bytes().to_vec());
-        self.terminal.clear()?;
+        self.begin_anew(size()?)?;
         state.is_dirty = true;
         Ok(())
     }
@@ -118,6 +139,12 @@ impl Screen {
         self.pipe = Pipe::to(io::stdout());
         self.redraw(state)
     }
+}
+
+/// A terminal of a size on which nothing was drawn yet.
+fn blank(sheet: &Sheet, (columns, rows): (u16, u16)) -> io::Result<Terminal<CrosstermBackend<Sheet>>> {
+    let viewport = Viewport::Fixed(Rect::new(0, 0, columns, rows));
+    Terminal::with_options(CrosstermBackend::new(sheet.clone()), TerminalOptions { viewport })
 }
 
 impl Drop for Screen {

@@ -13,7 +13,8 @@ const GRACE: u64 = 400_000;
 
 /// True when an approval can be answered here and now.
 pub(super) fn is_open(state: &State) -> bool {
-    state.is_live && state.past.is_none() && !state.record.now.board.approvals.is_empty()
+    let waits = !state.record.now.board.approvals.is_empty();
+    state.is_live && state.past.is_none() && waits && !state.asking.is_sent
 }
 
 /// Brings the oldest open approval up, and the keys to it when nothing is being written.
@@ -57,15 +58,16 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         KeyCode::Esc if state.asking.armed.take().is_none() => state.pane = Pane::Story,
         KeyCode::Esc => {}
         KeyCode::Enter => confirm(state, acts),
-        KeyCode::Char(c @ ('y' | 's' | 'n')) if held.is_empty() && !is_stray(state) => arm(state, c),
+        KeyCode::Char(c @ ('y' | 's' | 'n')) if held.is_empty() && is_first(state) => arm(state, c),
         KeyCode::Char(c) if held.is_empty() => hand_over(state, c),
         _ => return false,
     }
     true
 }
 
-fn is_stray(state: &State) -> bool {
-    state.now < state.asking.since + GRACE
+/// A second letter is the second letter of a word, not another answer; one that comes too soon was meant for elsewhere.
+fn is_first(state: &State) -> bool {
+    state.asking.armed.is_none() && state.now >= state.asking.since + GRACE
 }
 
 fn arm(state: &mut State, c: char) {
@@ -124,4 +126,11 @@ fn confirm(state: &mut State, acts: &mut Vec<Act>) {
     let (call, digest, by) = (open.call, open.digest.clone(), state.profile.by.clone());
     acts.push(Act::Submit(Command::Answer { call, digest, choice, by }));
     state.asking.armed = None;
+    state.asking.is_sent = true;
+    state.pane = Pane::Composer;
+}
+
+/// An answer that was not taken can be given again.
+pub(super) fn refused(state: &mut State) {
+    state.asking.is_sent = false;
 }

@@ -36,10 +36,8 @@ pub fn begun(mode: &Value, task: &str, roles: &[&str]) -> Vec<Arc<Entry>> {
     let mut opened = (*demo()[0]).clone();
     opened.at = 1_800_000_000_000_000;
     opened.events.truncate(1);
-    let mut events = vec![
-        ("prompt_given", json!({ "text": task, "mode": mode })),
-        ("turn_opened", json!({ "turn": 1 })),
-    ];
+    let mut events =
+        vec![("prompt_given", json!({ "text": task, "mode": mode })), ("turn_opened", json!({ "turn": 1 }))];
     for (nth, role) in roles.iter().enumerate() {
         let ignited = json!({ "spark": nth, "role": role, "persona": role, "model": "demo/script" });
         events.push(("spark_ignited", ignited));
@@ -68,7 +66,13 @@ pub fn squad() -> Vec<Arc<Entry>> {
     let mut entries = begun(&json!("squad"), "Make the clock right.", &["coordinator", "coder", "reviewer"]);
     let plan = ("plan_stated", json!({ "spark": 0, "source": "e3" }));
     let phase = |from: &str, to: &str| ("phase_shifted", json!({ "from": from, "to": to }));
-    entries.extend(said(2, 10, 0, "1. Find the cause\n2. Mend it\n3. Show the check", &[plan, phase("plan", "code")]));
+    entries.extend(said(
+        2,
+        10,
+        0,
+        "1. Find the cause\n2. Mend it\n3. Show the check",
+        &[plan, phase("plan", "code")],
+    ));
     let proposed = ("code_proposed", json!({ "spark": 1, "checks": ["e3"] }));
     entries.extend(said(4, 11, 1, "I took the leading zero off.", &[proposed, phase("code", "review")]));
     let critique = json!({
@@ -105,7 +109,13 @@ pub fn debate() -> Vec<Arc<Entry>> {
                 "ratings": [{ "proposition": 0, "rating": rating, "confidence_pm": confidence }]
             });
             let events = [("ballot_cast", ballot), ("ratings_cast", cast)];
-            entries.extend(said(seq, call, spark, &format!("I hold what {} holds.", names[spark as usize]), &events));
+            entries.extend(said(
+                seq,
+                call,
+                spark,
+                &format!("I hold what {} holds.", names[spark as usize]),
+                &events,
+            ));
             call += 1;
         }
         let seq = entries.len() as u64;
@@ -121,7 +131,9 @@ pub fn debate() -> Vec<Arc<Entry>> {
         });
         let revealed = json!({ "ballots": ["e3", "e5", "e7"], "majority": [-1] });
         entries.push(match phase {
-            "initial-analysis" => entry(seq, &[fact, ("ballots_revealed", revealed), ("convergence_probed", probe)]),
+            "initial-analysis" => {
+                entry(seq, &[fact, ("ballots_revealed", revealed), ("convergence_probed", probe)])
+            }
             _ => entry(seq, &[fact, ("convergence_probed", probe)]),
         });
     }

@@ -1,6 +1,7 @@
 //! The real program in a real pseudo-terminal: keys, an approval, resize, signals, and the terminal as it was before.
 
 use std::io::{Read, Write};
+use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ impl Terminal {
         }
         command.env("TERM", "xterm-256color");
         let child = pair.slave.spawn_command(command).unwrap();
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(rows, columns, 0)));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(cells(rows), cells(columns), 0)));
         let mut reader = pair.master.try_clone_reader().unwrap();
         let shared = Arc::clone(&screen);
         std::thread::spawn(move || {
@@ -47,6 +48,12 @@ impl Terminal {
         });
         let writer = pair.master.take_writer().unwrap();
         Terminal { master: pair.master, _slave: pair.slave, writer, screen, child, before }
+    }
+
+    fn resize(&self, columns: u16, rows: u16) {
+        self.screen.lock().unwrap().screen_mut().set_size(cells(rows), cells(columns));
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        self.master.resize(size).unwrap();
     }
 
     fn text(&self) -> String {
@@ -97,6 +104,10 @@ impl Drop for Terminal {
     }
 }
 
+fn cells(count: u16) -> NonZero<u16> {
+    NonZero::new(count).unwrap()
+}
+
 #[test]
 fn the_demo_with_its_approvals_from_the_first_key_to_the_last() {
     let env = Env::new();
@@ -118,10 +129,10 @@ fn the_demo_with_its_approvals_from_the_first_key_to_the_last() {
     }
     assert_eq!(answered, 3, "two commands and an edit are asked about");
     terminal.wait_for("0 of 7 failed");
-    let size = PtySize { rows: 16, cols: 60, pixel_width: 0, pixel_height: 0 };
-    terminal.screen.lock().unwrap().screen_mut().set_size(16, 60);
-    terminal.master.resize(size).unwrap();
-    terminal.wait("the smaller screen", |screen| screen.lines().last().is_some_and(|line| line.contains("live e")));
+    terminal.resize(60, 16);
+    terminal.wait("the smaller screen", |screen| {
+        screen.lines().last().is_some_and(|line| line.contains("live e"))
+    });
     assert!(terminal.text().lines().all(|line| line.chars().count() <= 60));
     terminal.press("\x1b[200~/quit\r\x1b[201~");
     terminal.wait_for("❯ /quit");
@@ -148,11 +159,11 @@ fn a_storm_of_sizes_ends_with_a_whole_screen() {
     let mut terminal = Terminal::start(&env, &[], 80, 24);
     terminal.wait_for("write a task");
     for step in 0..200u16 {
-        let size = PtySize { rows: 8 + step % 40, cols: 40 + (step * 7) % 160, pixel_width: 0, pixel_height: 0 };
+        let size =
+            PtySize { rows: 8 + step % 40, cols: 40 + (step * 7) % 160, pixel_width: 0, pixel_height: 0 };
         terminal.master.resize(size).unwrap();
     }
-    terminal.screen.lock().unwrap().screen_mut().set_size(30, 90);
-    terminal.master.resize(PtySize { rows: 30, cols: 90, pixel_width: 0, pixel_height: 0 }).unwrap();
+    terminal.resize(90, 30);
     terminal.press("\x0c");
     terminal.wait("a whole screen", |screen| {
         let is_last = screen.lines().last().is_some_and(|line| line.contains("Enter sends"));
