@@ -185,6 +185,7 @@ async fn on_a_bad_disk(place: &Place, appends: u64, error: AppendError, once: bo
         sandbox: sandbox.clone(),
         checks: sandbox,
         workspace: Arc::new(WorkspaceStore::open(&place.work(), &place.state()).unwrap()),
+        cache: None,
         providers: BTreeMap::from([("mock".to_owned(), script)]),
         provider_limits: BTreeMap::new(),
         clock: Arc::new(SystemClock),
