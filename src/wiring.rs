@@ -1,10 +1,7 @@
 //! The only file that names concrete adapters: puts an arena together.
 
-<<<<<<< HEAD
 mod builder;
-=======
 mod cache;
->>>>>>> 92fdaf9 (The team cache: one folder per run, checked whole, locked per key; carried out by the executor; agon cache)
 pub mod clock;
 pub mod error;
 mod fork;
@@ -15,11 +12,8 @@ mod spec;
 use std::path::Path;
 use std::sync::Arc;
 
-<<<<<<< HEAD
 pub use builder::ArenaBuilder;
-=======
 pub use cache::Runs;
->>>>>>> 92fdaf9 (The team cache: one folder per run, checked whole, locked per key; carried out by the executor; agon cache)
 pub use clock::SystemClock;
 pub use error::WireError;
 pub use fork::ForkPlan;
@@ -58,7 +52,7 @@ pub struct Running {
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
 pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
     let id = uuid::Uuid::now_v7().to_string();
-    let place = Place::open(&config.places().state, config.sandbox(), config.workspace())?;
+    let place = Place::configured(config, config.sandbox(), config.workspace())?;
     let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     let connected = providers::connect(config, &spec.models, &[])?;
     let log = store(config).create(&id)?;
@@ -113,7 +107,7 @@ pub async fn resume(
     let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let place = Place::open(&config.places().state, kind, Path::new(&spec.workspace.root))?;
+    let place = Place::configured(config, kind, Path::new(&spec.workspace.root))?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
@@ -174,7 +168,7 @@ fn changes(
 
 /// What would confine the tools of a new session here.
 pub fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
-    Ok(Place::open(&config.places().state, config.sandbox(), config.workspace())?.sandbox.spec())
+    Ok(Place::configured(config, config.sandbox(), config.workspace())?.sandbox.spec())
 }
 
 /// The sandbox a session was run in, as configuration names it.
@@ -208,13 +202,13 @@ impl Place {
         let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
         let workspace = WorkspaceStore::open(root, state).map_err(WireError::Workspace)?;
         let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
-        Ok(Place {
-            root: root.to_owned(),
-            sandbox: Arc::new(sandbox),
-            workspace,
-            cache: cache::port(config),
-            vault,
-        })
+        Ok(Place { root: root.to_owned(), sandbox: Arc::new(sandbox), workspace, cache: None, vault })
+    }
+
+    /// A place with what the configuration gives beside the workspace: the team cache.
+    fn configured(config: &Config, kind: SandboxKind, root: &Path) -> Result<Self, WireError> {
+        let place = Place::open(&config.places().state, kind, root)?;
+        Ok(Place { cache: cache::port(config), ..place })
     }
 
     fn workspace_spec(&self) -> WorkspaceSpec {

@@ -70,7 +70,7 @@ async fn take_up(
     let objects =
         WorkspaceStore::open(config.workspace(), &config.places().state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
-    let place = Place::open(&config.places().state, kind, &folder)?;
+    let place = Place::configured(config, kind, &folder)?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), &plan.changes)?;
     let active_ms = replay::active_ms(&copied.recorded);
     let Copied { parent, id, recorded, log, .. } = copied;
