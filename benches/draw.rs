@@ -15,7 +15,7 @@ const SIZES: [(u16, u16); 2] = [(120, 40), (200, 60)];
 
 fn main() {
     for (columns, rows) in SIZES {
-        for (name, bytes) in [("idle", idle), ("spinner", spinner), ("stream", stream)]
+        for (name, bytes) in [("idle", idle as Step), ("spinner", spinner), ("stream", stream)]
             .map(|(name, step): (_, Step)| (name, bytes_of(columns, rows, step)))
         {
             eprintln!("{columns}x{rows} {name}: {bytes} bytes a frame");
