@@ -76,6 +76,11 @@ impl Session {
                 false => return self.advance_squad(),
             }
         }
+        self.close_when_ended();
+    }
+
+    /// Closes a turn that is being stopped once every spark has ended.
+    fn close_when_ended(&mut self) {
         let all_ended = self.sparks.values().all(|spark| spark.completed.is_some());
         if let Some(cause) = self.turn_stop().filter(|_| all_ended) {
             // Where only the lead is missing, the last writer's own account is what there is to read.

@@ -1,6 +1,6 @@
 //! The order of a squad's steps: who can begin, who is sent back, when the lead answers.
 
-use crate::protocol::event::{ArenaEvent, InsightSurfaced, Notice, PhaseShifted, TurnCause};
+use crate::protocol::event::{ArenaEvent, InsightSurfaced, Notice, PhaseShifted, RoleFailed, TurnCause};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 
@@ -9,6 +9,8 @@ use super::state::{RoleKind, RoleState, Squad, Stage};
 /// What a squad does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    /// The lead ended while the whole turn was being stopped, and then the session was taken up again.
+    GiveUp(TurnCause),
     /// A writer's work is proven further.
     Prove(usize),
     /// A role is given its task.
@@ -24,6 +26,7 @@ impl Session {
     pub(in crate::session) fn advance_squad(&mut self) {
         while let Some(step) = self.next_step() {
             match step {
+                Step::GiveUp(cause) => return self.give_up(cause),
                 Step::Prove(i) => self.prove(i),
                 Step::Begin(i) => self.begin_role(i),
                 Step::SendBack(i) => self.send_back(i),
@@ -39,6 +42,9 @@ impl Session {
         let comparing = self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some();
         if comparing || turn.stopping.is_some() || self.stopping.is_some() {
             return None;
+        }
+        if let Stage::Failed(cause) = squad.roles.get(squad.lead)?.stage {
+            return Some(Step::GiveUp(cause));
         }
         let all = 0..squad.roles.len();
         let unproven =
@@ -57,6 +63,15 @@ impl Session {
         let quiet = all.clone().all(|i| !squad.roles[i].is_busy() && !squad.is_ready(i));
         let lead = squad.roles.get(squad.lead)?;
         (quiet && lead.stage == Stage::Done && lead.tasks == 1).then_some(Step::Answer)
+    }
+
+    /// Ends a turn that nobody can answer any more.
+    fn give_up(&mut self, cause: TurnCause) {
+        let lead = self.squad.as_ref().and_then(|squad| squad.roles.get(squad.lead));
+        let Some((role, Some(spark))) = lead.map(|lead| (lead.spec.name.clone(), lead.spark)) else { return };
+        self.emit(ArenaEvent::RoleFailed(RoleFailed { role, spark, cause }));
+        self.wind_down();
+        self.close_when_ended();
     }
 
     /// Gives a role its task: who it is in this squad, then what it builds on.
