@@ -89,6 +89,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Doctor(typed) => wait(doctor::run(&typed, environment, output))?.map(|()| DONE),
         Command::Completions(typed) => completions(typed.shell, output).map(|()| DONE),
         Command::Run(typed) => wait(run::run(&typed, environment, output))?,
+        Command::Squad(typed) => wait(run::squad(&typed, environment, output))?,
         Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
         Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
         Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,

@@ -9,6 +9,7 @@ pub mod costs;
 pub mod ledger;
 pub mod partials;
 pub mod safe_text;
+pub mod squad;
 pub mod transcript;
 pub mod why;
 pub mod words;

@@ -3,6 +3,7 @@
 mod blocks;
 mod say;
 mod squads;
+mod roles;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 pub use summary::{audit_lines, cost_table, ending};
+pub use roles::role_table;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
