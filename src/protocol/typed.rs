@@ -89,7 +89,30 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     if let Some(object) = schema.as_object_mut() {
         object.remove("title");
     }
+    simplify(&mut schema);
     schema
+}
+
+/// Says the same in the words that every provider's structured output understands: a choice of constants is
+/// an `enum`; formats and defaults go.
+fn simplify(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            let constants: Option<Vec<Value>> = map
+                .get("oneOf")
+                .and_then(Value::as_array)
+                .and_then(|choices| choices.iter().map(|choice| choice.get("const").cloned()).collect());
+            if let Some(constants) = constants {
+                map.remove("oneOf");
+                map.insert("type".to_owned(), Value::from("string"));
+                map.insert("enum".to_owned(), Value::Array(constants));
+            }
+            map.retain(|key, _| !matches!(key.as_str(), "format" | "default" | "minimum"));
+            map.values_mut().for_each(simplify);
+        }
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
@@ -105,7 +128,9 @@ mod tests {
         assert!(validator.is_valid(&whole), "{schema}");
         assert!(serde_json::from_value::<Critique>(whole).is_ok());
         assert!(!validator.is_valid(&serde_json::json!({"verdict": "maybe", "findings": []})));
-        assert!(!schema.to_string().contains("$ref"), "{schema}");
+        for word in ["$ref", "oneOf", "default", "format"] {
+            assert!(!schema.to_string().contains(&format!("\"{word}\"")), "{schema}");
+        }
         let answer = serde_json::json!({"answer": "done", "open": [], "claims": [
             {"kind": "checks_pass", "text": "the suite passes", "evidence": ["e4"]}]});
         assert!(jsonschema::validator_for(&schema_of::<SquadAnswer>()).unwrap().is_valid(&answer));

@@ -135,7 +135,8 @@ impl Session {
             self.end_spark(other, TurnCause::Done);
         }
         let roles: Vec<usize> = others.iter().map(|(i, _)| *i).collect();
-        let sources = self.sources_for(lead, &roles);
+        let mut sources = self.sources_for(lead, &roles);
+        sources.sort_by_key(|(_, at)| *at);
         let text = self.answer_brief(lead, &sources);
         self.notice(spark, Notice::Brief, &text);
         self.tell(spark, &sources);
@@ -154,9 +155,14 @@ impl Session {
                 RoleKind::Reviewer => other.critique.map(|(at, _)| at),
                 _ => other.answer,
             };
-            let proof = other.proof.diff.flatten().into_iter().chain(other.proof.ran().map(|(at, _)| at));
-            let all = said.into_iter().chain(proof).filter(|at| !known.contains(at));
-            sources.extend(all.map(|at| (spark, at)));
+            let diff = other.proof.diff.flatten();
+            let last = said.into_iter().chain(diff).chain(other.proof.ran().map(|(at, _)| at));
+            // The lead sees how it came about; of the diffs only the last, which holds the others.
+            let all: Vec<EventRef> = match i == squad.lead {
+                true => other.history.iter().copied().chain(diff).collect(),
+                false => last.collect(),
+            };
+            sources.extend(all.into_iter().filter(|at| !known.contains(at)).map(|at| (spark, at)));
         }
         sources
     }

@@ -110,6 +110,9 @@ impl Session {
         let answer = self.sparks.get(&spark).and_then(|spark| spark.answer);
         self.with_role(spark, |role| {
             role.stage = Stage::Proving;
+            if role.answer != answer {
+                role.history.extend(answer);
+            }
             role.answer = answer;
             let which = (!is_diff).then_some(role.proof.checks.len());
             role.proof.awaited = Some((data.call, which));
@@ -117,7 +120,8 @@ impl Session {
     }
 
     fn fold_diff(&mut self, at: EventRef, call: CallId, taken: &DiffTaken) {
-        self.with_proof(call, |proof| proof.diff = Some((!taken.files.is_empty()).then_some(at)));
+        let changed = (!taken.files.is_empty()).then_some(at);
+        self.with_proof(call, |role| role.proof.diff = Some(changed));
     }
 
     /// A check was run, or an effect of a proof failed.
@@ -126,21 +130,24 @@ impl Session {
             // A check may leave files behind.
             self.checkpoints.fresh = false;
         }
-        self.with_proof(call, |proof| match proof.awaited {
+        self.with_proof(call, |role| match role.proof.awaited {
             Some((_, None)) => {
-                proof.diff = Some(None);
-                proof.incomparable = true;
+                role.proof.diff = Some(None);
+                role.proof.incomparable = true;
             }
-            Some((_, Some(_))) => proof.checks.push(ran),
+            Some((_, Some(_))) => {
+                role.proof.checks.push(ran);
+                role.history.extend(ran.map(|(at, _)| at));
+            }
             None => {}
         });
     }
 
-    fn with_proof(&mut self, call: CallId, change: impl FnOnce(&mut Proof)) {
+    fn with_proof(&mut self, call: CallId, change: impl FnOnce(&mut RoleState)) {
         self.with_squad(|squad| {
             let awaits = |role: &&mut RoleState| role.proof.awaited.is_some_and(|(id, _)| id == call);
             if let Some(role) = squad.roles.iter_mut().find(awaits) {
-                change(&mut role.proof);
+                change(role);
                 role.proof.awaited = None;
             }
         });
@@ -176,6 +183,9 @@ impl Session {
     fn fold_stands(&mut self, spark: SparkId, answer: EventRef) {
         self.with_role(spark, |role| {
             role.stage = Stage::Done;
+            if role.answer != Some(answer) && role.kind != RoleKind::Reviewer {
+                role.history.push(answer);
+            }
             role.answer = Some(answer);
         });
     }
@@ -184,6 +194,7 @@ impl Session {
         self.fold_stands(data.spark, data.source);
         self.with_role(data.spark, |role| {
             role.critique = Some((at, data.verdict));
+            role.history.push(at);
             role.sent.clear();
         });
         self.with_squad(|squad| {
@@ -209,6 +220,7 @@ impl Session {
             } else if role.kind == RoleKind::Adviser && answer == Some(data.source) {
                 role.stage = Stage::Done;
                 role.answer = answer;
+                role.history.extend(answer);
             }
         });
     }

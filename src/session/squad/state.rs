@@ -44,6 +44,8 @@ pub struct RoleState {
     pub steps: u32,
     /// Its last usable answer.
     pub answer: Option<EventRef>,
+    /// Every answer, check and critique of its tasks, for the lead.
+    pub history: Vec<EventRef>,
     /// What shows the work of a writer's last task.
     pub proof: Proof,
     /// A reviewer's last judgement and the `critique_issued` that holds it.
@@ -206,7 +208,8 @@ impl Squad {
             let checks = role.proof.ran().map(|(at, _)| at);
             let diff = role.proof.diff.flatten();
             let one = [role.answer, diff, role.critique.map(|(at, _)| at)];
-            one.into_iter().flatten().chain(checks).map(|at| at.seq).collect::<Vec<_>>()
+            let all = one.into_iter().flatten().chain(checks).chain(role.history.iter().copied());
+            all.map(|at| at.seq).collect::<Vec<_>>()
         })
     }
 }
@@ -229,6 +232,7 @@ impl RoleState {
             tasks: 0,
             steps: 0,
             answer: None,
+            history: Vec::new(),
             proof: Proof::default(),
             critique: None,
             sent: BTreeSet::new(),
