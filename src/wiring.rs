@@ -17,8 +17,8 @@ pub use builder::ArenaBuilder;
 pub use clock::SystemClock;
 pub use error::WireError;
 pub use fork::ForkPlan;
-pub use sessions::Sessions;
 pub use lock::WorkspaceLock;
+pub use sessions::Sessions;
 pub use spec::{Request, personas};
 pub use squad::SquadWish;
 

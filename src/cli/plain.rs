@@ -1,9 +1,9 @@
 //! Entries as plain lines for people and screen readers; knows no terminal, its width or where lines go.
 
 mod blocks;
+mod roles;
 mod say;
 mod squads;
-mod roles;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use crate::protocol::expand::Lookup;
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
-pub use summary::{audit_lines, cost_table, ending};
 pub use roles::role_table;
+pub use summary::{audit_lines, cost_table, ending};
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

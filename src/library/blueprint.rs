@@ -192,7 +192,8 @@ impl Written {
             let place = *places.get(next.get_ref().as_str())?;
             if let Some(start) = path.iter().position(|seen| *seen == place) {
                 let circle = path.get(start..)?.iter().chain([&place]);
-                let names = circle.filter_map(|i| self.roles.get(*i)).map(|role| role.name.get_ref().as_str());
+                let names =
+                    circle.filter_map(|i| self.roles.get(*i)).map(|role| role.name.get_ref().as_str());
                 return Some((names.collect::<Vec<_>>().join(" → "), next.span()));
             }
             if !done.insert(place) {

@@ -75,7 +75,11 @@ mod tests {
 
     #[test]
     fn flags_and_gaps_are_part_of_what_is_read() {
-        let flag = ClaimFlagged { source: EventRef::fact(9), claim: 0, reason: "the check of e7 did not pass".into() };
+        let flag = ClaimFlagged {
+            source: EventRef::fact(9),
+            claim: 0,
+            reason: "the check of e7 did not pass".into(),
+        };
         let sheet = SquadSheet {
             is_squad: true,
             flags: vec![flag],

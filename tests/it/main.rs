@@ -18,6 +18,7 @@ mod run;
 mod sandbox;
 mod session;
 mod session_properties;
+mod squad;
 mod support;
 mod toolvault;
 mod workspace;

@@ -6,7 +6,11 @@ use crate::projection::calls::Activity;
 use crate::projection::words;
 use crate::protocol::command::Choice;
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
-use crate::protocol::event::{ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed, ModelReply, Notice, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved, ToolStatus, ToolUse};
+use crate::protocol::event::{
+    ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
+    ModelReply, Notice, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
+    ToolStatus, ToolUse,
+};
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Finish, Part};
 use crate::protocol::{CallId, StopCause};

@@ -48,7 +48,8 @@ mod tests {
             parts: vec![Part::Text { text: text.to_owned() }],
             from: EventRef::fact(0),
         };
-        let messages = [said("[e3] $ sh check.sh\n1 failed"), said("[e9] $ sh check.sh\nok"), said("sh check.sh")];
+        let messages =
+            [said("[e3] $ sh check.sh\n1 failed"), said("[e9] $ sh check.sh\nok"), said("sh check.sh")];
         assert_eq!(fill("see {{cite:sh check.sh}}, {{cite:1 failed}}.", &messages).unwrap(), "see e9, e3.");
         assert_eq!(fill("{{cite:nothing}}", &messages), Err("nothing".to_owned()));
         assert_eq!(fill("{{cite:open", &messages).unwrap(), "{{cite:open");

@@ -53,9 +53,10 @@ impl Session {
 
     /// The task of a role that is sent back.
     pub(super) fn revision_brief(&self, i: usize, sources: &[(SparkId, EventRef)]) -> String {
-        let mut text = "Your work came back from review. Settle every finding, or say in your answer why it is none. \
+        let mut text =
+            "Your work came back from review. Settle every finding, or say in your answer why it is none. \
                         Change nothing else. End with what you did about each finding, by its id."
-            .to_owned();
+                .to_owned();
         if let Some(role) = self.squad.as_ref().and_then(|squad| squad.roles.get(i)) {
             self.finish_brief(&mut text, role, sources);
         }
@@ -65,9 +66,10 @@ impl Session {
     /// The lead's last task.
     pub(super) fn answer_brief(&self, i: usize, sources: &[(SparkId, EventRef)]) -> String {
         let Some(squad) = &self.squad else { return String::new() };
-        let mut text = "The squad has finished. Write the answer for the person who asked: what was done and what \
+        let mut text =
+            "The squad has finished. Write the answer for the person who asked: what was done and what \
                         came of it, with evidence. Cite entries by their reference, such as `e42`."
-            .to_owned();
+                .to_owned();
         let open: Vec<&str> = squad.open_findings(None).map(|finding| finding.id.as_str()).collect();
         if !open.is_empty() {
             let _ = write!(text, "\nFindings still open: {}. Say so in `open`.", open.join(", "));
@@ -75,7 +77,8 @@ impl Session {
         for role in &squad.roles {
             let name = &role.spec.name;
             if let Stage::Failed(_) = role.stage {
-                let _ = write!(text, "\n`{name}` failed and did not do its part. Say in `open` what is missing.");
+                let _ =
+                    write!(text, "\n`{name}` failed and did not do its part. Say in `open` what is missing.");
             } else if role.stage == Stage::Waiting {
                 let _ = write!(text, "\n`{name}` did not get to work. Say in `open` what is missing.");
             }
@@ -83,7 +86,10 @@ impl Session {
                 let _ = write!(text, "\n`{name}` has not approved the work. Say so.");
             }
             if role.proof.fails() {
-                let _ = write!(text, "\nThe last checks after `{name}` did not pass. Say so; do not claim otherwise.");
+                let _ = write!(
+                    text,
+                    "\nThe last checks after `{name}` did not pass. Say so; do not claim otherwise."
+                );
             }
         }
         if squad.checks.is_empty() {
@@ -109,7 +115,10 @@ impl Session {
         let model = role.spark.and_then(|id| self.sparks.get(&id)).map(|spark| spark.model.clone());
         let row = model.as_deref().and_then(|model| self.model_spec(model));
         if row.is_none_or(|row| row.structured != Structured::ResponseFormat) {
-            let _ = write!(text, "\nWhen you are done, answer with JSON only, fitting this JSON Schema:\n{schema}");
+            let _ = write!(
+                text,
+                "\nWhen you are done, answer with JSON only, fitting this JSON Schema:\n{schema}"
+            );
         }
     }
 
@@ -119,7 +128,9 @@ impl Session {
         let role = squad.and_then(|squad| squad.role_of(from).and_then(|i| squad.roles.get(i)));
         let name = role.map(|role| role.spec.name.as_str()).unwrap_or_default();
         match self.event(source) {
-            Some(ArenaEvent::DiffTaken(_)) => "the whole diff of the workspace since the squad began".to_owned(),
+            Some(ArenaEvent::DiffTaken(_)) => {
+                "the whole diff of the workspace since the squad began".to_owned()
+            }
             Some(ArenaEvent::CheckRan(ran)) => format!("the check `{}` and its output", ran.body.command),
             Some(ArenaEvent::CritiqueIssued(_)) => format!("the review of `{name}`"),
             _ if role.is_some_and(|role| role.kind == RoleKind::Lead) => format!("the plan of `{name}`"),
@@ -129,7 +140,8 @@ impl Session {
 }
 
 fn plan_task(squad: &Squad) -> String {
-    let mut text = format!("You are `{}` and lead a squad. Its other roles:", squad.roles[squad.lead].spec.name);
+    let mut text =
+        format!("You are `{}` and lead a squad. Its other roles:", squad.roles[squad.lead].spec.name);
     for role in squad.roles.iter().filter(|role| role.kind != RoleKind::Lead) {
         let does = match role.kind {
             RoleKind::Reviewer => format!("reviews {}", list(&role.spec.revise)),
@@ -161,9 +173,8 @@ fn checked(squad: &Squad) -> String {
 /// What cannot be shown, so that silence is not taken for a clean diff.
 fn unseen(squad: &Squad, reader: &RoleState) -> String {
     let mut text = String::new();
-    let concerns = |role: &&RoleState| {
-        reader.kind == RoleKind::Lead || reader.spec.revise.contains(&role.spec.name)
-    };
+    let concerns =
+        |role: &&RoleState| reader.kind == RoleKind::Lead || reader.spec.revise.contains(&role.spec.name);
     for role in squad.roles.iter().filter(|role| role.kind == RoleKind::Writer).filter(concerns) {
         let name = &role.spec.name;
         match (role.proof.diff, &squad.base) {
@@ -172,7 +183,10 @@ fn unseen(squad: &Squad, reader: &RoleState) -> String {
                 let _ = write!(text, "\nThere is no diff: `{name}` left the workspace as it was.");
             }
             _ => {
-                let _ = write!(text, "\nThere is no diff: the workspace before and after `{name}` could not be compared.");
+                let _ = write!(
+                    text,
+                    "\nThere is no diff: the workspace before and after `{name}` could not be compared."
+                );
             }
         }
     }

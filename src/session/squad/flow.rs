@@ -46,9 +46,11 @@ impl Session {
         if let Stage::Failed(cause) = squad.roles.get(squad.lead)?.stage {
             return Some(Step::GiveUp(cause));
         }
+        if squad.roles.get(squad.lead)?.tasks > 1 {
+            return None;
+        }
         let all = 0..squad.roles.len();
-        let unproven =
-            |role: &RoleState| role.stage == Stage::Proving && role.proof.awaited.is_none();
+        let unproven = |role: &RoleState| role.stage == Stage::Proving && role.proof.awaited.is_none();
         if let Some(i) = all.clone().find(|i| unproven(&squad.roles[*i])) {
             return Some(Step::Prove(i));
         }
@@ -197,6 +199,7 @@ fn critics(squad: &Squad, role: usize) -> impl Iterator<Item = &RoleState> {
 /// True when a role is to do its work again and everybody who looks at it has finished looking.
 fn is_wanted_back(squad: &Squad, role: usize) -> bool {
     let is_done = squad.roles.get(role).is_some_and(|state| state.stage == Stage::Done);
-    let watched = squad.roles.iter().enumerate().any(|(i, other)| other.is_busy() && squad.before(i).contains(&role));
+    let watched =
+        squad.roles.iter().enumerate().any(|(i, other)| other.is_busy() && squad.before(i).contains(&role));
     is_done && !watched && critics(squad, role).next().is_some()
 }

@@ -213,8 +213,11 @@ impl Session {
             role.told.insert(data.source);
         });
         let answer = self.sparks.get(&data.from).and_then(|spark| spark.answer);
+        let told = self.squad.as_ref().and_then(|squad| squad.roles.get(squad.role_of(data.to)?));
+        let told = told.map(|role| role.spec.name.clone()).unwrap_or_default();
         self.with_role(data.from, |role| {
-            if role.critique.is_some_and(|(at, _)| at == data.source) {
+            let is_critique = role.critique.is_some_and(|(at, _)| at == data.source);
+            if is_critique && role.spec.revise.contains(&told) {
                 role.sent_back += u32::from(role.sent.is_empty());
                 role.sent.insert(data.to);
             } else if role.kind == RoleKind::Adviser && answer == Some(data.source) {

@@ -57,8 +57,9 @@ impl Session {
         let left = self.open_after(by, critique);
         let blocker = left.iter().find(|finding| finding.severity == Severity::Blocker);
         match (critique.verdict, blocker) {
-            (Judgement::RequestChanges, _) if left.is_empty() => errors
-                .push("`/verdict`: it requests changes, but no finding says which; add one, or approve".to_owned()),
+            (Judgement::RequestChanges, _) if left.is_empty() => errors.push(
+                "`/verdict`: it requests changes, but no finding says which; add one, or approve".to_owned(),
+            ),
             (Judgement::Approve, Some(finding)) => errors.push(format!(
                 "`/verdict`: it approves while the blocker {} is open; close it, or request changes",
                 finding.id

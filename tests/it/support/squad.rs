@@ -58,7 +58,8 @@ pub fn with_blueprint(mut spec: Spec, blueprint: Blueprint) -> Spec {
 
 /// Gives a spec a random blueprint: advisers, a second writer, a second reviewer, limits.
 pub fn staff(spec: &mut Spec, dice: &mut Dice) {
-    let checks: &[&str] = [&[][..], &["make test"][..], &["make lint", "make test"][..]][dice.roll(3) as usize];
+    let checks: &[&str] =
+        [&[][..], &["make test"][..], &["make lint", "make test"][..]][dice.roll(3) as usize];
     let mut plan = blueprint(checks);
     if dice.roll(3) == 0 {
         plan.roles.push(role("scout", &[]));
