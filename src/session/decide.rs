@@ -15,44 +15,20 @@ use super::state::CallKind;
 /// What a decision needs to know of a fact, taken before the fold closes the call it answers.
 pub(super) enum Due {
     Nothing,
-    TakeUp {
-        how: TakeUp,
-        changed: Vec<Setting>,
-        active_ms: u64,
-    },
+    TakeUp { how: TakeUp, changed: Vec<Setting>, active_ms: u64 },
     Prompt,
     Settings,
     Wind,
-    Approval {
-        tool_use: ToolUse,
-        answered: ApprovalAnswered,
-    },
+    Approval { tool_use: ToolUse, answered: ApprovalAnswered },
     Answer(Box<Answered>),
-    Failure {
-        call: CallId,
-        attempt: u32,
-        failed: ModelFailed,
-    },
-    Prepared {
-        tool_use: ToolUse,
-        result: PrepareResult,
-    },
-    PrepareFailed {
-        tool_use: ToolUse,
-        error: String,
-        cancelled: bool,
-    },
+    Failure { call: CallId, attempt: u32, failed: ModelFailed },
+    Prepared { tool_use: ToolUse, result: PrepareResult },
+    PrepareFailed { tool_use: ToolUse, error: String, cancelled: bool },
     Resolved(ToolUse),
-    Checkpoint {
-        before: Option<String>,
-        now: Option<String>,
-    },
-    /// An effect that answers to no tool call has ended.
+    Checkpoint { before: Option<String>, now: Option<String> },
     Ended,
     RetryTimer(CallId),
-    TurnTimer {
-        active_ms: u64,
-    },
+    TurnTimer { active_ms: u64 },
 }
 
 impl Session {

@@ -23,7 +23,7 @@ impl Session {
     /// Records the workspace, so that every diff has a beginning, and lets the first roles begin.
     pub(super) fn begin_squad(&mut self) {
         use crate::protocol::effect::EffectOrder;
-        self.order_time_limit();
+        self.order_time_limit(0);
         if self.checkpoints.pending.is_none() {
             self.order(None, EffectOrder::Checkpoint);
         }
