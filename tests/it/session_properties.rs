@@ -22,8 +22,8 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
     if dice.roll(3) == 0 {
         spec.limits.max_tokens = Some(3000 + dice.roll(9000));
     }
-    // Half of the sessions are squads'.
-    if dice.roll(2) == 0 {
+    // A third of the sessions are squads'..
+    if dice.roll(3) == 0 {
         crate::support::squad::staff(&mut spec, &mut dice);
     }
     if dice.roll(4) == 0 {

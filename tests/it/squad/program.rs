@@ -29,8 +29,8 @@ fn turns(request: &Value) -> usize {
 /// The reference before the last result that holds these words.
 fn reference(request: &Value, words: &str) -> String {
     let messages = request["messages"].as_array().unwrap();
-    let texts = messages.iter().rev().filter_map(|message| message["content"].as_str());
-    let text = texts.filter(|text| text.starts_with("[e") && text.contains(words)).next();
+    let mut texts = messages.iter().rev().filter_map(|message| message["content"].as_str());
+    let text = texts.find(|text| text.starts_with("[e") && text.contains(words));
     text.unwrap_or_else(|| panic!("no `{words}` in {}", said(request)))[1..]
         .split(']')
         .next()
