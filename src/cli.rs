@@ -99,6 +99,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Completions(typed) => completions(typed.shell, output).map(|()| DONE),
         Command::Run(typed) => wait(run::run(&typed, environment, output))?,
         Command::Demo(typed) if typed.tui => wait(mission::demo(&typed, environment, output))?,
+        Command::Squad(typed) => wait(run::squad(&typed, environment, output))?,
         Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
         Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
         Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,

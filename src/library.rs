@@ -1,5 +1,6 @@
-//! Personas and instructions read from files and from the binary; knows no configuration and no session.
+//! Personas, blueprints and instructions read from files and from the binary; knows no configuration and no session.
 
+pub mod blueprint;
 pub mod demo;
 pub mod persona;
 

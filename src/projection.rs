@@ -12,6 +12,7 @@ pub mod matrix;
 pub mod partials;
 pub mod report;
 pub mod safe_text;
+pub mod squad;
 pub mod transcript;
 pub mod why;
 pub mod words;

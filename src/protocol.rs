@@ -8,6 +8,7 @@ pub mod message;
 pub mod signal;
 pub mod spec;
 pub mod text;
+pub mod typed;
 
 use std::fmt;
 use std::str::FromStr;

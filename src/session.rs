@@ -12,6 +12,7 @@ mod model;
 pub mod policy;
 mod settle;
 mod solo;
+pub mod squad;
 pub mod state;
 
 pub use act::unfenced;
@@ -53,6 +54,8 @@ pub struct Session {
     last_turn: Option<crate::protocol::event::TurnClosed>,
     /// The open turn.
     turn: Option<Turn>,
+    /// The squad of the open turn, when it is one's.
+    squad: Option<squad::state::Squad>,
     /// Sparks of the open turn, and the last solo spark, whose conversation goes on.
     sparks: BTreeMap<SparkId, Spark>,
     /// Ordered, unanswered calls.
@@ -354,6 +357,7 @@ impl Session {
             needed.extend(call.seqs());
         }
         needed.extend(self.turn.iter().map(|turn| turn.prompt.seq));
+        needed.extend(self.squad.iter().flat_map(|squad| squad.seqs()));
         let wordy: Vec<u64> = needed.iter().copied().collect();
         for seq in wordy {
             if let Some(entry) = self.kept.get(&seq) {

@@ -5,9 +5,11 @@ mod cache;
 pub mod clock;
 pub mod error;
 mod fork;
+pub mod lock;
 mod providers;
 pub mod sessions;
 mod spec;
+mod squad;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,15 +19,19 @@ pub use cache::Runs;
 pub use clock::SystemClock;
 pub use error::WireError;
 pub use fork::ForkPlan;
+pub use lock::WorkspaceLock;
 pub use sessions::Sessions;
 pub use spec::{Request, personas};
+pub use squad::SquadWish;
+
+use squad::Crew;
 
 use crate::arena::{Arena, ArenaPorts};
 use crate::bus::Bus;
 use crate::config::{Config, ModelName, SandboxKind};
 use crate::eventlog::{SessionLog, SessionStore};
 use crate::ports::{EventLog, Sandbox, TeamCache};
-use crate::protocol::spec::{Limits, Policy, SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::protocol::spec::{Limits, Policy, Risk, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::sandbox::Unconfined;
 use crate::session::Session;
@@ -47,6 +53,8 @@ pub struct Running {
     pub has_open_turn: bool,
     /// What confines the tools.
     pub sandbox: SandboxSpec,
+    /// Keeps other processes that write out of the workspace; none when nothing here can write.
+    pub lock: Option<WorkspaceLock>,
 }
 
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
@@ -55,11 +63,12 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let place = Place::configured(config, config.sandbox(), config.workspace())?;
     let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     let connected = providers::connect(config, &spec.models, &[])?;
+    let lock = lock_for(config, &spec)?;
     let log = store(config).create(&id)?;
     let sandbox = spec.workspace.sandbox.clone();
     let ports = place.ports(log, connected, attended);
     let arena = Arena::open(id.clone(), spec, ports).await?;
-    Ok(Running { arena, id, recorded: Vec::new(), asks: Vec::new(), has_open_turn: false, sandbox })
+    Ok(Running { arena, id, recorded: Vec::new(), asks: Vec::new(), has_open_turn: false, sandbox, lock })
 }
 
 /// What is different from the recorded settings when a session is taken up again.
@@ -75,6 +84,8 @@ pub struct Changes {
     pub policy: Option<Policy>,
     /// Another sandbox.
     pub sandbox: Option<SandboxKind>,
+    /// A squad for the next turn.
+    pub squad: Option<SquadWish>,
 }
 
 impl Changes {
@@ -110,6 +121,7 @@ pub async fn resume(
     let place = Place::configured(config, kind, Path::new(&spec.workspace.root))?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
+    let lock = lock_for(config, &spec)?;
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
     let ports = place.ports(opened.log, connected, attended);
     let arena = Arena::resume(&recorded, before, changed, ports).await?;
@@ -120,7 +132,15 @@ pub async fn resume(
         has_open_turn: session.has_open_turn(),
         sandbox: spec.workspace.sandbox,
         recorded,
+        lock,
     })
+}
+
+/// Two writers in one workspace would overwrite each other's work.
+fn lock_for(config: &Config, spec: &Spec) -> Result<Option<WorkspaceLock>, WireError> {
+    let writes = spec.tools.iter().any(|tool| tool.risk != Risk::Read);
+    let root = Path::new(&spec.workspace.root);
+    writes.then(|| WorkspaceLock::take(&config.places().state, root)).transpose()
 }
 
 /// Copies a session up to an entry into a new one with a workspace of its own.
@@ -161,6 +181,21 @@ fn changes(
     if let Some(limits) = &wanted.limits {
         spec.limits = limits.clone();
         changed.push(Setting::Limits(limits.clone()));
+    }
+    if let Some(wish) = &wanted.squad {
+        let crew = Crew::of(config, wish, &spec.tools, wanted.model.is_some())?;
+        for name in crew.models() {
+            let name: ModelName = name.parse().map_err(crate::config::ConfigError::from)?;
+            if spec.models.iter().all(|known| known.name != name.to_string()) {
+                let model = spec::model(config, &name)?;
+                spec.models.push(model.clone());
+                changed.push(Setting::Model { spec: model, default: false });
+            }
+        }
+        let personas = crew.personas.into_iter().map(|spec| Setting::Persona { spec, default: false });
+        changed.extend(personas);
+        spec.blueprint = Some(crew.blueprint.clone());
+        changed.push(Setting::Blueprint(crew.blueprint));
     }
     spec::check(&spec)?;
     Ok((changed, spec))

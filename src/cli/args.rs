@@ -92,6 +92,8 @@ SESSION is a session id, the start of one, `latest`, or a path to a log file.";
 pub enum Command {
     /// Give one task to one agent and print its answer
     Run(Box<RunArgs>),
+    /// Give one task to a squad: coordinator, coder and reviewer, or the roles of a blueprint
+    Squad(Box<SquadArgs>),
     /// Watch agon work on its built-in script, without a key, a network or a model
     Demo(Box<DemoArgs>),
     /// List, show, remove, export and import sessions
@@ -194,11 +196,37 @@ pub struct RunArgs {
     pub arena: ArenaArgs,
 }
 
+/// Arguments of `squad`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SquadArgs {
+    /// The task; what comes through a pipe is appended to it
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+    /// Follow this blueprint: a name, or a path to a TOML file; default `default`
+    #[arg(long, value_name = "NAME|FILE")]
+    pub blueprint: Option<String>,
+    /// Run this command after each turn of a role that writes, beside the blueprint's checks (can be repeated)
+    #[arg(long, value_name = "COMMAND")]
+    pub check: Vec<String>,
+    /// Use this model for roles that name none, as PROVIDER/MODEL
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// Require an answer that fits the JSON Schema in a file
+    #[arg(long, value_name = "FILE")]
+    pub output_schema: Option<PathBuf>,
+    /// Go on in an earlier session instead of a new one
+    #[arg(long, value_name = "SESSION", conflicts_with = "workspace")]
+    pub resume: Option<String>,
+    /// What `run` and `squad` share.
+    #[command(flatten)]
+    pub arena: ArenaArgs,
+}
+
 /// Arguments of `demo`.
 #[derive(Debug, Clone, Args)]
 pub struct DemoArgs {
     /// What to show
-    #[arg(value_enum, default_value = "run")]
+    #[arg(value_enum, default_value = "squad")]
     pub show: DemoKind,
     /// Show it in mission control; the approvals are yours
     #[arg(long, conflicts_with_all = ["json", "output"])]
@@ -213,6 +241,8 @@ pub struct DemoArgs {
 pub enum DemoKind {
     /// One agent on one task
     Run,
+    /// A squad: plan, code, check, review, revise, answer
+    Squad,
 }
 
 /// Arguments of `sessions`.

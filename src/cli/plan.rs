@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
-use crate::cli::args::{ArenaArgs, RunArgs, WorkspaceArgs};
+use crate::cli::args::{ArenaArgs, RunArgs, SquadArgs, WorkspaceArgs};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
 use crate::config::{Config, Environment, ModelName, Override, Places};
+use crate::library::blueprint::DEFAULT;
 use crate::library::read_text;
 use crate::protocol::spec::Policy;
-use crate::wiring::{Changes, Sessions};
+use crate::wiring::{Changes, Sessions, SquadWish};
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;
@@ -85,6 +86,7 @@ impl RunPlan {
                 limits: sets_limit.then(|| config.limits()),
                 policy: typed.arena.policy.is_some().then(|| policy.clone()),
                 sandbox: typed.arena.sandbox,
+                squad: None,
             },
             policy,
             prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
@@ -93,6 +95,25 @@ impl RunPlan {
             schema,
             config,
         })
+    }
+}
+
+impl RunPlan {
+    /// The same for `squad`.
+    pub fn of_squad(typed: &SquadArgs, environment: Environment) -> Result<Self, Failure> {
+        let typed = typed.clone();
+        let blueprint = typed.blueprint.unwrap_or_else(|| DEFAULT.to_owned());
+        let run = RunArgs {
+            prompt: typed.prompt,
+            model: typed.model,
+            persona: None,
+            output_schema: typed.output_schema,
+            resume: typed.resume,
+            arena: typed.arena,
+        };
+        let mut plan = RunPlan::of(&run, environment)?;
+        plan.changes.squad = Some(SquadWish { blueprint, checks: typed.check });
+        Ok(plan)
     }
 }
 

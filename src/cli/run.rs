@@ -1,27 +1,27 @@
-//! The commands `run`, `demo`, `resume` and `fork`: what is opened, and with which first word.
+//! The commands `run`, `squad`, `demo`, `resume` and `fork`: what is opened, and with which first word.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::cli::args::{DemoArgs, ForkArgs, ResumeArgs, RunArgs};
+use crate::cli::args::{DemoArgs, DemoKind, ForkArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::Watch;
 use crate::config::{Config, Environment, KeyPath, ModelName, Override, SandboxKind, Source};
+use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
 use crate::protocol::spec::Mode;
 use crate::protocol::{Command, StopCause};
-use crate::wiring::{self, Changes, ForkPlan, Request, Running, Sessions};
+use crate::wiring::{self, Changes, ForkPlan, Request, Running, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
 
 /// Gives one task to one spark.
 pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let plan = RunPlan::of(typed, environment)?;
-    Ok(perform(plan, output).await?.0)
+    Ok(perform(RunPlan::of(typed, environment)?, Mode::Solo, output).await?.0)
 }
 
 /// Gives one task, read nothing from standard input; tells the session's id as well.
@@ -30,12 +30,17 @@ pub async fn task(
     environment: Environment,
     output: Output,
 ) -> Result<(u8, String), Failure> {
-    perform(RunPlan::with(typed, environment, || Ok(None))?, output).await
+    perform(RunPlan::with(typed, environment, || Ok(None))?, Mode::Solo, output).await
 }
 
-async fn perform(plan: RunPlan, output: Output) -> Result<(u8, String), Failure> {
+/// Gives one task to a squad.
+pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    Ok(perform(RunPlan::of_squad(typed, environment)?, Mode::Squad, output).await?.0)
+}
+
+async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, String), Failure> {
     super::config::warn(&plan.config, output);
-    let prompt = prompt(plan.prompt, plan.schema)?;
+    let prompt = prompt(plan.prompt, mode, plan.schema)?;
     let running = match &plan.resume {
         Some(session) => {
             wiring::resume(&plan.config, session, &plan.changes, plan.show.is_attended()).await?
@@ -46,7 +51,8 @@ async fn perform(plan: RunPlan, output: Output) -> Result<(u8, String), Failure>
                 output.say(&format!("using {model}: {why}"));
             }
             let model_is_wanted = is_flag(&plan.config, "model");
-            let request = Request { model, model_is_wanted, policy: plan.policy };
+            let squad = plan.changes.squad;
+            let request = Request { model, model_is_wanted, policy: plan.policy, squad };
             wiring::open(&plan.config, &request, plan.show.is_attended()).await?
         }
     };
@@ -60,22 +66,32 @@ async fn perform(plan: RunPlan, output: Output) -> Result<(u8, String), Failure>
 
 /// Runs the built-in script in a project of its own. Its approvals are answered by the demo itself.
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let root = demo_folder(typed.arena.workspace.workspace.as_deref())?;
+    let story = match typed.show {
+        DemoKind::Run => &demo::RUN,
+        DemoKind::Squad => &demo::SQUAD,
+    };
+    let root = demo_folder(story, typed.arena.workspace.workspace.as_deref())?;
     output.say(&format!("the demo works in {}", root.display()));
     let config = Config::load(environment, &root, &plan::overrides(&typed.arena))?;
     super::config::warn(&config, output);
     let policy = plan::policy_of(&config, typed.arena.policy.as_deref())?;
     let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
-    let running = wiring::open(&config, &Request { model, model_is_wanted: true, policy }, true).await?;
+    let checks: Vec<String> = story.checks.iter().map(|check| (*check).to_owned()).collect();
+    let (mode, squad) = match typed.show {
+        DemoKind::Run => (Mode::Solo, None),
+        DemoKind::Squad => (Mode::Squad, Some(SquadWish { blueprint: DEFAULT.to_owned(), checks })),
+    };
+    let request = Request { model, model_is_wanted: true, policy, squad };
+    let running = wiring::open(&config, &request, true).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
-    let prompt = prompt(demo::PROMPT.trim_end().to_owned(), None)?;
+    let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
 }
 
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.
 pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let config = config_of(&typed.session, environment, output)?;
-    if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
+    if let Some(id) = wiring::Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
         let hint = format!("give it a new task: agon run --resume {id} \"...\"");
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
@@ -122,8 +138,12 @@ pub(super) fn config_for(
 }
 
 /// The command that gives the task, refused when its entry could not be a line of the log.
-pub(super) fn prompt(text: String, schema: Option<serde_json::Value>) -> Result<Command, Failure> {
-    let command = Command::Prompt { text, mode: Mode::Solo, schema };
+pub(super) fn prompt(
+    text: String,
+    mode: Mode,
+    schema: Option<serde_json::Value>,
+) -> Result<Command, Failure> {
+    let command = Command::Prompt { text, mode, schema };
     let bytes = serde_json::to_string(&command)?.len();
     match bytes > MAX_PROMPT {
         true => Err(Failure::usage(format!("the prompt has {bytes} bytes; a prompt may have {MAX_PROMPT}"))
@@ -133,7 +153,7 @@ pub(super) fn prompt(text: String, schema: Option<serde_json::Value>) -> Result<
 }
 
 /// A folder with the demo's project: the one that was named, which must be empty, or a new temporary one.
-pub(super) fn demo_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(super) fn demo_folder(story: &demo::Story, wanted: Option<&Path>) -> Result<PathBuf, Failure> {
     let folder = match wanted {
         Some(folder) => std::fs::create_dir_all(folder).map(|()| folder.to_owned()),
         None => tempfile::Builder::new().prefix("agon-demo-").tempdir().map(tempfile::TempDir::keep),
@@ -148,7 +168,7 @@ pub(super) fn demo_folder(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
             root.display()
         )));
     }
-    let written = demo::write_project(&root).context("cannot write the demo's project");
+    let written = story.write_project(&root).context("cannot write the demo's project");
     written.map_err(|error| Failure::new(USAGE, error))?;
     Ok(root)
 }

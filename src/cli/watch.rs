@@ -13,6 +13,7 @@ use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::ports::Subscription;
+use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs, words};
 use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, LimitKind, TurnCause};
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
@@ -30,6 +31,7 @@ pub struct Watch {
     renderer: Renderer,
     board: Board,
     costs: Costs,
+    squad: SquadSheet,
     entries: Vec<Arc<Entry>>,
     /// Approvals that wait for an answer.
     asks: Vec<(CallId, String)>,
@@ -67,6 +69,7 @@ impl Watch {
             renderer: Renderer::new(options),
             board: Board::default(),
             costs: Costs::default(),
+            squad: SquadSheet::default(),
             entries: Vec::new(),
             asks: Vec::new(),
             desk,
@@ -160,6 +163,7 @@ impl Watch {
     fn fold(&mut self, entry: &Entry) {
         self.board.apply(entry);
         self.costs.apply(entry);
+        self.squad.apply(entry);
         for (_, event) in entry.effective() {
             match event {
                 ArenaEvent::TurnClosed(_) => self.is_closed = true,
@@ -229,11 +233,18 @@ impl Watch {
         {
             let text = reply.body.text();
             // A typed answer is for a program: without the fence that models like to put around JSON.
-            self.answer(if self.is_typed { unfenced(&text) } else { &text })?;
+            match (self.squad.is_squad, self.is_typed) {
+                (true, _) => self.answer(&self.squad.words(unfenced(&text)))?,
+                (false, true) => self.answer(unfenced(&text))?,
+                (false, false) => self.answer(&text)?,
+            }
         }
         let complaint = self.complaint(&ending, id);
         if let Some((words, _)) = &complaint {
             self.output.say(&format!("error: {}", visible(words)));
+        }
+        if self.squad.is_squad {
+            self.output.tell(&plain::role_table(&self.costs));
         }
         let head = arena.log().head();
         self.output.tell(&plain::ending(&self.board, &self.costs, Some(&head)));

@@ -49,6 +49,11 @@ impl Places {
         self.config.join("personas")
     }
 
+    /// The user's blueprints.
+    pub fn blueprints(&self) -> PathBuf {
+        self.config.join("blueprints")
+    }
+
     /// The user's instruction file, the twin of the workspace's.
     pub fn instructions(&self) -> PathBuf {
         self.config.join("AGENTS.md")
@@ -68,4 +73,9 @@ pub fn project_file(workspace: &Path) -> PathBuf {
 /// The project's personas.
 pub fn project_personas(workspace: &Path) -> PathBuf {
     workspace.join(".agon").join("personas")
+}
+
+/// The project's blueprints.
+pub fn project_blueprints(workspace: &Path) -> PathBuf {
+    workspace.join(".agon").join("blueprints")
 }

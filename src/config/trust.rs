@@ -22,7 +22,7 @@ pub enum Trust {
 /// What a project's own files hold: its path and content, so that a copy elsewhere or a change asks again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectDigest {
-    /// Files that count: the configuration and the personas.
+    /// Files that count: the configuration, the personas and the blueprints.
     pub files: Vec<PathBuf>,
     /// The configuration's text, so that what is used is what was digested.
     pub config: Option<String>,
@@ -38,6 +38,7 @@ impl ProjectDigest {
         files.extend(
             crate::library::markdown_files(&places::project_personas(&root)).map_err(ConfigError::File)?,
         );
+        files.extend(crate::library::blueprint::files(&places::project_blueprints(&root)));
         let mut hasher = Sha256::new();
         hasher.update(b"agon-trust-1\0");
         hasher.update(root.as_os_str().as_encoded_bytes());

@@ -10,7 +10,12 @@ use crate::protocol::spec::PersonaSpec;
 const MAX_PERSONA: u64 = 64 * 1024;
 
 /// The personas of the binary: id and file.
-const EMBEDDED: &[(&str, &str)] = &[("solo", include_str!("../../personas/solo.md"))];
+const EMBEDDED: &[(&str, &str)] = &[
+    ("solo", include_str!("../../personas/solo.md")),
+    ("coordinator", include_str!("../../personas/coordinator.md")),
+    ("coder", include_str!("../../personas/coder.md")),
+    ("reviewer", include_str!("../../personas/reviewer.md")),
+];
 
 /// Where a persona comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

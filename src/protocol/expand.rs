@@ -5,7 +5,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, ModelCalled, RequestPart, Selected, ToolStatus, ToolUse};
+use crate::protocol::event::{
+    ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, Severity, ToolStatus, ToolUse,
+};
 use crate::protocol::message::{Message, Part, Request, Role, ToolDecl};
 use crate::protocol::spec::ToolSpec;
 
@@ -187,6 +189,7 @@ fn words(part: &RequestPart, memo: &Memo<'_>) -> Result<Vec<Part>, ExpandError> 
         },
         E::CheckRan(data) => text(&cited(from, &check(&data.body))),
         E::DiffTaken(data) => text(&cited(from, &data.body.diff)),
+        E::CritiqueIssued(data) => text(&cited(from, &critique(data))),
         E::InstructionsLoaded(data) => text(&data.body.instruction.text),
         E::MentionExpanded(data) => text(&format!("{}\n{}", data.body.mention, data.body.text)),
         E::SkillLoaded(data) => text(&data.body.text),
@@ -205,6 +208,33 @@ fn rejection(errors: &[String]) -> String {
 fn check(ran: &crate::protocol::event::CheckRan) -> String {
     let exit = ran.exit.map_or("killed".to_owned(), |code| format!("exit code {code}"));
     format!("$ {}\n{exit}, {} ms\n{}", ran.command, ran.ms, ran.output)
+}
+
+/// A review as another spark reads it: the ids are the session's, so they are not in the reviewer's own words.
+fn critique(data: &CritiqueIssued) -> String {
+    let verdict = match data.verdict {
+        Judgement::Approve => "the reviewer approves",
+        Judgement::RequestChanges => "the reviewer requests changes",
+    };
+    let mut text = format!("{verdict}; {} open", data.findings.len());
+    for finding in &data.findings {
+        let severity = match finding.severity {
+            Severity::Blocker => "blocker",
+            Severity::Major => "major",
+            Severity::Minor => "minor",
+            Severity::Note => "note",
+        };
+        let place = match (&finding.file, finding.line) {
+            (Some(file), Some(line)) => format!(" {file}:{line}"),
+            (Some(file), None) => format!(" {file}"),
+            (None, _) => String::new(),
+        };
+        text.push_str(&format!("\n{} ({severity}){place}: {}", finding.id, finding.problem));
+        if let Some(fix) = &finding.fix {
+            text.push_str(&format!("\n   suggested: {fix}"));
+        }
+    }
+    text
 }
 
 fn summary(data: &crate::protocol::event::ContextCompacted, memo: &Memo<'_>) -> Result<String, ExpandError> {

@@ -331,6 +331,9 @@ pub struct DebatePlan {
 pub struct Blueprint {
     /// Name.
     pub name: String,
+    /// The role that states the plan first and writes the answer last; the first role when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lead: Option<String>,
     /// The roles.
     pub roles: Vec<RoleSpec>,
     /// Commands run after each turn of a writer.

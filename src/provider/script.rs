@@ -1,5 +1,6 @@
 //! Answers models' calls from a written script or a recorded log, strictly; asks no network and reads no clock.
 
+mod cite;
 mod rows;
 mod strict;
 
@@ -69,6 +70,7 @@ impl Script {
     /// calls = [{ tool = "read_file", args = { path = "a.txt" } }]   # `raw = "…"` instead of args: broken ones
     /// usage = { input = 10, output = 5 }
     /// delay_ms = 300                 # over the whole answer
+    /// # `{{cite:WORDS}}` in a text becomes the reference of the last result that holds the words
     ///
     /// [[answer]]
     /// spark = "coder"
@@ -144,6 +146,18 @@ impl Script {
         self.rows.iter().enumerate().find(|(_, row)| row.spark == label && row.nth == nth)
     }
 
+    fn fill_citations(&self, reply: &mut ModelReply, request: &Request) -> Result<(), ModelFailed> {
+        for part in &mut reply.message {
+            if let Part::Text { text } = part {
+                let filled = cite::fill(text, &request.messages);
+                *text = filled.map_err(|words| {
+                    self.failed(ErrorKind::Script, &format!("nothing in the request to cite holds `{words}`"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     fn ended(&self, request: &Request, nth: u32) -> String {
         let named = self.rows.iter().any(|row| row.spark == request.spark);
         let label = if named { request.spark.as_str() } else { "" };
@@ -182,6 +196,9 @@ impl Script {
             }
             Says::Reply(reply) => {
                 let mut reply = reply.clone();
+                if !self.recorded {
+                    self.fill_citations(&mut reply, request)?;
+                }
                 rows::complete(&mut reply, row, request);
                 stream(&reply.message, row.delay_ms, live).await;
                 Ok(reply)

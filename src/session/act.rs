@@ -77,6 +77,7 @@ impl Session {
                 self.digest_results(id);
             }
         }
+        self.advance_mode();
     }
 
     /// True when a spark has results to think about and nothing holds it.
@@ -284,7 +285,10 @@ impl Session {
                 "Your last answer was cut at the output limit. Answer again, shorter and whole.",
             );
         }
-        let errors = self.schema_for(id).map(|schema| misfits(&schema, &text)).unwrap_or_default();
+        let mut errors = self.schema_for(id).map(|schema| misfits(&schema, &text)).unwrap_or_default();
+        if errors.is_empty() {
+            errors = self.contradictions_in(id, &text);
+        }
         if errors.is_empty() {
             return self.spark_answered(id);
         }

@@ -1,10 +1,13 @@
 //! Whether a fact can be taken now: late outcomes are ignored, wishes that make no sense are refused.
 
 use crate::protocol::effect::EffectOrder;
-use crate::protocol::event::{ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored, ToolUse};
+use crate::protocol::event::{
+    ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored, PromptGiven, ToolUse,
+};
 use crate::protocol::spec::{Action, Mode, Policy, Rule, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
+use super::squad::state::lead_of;
 use super::state::CallKind;
 use super::{Session, policy};
 
@@ -73,7 +76,7 @@ impl Session {
                 Err("a turn is open; steer it, or interrupt it first".to_owned())
             }
             E::PromptGiven(_) if self.stopping.is_some() => Err("the session is stopping".to_owned()),
-            E::PromptGiven(data) => admit_mode(&data.mode),
+            E::PromptGiven(data) => self.admit_mode(data),
             E::SteeringGiven(data) => self.admit_spark(data.spark, "steer"),
             E::InterruptRequested(data) => self.admit_spark(data.spark, "interrupt"),
             E::ApprovalAnswered(data) => self.admit_approval(data),
@@ -85,6 +88,18 @@ impl Session {
                 Err("the session is stopping already".to_owned())
             }
             _ => Ok(()),
+        }
+    }
+
+    fn admit_mode(&self, data: &PromptGiven) -> Result<(), String> {
+        let brings = |setting: &Setting| matches!(setting, Setting::Blueprint(one) if !one.roles.is_empty());
+        let blueprint = self.spec.as_ref().and_then(|spec| spec.blueprint.as_ref());
+        match &data.mode {
+            Mode::Solo => Ok(()),
+            Mode::Squad if data.changed.iter().any(brings) => Ok(()),
+            Mode::Squad if blueprint.and_then(lead_of).is_some() => Ok(()),
+            Mode::Squad => Err("the session has no blueprint for a squad".to_owned()),
+            Mode::Debate(_) => Err("debates are not there yet".to_owned()),
         }
     }
 
@@ -151,11 +166,3 @@ impl Void {
 }
 
 type Fits = fn(&CallKind) -> bool;
-
-fn admit_mode(mode: &Mode) -> Result<(), String> {
-    match mode {
-        Mode::Solo => Ok(()),
-        Mode::Squad => Err("squads are not there yet".to_owned()),
-        Mode::Debate(_) => Err("debates are not there yet".to_owned()),
-    }
-}

@@ -57,7 +57,7 @@ impl Session {
         self.places
             .tool_order
             .iter()
-            .filter(move |name| allowed.is_none_or(|list| list.contains(name)))
+            .filter(move |name| allowed.as_ref().is_none_or(|list| list.contains(name)))
             .map(String::as_str)
     }
 

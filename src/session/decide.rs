@@ -26,6 +26,7 @@ pub(super) enum Due {
     PrepareFailed { tool_use: ToolUse, error: String, cancelled: bool },
     Resolved(ToolUse),
     Checkpoint { before: Option<String>, now: Option<String> },
+    Ended,
     RetryTimer(CallId),
     TurnTimer { active_ms: u64 },
 }
@@ -56,7 +57,7 @@ impl Session {
             E::ToolResolved(data) => Due::Resolved(data.body.tool_use),
             E::WorkspaceCheckpointed(data) => self.due_checkpoint(data.call, Some(data.body.tree.clone())),
             E::EffectFailed(data) => self.due_effect_failed(data.call, data.body.status, &data.body.error),
-            E::CheckRan(_) | E::DiffTaken(_) | E::WorkspaceFingerprinted(_) => Due::Wind,
+            E::CheckRan(_) | E::DiffTaken(_) | E::WorkspaceFingerprinted(_) => Due::Ended,
             E::TimerFired(data) => self.due_timer(data.call, data.body.active_ms),
             _ => Due::Nothing,
         }
@@ -87,7 +88,7 @@ impl Session {
                 cancelled: status == FailStatus::Cancelled,
             },
             Some(CallKind::Effect(Order::Checkpoint)) => self.due_checkpoint(call, None),
-            _ => Due::Wind,
+            _ => Due::Ended,
         }
     }
 
@@ -120,7 +121,7 @@ impl Session {
             Due::Resolved(tool_use) => self.on_resolved(tool_use),
             Due::Checkpoint { before: Some(before), now: Some(now) } => self.on_compared(&before, &now),
             Due::Checkpoint { before: Some(_), now: None } => self.go_on(),
-            Due::Checkpoint { before: None, .. } => {
+            Due::Ended | Due::Checkpoint { before: None, .. } => {
                 self.wind_down();
                 self.advance();
             }

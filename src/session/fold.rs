@@ -64,8 +64,9 @@ impl Session {
             E::LimitReached(_) => self.fold_limit(),
             E::ContextCompacted(data) => self.fold_compacted(at, data),
             // What is left either only tells a reader something, or belongs to squads and debates.
-            other => self.fold_mode(at, other),
+            _ => {}
         }
+        self.fold_mode(at, event);
     }
 
     pub(super) fn close(&mut self, call: CallId) {
@@ -150,11 +151,6 @@ impl Session {
         }
     }
 
-    /// The spark that talks with the person: the one of a solo turn, else the first at work.
-    pub(super) fn talking_spark(&self) -> Option<SparkId> {
-        self.sparks.iter().find(|(_, spark)| spark.completed.is_none()).map(|(id, _)| *id)
-    }
-
     pub(super) fn enqueue(&mut self, spark: SparkId, part: RequestPart) {
         // The text is in an entry that may still be open: its length is counted when the request is made.
         if let Some(spark) = self.sparks.get_mut(&spark) {
@@ -185,6 +181,10 @@ impl Session {
                 Setting::RoleModel { role, model } => {
                     if let Some(persona) = spec.personas.iter_mut().find(|p| p.id == *role) {
                         persona.model = Some(model.clone());
+                    }
+                    let roles = spec.blueprint.iter_mut().flat_map(|blueprint| &mut blueprint.roles);
+                    for part in roles.filter(|part| part.name == *role) {
+                        part.model = Some(model.clone());
                     }
                 }
             }
@@ -261,7 +261,7 @@ impl Session {
         };
         self.sparks.insert(data.spark, spark);
         if let Some(turn) = &self.turn
-            && turn.mode == Mode::Solo
+            && matches!(turn.mode, Mode::Solo | Mode::Squad)
         {
             let part = RequestPart { role: Role::User, from: turn.prompt, sel: None };
             self.enqueue(data.spark, part);

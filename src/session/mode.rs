@@ -17,7 +17,8 @@ impl Session {
         self.emit(ArenaEvent::TurnOpened(TurnOpened { turn: number }));
         match mode {
             Mode::Solo => self.begin_solo(),
-            Mode::Squad | Mode::Debate(_) => {}
+            Mode::Squad => self.begin_squad(),
+            Mode::Debate(_) => {}
         }
     }
 
@@ -25,36 +26,83 @@ impl Session {
     pub(super) fn spark_answered(&mut self, id: SparkId) {
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Solo) => self.end_spark(id, TurnCause::Done),
-            Some(Mode::Squad | Mode::Debate(_)) | None => {}
+            Some(Mode::Squad) => self.role_answered(id),
+            Some(Mode::Debate(_)) | None => {}
         }
     }
 
     /// A spark has ended, well or not; no further work can reach it in this turn.
-    pub(super) fn spark_ended(&mut self, _id: SparkId, cause: TurnCause, answer: Option<EventRef>) {
+    pub(super) fn spark_ended(&mut self, id: SparkId, cause: TurnCause, answer: Option<EventRef>) {
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Solo) => {
                 let answer = answer.filter(|_| cause == TurnCause::Done);
                 self.close_turn(cause, answer);
             }
-            Some(Mode::Squad | Mode::Debate(_)) | None => {}
+            Some(Mode::Squad) => self.role_ended(id, cause, answer),
+            Some(Mode::Debate(_)) | None => {}
         }
     }
 
     /// The schema a spark's next answer must fit.
-    pub(super) fn schema_for(&self, _id: SparkId) -> Option<Value> {
+    pub(super) fn schema_for(&self, id: SparkId) -> Option<Value> {
         let turn = self.turn.as_ref()?;
         match &turn.mode {
             Mode::Solo => turn.schema.clone(),
-            Mode::Squad | Mode::Debate(_) => None,
+            Mode::Squad => self.role_schema(id),
+            Mode::Debate(_) => None,
+        }
+    }
+
+    /// What a usable, fitting answer still gets wrong, for the repair.
+    pub(super) fn contradictions_in(&self, id: SparkId, text: &str) -> Vec<String> {
+        match self.turn.as_ref().map(|turn| &turn.mode) {
+            Some(Mode::Squad) => self.contradictions(id, text),
+            Some(Mode::Solo | Mode::Debate(_)) | None => Vec::new(),
+        }
+    }
+
+    /// True when a spark has a task; an idle one is not asked to think when a session is taken up again.
+    pub(super) fn is_at_work(&self, id: SparkId) -> bool {
+        match self.turn.as_ref().map(|turn| &turn.mode) {
+            Some(Mode::Squad) => self.role_is_at_work(id),
+            Some(Mode::Solo | Mode::Debate(_)) => true,
+            None => false,
+        }
+    }
+
+    /// Why a spark may not make one more model call though the turn may, if so.
+    pub(super) fn own_limit(&self, id: SparkId) -> Option<TurnCause> {
+        self.turn.as_ref().filter(|turn| turn.mode == Mode::Squad).and_then(|_| self.role_limit(id))
+    }
+
+    /// Takes the steps between sparks that have become possible.
+    pub(super) fn advance_mode(&mut self) {
+        match self.turn.as_ref().map(|turn| &turn.mode) {
+            Some(Mode::Squad) => self.advance_squad(),
+            Some(Mode::Solo | Mode::Debate(_)) | None => {}
+        }
+    }
+
+    /// The spark that talks with the person: the one of a solo turn, else the first at work.
+    pub(super) fn talking_spark(&self) -> Option<SparkId> {
+        let first = || self.sparks.iter().find(|(_, spark)| spark.completed.is_none()).map(|(id, _)| *id);
+        match self.turn.as_ref().map(|turn| &turn.mode) {
+            Some(Mode::Squad) => self.listening_role().or_else(first),
+            Some(Mode::Solo | Mode::Debate(_)) | None => first(),
         }
     }
 
     /// Tools a spark may use at this step of its mode; its persona's when the mode says nothing.
-    pub(super) fn allowed_tools(&self, spark: &Spark) -> Option<&Vec<String>> {
+    pub(super) fn allowed_tools(&self, spark: &Spark) -> Option<Vec<String>> {
+        if self.turn.as_ref().is_some_and(|turn| turn.mode == Mode::Squad) {
+            return self.role_tools(spark);
+        }
         let persona = self.spec.as_ref()?.personas.iter().find(|persona| persona.id == spark.persona);
-        persona.and_then(|persona| persona.tools.as_ref())
+        persona.and_then(|persona| persona.tools.clone())
     }
 
-    /// Folds what only squads and debates decide.
-    pub(super) fn fold_mode(&mut self, _at: EventRef, _event: &ArenaEvent) {}
+    /// Folds what an event means for squads and debates, after the session's own fold of it.
+    pub(super) fn fold_mode(&mut self, at: EventRef, event: &ArenaEvent) {
+        self.fold_squad(at, event);
+    }
 }

@@ -32,6 +32,9 @@ impl Session {
         if steps >= max_steps {
             return self.reach(LimitKind::Steps, steps, max_steps);
         }
+        if let Some(cause) = self.own_limit(id) {
+            return self.end_spark(id, cause);
+        }
         let Some(spark) = self.sparks.get(&id) else { return };
         let Some(model) = self.model_spec(&spark.model) else {
             return self.end_spark(id, TurnCause::ModelFailed);

@@ -176,7 +176,7 @@ impl Session {
             self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
         for id in open {
             let idle = self.sparks.get(&id).is_some_and(|spark| spark.uses.is_empty());
-            if idle && !self.has_model_call(id) && self.turn.is_some() {
+            if idle && !self.has_model_call(id) && self.is_at_work(id) {
                 self.think(id);
             }
         }

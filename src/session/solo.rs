@@ -14,7 +14,7 @@ impl Session {
         let Some(persona) = spec.personas.first() else { return };
         let model = persona.model.clone().or(spec.models.first().map(|m| m.name.clone())).unwrap_or_default();
         let spark = SparkId(self.next_spark);
-        let continues = self.sparks.iter().rev().find(|(_, s)| s.role == "solo").map(|(id, _)| *id);
+        let continues = self.last_talker();
         self.emit(ArenaEvent::SparkIgnited(SparkIgnited {
             spark,
             role: "solo".to_owned(),

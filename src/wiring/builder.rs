@@ -148,6 +148,8 @@ impl ArenaBuilder {
         let connected = providers::Connected { providers: self.providers, secrets: self.secrets };
         let ports = place.ports(log, connected, self.attended);
         let arena = Arena::open(id.clone(), spec, ports).await?;
-        Ok(Running { arena, id, recorded: Vec::new(), asks: Vec::new(), has_open_turn: false, sandbox })
+        // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.
+        let (recorded, asks, lock) = (Vec::new(), Vec::new(), None);
+        Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, lock })
     }
 }

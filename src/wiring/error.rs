@@ -6,6 +6,7 @@ use crate::arena::ArenaError;
 use crate::config::ConfigError;
 use crate::eventlog::LogError;
 use crate::library::FileError;
+use crate::library::blueprint::BlueprintError;
 use crate::ports::AppendError;
 use crate::teamcache::StockError;
 
@@ -52,6 +53,12 @@ pub enum WireError {
     /// What a session is opened with does not fit into a line of the log.
     #[error("the session's settings have {bytes} bytes; {part} is the largest part")]
     SpecTooLarge { bytes: usize, part: &'static str },
+    /// The blueprint cannot be used.
+    #[error(transparent)]
+    Blueprint(#[from] BlueprintError),
+    /// Another process writes in the workspace.
+    #[error("another agon{} is at work in `{}`", .pid.map(|pid: u32| format!(" (pid {pid})")).unwrap_or_default(), .root.display())]
+    Busy { root: PathBuf, pid: Option<u32> },
     /// The recorded workspace is gone.
     #[error("the session's workspace `{}` is not there any more", .0.display())]
     WorkspaceGone(PathBuf),
@@ -77,6 +84,12 @@ impl WireError {
             }
             WireError::WorkspaceGone(_) => {
                 Some("`agon fork` makes a folder from the files as they were recorded".to_owned())
+            }
+            WireError::Blueprint(BlueprintError::Unknown { known, .. }) => {
+                Some(format!("there are: {}", known.join(", ")))
+            }
+            WireError::Busy { .. } => {
+                Some("wait for it to end, or work in a copy: `--workspace DIR`".to_owned())
             }
             WireError::NoSandbox(_) => {
                 Some("`--sandbox none` runs the tools with your own rights, after asking".to_owned())

@@ -86,6 +86,7 @@ async fn take_up(
         change: plan.changes.in_words(),
         active_ms,
     };
+    let lock = super::lock_for(config, &spec)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let ports = place.ports(log, connected, attended);
     let arena = Arena::take_up(&recorded, vec![ArenaEvent::SessionForked(forked)], active_ms, ports).await?;
@@ -98,6 +99,7 @@ async fn take_up(
         asks: Vec::new(),
         has_open_turn,
         sandbox: spec.workspace.sandbox,
+        lock,
     })
 }
 

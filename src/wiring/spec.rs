@@ -8,7 +8,8 @@ use crate::config::{Config, ConfigError, ModelName, places, unknown};
 use crate::library::{self, Library};
 use crate::protocol::spec::{ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec};
 use crate::session::policy;
-use crate::wiring::{WireError, providers};
+use crate::wiring::squad::Crew;
+use crate::wiring::{SquadWish, WireError, providers};
 
 /// The most a spec may hold as JSON, so that its entry fits into a line of the log.
 const MAX_SPEC: usize = 700 * 1024;
@@ -22,6 +23,8 @@ pub struct Request {
     pub model_is_wanted: bool,
     /// The rules in force.
     pub policy: Policy,
+    /// The squad that will work; none for a session of one spark.
+    pub squad: Option<SquadWish>,
 }
 
 /// The personas that count here: of the binary, the user and, where it is trusted, the project.
@@ -45,18 +48,25 @@ pub(super) fn make(
         persona.model = None;
     }
     let root = config.workspace();
+    let crew = request.squad.as_ref().map(|wish| Crew::of(config, wish, &tools, request.model_is_wanted));
+    let crew = crew.transpose()?;
+    let own = persona.model.as_deref().into_iter().chain(crew.iter().flat_map(Crew::models));
+    let models = models(config, &request.model, own)?;
+    let (blueprint, roles) = crew.map(|crew| (crew.blueprint, crew.personas)).unzip();
+    let mut personas = vec![persona];
+    personas.extend(roles.into_iter().flatten().filter(|role| role.id != personas[0].id).collect::<Vec<_>>());
     let spec = Spec {
         program: PROGRAM.to_owned(),
         seed: uuid::Uuid::now_v7().as_u64_pair().1,
         workspace,
-        models: models(config, &request.model, persona.model.as_deref())?,
-        personas: vec![persona],
+        models,
+        personas,
         tools,
         policy: request.policy.clone(),
         limits: config.limits(),
         retry: config.retry(),
         instructions: library::instructions(&config.places().instructions(), root)?,
-        blueprint: None,
+        blueprint,
     };
     check(&spec)?;
     Ok(spec)
@@ -101,10 +111,15 @@ pub(super) fn named_persona(config: &Config, id: &str) -> Result<PersonaSpec, Wi
     })
 }
 
-/// The default model, the persona's own, and the fallbacks of both, each once.
-fn models(config: &Config, default: &ModelName, own: Option<&str>) -> Result<Vec<ModelSpec>, WireError> {
-    let own = own.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?;
-    let mut waiting: Vec<ModelName> = [Some(default.clone()), own].into_iter().flatten().collect();
+/// The default model, those that personas and roles name, and the fallbacks of all, each once.
+fn models<'a>(
+    config: &Config,
+    default: &ModelName,
+    own: impl Iterator<Item = &'a str>,
+) -> Result<Vec<ModelSpec>, WireError> {
+    let own: Result<Vec<ModelName>, _> = own.map(str::parse).collect();
+    let mut waiting = own.map_err(ConfigError::from)?;
+    waiting.insert(0, default.clone());
     waiting.reverse();
     let mut found: Vec<ModelSpec> = Vec::new();
     while let Some(name) = waiting.pop() {

@@ -19,6 +19,7 @@ mod run;
 mod sandbox;
 mod session;
 mod session_properties;
+mod squad;
 mod support;
 mod teamcache;
 mod toolvault;

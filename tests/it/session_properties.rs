@@ -22,6 +22,10 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
     if dice.roll(3) == 0 {
         spec.limits.max_tokens = Some(3000 + dice.roll(9000));
     }
+    // A third of the sessions are squads'..
+    if dice.roll(3) == 0 {
+        crate::support::squad::staff(&mut spec, &mut dice);
+    }
     if dice.roll(4) == 0 {
         spec.models[0].context = 3000;
     }
@@ -54,7 +58,9 @@ fn drive_to_the_end(world: &mut World) {
                 Effect::Model { .. } if open.cancelled => {
                     Some((open, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled))))
                 }
-                Effect::Model { .. } => Some((open, OutcomeBody::ModelAnswered(text("all done")))),
+                Effect::Model { request, .. } => {
+                    Some((open, OutcomeBody::ModelAnswered(crate::support::squad::fitting(&request))))
+                }
                 _ => None,
             }
         });

@@ -2,6 +2,7 @@
 
 pub mod env;
 pub mod server;
+pub mod squad;
 pub mod world;
 
 use std::sync::Mutex;

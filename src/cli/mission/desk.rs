@@ -14,6 +14,7 @@ use crate::config::{Config, ConfigError, Environment, ModelName};
 use crate::library::demo;
 use crate::ports::Subscription;
 use crate::projection::{Board, Costs};
+use crate::protocol::spec::Mode;
 use crate::protocol::spec::Policy;
 use crate::protocol::{ArenaEvent, Choice, Command, Entry, StopCause};
 use crate::tui::screen::Desk;
@@ -127,14 +128,14 @@ impl Mission {
 
     /// Opens the demo and gives its task.
     pub async fn demo(&mut self, folder: Option<&Path>) -> Result<Vec<Msg>, Failure> {
-        let root = demo_folder(folder)?;
+        let root = demo_folder(&demo::RUN, folder)?;
         let config = Config::load(self.environment.clone(), &root, &[])?;
         let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
-        let request = Request { model, model_is_wanted: true, policy: config.policy() };
+        let request = Request { model, model_is_wanted: true, policy: config.policy(), squad: None };
         let running = wiring::open(&config, &request, true).await?;
         let mut news = self.take(running)?;
         news.push(Msg::Log(format!("the demo works in {}", root.display())));
-        self.submit(prompt(demo::PROMPT.trim_end().to_owned(), None)?);
+        self.submit(prompt(demo::RUN.prompt.trim_end().to_owned(), Mode::Solo, None)?);
         Ok(news)
     }
 
@@ -238,7 +239,7 @@ impl Mission {
                 return Ok(news);
             }
         }
-        self.submit(prompt(text, None)?);
+        self.submit(prompt(text, Mode::Solo, None)?);
         Ok(news)
     }
 
@@ -247,7 +248,8 @@ impl Mission {
             (Some(model), _) | (None, Some(Ok((model, _)))) => model.clone(),
             (None, _) => self.config.choose_model().await?.0,
         };
-        let request = Request { model, model_is_wanted: self.model_is_wanted, policy: self.policy.clone() };
+        let (model_is_wanted, policy) = (self.model_is_wanted, self.policy.clone());
+        let request = Request { model, model_is_wanted, policy, squad: None };
         Ok(wiring::open(&self.config, &request, true).await?)
     }
 

@@ -8,7 +8,7 @@ use crate::protocol::command::Choice;
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
     ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
-    ModelReply, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
+    ModelReply, Notice, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
     ToolStatus, ToolUse,
 };
 use crate::protocol::expand::Lookup;
@@ -62,6 +62,11 @@ impl Renderer {
     fn say_progress(&self, event: &ArenaEvent, lookup: Lookup<'_>) -> Vec<Line> {
         use ArenaEvent as E;
         let line = match event {
+            // A task is long, and what follows shows what it was.
+            E::NoticeGiven(data) if data.notice == Notice::Brief && !self.options.full => {
+                let first = data.text.lines().next().unwrap_or_default();
+                Line::new(Who::Spark(data.spark), "task", Tone::Quiet, first)
+            }
             E::NoticeGiven(data) => {
                 let text = format!("{}: {}", words::notice(data.notice), data.text);
                 Line::said(Who::Spark(data.spark), "notice", Tone::Warn, &text)

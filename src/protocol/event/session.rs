@@ -226,7 +226,7 @@ pub enum TurnCause {
     Interrupted,
     /// The session was stopped.
     Stopped,
-    /// Some roles did not do their part.
+    /// Some roles did not do their part, or what they left is not approved or fails its checks.
     Incomplete,
 }
 

@@ -251,13 +251,13 @@ fn a_session_goes_on_with_a_second_prompt_and_remembers() {
 fn the_demo_mends_its_project_needs_nothing_and_verifies() {
     let env = Env::new();
     let folder = env.work().join("shop");
-    let ran = env.run(&["demo", "--workspace", folder.to_str().unwrap()]);
+    let ran = env.run(&["demo", "run", "--workspace", folder.to_str().unwrap()]);
     assert_eq!(ran.code, 0, "{ran}");
     assert!(ran.stdout.starts_with("The check passes now"), "{ran}");
     let checked = std::process::Command::new("sh").arg("check.sh").current_dir(&folder).output().unwrap();
     assert!(checked.status.success());
     assert_eq!(env.run(&["verify", "latest"]).code, 0);
-    let again = env.run(&["demo", "--workspace", folder.to_str().unwrap()]);
+    let again = env.run(&["demo", "run", "--workspace", folder.to_str().unwrap()]);
     assert_eq!(again.code, 2, "a folder with something in it is left alone");
 }
 

@@ -104,11 +104,17 @@ impl World {
     pub fn prompt(&mut self, text: &str) -> Vec<ArenaEvent> {
         self.give(ArenaEvent::PromptGiven(PromptGiven {
             text: text.to_owned(),
-            mode: Mode::Solo,
+            mode: self.mode(),
             changed: vec![],
             schema: None,
             by: None,
         }))
+    }
+
+    /// A session with a blueprint works as a squad.
+    pub fn mode(&self) -> Mode {
+        let squad = self.session.spec().is_some_and(|spec| spec.blueprint.is_some());
+        if squad { Mode::Squad } else { Mode::Solo }
     }
 
     pub fn answer(&mut self, call: u64, attempt: u32, body: OutcomeBody) -> Vec<ArenaEvent> {
@@ -319,6 +325,8 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
             fingerprint: "print".to_owned(),
             files: 1,
         }),
+        Effect::Diff { from } => OutcomeBody::DiffTaken(super::squad::diff(from)),
+        Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
         _ => return None,
     })
 }
@@ -385,7 +393,7 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
     match dice.roll(9) {
         0..=3 => ArenaEvent::PromptGiven(PromptGiven {
             text: "do it".to_owned(),
-            mode: Mode::Solo,
+            mode: world.mode(),
             changed: vec![],
             schema: None,
             by: None,
@@ -408,6 +416,9 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
 fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<OutcomeBody> {
     Some(match effect {
         Effect::Model { .. } if cancelled => OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)),
+        Effect::Model { request, .. } if request.params.schema.is_some() && dice.roll(2) == 0 => {
+            OutcomeBody::ModelAnswered(super::squad::typed(request, dice))
+        }
         Effect::Model { .. } => match dice.roll(12) {
             0 => OutcomeBody::ModelFailed(failure(ErrorKind::Overloaded)),
             1 => OutcomeBody::ModelFailed(failure(ErrorKind::Auth)),
@@ -444,6 +455,12 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             skipped: vec![],
         }),
         Effect::Timer { .. } => OutcomeBody::TimerFired(TimerFired { active_ms: 9000 }),
+        Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
+            OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "gone".to_owned() })
+        }
+        Effect::Check { command, .. } if dice.roll(3) == 0 => {
+            OutcomeBody::CheckRan(super::squad::check(command, 1))
+        }
         Effect::Ask { .. } => return None,
         other => return succeed(other),
     })

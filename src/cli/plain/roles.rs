@@ -1,0 +1,54 @@
+//! The table of a squad's roles at its end: model, tokens, money, tool calls, time, share; folds nothing.
+
+use crate::projection::costs::{Costs, SparkCosts, Tally};
+use crate::projection::safe_text::safe_line;
+use crate::projection::words;
+
+/// One row a role, then the total; empty when no spark worked.
+///
+/// The share is of the money where every price is known and something was paid, else of the tokens.
+pub fn role_table(costs: &Costs) -> String {
+    if costs.sparks.is_empty() {
+        return String::new();
+    }
+    let headings = ["role", "model", "in", "out", "cost", "tools", "time", "share"].map(str::to_owned);
+    let mut table = vec![headings];
+    table.extend(costs.sparks.values().map(|spark| row(spark, costs)));
+    let total = SparkCosts { role: "all".to_owned(), tally: costs.total, ..SparkCosts::default() };
+    table.push(row(&total, costs));
+    let width = |n: usize| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..8).map(width).collect();
+    let line = |row: &[String; 8]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(n, (cell, width))| match n {
+            0 | 1 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    table.iter().map(line).collect()
+}
+
+fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
+    let tally = &spark.tally;
+    let about = if tally.usage.estimated { "~" } else { "" };
+    [
+        safe_line(&spark.role).into_owned(),
+        safe_line(&spark.model).into_owned(),
+        format!("{about}{}", words::grouped(tally.usage.input)),
+        format!("{about}{}", words::grouped(tally.usage.output)),
+        words::money_known(tally.micro_usd, tally.unpriced),
+        words::grouped(u64::from(tally.tool_calls)),
+        words::duration(tally.model_ms + tally.tool_ms),
+        format!("{} %", share(tally, &costs.total)),
+    ]
+}
+
+/// Per cent, rounded to the nearest.
+fn share(part: &Tally, total: &Tally) -> u64 {
+    let by_money = total.unpriced == 0 && total.micro_usd > 0;
+    let of = |tally: &Tally| if by_money { tally.micro_usd } else { tally.usage.total() };
+    match of(total) {
+        0 => 0,
+        whole => (of(part) * 100 + whole / 2) / whole,
+    }
+}

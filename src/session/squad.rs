@@ -1,0 +1,209 @@
+//! Squad turns: which role begins, what its answer leads to, when the work is done; knows no model and no file.
+
+mod brief;
+mod claims;
+mod flow;
+mod fold;
+pub mod state;
+mod typed;
+
+use serde_json::Value;
+
+use crate::protocol::event::{
+    ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause,
+};
+use crate::protocol::spec::Risk;
+use crate::protocol::{EventRef, SparkId};
+
+use super::Session;
+use super::state::Spark;
+use state::{RoleKind, RoleState, Squad, Stage};
+
+impl Session {
+    /// Records the workspace, so that every diff has a beginning, and lets the first roles begin.
+    pub(super) fn begin_squad(&mut self) {
+        use crate::protocol::effect::EffectOrder;
+        self.order_time_limit(0);
+        if self.checkpoints.pending.is_none() {
+            self.order(None, EffectOrder::Checkpoint);
+        }
+        self.advance_squad();
+    }
+
+    /// A role gave a usable answer: what it is depends on what the role is there for.
+    pub(super) fn role_answered(&mut self, spark: SparkId) {
+        let Some((squad, i)) = self.role(spark) else { return };
+        let (lead, role) = (squad.lead, &squad.roles[i]);
+        let (kind, tasks) = (role.kind, role.tasks);
+        let teller = squad.roles.get(lead).and_then(|role| role.spark);
+        let Some(source) = self.sparks.get(&spark).and_then(|spark| spark.answer) else { return };
+        match kind {
+            RoleKind::Lead if tasks < 2 => {
+                self.emit(ArenaEvent::PlanStated(PlanStated { spark, source }));
+            }
+            RoleKind::Lead => {
+                self.flag_claims(spark, source);
+                return self.end_spark(spark, TurnCause::Done);
+            }
+            RoleKind::Writer => self.prove(i),
+            RoleKind::Reviewer => self.judge(i, spark, source),
+            RoleKind::Adviser => match teller {
+                Some(to) => {
+                    let insight = InsightSurfaced { from: spark, to, source };
+                    self.emit(ArenaEvent::InsightSurfaced(insight));
+                }
+                None => return self.end_spark(spark, TurnCause::Incomplete),
+            },
+        }
+        self.advance_squad();
+    }
+
+    /// A role's spark has ended. What others did stands; without the lead the turn ends.
+    pub(super) fn role_ended(&mut self, spark: SparkId, cause: TurnCause, answer: Option<EventRef>) {
+        let Some((squad, i)) = self.role(spark) else { return };
+        let is_lead = i == squad.lead;
+        let role = squad.roles[i].spec.name.clone();
+        if self.turn_stop().is_none() {
+            match (cause, is_lead) {
+                (TurnCause::Done, true) => return self.close_turn(self.squad_cause(), answer),
+                (TurnCause::Done, false) => return,
+                _ => {
+                    self.emit(ArenaEvent::RoleFailed(RoleFailed { role, spark, cause }));
+                }
+            }
+            match is_lead {
+                true => self.wind_down(),
+                false => return self.advance_squad(),
+            }
+        }
+        self.close_when_ended();
+    }
+
+    /// Closes a turn that is being stopped once every spark has ended.
+    fn close_when_ended(&mut self) {
+        let all_ended = self.sparks.values().all(|spark| spark.completed.is_some());
+        if let Some(cause) = self.turn_stop().filter(|_| all_ended) {
+            // Where only the lead is missing, the last writer's own account is what there is to read.
+            let account = self.squad.as_ref().and_then(writers_account);
+            self.close_turn(cause, account.filter(|_| cause == TurnCause::Incomplete));
+        }
+    }
+
+    /// Why the whole turn is ending, if it is.
+    fn turn_stop(&self) -> Option<TurnCause> {
+        let turn = self.turn.as_ref()?;
+        turn.stopping.or(self.stopping.map(|_| TurnCause::Stopped))
+    }
+
+    /// Done only when every role did its part, nobody still asks for changes, and the last checks passed.
+    fn squad_cause(&self) -> TurnCause {
+        let Some(squad) = &self.squad else { return TurnCause::Incomplete };
+        let whole =
+            |role: &RoleState| role.stage == Stage::Done && !role.wants_changes() && !role.proof.fails();
+        match squad.roles.iter().all(whole) {
+            true => TurnCause::Done,
+            false => TurnCause::Incomplete,
+        }
+    }
+
+    /// The squad and the place of a spark's role.
+    fn role(&self, spark: SparkId) -> Option<(&Squad, usize)> {
+        let squad = self.squad.as_ref()?;
+        squad.role_of(spark).map(|i| (squad, i))
+    }
+
+    /// True when a role has a task, so that its spark may think.
+    pub(super) fn role_is_at_work(&self, spark: SparkId) -> bool {
+        self.role(spark).is_some_and(|(squad, i)| squad.roles[i].stage == Stage::Working)
+    }
+
+    /// The role a person's words go to: whoever is at work, else the lead.
+    pub(super) fn listening_role(&self) -> Option<SparkId> {
+        let squad = self.squad.as_ref()?;
+        let working = squad.roles.iter().find(|role| role.stage == Stage::Working);
+        working.or_else(|| squad.roles.get(squad.lead)).and_then(|role| role.spark)
+    }
+
+    /// Why a role may not make one more model call, if so.
+    pub(super) fn role_limit(&self, spark: SparkId) -> Option<TurnCause> {
+        let (squad, i) = self.role(spark)?;
+        let role = &squad.roles[i];
+        role.spec.max_steps.filter(|max| role.steps >= *max).map(|_| TurnCause::Limit)
+    }
+
+    /// The schema of a role's present task.
+    pub(super) fn role_schema(&self, spark: SparkId) -> Option<Value> {
+        let (squad, i) = self.role(spark)?;
+        self.typed_schema(&squad.roles[i], squad.roles[i].tasks)
+    }
+
+    /// Tools of a role: the blueprint's; else those of its persona, or all, that only look.
+    pub(super) fn role_tools(&self, spark: &Spark) -> Option<Vec<String>> {
+        let spec = self.spec.as_ref()?;
+        let squad = self.squad.as_ref()?;
+        let role = squad.named(&spark.role).and_then(|i| squad.roles.get(i))?;
+        if let Some(given) = &role.spec.tools {
+            return Some(given.clone());
+        }
+        let persona = spec.personas.iter().find(|persona| persona.id == spark.persona);
+        let wanted = persona.and_then(|persona| persona.tools.as_ref());
+        let looks = spec.tools.iter().filter(|tool| tool.risk == Risk::Read);
+        let names = looks.map(|tool| tool.name.clone());
+        Some(names.filter(|name| wanted.is_none_or(|list| list.contains(name))).collect())
+    }
+
+    /// Gives a role its spark.
+    fn ignite(&mut self, i: usize) -> Option<SparkId> {
+        let squad = self.squad.as_ref()?;
+        let role = squad.roles.get(i)?;
+        if let Some(spark) = role.spark {
+            return Some(spark);
+        }
+        let spec = self.spec.as_ref()?;
+        let persona = spec.personas.iter().find(|persona| persona.id == role.spec.persona);
+        // Settings may have changed since the turn began.
+        let now = spec.blueprint.as_ref().and_then(|b| b.roles.iter().find(|r| r.name == role.spec.name));
+        let own = now.and_then(|now| now.model.clone()).or_else(|| persona.and_then(|p| p.model.clone()));
+        let model = own.or_else(|| spec.models.first().map(|m| m.name.clone())).unwrap_or_default();
+        let continues = if i == squad.lead { self.last_talker() } else { None };
+        let spark = SparkId(self.next_spark);
+        let (role, persona) = (role.spec.name.clone(), role.spec.persona.clone());
+        self.emit(ArenaEvent::SparkIgnited(SparkIgnited { spark, role, persona, model, continues }));
+        Some(spark)
+    }
+
+    /// The spark that talked with the person in the turn before.
+    pub(super) fn last_talker(&self) -> Option<SparkId> {
+        let lead = self.spec.as_ref().and_then(|spec| spec.blueprint.as_ref());
+        let lead = lead.and_then(|b| state::lead_of(b).and_then(|i| b.roles.get(i))).map(|r| r.name.as_str());
+        let talks = |spark: &Spark| spark.role == "solo" || Some(spark.role.as_str()) == lead;
+        self.sparks.iter().rev().find(|(_, s)| s.completed.is_some() && talks(s)).map(|(id, _)| *id)
+    }
+
+    /// Takes the next piece of a writer's proof, or proposes the work once it is whole: the diff first, then
+    /// one check after another, since two at once might be in each other's way.
+    fn prove(&mut self, i: usize) {
+        use crate::protocol::effect::EffectOrder;
+        let Some(squad) = &self.squad else { return };
+        let role = &squad.roles[i];
+        let Some(spark) = role.spark else { return };
+        let (base, checks) = (squad.base.clone(), squad.checks.clone());
+        if let (None, Some(from)) = (role.proof.diff, base) {
+            self.order(Some(spark), EffectOrder::Diff { from });
+            return;
+        }
+        if let Some(command) = checks.get(role.proof.checks.len()).cloned() {
+            self.shift_phase("check");
+            self.order(Some(spark), EffectOrder::Check { command });
+            return;
+        }
+        let diff = role.proof.diff.flatten();
+        let checks = role.proof.ran().map(|(at, _)| at).collect();
+        self.emit(ArenaEvent::CodeProposed(CodeProposed { spark, diff, checks }));
+    }
+}
+
+fn writers_account(squad: &Squad) -> Option<EventRef> {
+    let writers = squad.roles.iter().rev().filter(|role| role.kind == RoleKind::Writer);
+    writers.into_iter().find_map(|role| role.answer)
+}

@@ -1,0 +1,268 @@
+//! What a session remembers of a squad between facts: roles, stages, findings; changed only by the fold.
+
+use std::collections::BTreeSet;
+
+use crate::protocol::event::{Finding, Judgement, TurnCause};
+use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec};
+use crate::protocol::{CallId, EventRef, SparkId};
+
+/// The squad of the open turn.
+#[derive(Clone, Debug)]
+pub struct Squad {
+    /// Place of the role that plans first and answers last.
+    pub lead: usize,
+    /// The roles in the blueprint's order.
+    pub roles: Vec<RoleState>,
+    /// Commands run after each turn of a writer.
+    pub checks: Vec<String>,
+    /// The tree before any writer began.
+    pub base: Option<String>,
+    /// The step entered last.
+    pub phase: Option<String>,
+    /// Every finding so far.
+    pub findings: Vec<Tracked>,
+    /// Entry of the last call that changed files.
+    pub last_change: Option<u64>,
+}
+
+/// One role and how far it is.
+#[derive(Clone, Debug)]
+pub struct RoleState {
+    /// As the blueprint has it.
+    pub spec: RoleSpec,
+    /// What it is there for.
+    pub kind: RoleKind,
+    /// True when it has tools that may change the workspace.
+    pub writes: bool,
+    /// Its spark, once it was given its first task.
+    pub spark: Option<SparkId>,
+    /// How far it is.
+    pub stage: Stage,
+    /// Tasks it was given.
+    pub tasks: u32,
+    /// Model calls of the present task.
+    pub steps: u32,
+    /// Its last usable answer.
+    pub answer: Option<EventRef>,
+    /// Every answer, check and critique of its tasks, for the lead.
+    pub history: Vec<EventRef>,
+    /// What shows the work of a writer's last task.
+    pub proof: Proof,
+    /// A reviewer's last judgement and the `critique_issued` that holds it.
+    pub critique: Option<(EventRef, Judgement)>,
+    /// Who got that critique.
+    pub sent: BTreeSet<SparkId>,
+    /// Critiques with which it sent somebody back.
+    pub sent_back: u32,
+    /// What this role was told.
+    pub told: BTreeSet<EventRef>,
+}
+
+/// What a role is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoleKind {
+    /// Plans and answers.
+    Lead,
+    /// Changes the workspace.
+    Writer,
+    /// Judges the work of others and may send them back.
+    Reviewer,
+    /// Finds out and tells.
+    Adviser,
+}
+
+/// How far a role is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It waits for others, or has to look again.
+    Waiting,
+    /// It has a task.
+    Working,
+    /// It has answered; diff and checks are taken.
+    Proving,
+    /// Its answer stands.
+    Done,
+    /// It ended without one.
+    Failed(TurnCause),
+}
+
+/// What shows the work of a writer.
+#[derive(Clone, Debug, Default)]
+pub struct Proof {
+    /// The effect under way: none for the diff, else which check.
+    pub awaited: Option<(CallId, Option<usize>)>,
+    /// The diff: absent until it was tried, then the `diff_taken` of a changed workspace.
+    pub diff: Option<Option<EventRef>>,
+    /// True when the workspace could not be compared.
+    pub incomparable: bool,
+    /// Each check that was tried: its `check_ran` and whether it exited 0; none when it could not be run.
+    pub checks: Vec<Option<(EventRef, bool)>>,
+}
+
+impl Proof {
+    /// True when a check did not pass.
+    pub fn fails(&self) -> bool {
+        self.checks.iter().any(|ran| !ran.is_some_and(|(_, passed)| passed))
+    }
+
+    /// The `check_ran`s.
+    pub fn ran(&self) -> impl Iterator<Item = (EventRef, bool)> + '_ {
+        self.checks.iter().flatten().copied()
+    }
+}
+
+/// A finding and whether it is settled.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    /// The finding.
+    pub finding: Finding,
+    /// Place of the reviewer's role.
+    pub by: usize,
+    /// False once it is settled.
+    pub open: bool,
+}
+
+impl Squad {
+    /// The squad of a spec's blueprint before anybody works; none when the spec has no usable one.
+    pub fn of(spec: &Spec) -> Option<Self> {
+        let blueprint = spec.blueprint.as_ref()?;
+        let lead = lead_of(blueprint)?;
+        let roles = blueprint.roles.iter().enumerate();
+        let roles = roles.map(|(i, role)| RoleState::new(role, i == lead, &spec.tools)).collect();
+        Some(Squad {
+            lead,
+            roles,
+            checks: blueprint.checks.clone(),
+            base: None,
+            phase: None,
+            findings: Vec::new(),
+            last_change: None,
+        })
+    }
+
+    /// The role a spark has.
+    pub fn role_of(&self, spark: SparkId) -> Option<usize> {
+        self.roles.iter().position(|role| role.spark == Some(spark))
+    }
+
+    /// Place of a role by name.
+    pub fn named(&self, name: &str) -> Option<usize> {
+        self.roles.iter().position(|role| role.spec.name == name)
+    }
+
+    /// The roles that must be done before one, their own predecessors included.
+    pub fn before(&self, role: usize) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut waiting = vec![role];
+        while let Some(next) = waiting.pop().and_then(|i| self.roles.get(i)) {
+            let named = next.spec.after.iter().filter_map(|name| self.named(name));
+            waiting.extend(named.filter(|i| found.insert(*i)));
+        }
+        found
+    }
+
+    /// True when nothing more is to be awaited of a role before those after it begin.
+    pub fn is_settled(&self, role: usize) -> bool {
+        self.roles.get(role).is_none_or(|state| match state.stage {
+            Stage::Done | Stage::Failed(_) => true,
+            Stage::Waiting => self.is_skipped(role),
+            Stage::Working | Stage::Proving => false,
+        })
+    }
+
+    /// True for a reviewer with nobody left to review.
+    pub fn is_skipped(&self, role: usize) -> bool {
+        let failed = |name: &String| {
+            let target = self.named(name).and_then(|i| self.roles.get(i));
+            target.is_none_or(|target| matches!(target.stage, Stage::Failed(_)))
+        };
+        self.roles.get(role).is_some_and(|state| {
+            state.kind == RoleKind::Reviewer
+                && state.stage == Stage::Waiting
+                && state.spec.revise.iter().all(failed)
+        })
+    }
+
+    /// True when a role could begin, whoever else holds the workspace.
+    pub fn is_ready(&self, role: usize) -> bool {
+        self.roles.get(role).is_some_and(|state| {
+            let named = |name: &String| self.named(name).is_none_or(|i| self.is_settled(i));
+            state.stage == Stage::Waiting && !self.is_skipped(role) && state.spec.after.iter().all(named)
+        })
+    }
+
+    /// True while a role that may change the workspace is at work or being proven.
+    pub fn has_writer_at_work(&self) -> bool {
+        self.roles.iter().any(|role| role.writes && role.is_busy())
+    }
+
+    /// Open findings of one reviewer, or of all.
+    pub fn open_findings(&self, by: Option<usize>) -> impl Iterator<Item = &Finding> {
+        let open = self.findings.iter().filter(move |one| one.open && by.is_none_or(|by| one.by == by));
+        open.map(|one| &one.finding)
+    }
+
+    /// Entries whose words may still be needed.
+    pub fn seqs(&self) -> impl Iterator<Item = u64> + '_ {
+        self.roles.iter().flat_map(|role| {
+            let checks = role.proof.ran().map(|(at, _)| at);
+            let diff = role.proof.diff.flatten();
+            let one = [role.answer, diff, role.critique.map(|(at, _)| at)];
+            let all = one.into_iter().flatten().chain(checks).chain(role.history.iter().copied());
+            all.map(|at| at.seq).collect::<Vec<_>>()
+        })
+    }
+}
+
+impl RoleState {
+    fn new(spec: &RoleSpec, is_lead: bool, tools: &[ToolSpec]) -> Self {
+        let writes = writes(spec, tools);
+        let kind = match (is_lead, spec.revise.is_empty(), writes) {
+            (true, ..) => RoleKind::Lead,
+            (_, false, _) => RoleKind::Reviewer,
+            (_, _, true) => RoleKind::Writer,
+            _ => RoleKind::Adviser,
+        };
+        RoleState {
+            spec: spec.clone(),
+            kind,
+            writes,
+            spark: None,
+            stage: Stage::Waiting,
+            tasks: 0,
+            steps: 0,
+            answer: None,
+            history: Vec::new(),
+            proof: Proof::default(),
+            critique: None,
+            sent: BTreeSet::new(),
+            sent_back: 0,
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// True while it has a task or is being proven.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.stage, Stage::Working | Stage::Proving)
+    }
+
+    /// True when its last judgement asks for changes.
+    pub fn wants_changes(&self) -> bool {
+        matches!(self.critique, Some((_, Judgement::RequestChanges)))
+    }
+}
+
+/// Place of the role that leads: the named one, else the first.
+pub fn lead_of(blueprint: &Blueprint) -> Option<usize> {
+    match &blueprint.lead {
+        Some(lead) => blueprint.roles.iter().position(|role| role.name == *lead),
+        None => (!blueprint.roles.is_empty()).then_some(0),
+    }
+}
+
+/// True when the blueprint gives a role a tool that may change the workspace. A persona cannot: only the
+/// blueprint says who writes.
+pub fn writes(role: &RoleSpec, tools: &[ToolSpec]) -> bool {
+    let given = role.tools.iter().flatten();
+    given.into_iter().any(|name| tools.iter().any(|tool| tool.name == *name && tool.risk != Risk::Read))
+}

@@ -1,0 +1,91 @@
+//! Squads in the pure session: what each role is told, what its answer leads to, and what bad input does.
+
+mod flow;
+mod program;
+
+use agon::protocol::event::*;
+use agon::protocol::message::{Message, Part, Request};
+use agon::protocol::spec::*;
+
+use crate::support::squad::*;
+use crate::support::world::*;
+
+/// A squad's session with everything allowed, just given its task; the workspace is recorded.
+fn squad(blueprint: Blueprint) -> World {
+    let mut spec = with_blueprint(spec(), blueprint);
+    spec.policy = allow_all();
+    let mut world = World::open(spec);
+    world.prompt("Mend the clock.");
+    world.run_tools();
+    world
+}
+
+/// Everything a request says, tools and schema apart.
+fn all_words(request: &Request) -> String {
+    let words = |message: &Message| {
+        let texts = message.parts.iter().filter_map(|part| match part {
+            Part::Text { text } => Some(text.clone()),
+            Part::Result { content, .. } => Some(content.clone()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    request.messages.iter().map(words).collect::<Vec<_>>().join("\n---\n")
+}
+
+/// The one request that waits for an answer, which must be of this role.
+fn asked(world: &World, role: &str) -> String {
+    let (_, _, request) = world.model();
+    assert_eq!(request.spark, role, "{}", world.story());
+    all_words(&request)
+}
+
+/// Plan and work: the coder puts something, says so, and what shows it is taken.
+fn plan_and_code(world: &mut World) {
+    asked(world, "coordinator");
+    world.model_says(text("The plan: turn the hand."));
+    asked(world, "coder");
+    world.model_says(calls(&[("put", serde_json::json!({"path": "f"}))]));
+    world.run_tools();
+    world.model_says(text("I turned the hand."));
+}
+
+fn events(world: &World) -> impl Iterator<Item = &ArenaEvent> {
+    world.log.iter().flat_map(|entry| entry.effective()).map(|(_, event)| event)
+}
+
+fn phases(world: &World) -> Vec<String> {
+    let to = |event: &ArenaEvent| match event {
+        ArenaEvent::PhaseShifted(data) => Some(data.to.clone()),
+        _ => None,
+    };
+    events(world).filter_map(to).collect()
+}
+
+fn cause(world: &World) -> TurnCause {
+    assert!(!world.session.has_open_turn(), "the turn is over\n{}", world.story());
+    world.session.last_turn().unwrap().cause
+}
+
+fn failed_roles(world: &World) -> Vec<(String, TurnCause)> {
+    let failed = |event: &ArenaEvent| match event {
+        ArenaEvent::RoleFailed(data) => Some((data.role.clone(), data.cause)),
+        _ => None,
+    };
+    events(world).filter_map(failed).collect()
+}
+
+fn flags(world: &World) -> Vec<(u32, String)> {
+    let flag = |event: &ArenaEvent| match event {
+        ArenaEvent::ClaimFlagged(data) => Some((data.claim, data.reason.clone())),
+        _ => None,
+    };
+    events(world).filter_map(flag).collect()
+}
+
+fn whole(world: &World) {
+    world.check();
+    world.every_use_ends_once();
+    let found = agon::arena::replay::verify(&world.log);
+    assert!(found.holds(true), "{found:#?}");
+}
