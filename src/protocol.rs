@@ -1,5 +1,6 @@
 //! The values every floor shares: entries, references, inputs; knows no clock, file, socket or rule.
 
+pub mod ballot;
 pub mod command;
 pub mod effect;
 pub mod event;

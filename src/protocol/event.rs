@@ -304,6 +304,8 @@ events! {
     Decision ConvergenceProbed(ConvergenceProbed) = "convergence_probed";
     /// The question was found not worth a debate.
     Decision DebateGated(DebateGated) = "debate_gated";
+    /// A debate ends before its last phase, and why.
+    Decision DebateShortened(DebateShortened) = "debate_shortened";
     /// The moderator reached a verdict.
     Decision VerdictReached(VerdictReached) = "verdict_reached";
     /// A debater's lasting dissent was recorded.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::protocol::EventRef;
+use crate::protocol::ballot::digest::digest;
 use crate::protocol::event::{
     ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, Severity, ToolStatus, ToolUse,
 };
@@ -122,10 +123,18 @@ impl<'a> Memo<'a> {
 
 fn message(part: &RequestPart, memo: &mut Memo<'_>) -> Result<Message, ExpandError> {
     let parts = match &part.sel {
+        Some(sel) if let Some(text) = debate_digest(part.from, sel, memo)? => vec![Part::Text { text }],
         Some(sel) => vec![Part::Text { text: selected_text(part.from, sel, memo)? }],
         None => words(part, memo)?,
     };
     Ok(Message { role: part.role, parts, from: part.from })
+}
+
+/// What a debater or the moderator is shown: selected by its place in the order of the round.
+fn debate_digest(from: EventRef, sel: &str, memo: &Memo<'_>) -> Result<Option<String>, ExpandError> {
+    let ArenaEvent::RoundOpened(round) = memo.event(from)? else { return Ok(None) };
+    let place = sel.strip_prefix("/order/").and_then(|place| place.parse().ok());
+    Ok(place.map(|place| digest(round, place, memo.lookup)))
 }
 
 /// A tool spec's typed fast path keeps large specs out of the JSON detour.

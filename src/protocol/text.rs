@@ -18,6 +18,13 @@ pub fn gap_line(bytes: u64) -> String {
     format!("\n[… {bytes} bytes left out …]\n")
 }
 
+/// Models like to wrap JSON in a Markdown fence; what is inside counts.
+pub fn unfenced(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else { return text };
+    inner.split_once('\n').map(|(_, body)| body.trim()).unwrap_or(inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

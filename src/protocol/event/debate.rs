@@ -14,6 +14,56 @@ pub struct RoundOpened {
     pub phase: String,
     /// For each debater, whose ballots it is shown, in the order they are lettered.
     pub order: Vec<PeerOrder>,
+    /// What is asked of each of them.
+    #[serde(default)]
+    pub ask: Ask,
+    /// Where each debater stands when the calls begin, in the debaters' order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub debaters: Vec<Standing>,
+    /// Where the propositions are, as `propositions_stated` says; empty before that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub propositions: Vec<EventRef>,
+    /// Tool results that are shown to the moderator because a ballot cites them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<EventRef>,
+}
+
+/// What a set of debate calls asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ask {
+    /// A first ballot, alone.
+    #[default]
+    Ballot,
+    /// The propositions in dispute, of the moderator.
+    Propositions,
+    /// Sealed ratings of the propositions, alone.
+    Ratings,
+    /// A new ballot and new ratings, having read the peers' last ballots.
+    Statement,
+    /// The verdict, of the moderator.
+    Verdict,
+}
+
+/// Where a debater stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Standing {
+    /// The debater.
+    pub spark: SparkId,
+    /// Its persona's id, which nobody else is shown.
+    pub name: String,
+    /// Its last `ballot_cast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ballot: Option<EventRef>,
+    /// The `round_opened` in which that ballot was cast: the letters its text uses are from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<EventRef>,
+    /// Its sealed `ratings_cast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<EventRef>,
+    /// Its last `ratings_cast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratings: Option<EventRef>,
 }
 
 /// Whom one debater reads, and in which order.
@@ -43,7 +93,7 @@ pub struct BallotCast {
 /// Data of `propositions_stated`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PropositionsStated {
-    /// Where they come from: the moderator's answer, or one ballot per proposition when it failed.
+    /// Where they come from: the moderator's answer, or one `ballot_cast` per proposition when it failed.
     pub source: Vec<EventRef>,
     /// How many.
     pub count: u32,
@@ -78,7 +128,7 @@ pub struct RatingsCast {
 /// Data of `ballots_revealed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BallotsRevealed {
-    /// The sealed ballots, in the debaters' order.
+    /// The sealed `ballot_cast`s, in the debaters' order.
     pub ballots: Vec<EventRef>,
     /// The plain majority of the sealed ratings per proposition: 1 for, -1 against, 0 tied.
     pub majority: Vec<i8>,
@@ -93,6 +143,9 @@ pub struct ConvergenceProbed {
     pub scorer: String,
     /// 0 opposed to 1000 agreed.
     pub score_pm: u32,
+    /// What the score was made of, by name, for scorers that have parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<(String, u32)>,
     /// Agreement per proposition.
     pub agreement_pm: Vec<u32>,
     /// Polarisation.
@@ -127,10 +180,17 @@ pub struct DebateGated {
     pub reason: String,
 }
 
+/// Data of `debate_shortened`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DebateShortened {
+    /// Why no further phase follows.
+    pub reason: String,
+}
+
 /// Data of `verdict_reached`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictReached {
-    /// The moderator's answer.
+    /// The moderator's answer; the `ballots_revealed` when the moderator failed and the sealed majority stands.
     pub source: EventRef,
     /// Per proposition: 1 upheld, -1 rejected, 0 left open.
     pub upheld: Vec<i8>,
@@ -147,6 +207,6 @@ pub struct DissentRecorded {
     pub spark: SparkId,
     /// Propositions on which it stands against the verdict.
     pub propositions: Vec<u32>,
-    /// The ballot that says why.
+    /// The `ballot_cast` that says why.
     pub source: EventRef,
 }
