@@ -3,6 +3,7 @@
 pub mod args;
 pub mod cache;
 pub mod config;
+pub mod debate;
 pub mod debates;
 pub mod desk;
 pub mod doctor;
@@ -100,6 +101,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Run(typed) => wait(run::run(&typed, environment, output))?,
         Command::Demo(typed) if typed.tui => wait(mission::demo(&typed, environment, output))?,
         Command::Squad(typed) => wait(run::squad(&typed, environment, output))?,
+        Command::Debate(typed) => wait(debate::run(&typed, environment, output))?,
         Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
         Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
         Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,

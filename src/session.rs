@@ -4,6 +4,8 @@ mod act;
 mod admit;
 pub mod budget;
 mod context;
+pub mod convergence;
+pub mod debate;
 mod decide;
 mod ends;
 mod fold;
@@ -15,7 +17,7 @@ mod solo;
 pub mod squad;
 pub mod state;
 
-pub use act::unfenced;
+pub use crate::protocol::text::unfenced;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ use crate::protocol::spec::{Rule, Spec};
 use crate::protocol::{CallId, Entry, EventRef, Input, SparkId, StopCause};
 
 use budget::Ledger;
+use convergence::Scorers;
+use debate::Debate;
 use state::{Call, CallKind, Checkpoints, Places, Spark, Turn};
 
 /// A session: everything decided so far, folded, and what is still being waited for.
@@ -74,6 +78,10 @@ pub struct Session {
     sealed: Option<StopCause>,
     /// Entries whose words a request may still need.
     kept: BTreeMap<u64, Arc<Entry>>,
+    /// The debate of the open turn.
+    debate: Option<Debate>,
+    /// How debates are scored.
+    scorers: Scorers,
     /// Events of the entry being made.
     open: Vec<ArenaEvent>,
 }
@@ -105,6 +113,14 @@ impl Session {
     /// A session before its first fact.
     pub fn new() -> Self {
         Session { next_call: 1, next_spark: 1, ..Session::default() }
+    }
+
+    /// The same with scorers of its own beside the built-in ones. A log whose debates name one of them is
+    /// resumed and verified with the same function under the same name.
+    #[must_use]
+    pub fn with_scorers(mut self, scorers: Scorers) -> Self {
+        self.scorers = scorers;
+        self
     }
 
     /// Folds a whole log.
@@ -358,6 +374,7 @@ impl Session {
         }
         needed.extend(self.turn.iter().map(|turn| turn.prompt.seq));
         needed.extend(self.squad.iter().flat_map(|squad| squad.seqs()));
+        needed.extend(self.debate.iter().flat_map(Debate::seqs));
         let wordy: Vec<u64> = needed.iter().copied().collect();
         for seq in wordy {
             if let Some(entry) = self.kept.get(&seq) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::protocol::event::{ArenaEvent, Class};
 use crate::protocol::{Entry, Fact, Input, RULES};
 use crate::session::Session;
+use crate::session::convergence::Scorers;
 
 /// Where a log and today's rules part.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,9 +41,14 @@ impl Verification {
 /// Feeds only the facts of a log to a fresh session and compares the decisions. After a difference the
 /// session is folded from the recorded entries, so that one difference is not counted again and again.
 pub fn verify(entries: &[Arc<Entry>]) -> Verification {
+    verify_with(entries, &Scorers::default())
+}
+
+/// The same with the scorers a program registered beside the built-in ones.
+pub fn verify_with(entries: &[Arc<Entry>], scorers: &Scorers) -> Verification {
     let mut found = Verification::default();
-    let mut session = Session::new();
-    let mut folded = Session::new();
+    let mut session = Session::new().with_scorers(scorers.clone());
+    let mut folded = session.clone();
     let mut strict = false;
     for entry in entries {
         found.entries += 1;

@@ -94,6 +94,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Give one task to a squad: coordinator, coder and reviewer, or the roles of a blueprint
     Squad(Box<SquadArgs>),
+    /// Let personas debate a question in phases, and get a verdict beside their sealed votes
+    Debate(Box<DebateArgs>),
     /// Watch agon work on its built-in script, without a key, a network or a model
     Demo(Box<DemoArgs>),
     /// List, show, remove, export and import sessions
@@ -222,6 +224,35 @@ pub struct SquadArgs {
     pub arena: ArenaArgs,
 }
 
+/// Arguments of `debate`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct DebateArgs {
+    /// The question, or @FILE to read it from a file; what comes through a pipe is appended to it
+    #[arg(value_name = "TOPIC")]
+    pub topic: Option<String>,
+    /// Who debates, by persona id, separated by commas; default all six
+    #[arg(long, value_name = "ID,ID", value_delimiter = ',')]
+    pub personas: Vec<String>,
+    /// Who states the propositions and writes the verdict
+    #[arg(long, value_name = "ID", default_value = "moderator")]
+    pub moderator: String,
+    /// Phases in total, 2 to 12
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=12))]
+    pub rounds: u32,
+    /// How convergence is scored: `ballots` or `lexical`
+    #[arg(long, value_name = "NAME", default_value = "ballots")]
+    pub scorer: String,
+    /// Use this model, as PROVIDER/MODEL, for everybody without one of their own
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// Give one persona a model (can be repeated): pragmatist=openai/gpt-5
+    #[arg(long, value_name = "ID=PROVIDER/MODEL")]
+    pub with_model: Vec<String>,
+    /// What `run`, `debate` and `demo` share.
+    #[command(flatten)]
+    pub arena: ArenaArgs,
+}
+
 /// Arguments of `demo`.
 #[derive(Debug, Clone, Args)]
 pub struct DemoArgs {
@@ -243,6 +274,8 @@ pub enum DemoKind {
     Run,
     /// A squad: plan, code, check, review, revise, answer
     Squad,
+    /// Six personas on one question
+    Debate,
 }
 
 /// Arguments of `sessions`.

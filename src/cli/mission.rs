@@ -33,7 +33,7 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
     let mut mission = arrange::mission(&ChatArgs::default(), environment)?;
     mission.says_yes = typed.arena.yes;
     let mut state = State::new(mission.profile(), 80, 24);
-    take(&mut state, mission.demo(typed.arena.workspace.workspace.as_deref()).await?);
+    take(&mut state, mission.demo(typed.show, typed.arena.workspace.workspace.as_deref()).await?);
     follow(mission, state, output).await
 }
 

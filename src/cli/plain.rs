@@ -1,6 +1,7 @@
 //! Entries as plain lines for people and screen readers; knows no terminal, its width or where lines go.
 
 mod blocks;
+mod debates;
 mod roles;
 mod say;
 mod squads;
@@ -15,6 +16,7 @@ use crate::protocol::expand::Lookup;
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
+pub use debates::{Summary, debate_summary, safe_block};
 pub use roles::role_table;
 pub use summary::{audit_lines, cost_table, ending};
 

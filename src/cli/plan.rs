@@ -193,13 +193,13 @@ fn read_schema(path: &Path) -> Result<Json, Failure> {
     Ok(schema)
 }
 
-fn named_file(path: &Path) -> Result<String, Failure> {
+pub(super) fn named_file(path: &Path) -> Result<String, Failure> {
     let text = read_text(path, MAX_GIVEN_FILE)?;
     text.ok_or_else(|| Failure::usage(format!("there is no file `{}`", path.display())))
 }
 
 /// What comes through a pipe or from a file; `None` on a terminal.
-fn piped_input() -> Result<Option<String>, Failure> {
+pub(super) fn piped_input() -> Result<Option<String>, Failure> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         return Ok(None);
@@ -219,7 +219,7 @@ fn bounded_text(bytes: Vec<u8>) -> Result<String, Failure> {
 }
 
 /// The task: what was typed, then what was piped in.
-fn prompt(typed: &str, piped: Option<&str>) -> Result<String, Failure> {
+pub(super) fn prompt(typed: &str, piped: Option<&str>) -> Result<String, Failure> {
     let piped = piped.unwrap_or_default().trim_end_matches('\n');
     match (typed.trim().is_empty(), piped.trim().is_empty()) {
         (true, true) => Err(Failure::usage("the prompt is empty").hint("agon run \"what to do\"")),

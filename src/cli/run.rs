@@ -12,7 +12,7 @@ use crate::cli::watch::Watch;
 use crate::config::{Config, Environment, KeyPath, ModelName, Override, SandboxKind, Source};
 use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
-use crate::protocol::spec::Mode;
+use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, StopCause};
 use crate::wiring::{self, Changes, ForkPlan, Request, Running, SquadWish};
 
@@ -52,7 +52,7 @@ async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, Strin
             }
             let model_is_wanted = is_flag(&plan.config, "model");
             let squad = plan.changes.squad;
-            let request = Request { model, model_is_wanted, policy: plan.policy, squad };
+            let request = Request { model, model_is_wanted, policy: plan.policy, squad, debate: None };
             wiring::open(&plan.config, &request, plan.show.is_attended()).await?
         }
     };
@@ -69,6 +69,7 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
     let story = match typed.show {
         DemoKind::Run => &demo::RUN,
         DemoKind::Squad => &demo::SQUAD,
+        DemoKind::Debate => &demo::DEBATE,
     };
     let root = demo_folder(story, typed.arena.workspace.workspace.as_deref())?;
     output.say(&format!("the demo works in {}", root.display()));
@@ -77,11 +78,15 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
     let policy = plan::policy_of(&config, typed.arena.policy.as_deref())?;
     let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
     let checks: Vec<String> = story.checks.iter().map(|check| (*check).to_owned()).collect();
-    let (mode, squad) = match typed.show {
-        DemoKind::Run => (Mode::Solo, None),
-        DemoKind::Squad => (Mode::Squad, Some(SquadWish { blueprint: DEFAULT.to_owned(), checks })),
+    let (mode, squad, debate) = match typed.show {
+        DemoKind::Run => (Mode::Solo, None, None),
+        DemoKind::Squad => (Mode::Squad, Some(SquadWish { blueprint: DEFAULT.to_owned(), checks }), None),
+        DemoKind::Debate => {
+            let (_, mode, debate) = demo_of_debate();
+            (mode, None, debate)
+        }
     };
-    let request = Request { model, model_is_wanted: true, policy, squad };
+    let request = Request { model, model_is_wanted: true, policy, squad, debate };
     let running = wiring::open(&config, &request, true).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
@@ -152,6 +157,12 @@ pub(super) fn prompt(
     }
 }
 
+/// The demonstration of a debate: what is asked, of whom.
+pub(super) fn demo_of_debate() -> (&'static demo::Story, Mode, Option<DebatePlan>) {
+    let plan = demo::debate::plan();
+    (&demo::DEBATE, Mode::Debate(plan.clone()), Some(plan))
+}
+
 /// A folder with the demo's project: the one that was named, which must be empty, or a new temporary one.
 pub(super) fn demo_folder(story: &demo::Story, wanted: Option<&Path>) -> Result<PathBuf, Failure> {
     let folder = match wanted {
@@ -174,7 +185,7 @@ pub(super) fn demo_folder(story: &demo::Story, wanted: Option<&Path>) -> Result<
 }
 
 /// Nobody who asked for the strongest sandbox gets none in silence.
-fn warn_of_sandbox(config: &Config, running: &Running, output: Output) {
+pub(super) fn warn_of_sandbox(config: &Config, running: &Running, output: Output) {
     if config.sandbox() == SandboxKind::Auto && running.sandbox.kind == "none" {
         let gaps = running.sandbox.gaps.join("; ");
         output.warn(&format!("UNCONFINED: no sandbox is to be had here, so {gaps}"));

@@ -227,7 +227,13 @@ impl Watch {
 
     /// Prints the answer and the summary.
     fn finish(&self, arena: &Arena, id: &str, ending: Ending) -> Result<u8, Failure> {
-        if let Ending::Sealed(Some(closed)) = &ending
+        if let Some(summary) = plain::debate_summary(&self.entries) {
+            match &ending {
+                Ending::Sealed(Some(_)) if summary.is_decided => self.answer(&summary.text)?,
+                _ => self.output.tell(&plain::safe_block(&summary.text)),
+            }
+            self.output.tell(&plain::cost_table(&self.costs));
+        } else if let Ending::Sealed(Some(closed)) = &ending
             && let Some(answer) = closed.answer
             && let Some(ArenaEvent::ModelAnswered(reply)) = event(&self.entries, answer)
         {

@@ -1,5 +1,7 @@
 //! The built-in demonstrations: small projects, tasks and scripts that answer like models; runs nothing.
 
+pub mod debate;
+
 use std::path::Path;
 
 /// Name of the provider that answers by the script, and of the model it pretends to be.
@@ -9,8 +11,13 @@ pub const PROVIDER: &str = "demo";
 pub const MODEL: &str = "demo/script";
 
 /// The answers of all stories: each names its own roles.
-pub const SCRIPT: &str =
-    concat!(include_str!("demo/run/script.toml"), "\n", include_str!("demo/squad/script.toml"));
+pub const SCRIPT: &str = concat!(
+    include_str!("demo/run/script.toml"),
+    "\n",
+    include_str!("demo/squad/script.toml"),
+    "\n",
+    include_str!("demo/debate/script.toml")
+);
 
 /// One demonstration.
 #[derive(Debug)]
@@ -44,6 +51,10 @@ pub const SQUAD: Story = Story {
         ("post.sh", include_str!("demo/squad/post.sh")),
     ],
 };
+
+/// Personas on a question about the project of the run.
+pub const DEBATE: Story =
+    Story { prompt: include_str!("demo/debate/topic.txt"), checks: &[], project: RUN.project };
 
 impl Story {
     /// Writes the project into a folder, replacing nothing.

@@ -15,7 +15,27 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("coordinator", include_str!("../../personas/coordinator.md")),
     ("coder", include_str!("../../personas/coder.md")),
     ("reviewer", include_str!("../../personas/reviewer.md")),
+    ("pragmatist", include_str!("../../personas/pragmatist.md")),
+    ("security-maximalist", include_str!("../../personas/security-maximalist.md")),
+    ("performance-extremist", include_str!("../../personas/performance-extremist.md")),
+    ("elegance-purist", include_str!("../../personas/elegance-purist.md")),
+    ("future-architect", include_str!("../../personas/future-architect.md")),
+    ("devils-advocate", include_str!("../../personas/devils-advocate.md")),
+    ("moderator", include_str!("../../personas/moderator.md")),
 ];
+
+/// Who debates when nobody is named.
+pub const DEBATERS: [&str; 6] = [
+    "pragmatist",
+    "security-maximalist",
+    "performance-extremist",
+    "elegance-purist",
+    "future-architect",
+    "devils-advocate",
+];
+
+/// Who moderates when nobody is named.
+pub const MODERATOR: &str = "moderator";
 
 /// Where a persona comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

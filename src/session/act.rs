@@ -8,6 +8,7 @@ use crate::protocol::event::{
 use crate::protocol::expand::digest_of;
 use crate::protocol::message::{Args, Finish};
 use crate::protocol::spec::Action;
+use crate::protocol::text::unfenced;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::state::{Recent, Spark, Use, UseState};
@@ -365,13 +366,6 @@ pub(super) fn misfits(schema: &serde_json::Value, text: &str) -> Vec<String> {
             format!("{place}: {words}")
         })
         .collect()
-}
-
-/// Models like to wrap JSON in a Markdown fence; what is inside counts.
-pub fn unfenced(text: &str) -> &str {
-    let text = text.trim();
-    let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else { return text };
-    inner.split_once('\n').map(|(_, body)| body.trim()).unwrap_or(inner)
 }
 
 #[cfg(test)]

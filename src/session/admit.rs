@@ -99,7 +99,7 @@ impl Session {
             Mode::Squad if data.changed.iter().any(brings) => Ok(()),
             Mode::Squad if blueprint.and_then(lead_of).is_some() => Ok(()),
             Mode::Squad => Err("the session has no blueprint for a squad".to_owned()),
-            Mode::Debate(_) => Err("debates are not there yet".to_owned()),
+            Mode::Debate(plan) => self.admit_debate(plan, &data.changed),
         }
     }
 

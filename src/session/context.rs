@@ -174,6 +174,10 @@ pub(super) fn bytes_of(part: &RequestPart, lookup: Lookup<'_>) -> u64 {
     use ArenaEvent as E;
     let Some(event) = lookup(part.from) else { return 0 };
     if let Some(sel) = &part.sel {
+        let place = sel.strip_prefix("/order/").and_then(|place| place.parse().ok());
+        if let (E::RoundOpened(round), Some(place)) = (event, place) {
+            return bytes(&crate::protocol::ballot::digest::digest(round, place, lookup));
+        }
         return bytes_selected(event, sel);
     }
     match event {

@@ -87,6 +87,9 @@ impl Session {
     pub(super) fn end_spark(&mut self, id: SparkId, cause: TurnCause) {
         let Some(spark) = self.sparks.get(&id).filter(|spark| spark.completed.is_none()) else { return };
         let answer = spark.answer;
+        if self.is_absence(id, cause) {
+            return self.absent(id, cause);
+        }
         self.emit(ArenaEvent::SparkCompleted(SparkCompleted { spark: id, cause, answer }));
         self.spark_ended(id, cause, answer);
     }

@@ -16,6 +16,7 @@ use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::context::bytes_of;
+use super::debate::Debate;
 use super::state::{Call, CallKind, Item, Spark, Turn};
 
 impl Session {
@@ -112,6 +113,10 @@ impl Session {
 
     fn fold_prompt(&mut self, at: EventRef, data: &PromptGiven) {
         self.fold_settings(at, &data.changed);
+        self.debate = match &data.mode {
+            Mode::Debate(plan) => Some(Debate::of(plan)),
+            Mode::Solo | Mode::Squad => None,
+        };
         self.turn = Some(Turn {
             number: self.turns + 1,
             mode: data.mode.clone(),
@@ -145,6 +150,9 @@ impl Session {
     }
 
     fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>) {
+        if self.debate.is_some() {
+            return self.fold_debate_steering(at, spark);
+        }
         let target = spark.or_else(|| self.talking_spark());
         if let Some(spark) = target {
             self.enqueue(spark, RequestPart { role: Role::User, from: at, sel: None });
@@ -206,7 +214,9 @@ impl Session {
                     Setting::RoleModel { role, model } if spark.role == *role || spark.persona == *role => {
                         spark.model.clone_from(model);
                     }
-                    Setting::Persona { spec, default } if *default || spark.persona == spec.id => {
+                    Setting::Persona { spec, default }
+                        if (*default && self.debate.is_none()) || spark.persona == spec.id =>
+                    {
                         spark.persona.clone_from(&spec.id);
                         let head = self.head(&spec.id);
                         if let Some(spark) = self.sparks.get_mut(&id) {
@@ -231,7 +241,8 @@ impl Session {
     fn fold_ignited(&mut self, data: &SparkIgnited) {
         self.next_spark = self.next_spark.max(data.spark.0 + 1);
         let before = data.continues.and_then(|id| self.sparks.remove(&id));
-        self.sparks.retain(|_, spark| spark.completed.is_none());
+        // The last solo conversation outlives turns of other modes.
+        self.sparks.retain(|_, spark| spark.completed.is_none() || spark.role == "solo");
         let mut transcript = self.head(&data.persona);
         let mut seen = Default::default();
         let mut sent = None;
@@ -260,6 +271,7 @@ impl Session {
             completed: None,
         };
         self.sparks.insert(data.spark, spark);
+        self.fold_debater(data);
         if let Some(turn) = &self.turn
             && matches!(turn.mode, Mode::Solo | Mode::Squad)
         {
@@ -272,10 +284,12 @@ impl Session {
         if let Some(spark) = self.sparks.get_mut(&data.spark) {
             spark.completed = Some(data.cause);
         }
+        self.fold_debater_completed(data.spark);
     }
 
     fn fold_turn_closed(&mut self, data: &TurnClosed) {
         self.turn = None;
+        self.debate = None;
         self.last_turn = Some(data.clone());
     }
 

@@ -18,7 +18,7 @@ impl Session {
         match mode {
             Mode::Solo => self.begin_solo(),
             Mode::Squad => self.begin_squad(),
-            Mode::Debate(_) => {}
+            Mode::Debate(plan) => self.begin_debate(&plan),
         }
     }
 
@@ -27,7 +27,8 @@ impl Session {
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Solo) => self.end_spark(id, TurnCause::Done),
             Some(Mode::Squad) => self.role_answered(id),
-            Some(Mode::Debate(_)) | None => {}
+            Some(Mode::Debate(_)) => self.debate_answered(id),
+            None => {}
         }
     }
 
@@ -39,7 +40,8 @@ impl Session {
                 self.close_turn(cause, answer);
             }
             Some(Mode::Squad) => self.role_ended(id, cause, answer),
-            Some(Mode::Debate(_)) | None => {}
+            Some(Mode::Debate(_)) => self.debater_stopped(id, cause),
+            None => {}
         }
     }
 
@@ -49,7 +51,7 @@ impl Session {
         match &turn.mode {
             Mode::Solo => turn.schema.clone(),
             Mode::Squad => self.role_schema(id),
-            Mode::Debate(_) => None,
+            Mode::Debate(_) => self.debate_schema(id),
         }
     }
 
@@ -57,7 +59,8 @@ impl Session {
     pub(super) fn contradictions_in(&self, id: SparkId, text: &str) -> Vec<String> {
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Squad) => self.contradictions(id, text),
-            Some(Mode::Solo | Mode::Debate(_)) | None => Vec::new(),
+            Some(Mode::Debate(_)) => self.debate_misfits(id, text),
+            Some(Mode::Solo) | None => Vec::new(),
         }
     }
 
@@ -65,9 +68,16 @@ impl Session {
     pub(super) fn is_at_work(&self, id: SparkId) -> bool {
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Squad) => self.role_is_at_work(id),
-            Some(Mode::Solo | Mode::Debate(_)) => true,
+            Some(Mode::Debate(_)) => self.debate.as_ref().is_some_and(|debate| debate.waits_for(id)),
+            Some(Mode::Solo) => true,
             None => false,
         }
+    }
+
+    /// A spark came to nothing by itself. True when its mode takes that as an absence and keeps the spark.
+    pub(super) fn is_absence(&self, id: SparkId, cause: TurnCause) -> bool {
+        let awaited = self.debate.as_ref().is_some_and(|debate| debate.waits_for(id));
+        self.turn.is_some() && awaited && cause != TurnCause::Done && !self.is_stopping(id)
     }
 
     /// Why a spark may not make one more model call though the turn may, if so.
@@ -97,6 +107,10 @@ impl Session {
         if self.turn.as_ref().is_some_and(|turn| turn.mode == Mode::Squad) {
             return self.role_tools(spark);
         }
+        if let Some(debate) = self.debate.as_ref().filter(|_| self.turn.is_some()) {
+            let id = self.sparks.iter().find(|(_, known)| known.role == spark.role).map(|(id, _)| *id)?;
+            return Some(debate.tools_of(id).clone());
+        }
         let persona = self.spec.as_ref()?.personas.iter().find(|persona| persona.id == spark.persona);
         persona.and_then(|persona| persona.tools.clone())
     }
@@ -104,5 +118,8 @@ impl Session {
     /// Folds what an event means for squads and debates, after the session's own fold of it.
     pub(super) fn fold_mode(&mut self, at: EventRef, event: &ArenaEvent) {
         self.fold_squad(at, event);
+        if self.debate.is_some() {
+            self.fold_debate(at, event);
+        }
     }
 }

@@ -270,6 +270,14 @@ pub fn cited_seqs(event: &ArenaEvent) -> Vec<u64> {
         ArenaEvent::ToolRefused(data) => vec![data.tool_use.answer.seq],
         ArenaEvent::CallLost(data) => data.tool_use.map(|id| id.answer.seq).into_iter().collect(),
         ArenaEvent::ContextCompacted(data) => vec![data.summary.seq],
+        ArenaEvent::RoundOpened(data) => {
+            let standing = data
+                .debaters
+                .iter()
+                .flat_map(|one| [one.ballot, one.read, one.sealed, one.ratings].into_iter().flatten());
+            let rest = data.propositions.iter().chain(&data.evidence).copied();
+            standing.chain(rest).map(|at| at.seq).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -5,8 +5,10 @@ use std::process::{Command, Stdio};
 
 use crate::arena::PROGRAM;
 use crate::config::{Config, ConfigError, ModelName, places, unknown};
-use crate::library::{self, Library};
-use crate::protocol::spec::{ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec};
+use crate::library::{self, Library, demo};
+use crate::protocol::spec::{
+    DebatePlan, ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec,
+};
 use crate::session::policy;
 use crate::wiring::squad::Crew;
 use crate::wiring::{SquadWish, WireError, providers};
@@ -25,6 +27,8 @@ pub struct Request {
     pub policy: Policy,
     /// The squad that will work; none for a session of one spark.
     pub squad: Option<SquadWish>,
+    /// The debate that will be held; its personas and their models become part of the session.
+    pub debate: Option<DebatePlan>,
 }
 
 /// The personas that count here: of the binary, the user and, where it is trusted, the project.
@@ -50,11 +54,21 @@ pub(super) fn make(
     let root = config.workspace();
     let crew = request.squad.as_ref().map(|wish| Crew::of(config, wish, &tools, request.model_is_wanted));
     let crew = crew.transpose()?;
+    let debaters = match &request.debate {
+        Some(plan) => {
+            let ids = plan.personas.iter().chain([&plan.moderator]);
+            ids.map(|id| named_persona(config, id)).collect::<Result<Vec<_>, _>>()?
+        }
+        None => Vec::new(),
+    };
+    let planned = request.debate.iter().flat_map(|plan| &plan.models).map(|(_, model)| model.as_str());
     let own = persona.model.as_deref().into_iter().chain(crew.iter().flat_map(Crew::models));
+    let own = own.chain(debaters.iter().filter_map(|one| one.model.as_deref())).chain(planned);
     let models = models(config, &request.model, own)?;
     let (blueprint, roles) = crew.map(|crew| (crew.blueprint, crew.personas)).unzip();
     let mut personas = vec![persona];
-    personas.extend(roles.into_iter().flatten().filter(|role| role.id != personas[0].id).collect::<Vec<_>>());
+    let roles = roles.into_iter().flatten().chain(debaters);
+    personas.extend(roles.filter(|role| role.id != personas[0].id).collect::<Vec<_>>());
     let spec = Spec {
         program: PROGRAM.to_owned(),
         seed: uuid::Uuid::now_v7().as_u64_pair().1,
@@ -142,6 +156,10 @@ pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, Wire
     }
     let mut spec = config.known_models().spec(name, None, true);
     spec.price = Some(Price { input: 0, cached: 0, output: 0 });
+    if name.provider == demo::PROVIDER {
+        // The demo's models are families of their own, so that a debate has independent votes to count.
+        spec.family = Some(name.model.clone());
+    }
     Ok(spec)
 }
 

@@ -6,6 +6,7 @@ mod arena;
 mod cli;
 mod config;
 mod crash;
+mod debate;
 mod demo;
 mod dependencies;
 mod eventlog;

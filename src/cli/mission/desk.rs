@@ -7,15 +7,15 @@ use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::arena::{Arena, Ending};
+use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
 use crate::cli::plain;
-use crate::cli::run::{config_for, demo_folder, prompt};
+use crate::cli::run::{config_for, demo_folder, demo_of_debate, prompt};
 use crate::config::{Config, ConfigError, Environment, ModelName};
 use crate::library::demo;
 use crate::ports::Subscription;
 use crate::projection::{Board, Costs};
-use crate::protocol::spec::Mode;
-use crate::protocol::spec::Policy;
+use crate::protocol::spec::{Mode, Policy};
 use crate::protocol::{ArenaEvent, Choice, Command, Entry, StopCause};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, SessionRow, Theme, Trouble};
@@ -127,15 +127,19 @@ impl Mission {
     }
 
     /// Opens the demo and gives its task.
-    pub async fn demo(&mut self, folder: Option<&Path>) -> Result<Vec<Msg>, Failure> {
-        let root = demo_folder(&demo::RUN, folder)?;
+    pub async fn demo(&mut self, show: DemoKind, folder: Option<&Path>) -> Result<Vec<Msg>, Failure> {
+        let (story, mode, debate) = match show {
+            DemoKind::Debate => demo_of_debate(),
+            DemoKind::Run | DemoKind::Squad => (&demo::RUN, Mode::Solo, None),
+        };
+        let root = demo_folder(story, folder)?;
         let config = Config::load(self.environment.clone(), &root, &[])?;
         let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
-        let request = Request { model, model_is_wanted: true, policy: config.policy(), squad: None };
+        let request = Request { model, model_is_wanted: true, policy: config.policy(), squad: None, debate };
         let running = wiring::open(&config, &request, true).await?;
         let mut news = self.take(running)?;
         news.push(Msg::Log(format!("the demo works in {}", root.display())));
-        self.submit(prompt(demo::RUN.prompt.trim_end().to_owned(), Mode::Solo, None)?);
+        self.submit(prompt(story.prompt.trim_end().to_owned(), mode, None)?);
         Ok(news)
     }
 
@@ -249,7 +253,7 @@ impl Mission {
             (None, _) => self.config.choose_model().await?.0,
         };
         let (model_is_wanted, policy) = (self.model_is_wanted, self.policy.clone());
-        let request = Request { model, model_is_wanted, policy, squad: None };
+        let request = Request { model, model_is_wanted, policy, squad: None, debate: None };
         Ok(wiring::open(&self.config, &request, true).await?)
     }
 
@@ -340,7 +344,7 @@ impl Mission {
             Act::Model(name) => self.model(&name).await,
             Act::Demo => {
                 self.leave().await;
-                self.demo(None).await
+                self.demo(DemoKind::Run, None).await
             }
             // These are the screen's own.
             Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => Ok(Vec::new()),

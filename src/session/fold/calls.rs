@@ -115,6 +115,7 @@ impl Session {
             }
         }
         self.close_use(data.body.tool_use, at);
+        self.fold_debate_result(at);
     }
 
     pub(super) fn fold_lost(&mut self, at: EventRef, data: &CallLost) {

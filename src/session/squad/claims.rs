@@ -1,10 +1,10 @@
 //! Holds the claims of a squad's answer against the log; what is not borne out is flagged.
 
 use crate::protocol::event::{ArenaEvent, ClaimFlagged, ToolStatus};
+use crate::protocol::text::unfenced;
 use crate::protocol::typed::{Claim, ClaimKind, SquadAnswer};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
-use crate::session::act::unfenced;
 
 use super::state::RoleKind;
 

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::protocol::event::{ArenaEvent, CritiqueIssued, Finding, FindingClosed, Judgement, Severity};
+use crate::protocol::text::unfenced;
 use crate::protocol::typed::{Critique, SquadAnswer, schema_of};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
-use crate::session::act::unfenced;
 
 use super::state::{RoleKind, RoleState};
 

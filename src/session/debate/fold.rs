@@ -1,0 +1,195 @@
+//! The fold of what only debates decide; takes no decision.
+
+use crate::protocol::event::{
+    ArenaEvent, Ask, BallotCast, ConvergenceProbed, RatingsCast, RequestPart, RoleFailed, RoundOpened,
+    SparkIgnited,
+};
+use crate::protocol::message::Role;
+use crate::protocol::spec::Risk;
+use crate::protocol::{EventRef, SparkId};
+use crate::session::Session;
+use crate::session::state::Item;
+
+use super::{Debate, Debater, PHASES, Probe, VERDICT};
+
+impl Session {
+    /// Folds an event of the open debate.
+    pub(in crate::session) fn fold_debate(&mut self, at: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        if let E::RoundOpened(data) = event {
+            return self.fold_round(at, data);
+        }
+        let Some(debate) = self.debate.as_mut() else { return };
+        match event {
+            E::PhaseShifted(data) if data.to != VERDICT => {
+                debate.phase += 1;
+                debate.cast.push(Vec::new());
+            }
+            E::BallotCast(data) => debate.fold_ballot(at, data),
+            E::RatingsCast(data) => debate.fold_ratings(at, data),
+            E::PropositionsStated(data) => {
+                debate.propositions.clone_from(&data.source);
+                debate.count = data.count;
+                debate.waiting.clear();
+            }
+            E::BallotsRevealed(data) => debate.revealed = Some((at, data.majority.clone())),
+            E::ConvergenceProbed(data) => debate.probes.push(Probe::of(data)),
+            E::RoleFailed(data) => debate.fold_failed(data),
+            E::VerdictReached(_) => {
+                debate.verdict = Some(at);
+                debate.waiting.clear();
+            }
+            _ => {}
+        }
+    }
+
+    /// A new set of calls: each reader starts from its persona, the question and what it is shown, so that
+    /// requests do not grow with the phases.
+    fn fold_round(&mut self, at: EventRef, data: &RoundOpened) {
+        let gathers = data.ask == Ask::Statement && data.phase == PHASES[2];
+        let Some(debate) = self.debate.as_mut() else { return };
+        debate.round = data.round;
+        debate.opened = Some(at);
+        debate.ask = data.ask;
+        debate.waiting = data.order.iter().map(|order| order.spark).collect();
+        debate.tools.clear();
+        for (place, order) in data.order.iter().enumerate() {
+            let shown = (data.ask != Ask::Ballot).then(|| format!("/order/{place}"));
+            self.fold_reader(at, order.spark, shown);
+            if gathers {
+                let tools = self.reading_tools(order.spark);
+                if let Some(debate) = self.debate.as_mut() {
+                    debate.tools.insert(order.spark, tools);
+                }
+            }
+        }
+    }
+
+    fn fold_reader(&mut self, at: EventRef, id: SparkId, shown: Option<String>) {
+        let Some(persona) = self.sparks.get(&id).map(|spark| spark.persona.clone()) else { return };
+        let user = |from: EventRef, sel: Option<String>| Item {
+            part: RequestPart { role: Role::User, from, sel },
+            bytes: 0,
+        };
+        let mut transcript = self.head(&persona);
+        transcript.extend(self.turn.iter().map(|turn| user(turn.prompt, None)));
+        let steering = self.debate.iter().flat_map(|debate| &debate.steering);
+        let own = steering.filter(|(to, _)| to.is_none_or(|to| to == id));
+        transcript.extend(own.map(|(_, at)| user(*at, None)));
+        transcript.extend(shown.map(|sel| user(at, Some(sel))));
+        let Some(spark) = self.sparks.get_mut(&id) else { return };
+        spark.transcript = transcript;
+        spark.queue.clear();
+        spark.uses.clear();
+        spark.recent.clear();
+        spark.warned = false;
+        spark.rejected = 0;
+        spark.compacted = 0;
+        spark.answer = None;
+    }
+
+    /// Tools that only look, of those the persona has.
+    fn reading_tools(&self, id: SparkId) -> Vec<String> {
+        let persona = self.sparks.get(&id).map(|spark| spark.persona.as_str());
+        let personas = self.spec.iter().flat_map(|spec| &spec.personas);
+        let own = personas.into_iter().find(|one| Some(one.id.as_str()) == persona);
+        let own = own.and_then(|one| one.tools.as_ref());
+        let tools = self.places.tools.values().map(|(tool, _)| tool);
+        tools
+            .filter(|tool| tool.risk == Risk::Read && own.is_none_or(|list| list.contains(&tool.name)))
+            .map(|tool| tool.name.clone())
+            .collect()
+    }
+
+    pub(in crate::session) fn fold_debater(&mut self, data: &SparkIgnited) {
+        let Some(debate) = self.debate.as_mut() else { return };
+        if debate.plan.as_ref().is_some_and(|plan| plan.moderator == data.role) {
+            debate.moderator = Some(data.spark);
+            return;
+        }
+        debate.debaters.push(Debater {
+            spark: data.spark,
+            name: data.role.clone(),
+            ballot: None,
+            sealed: None,
+            ratings: None,
+            last: None,
+            before: None,
+            out: false,
+        });
+    }
+
+    /// A person's words reach every debater, or the one they are for, now and in every later phase.
+    pub(in crate::session) fn fold_debate_steering(&mut self, at: EventRef, spark: Option<SparkId>) {
+        let Some(debate) = self.debate.as_mut() else { return };
+        debate.steering.push((spark, at));
+        let now: Vec<SparkId> = match spark {
+            Some(one) => debate.waiting.iter().filter(|id| **id == one).copied().collect(),
+            None => debate.waiting.iter().copied().collect(),
+        };
+        for id in now {
+            self.enqueue(id, RequestPart { role: Role::User, from: at, sel: None });
+        }
+    }
+
+    /// A debater that was stopped is not asked again.
+    pub(in crate::session) fn fold_debater_completed(&mut self, id: SparkId) {
+        let Some(debate) = self.debate.as_mut() else { return };
+        if debate.moderator == Some(id) {
+            debate.moderator = None;
+        }
+        if let Some(one) = debate.debaters.iter_mut().find(|one| one.spark == id) {
+            one.out = true;
+        }
+    }
+
+    pub(in crate::session) fn fold_debate_result(&mut self, at: EventRef) {
+        if let Some(debate) = self.debate.as_mut() {
+            debate.results.insert(at);
+        }
+    }
+}
+
+impl Debate {
+    fn fold_ballot(&mut self, at: EventRef, data: &BallotCast) {
+        let read = self.opened.unwrap_or(at);
+        if let Some(casts) = self.cast.last_mut() {
+            casts.push(at);
+        }
+        if let Some(one) = self.debaters.iter_mut().find(|one| one.spark == data.spark) {
+            one.ballot = Some((at, read));
+        }
+        if self.ask == Ask::Ballot {
+            self.waiting.remove(&data.spark);
+        }
+    }
+
+    fn fold_ratings(&mut self, at: EventRef, data: &RatingsCast) {
+        let phase = self.phase;
+        if let Some(one) = self.debaters.iter_mut().find(|one| one.spark == data.spark) {
+            one.before = one.last.take().map(|(_, ratings)| ratings);
+            one.last = Some((phase, data.ratings.clone()));
+            one.ratings = Some(at);
+            if data.sealed {
+                one.sealed = Some(at);
+            }
+        }
+        self.waiting.remove(&data.spark);
+    }
+
+    fn fold_failed(&mut self, data: &RoleFailed) {
+        self.waiting.remove(&data.spark);
+        if let Some(one) = self.debaters.iter_mut().find(|one| one.spark == data.spark) {
+            self.absences.push(data.cause);
+            // Whoever has no first ballot has no position to argue from and no sealed vote.
+            one.out |= one.ballot.is_none();
+        }
+    }
+}
+
+impl Probe {
+    fn of(data: &ConvergenceProbed) -> Self {
+        let least_pm = data.agreement_pm.iter().copied().min().unwrap_or_default();
+        Probe { score_pm: data.score_pm, least_pm, movement_pm: data.movement_pm, collapse: data.collapse }
+    }
+}

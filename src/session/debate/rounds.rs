@@ -1,0 +1,223 @@
+//! Sets of parallel calls: who is asked, whom each reads in which order, and whether the worst case can be paid.
+
+use serde_json::Value;
+
+use crate::protocol::ballot::digest::digest;
+use crate::protocol::ballot::{self, Ballot, Propositions, Ratings, Statement, Verdict};
+use crate::protocol::event::{ArenaEvent, Ask, LimitKind, Notice, PeerOrder, RoundOpened, Standing};
+use crate::protocol::expand::digest_of;
+use crate::protocol::message::{Structured, Usage};
+use crate::protocol::{EventRef, SparkId};
+use crate::session::Session;
+use crate::session::budget::cost;
+use crate::session::state::Item;
+
+use super::{Debate, PHASES, VERDICT, briefs, phase_name};
+
+/// The most tool results a moderator is shown.
+const MOST_EVIDENCE: usize = 12;
+
+/// A limit that a set of calls would pass: which, what it would come to, the limit.
+type Refused = (LimitKind, u64, u64);
+
+impl Session {
+    /// Asks everybody whose turn it is, at once.
+    pub(super) fn open_round(&mut self, ask: Ask) {
+        let Some(debate) = &self.debate else { return };
+        let round = self.round_for(debate, ask, debate.phase);
+        if round.order.is_empty() {
+            return self.after_nobody(ask);
+        }
+        if let Err((limit, used, max)) = self.affords(&round) {
+            return self.reach(limit, used, max);
+        }
+        let readers: Vec<SparkId> = round.order.iter().map(|order| order.spark).collect();
+        let number = round.round;
+        self.emit(ArenaEvent::RoundOpened(round));
+        for id in readers {
+            // A call that fails at once may end this round, or the turn, before everybody is asked.
+            let open =
+                self.debate.as_ref().is_some_and(|debate| debate.round == number && debate.waits_for(id));
+            if self.turn.is_none() || !open {
+                continue;
+            }
+            let text = self.brief_for(id);
+            self.notice(id, Notice::Brief, &text);
+            self.think(id);
+        }
+    }
+
+    /// What follows from a set of calls nobody is left for.
+    fn after_nobody(&mut self, ask: Ask) {
+        match ask {
+            Ask::Ballot => self.finish_debate(crate::protocol::event::TurnCause::Incomplete, None),
+            Ask::Propositions => self.after_propositions(),
+            Ask::Ratings => self.after_sealed_ratings(),
+            Ask::Statement => self.after_statements(),
+            Ask::Verdict => self.after_verdict(),
+        }
+    }
+
+    /// The set of calls that asks for something in a phase, from where the debate stands.
+    fn round_for(&self, debate: &Debate, ask: Ask, phase: u32) -> RoundOpened {
+        let number = debate.round + 1;
+        let of_moderator = matches!(ask, Ask::Propositions | Ask::Verdict);
+        let able = debate.debaters.iter().filter(|one| !one.out);
+        let readers: Vec<SparkId> = match of_moderator {
+            true => debate.moderator.into_iter().collect(),
+            false => able.map(|one| one.spark).collect(),
+        };
+        let order = readers.into_iter().map(|spark| PeerOrder {
+            spark,
+            peers: match ask {
+                Ask::Ballot | Ask::Ratings => Vec::new(),
+                Ask::Propositions | Ask::Statement | Ask::Verdict => self.peers(debate, spark, number),
+            },
+        });
+        let phase = match ask {
+            Ask::Propositions => "propositions",
+            Ask::Verdict => VERDICT,
+            Ask::Ballot | Ask::Ratings | Ask::Statement => phase_name(phase),
+        };
+        let evidence = if ask == Ask::Verdict { self.cited_evidence(debate) } else { Vec::new() };
+        RoundOpened {
+            round: number,
+            phase: phase.to_owned(),
+            order: order.collect(),
+            ask,
+            debaters: if ask == Ask::Ballot { Vec::new() } else { standings(debate) },
+            propositions: debate.propositions.clone(),
+            evidence,
+        }
+    }
+
+    /// Whose ballots a reader is shown, shuffled anew for each reader and each set of calls.
+    fn peers(&self, debate: &Debate, reader: SparkId, round: u32) -> Vec<SparkId> {
+        let seed = self.spec.as_ref().map(|spec| spec.seed).unwrap_or_default();
+        let others = debate.debaters.iter().filter(|one| one.spark != reader && one.ballot.is_some());
+        let mut peers: Vec<SparkId> = others.map(|one| one.spark).collect();
+        peers.sort_by_cached_key(|peer| digest_of(&("peers", seed, self.turns, round, reader, peer)));
+        peers
+    }
+
+    /// Tool results the last ballots cite, each once, in the order of the log.
+    fn cited_evidence(&self, debate: &Debate) -> Vec<EventRef> {
+        let lookup = |at| self.event(at);
+        let casts = debate.debaters.iter().filter_map(|one| one.ballot);
+        let ballots = casts.filter_map(|(cast, _)| ballot::ballot_of(cast, &lookup));
+        let mut cited: Vec<EventRef> = ballots
+            .flat_map(|ballot| ballot.evidence)
+            .filter_map(|evidence| evidence.reference.parse().ok())
+            .filter(|at| debate.results.contains(at))
+            .collect();
+        cited.sort_unstable();
+        cited.dedup();
+        cited.truncate(MOST_EVIDENCE);
+        cited
+    }
+
+    /// Whether the next phase can be paid for; the words say what stands against it.
+    pub(super) fn affords_phase(&self, name: &str) -> Result<(), String> {
+        let Some(debate) = &self.debate else { return Ok(()) };
+        let round = self.round_for(debate, Ask::Statement, debate.phase + 1);
+        self.affords(&round).map_err(|(limit, used, max)| {
+            let unit = match limit {
+                LimitKind::MicroUsd => "millionths of a dollar",
+                LimitKind::Steps => "model calls",
+                LimitKind::Tokens | LimitKind::Seconds => "tokens",
+            };
+            format!("{name} could bring the session to {used} {unit}, and {max} are allowed")
+        })
+    }
+
+    /// Whether the worst case of a set of calls fits into what is left.
+    fn affords(&self, round: &RoundOpened) -> Result<(), Refused> {
+        let Some(limits) = self.spec.as_ref().map(|spec| spec.limits.clone()) else { return Ok(()) };
+        let (mut tokens, mut money) = (self.ledger.tokens_committed(), self.ledger.micro_usd_committed());
+        for place in 0..round.order.len() {
+            let (more, price) = self.worst_case(round, place);
+            tokens = tokens.saturating_add(more);
+            money = money.saturating_add(price);
+        }
+        let steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
+        let steps = steps.saturating_add(round.order.len() as u64);
+        let checks = [
+            (LimitKind::Tokens, tokens, limits.max_tokens),
+            (LimitKind::MicroUsd, money, limits.max_micro_usd),
+            (LimitKind::Steps, steps, Some(u64::from(limits.max_steps))),
+        ];
+        match checks.into_iter().find(|(_, used, max)| max.is_some_and(|max| *used > max)) {
+            Some((limit, used, max)) => Err((limit, used, max.unwrap_or_default())),
+            None => Ok(()),
+        }
+    }
+
+    /// Tokens and millionths of a dollar of one call at its worst.
+    fn worst_case(&self, round: &RoundOpened, place: usize) -> (u64, u64) {
+        let Some(id) = round.order.get(place).map(|order| order.spark) else { return (0, 0) };
+        let Some(spark) = self.sparks.get(&id) else { return (0, 0) };
+        let Some(model) = self.model_spec(&spark.model) else { return (0, 0) };
+        let mut items = self.head(&spark.persona);
+        let user = |from| crate::protocol::event::RequestPart {
+            role: crate::protocol::message::Role::User,
+            from,
+            sel: None,
+        };
+        let said = self.turn.iter().map(|turn| turn.prompt);
+        let steering = self.debate.iter().flat_map(|debate| &debate.steering).map(|(_, at)| *at);
+        items.extend(said.chain(steering).map(|from| Item { part: user(from), bytes: 0 }));
+        let shown = digest(round, place, &|at| self.event(at)).len();
+        let brief = briefs::brief(round.ask, &round.phase, "").len() + 4096;
+        let tools = if round.phase == PHASES[2] { self.tool_bytes(spark) } else { 0 };
+        let bytes = self.bytes_in(items.iter()) + (shown + brief) as u64 + tools;
+        let input = self.ledger.estimate(bytes, items.len() as u64 + 2);
+        let output = model.max_output.min(model.context.saturating_sub(input));
+        let usage = Usage { input, output, ..Usage::default() };
+        (usage.total(), cost(model.price.as_ref(), &usage))
+    }
+
+    /// The schema of what is asked now.
+    pub(in crate::session) fn debate_schema(&self, id: SparkId) -> Option<Value> {
+        let debate = self.debate.as_ref().filter(|debate| debate.waits_for(id))?;
+        Some(schema_of(debate.ask))
+    }
+
+    /// What is asked of a spark, in words; with the schema where its provider does not hold it to one.
+    fn brief_for(&self, id: SparkId) -> String {
+        let Some(debate) = &self.debate else { return String::new() };
+        let model = self.sparks.get(&id).and_then(|spark| self.model_spec(&spark.model));
+        let held = model.is_some_and(|model| match model.structured {
+            Structured::ResponseFormat => true,
+            Structured::ForcedTool => debate.tools_of(id).is_empty(),
+            Structured::Words => false,
+        });
+        let schema = if held { String::new() } else { schema_of(debate.ask).to_string() };
+        let phase = if debate.ask == Ask::Verdict { VERDICT } else { debate.phase_name() };
+        briefs::brief(debate.ask, phase, &schema)
+    }
+}
+
+fn schema_of(ask: Ask) -> Value {
+    match ask {
+        Ask::Ballot => ballot::schema::<Ballot>(),
+        Ask::Propositions => ballot::schema::<Propositions>(),
+        Ask::Ratings => ballot::schema::<Ratings>(),
+        Ask::Statement => ballot::schema::<Statement>(),
+        Ask::Verdict => ballot::schema::<Verdict>(),
+    }
+}
+
+fn standings(debate: &Debate) -> Vec<Standing> {
+    let standing = |one: &super::Debater| {
+        let (ballot, read) = one.ballot.unzip();
+        Standing {
+            spark: one.spark,
+            name: one.name.clone(),
+            ballot,
+            read,
+            sealed: one.sealed,
+            ratings: one.ratings,
+        }
+    };
+    debate.debaters.iter().map(standing).collect()
+}

@@ -1,0 +1,35 @@
+//! Debates beside chats, and people who speak up during a debate.
+
+use agon::protocol::event::*;
+
+use super::open;
+use crate::support::panel::*;
+use crate::support::world::*;
+
+#[test]
+fn a_chat_goes_on_after_a_debate() {
+    let mut world = World::open(debate_spec());
+    world.prompt("remember the word marmalade");
+    world.model_says(text("I will remember it"));
+    world.give(debate_prompt("Shall we?", plan(2, 2)));
+    world.debate_to_the_end(&mut stubborn);
+    world.prompt("which word?");
+    let (_, _, request) = world.model();
+    assert!(said(&request).contains("marmalade") && said(&request).contains("which word?"));
+    assert!(!said(&request).contains("zq"), "the debate is not part of the chat");
+}
+
+#[test]
+fn a_person_is_heard_by_every_debater_now_and_later() {
+    let mut world = open(3, 2);
+    world.give(ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "think of the users".into() }));
+    let sets = world.debate_to_the_end(&mut stubborn);
+    let heard = |set: &Vec<agon::protocol::Request>| {
+        set.iter().filter(|request| said(request).contains("think of the users")).count()
+    };
+    assert_eq!(
+        sets.iter().map(heard).collect::<Vec<_>>(),
+        [0, 3, 1, 3, 3, 1],
+        "asked again with it, then always"
+    );
+}

@@ -1,0 +1,174 @@
+//! `agon debate` through the real program: against a server, from the built-in script, and with bad input.
+
+use serde_json::{Value, json};
+
+use crate::support::env::Env;
+use crate::support::panel::{Asked, DEBATERS, asked_by, ballot, ratings, statement, verdict};
+use crate::support::server::{Reply, Server};
+
+fn env(server: &Server) -> Env {
+    let env = Env::new();
+    env.config(&format!(
+        "model = \"mock/any\"\n[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n",
+        server.url()
+    ));
+    env
+}
+
+/// The schema in a request's brief, or in its response format.
+fn schema(request: &Value) -> Value {
+    if let Some(schema) = request.pointer("/response_format/json_schema/schema") {
+        return schema.clone();
+    }
+    if let Some(Value::Array(tools)) = request.get("tools")
+        && let Some(forced) = tools.iter().find(|tool| tool["function"]["name"] == "answer")
+    {
+        return forced["function"]["parameters"].clone();
+    }
+    let text = |message: &Value| match &message["content"] {
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect::<String>(),
+        content => content.as_str().unwrap_or_default().to_owned(),
+    };
+    let messages = request["messages"].as_array().expect("messages");
+    let found = messages.iter().rev().find_map(|message| {
+        let text = text(message);
+        let (_, schema) = text.split_once("fitting this JSON Schema:\n")?;
+        serde_json::from_str(schema).ok()
+    });
+    found.expect("a schema")
+}
+
+fn answer(request: &Value) -> Reply {
+    let system = request["messages"][0].to_string();
+    let role = DEBATERS.iter().find(|id| system.contains(persona_words(id))).copied().unwrap_or("moderator");
+    let side: i8 = if matches!(role, "pragmatist" | "devils-advocate") { 2 } else { -2 };
+    let value = match asked_by(&schema(request)) {
+        Asked::Ballot => ballot(role, "mine"),
+        Asked::Propositions => json!({"propositions": ["It should be built.", "It should be tested."]}),
+        Asked::Ratings => json!({"ratings": ratings(&[side, 1])}),
+        Asked::Statement => statement(role, "later", &[side, 1]),
+        Asked::Verdict => verdict(&["upheld", "upheld"]),
+    };
+    Reply::text(&value.to_string()).delay_ms(20)
+}
+
+/// Words only one persona's text has.
+fn persona_words(id: &str) -> &'static str {
+    match id {
+        "pragmatist" => "on call for them",
+        "security-maximalist" => "explain the breach",
+        "performance-extremist" => "what a person has to wait",
+        "elegance-purist" => "as their reader",
+        "future-architect" => "the ways they open and close",
+        _ => "trying to break them",
+    }
+}
+
+#[test]
+fn the_calls_of_a_phase_are_made_at_once_over_http() {
+    let server = Server::start(|request, _| answer(request));
+    let env = env(&server);
+    let ran = env.run(&["debate", "Shall we build it?", "--rounds", "2"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("differs from the sealed vote"), "{ran}");
+    // A kept connection is used again as soon as it is free: six of them means that six calls overlapped.
+    assert!(server.connections() >= 6, "{} connections", server.connections());
+    let bodies = server.bodies();
+    assert_eq!(bodies.len(), 6 + 1 + 6 + 6 + 1);
+    for body in &bodies[..6] {
+        let words = body["messages"].to_string();
+        assert_eq!(
+            DEBATERS.iter().filter(|id| words.contains(persona_words(id))).count(),
+            1,
+            "alone: {words}"
+        );
+    }
+    let verified = env.run(&["verify", "latest"]);
+    assert_eq!(verified.code, 0, "{verified}");
+}
+
+#[test]
+fn the_demo_shows_a_flip_a_minority_and_a_verdict_against_the_vote() {
+    let env = Env::new();
+    let ran = env.run(&["demo", "debate"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    for expected in [
+        "Verdict (confidence 80 %)",
+        "vote against, verdict upheld  <- differs from the sealed vote",
+        "pragmatist on 1 in evidence-assessment: -1 to +1",
+        "had asked for: One input for which it prints a wrong number",
+        "performance-extremist on 1:",
+        "Open risks",
+        "at most 3.7",
+    ] {
+        assert!(ran.stdout.contains(expected), "`{expected}` is missing\n{}", ran.stdout);
+    }
+    assert!(
+        !ran.stderr.contains("is no tool result"),
+        "the cited result is the one that was read\n{}",
+        ran.stderr
+    );
+    let verified = env.run(&["verify", "latest"]);
+    assert_eq!(verified.code, 0, "{verified}");
+    let shown = env.run(&["debates", "show", "latest"]);
+    assert!(shown.code == 0 && shown.stdout.contains("Let minutes_of refuse"), "{shown}");
+    assert_eq!(env.run(&["debates"]).stdout.lines().count(), 1);
+}
+
+#[test]
+fn bad_input_is_bad_usage_and_names_what_is_wrong() {
+    let server = Server::start(|_, _| Reply::text("never asked"));
+    let env = env(&server);
+    env.write("home/personas/broken.md", "---\ndescription: x\n");
+    env.write("work/empty.txt", "\n");
+    for (arguments, expected) in [
+        (
+            vec!["debate", "x", "--personas", "pragmatist,securty-maximalist"],
+            "did you mean `security-maximalist`?",
+        ),
+        (vec!["debate", "x", "--personas", "pragmatist"], "at least two"),
+        (vec!["debate", "x", "--personas", "pragmatist,pragmatist"], "named twice"),
+        (vec!["debate", "x", "--personas", "pragmatist,moderator"], "cannot debate and moderate"),
+        (vec!["debate", "x", "--personas", "pragmatist,broken"], "not closed by a line `---`"),
+        (vec!["debate", "x", "--rounds", "0"], "2..=12"),
+        (vec!["debate", "x", "--rounds", "999"], "2..=12"),
+        (vec!["debate", "x", "--scorer", "gut"], "ballots, lexical"),
+        (vec!["debate", "x", "--with-model", "pragmatist"], "ID=PROVIDER/MODEL"),
+        (vec!["debate", "x", "--with-model", "pragmatst=mock/a"], "did you mean `pragmatist`?"),
+        (vec!["debate"], "the topic is empty"),
+        (vec!["debate", "@empty.txt"], "the topic is empty"),
+        (vec!["debate", "@nowhere.txt"], "nowhere.txt"),
+    ] {
+        let ran = env.run(&arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {ran}");
+        assert!(ran.stderr.contains(expected), "{arguments:?}: {ran}");
+    }
+    assert!(server.requests().is_empty(), "nothing was asked");
+}
+
+#[test]
+fn a_persona_and_a_moderator_of_ones_own_take_part() {
+    let server = Server::start(|request, _| answer(request));
+    let env = env(&server);
+    env.write("home/personas/gardener.md", "---\nid: gardener\n---\nYou think in seasons.\n");
+    let ran = env.run(&["debate", "x", "--personas", "pragmatist,gardener", "--rounds", "2"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(server.bodies().iter().any(|body| body.to_string().contains("You think in seasons.")));
+}
+
+#[test]
+fn a_topic_of_200_kilobytes_works_or_is_refused_clearly() {
+    let server = Server::start(|request, _| answer(request));
+    let env = env(&server);
+    env.write("work/long.txt", &"A line about the question.\n".repeat(7600));
+    let ran = env.run(&["debate", "@long.txt", "--rounds", "2", "--personas", "pragmatist,devils-advocate"]);
+    assert!(ran.code == 0 || ran.stderr.contains("context window"), "{ran}");
+}
+
+#[test]
+fn a_budget_that_cannot_pay_one_phase_ends_with_the_limit_and_no_call() {
+    let server = Server::start(|_, _| Reply::text("never asked"));
+    let ran = env(&server).run(&["debate", "x", "--max-tokens", "1000"]);
+    assert_eq!(ran.code, 3, "{ran}");
+    assert!(server.requests().is_empty());
+}
