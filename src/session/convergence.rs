@@ -129,7 +129,8 @@ pub(crate) fn mean(values: impl Iterator<Item = u32>) -> u32 {
         sum += u64::from(value);
         count += 1;
     }
-    if count == 0 { 0 } else { u32::try_from((sum + count / 2) / count).unwrap_or(u32::MAX) }
+    let mean = (sum + count / 2).checked_div(count).unwrap_or_default();
+    u32::try_from(mean).unwrap_or(u32::MAX)
 }
 
 /// Every rating that was cast before and is cast again: who, on what, from, to.

@@ -234,7 +234,7 @@ impl Session {
         let Some(debate) = &self.debate else { return };
         if let Some(reason) = self.not_worth_it(debate) {
             self.emit(ArenaEvent::DebateGated(DebateGated { reason }));
-            return self.to_verdict();
+            return self.ask_for_verdict();
         }
         self.next_phase();
     }
@@ -244,12 +244,12 @@ impl Session {
         let Some(debate) = &self.debate else { return };
         let rounds = debate.plan.as_ref().map(|plan| plan.rounds).unwrap_or_default();
         if debate.phase >= rounds {
-            return self.to_verdict();
+            return self.ask_for_verdict();
         }
         match early_end(debate) {
             Some(reason) => {
                 self.emit(ArenaEvent::DebateShortened(DebateShortened { reason }));
-                self.to_verdict();
+                self.ask_for_verdict();
             }
             None => self.next_phase(),
         }
@@ -260,14 +260,14 @@ impl Session {
         let (from, to) = (debate.phase_name(), phase_name(debate.phase + 1));
         if let Err(reason) = self.affords_phase(to) {
             self.emit(ArenaEvent::DebateShortened(DebateShortened { reason }));
-            return self.to_verdict();
+            return self.ask_for_verdict();
         }
         let shifted = PhaseShifted { from: Some(from.to_owned()), to: to.to_owned() };
         self.emit(ArenaEvent::PhaseShifted(shifted));
         self.open_round(Ask::Statement);
     }
 
-    fn to_verdict(&mut self) {
+    fn ask_for_verdict(&mut self) {
         let from = self.debate.as_ref().map(|debate| debate.phase_name().to_owned());
         self.emit(ArenaEvent::PhaseShifted(PhaseShifted { from, to: VERDICT.to_owned() }));
         self.open_round(Ask::Verdict);

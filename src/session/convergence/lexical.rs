@@ -125,7 +125,8 @@ fn overlap(sets: &[BTreeSet<String>]) -> u32 {
     let pairs = sets.iter().enumerate().flat_map(|(i, a)| sets.iter().skip(i + 1).map(move |b| (a, b)));
     mean(pairs.map(|(a, b)| {
         let all = a.union(b).count();
-        if all == 0 { 0 } else { u32::try_from(1000 * a.intersection(b).count() / all).unwrap_or_default() }
+        let share = (1000 * a.intersection(b).count()).checked_div(all);
+        u32::try_from(share.unwrap_or_default()).unwrap_or_default()
     }))
 }
 
