@@ -471,7 +471,8 @@ fn evidence_is_read_in_its_phase_only_and_cited_by_reference() {
 
 #[test]
 fn a_plan_that_cannot_be_held_is_refused_with_the_reason() {
-    let plans: [(&dyn Fn(&mut agon::protocol::spec::DebatePlan), &str); 7] = [
+    type Spoil<'a> = &'a dyn Fn(&mut agon::protocol::spec::DebatePlan);
+    let plans: [(Spoil<'_>, &str); 7] = [
         (&|plan| plan.personas.truncate(1), "at least two"),
         (&|plan| plan.personas.push("pragmatist".into()), "named twice"),
         (&|plan| plan.personas.push("nobody".into()), "`nobody`"),
