@@ -145,19 +145,13 @@ async fn a_diff_too_long_for_the_log_is_an_answer_and_not_the_end_of_the_session
     let answered =
         log.iter().any(|e| matches!(&e.events[0], ArenaEvent::ModelAnswered(a) if a.body.text() == "I saw"));
     assert!(answered, "{:?}", running.arena.ended().await);
-    println!(
-        "DEBUG {:?}",
-        log.iter()
-            .flat_map(|e| &e.events)
-            .filter_map(|e| match e {
-                ArenaEvent::ToolPrepared(p) =>
-                    Some(format!("{:?}", p.body.result).chars().take(300).collect::<String>()),
-                ArenaEvent::ToolRefused(r) => Some(r.text.clone()),
-                ArenaEvent::ToolResolved(r) => Some(r.body.content.chars().take(200).collect()),
-                _ => None,
-            })
-            .collect::<Vec<_>>()
-    );
+    let refused = log.iter().flat_map(|entry| &entry.events).find_map(|event| match event {
+        ArenaEvent::ToolRefused(data) => Some(data.text.clone()),
+        _ => None,
+    });
+    let refused = refused.unwrap_or_default();
+    assert!(refused.contains("to show for approval") && refused.contains("smaller steps"), "{refused}");
+    assert!(std::fs::read_to_string(place.work().join("big.txt")).unwrap().starts_with("old"));
 }
 
 /// A real log that refuses from its n-th append on.
