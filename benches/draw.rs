@@ -1,5 +1,5 @@
 //! What a frame costs in time and bytes: nothing changed, a spinner turned, an answer streams in.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
 use std::sync::{Arc, Mutex};
 
