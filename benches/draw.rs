@@ -1,11 +1,10 @@
 //! What a frame costs in time and bytes: nothing changed, a spinner turned, an answer streams in.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::print_stderr, missing_docs)]
 
 use std::sync::{Arc, Mutex};
 
 use agon::protocol::{CallId, Entry, Lane, Signal};
 use agon::tui::{Msg, Profile, State, draw, update};
-use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
@@ -14,10 +13,10 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 const SIZES: [(u16, u16); 2] = [(120, 40), (200, 60)];
 
 fn main() {
+    let steps: [(&str, Step); 3] = [("idle", idle), ("spinner", spinner), ("stream", stream)];
     for (columns, rows) in SIZES {
-        for (name, bytes) in [("idle", idle as Step), ("spinner", spinner), ("stream", stream)]
-            .map(|(name, step): (_, Step)| (name, bytes_of(columns, rows, step)))
-        {
+        for (name, step) in steps {
+            let bytes = bytes_of(columns, rows, step);
             eprintln!("{columns}x{rows} {name}: {bytes} bytes a frame");
         }
     }
@@ -67,16 +66,16 @@ fn spinner(state: &mut State, nth: u64) {
 }
 
 fn stream(state: &mut State, nth: u64) {
-    let (_, call) = working_call();
+    let call = running();
     let text = if nth % 40 == 39 { " **bold**.\n\n" } else { " token" };
     let offset = (0..nth).map(|n| if n % 40 == 39 { 12u64 } else { 6 }).sum();
     let signal = Signal { call, attempt: 1, lane: Lane::Text, offset, text: text.to_owned() };
     let _ = update(state, Msg::Signal(signal));
 }
 
-fn working_call() -> ((), CallId) {
+fn running() -> CallId {
     static CALL: std::sync::OnceLock<CallId> = std::sync::OnceLock::new();
-    ((), *CALL.get_or_init(|| working().1))
+    *CALL.get_or_init(|| working().1)
 }
 
 fn screen(columns: u16, rows: u16) -> (Terminal<CrosstermBackend<Wire>>, Wire) {
@@ -105,7 +104,7 @@ fn frames(bencher: Bencher<'_, '_>, (columns, rows): (u16, u16), step: Step) {
     let (mut terminal, _) = screen(columns, rows);
     terminal.draw(|frame| draw(&state, frame)).unwrap();
     let mut nth = 0;
-    bencher.counter(BytesCount::new(0usize)).bench_local(|| {
+    bencher.bench_local(|| {
         step(&mut state, nth);
         nth += 1;
         terminal.draw(|frame| draw(black_box(&state), frame)).map(|_| ()).unwrap();

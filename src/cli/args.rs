@@ -1,5 +1,6 @@
 //! What was typed: the command line as clap reads it; what it means is for `plan`.
 
+mod chat;
 mod teams;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::SandboxKind;
 use crate::config::number::Dollars;
 
+pub use chat::ChatArgs;
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
 
 /// An arena for AI agents in your terminal
@@ -24,58 +26,6 @@ pub struct Typed {
     /// How mission control begins.
     #[command(flatten)]
     pub chat: ChatArgs,
-}
-
-/// Arguments of `agon` without a command: mission control.
-#[derive(Debug, Clone, Default, Args)]
-pub struct ChatArgs {
-    /// Go on with the newest session of this workspace
-    #[arg(long = "continue")]
-    pub go_on: bool,
-    /// Use this model, as PROVIDER/MODEL
-    #[arg(short, long, value_name = "PROVIDER/MODEL")]
-    pub model: Option<String>,
-    /// Work as this persona; default `solo`
-    #[arg(long, value_name = "ID")]
-    pub persona: Option<String>,
-    /// Where to work.
-    #[command(flatten)]
-    pub workspace: WorkspaceArgs,
-    /// Answer every approval with yes; what policy denies stays denied
-    #[arg(long)]
-    pub yes: bool,
-    /// Add the policy rules of a TOML file
-    #[arg(long, value_name = "FILE")]
-    pub policy: Option<PathBuf>,
-    /// Confine the tools with this sandbox; default `auto`
-    #[arg(long, value_name = "KIND", hide_possible_values = false)]
-    pub sandbox: Option<SandboxKind>,
-    /// Stop before the session costs more than this many dollars; needs a model with a known price
-    #[arg(long, value_name = "DOLLARS")]
-    pub max_usd: Option<Dollars>,
-    /// Colours for a dark or a light screen, or none: dark, light, plain; default dark
-    #[arg(long, value_name = "THEME", value_parser = ["dark", "light", "plain"], hide_possible_values = true)]
-    pub theme: Option<String>,
-    /// Let nothing move by itself
-    #[arg(long = "no-animation")]
-    pub calm: bool,
-    /// Take tasks line by line instead of drawing a screen
-    #[arg(long)]
-    pub plain: bool,
-}
-
-impl ChatArgs {
-    /// The flags that other commands have as well.
-    pub fn arena(&self) -> ArenaArgs {
-        ArenaArgs {
-            workspace: self.workspace.clone(),
-            yes: self.yes,
-            policy: self.policy.clone(),
-            sandbox: self.sandbox,
-            max_usd: self.max_usd,
-            ..ArenaArgs::default()
-        }
-    }
 }
 
 const EXIT_CODES: &str = "\

@@ -33,6 +33,9 @@ const TWICE: &[(&str, &str)] = &[
     ("io-lifetimes", "fs-set-times, which cap-std brings, still has 2"),
     ("similar", "insta has 2; in tests only"),
     ("syn", "divan's macros have 2; at compile time only"),
+    ("thiserror", "portable-pty still has 1; in tests only"),
+    ("thiserror-impl", "portable-pty still has 1; in tests only"),
+    ("vte", "insta has 0.14 and vt100 0.15; in tests only"),
 ];
 
 /// What `cargo metadata` says of the crates that are built here. `tests/run` asks as the caller and hands over a file,
