@@ -111,7 +111,7 @@ fn cells(count: u16) -> NonZero<u16> {
 #[test]
 fn the_demo_with_its_approvals_from_the_first_key_to_the_last() {
     let env = Env::new();
-    let mut terminal = Terminal::start(&env, &["demo", "--tui"], 100, 30);
+    let mut terminal = Terminal::start(&env, &["demo", "run", "--tui"], 100, 30);
     let is_done = |screen: &str| screen.contains("── done");
     let mut answered = 0;
     loop {
