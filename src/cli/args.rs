@@ -1,11 +1,15 @@
 //! What was typed: the command line as clap reads it; what it means is for `plan`.
 
+mod cache;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::SandboxKind;
 use crate::config::number::Dollars;
+
+pub use cache::CacheCommand;
 
 /// An arena for AI agents in your terminal
 ///
@@ -486,35 +490,6 @@ pub enum PersonasCommand {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-}
-
-/// Commands on the team cache.
-#[derive(Debug, Subcommand)]
-pub enum CacheCommand {
-    /// Show how many runs there are, what they take and what they save
-    Stats {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the runs, the last used first
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show where a run comes from, which files it changes and its answer
-    Show {
-        /// The run's key, or the start of one
-        key: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Remove runs that are expired, damaged or too many
-    Prune,
-    /// Remove every run
-    Clear,
 }
 
 /// Arguments of `doctor`.
