@@ -1,5 +1,6 @@
 //! What was typed: the command line as clap reads it; what it means is for `plan`.
 
+mod cache;
 mod chat;
 mod teams;
 
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::SandboxKind;
 use crate::config::number::Dollars;
 
+pub use cache::CacheCommand;
 pub use chat::ChatArgs;
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
 
@@ -393,35 +395,6 @@ pub enum PersonasCommand {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
-}
-
-/// Commands on the team cache.
-#[derive(Debug, Subcommand)]
-pub enum CacheCommand {
-    /// Show how many runs there are, what they take and what they save
-    Stats {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the runs, the last used first
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show where a run comes from, which files it changes and its answer
-    Show {
-        /// The run's key, or the start of one
-        key: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Remove runs that are expired, damaged or too many
-    Prune,
-    /// Remove every run
-    Clear,
 }
 
 /// Arguments of `doctor`.

@@ -174,7 +174,9 @@ impl<'a> Writer<'a> {
         let gap_cells = gap.as_ref().map_or(0, |(_, text)| text.len());
         let cells = width(token);
         let fits = self.used + gap_cells + cells <= self.wrap.width;
-        if !fits && self.used > self.prefix && cells <= self.wrap.width.saturating_sub(self.prefix) {
+        let whole_elsewhere = cells <= self.wrap.width.saturating_sub(self.prefix);
+        let no_room_for_gap = self.used + gap_cells >= self.wrap.width;
+        if !fits && self.used > self.prefix && (whole_elsewhere || no_room_for_gap) {
             self.break_line();
         } else if let Some((style, text)) = gap {
             self.push(style, &text);
