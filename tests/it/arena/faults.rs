@@ -239,7 +239,7 @@ async fn whatever_entry_a_full_disk_refuses_nothing_that_it_orders_is_done() {
         stopper.abort();
         let log = log(&arena);
         let invoked = log.iter().flat_map(|e| &e.events).any(|e| matches!(e, ArenaEvent::ToolInvoked(_)));
-        assert_eq!(place.work().join("ran").exists() && !invoked, false, "it ran and was never ordered");
+        assert!(!place.work().join("ran").exists() || invoked, "it ran and was never ordered");
         match ending {
             Ending::Failed(error) => assert_eq!(error, full),
             Ending::Sealed(_) => finished = true,

@@ -128,7 +128,7 @@ fn called(spark: SparkId, call: CallId) -> E {
         attempt: 1,
         spark,
         purpose: Purpose::Think,
-        model: if spark.0 % 2 == 0 { "mock/large".into() } else { "mock/small".into() },
+        model: if spark.0.is_multiple_of(2) { "mock/large".into() } else { "mock/small".into() },
         params: Params::default(),
         digest: "d".into(),
         parts: Parts::default(),
