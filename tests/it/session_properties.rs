@@ -22,7 +22,7 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
     if dice.roll(3) == 0 {
         spec.limits.max_tokens = Some(3000 + dice.roll(9000));
     }
-    // A third of the sessions are squads'..
+    // A third of the sessions are squads'.
     if dice.roll(3) == 0 {
         crate::support::squad::staff(&mut spec, &mut dice);
     }
