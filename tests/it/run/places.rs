@@ -1,5 +1,9 @@
 //! Bad places and bad words: workspaces, state folders, configuration, prompts, two processes at once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::kit::*;
@@ -91,9 +95,7 @@ fn two_processes_on_one_session() {
     });
     let env = served(&server);
     let mut first = env.command(&["run", "x"]).spawn().unwrap();
-    while server.requests().is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    Flag::default().wait_until(|| !server.requests().is_empty());
     let second = env.run(&["run", "y", "--resume", "latest"]);
     assert_eq!((second.code, second.stdout.as_str()), (2, ""), "{second}");
     assert!(second.stderr.contains(&format!("process {}", first.id())), "{second}");
@@ -104,42 +106,78 @@ fn two_processes_on_one_session() {
 }
 
 #[test]
+fn two_processes_in_one_workspace() {
+    let server = Server::start(|_, n| match n {
+        1 => Reply::text("slow").delay_ms(300),
+        _ => Reply::text("hello"),
+    });
+    let env = served(&server);
+    let mut first = env.command(&["run", "x"]).spawn().unwrap();
+    Flag::default().wait_until(|| !server.requests().is_empty());
+    let second = env.run(&["run", "y"]);
+    assert_eq!((second.code, second.stdout.as_str()), (2, ""), "{second}");
+    assert!(second.stderr.contains(&format!("pid {}", first.id())), "{second}");
+    assert!(second.stderr.contains("[WORK]"), "{second}");
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    let third = env.run(&["run", "y"]);
+    assert_eq!((third.code, third.stdout.as_str()), (0, "hello\n"), "{third}");
+}
+
+/// Something one side waits for, never for ever.
+#[derive(Clone, Default)]
+struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    fn raise(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn wait(&self) {
+        self.wait_until(|| self.0.load(Ordering::SeqCst));
+    }
+
+    fn wait_until(&self, what: impl Fn() -> bool) {
+        let patience = Instant::now() + Duration::from_secs(30);
+        while !what() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// A model that reads the shared file, says so, waits, edits it and says that.
+fn editor(name: &'static str, has_read: Flag, may_write: Flag, is_done: Flag) -> Server {
+    Server::start(move |request, _| match results(request).len() {
+        0 => call("x1", "read_file", json!({"path": "shared.txt"})),
+        1 => {
+            has_read.raise();
+            may_write.wait();
+            let edits = json!([{"old": "line", "new": format!("{name} line")}]);
+            call("x2", "edit_file", json!({"path": "shared.txt", "edits": edits}))
+        }
+        _ => {
+            is_done.raise();
+            Reply::text(results(request).last().unwrap())
+        }
+    })
+}
+
+#[test]
 fn of_two_processes_that_edit_one_file_the_second_is_told_and_overwrites_nothing() {
-    // Both read the file before either writes; then the second wants to write over the first's work.
-    let barrier = std::sync::Arc::new(std::sync::Barrier::new(2));
-    let meet = move |name: &'static str| {
-        let barrier = std::sync::Arc::clone(&barrier);
-        Server::start(move |request, _| match results(request).len() {
-            0 => call("x1", "read_file", json!({"path": "shared.txt"})),
-            1 => {
-                barrier.wait();
-                if name == "second" {
-                    barrier.wait();
-                }
-                let edits = json!([{"old": "line", "new": format!("{name} line")}]);
-                call("x2", "edit_file", json!({"path": "shared.txt", "edits": edits}))
-            }
-            _ => {
-                if name == "first" {
-                    barrier.wait();
-                }
-                Reply::text(results(request).last().unwrap())
-            }
-        })
-    };
-    let (one, two) = (meet("first"), meet("second"));
-    let env = Env::new();
-    let both = format!(
-        "{}[providers.two]\nkind = \"openai\"\nbase_url = \"{}\"\n",
-        config(&one.url()).replace("idle_timeout_ms = 400", "idle_timeout_ms = 20000"),
-        two.url()
-    );
-    env.config(&both).write("work/shared.txt", "a line\n");
-    let first = env.command(&["run", "edit", "--yes"]).spawn().unwrap();
-    let second = env.run(&["run", "edit", "--yes", "-m", "two/any"]);
+    // Two users, so that no lock in a state folder keeps them apart: both read before either writes.
+    let (first_read, second_read, first_done, last) = <(Flag, Flag, Flag, Flag)>::default();
+    let one = editor("first", first_read.clone(), second_read.clone(), first_done.clone());
+    let two = editor("second", second_read, first_done, last);
+    let patient =
+        |server: &Server| config(&server.url()).replace("idle_timeout_ms = 400", "idle_timeout_ms = 30000");
+    let (mine, theirs) = (Env::new(), Env::new());
+    mine.config(&patient(&one)).write("work/shared.txt", "a line\n");
+    theirs.config(&patient(&two));
+    let work = mine.work();
+    let first = mine.command(&["run", "edit", "--yes"]).spawn().unwrap();
+    let second = theirs.run(&["run", "edit", "--yes", "--workspace", work.to_str().unwrap()]);
     let first = first.wait_with_output().unwrap();
-    assert!(first.status.success());
-    assert_eq!(std::fs::read_to_string(env.work().join("shared.txt")).unwrap(), "a first line\n");
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert_eq!(std::fs::read_to_string(work.join("shared.txt")).unwrap(), "a first line\n");
     assert_eq!(second.code, 0, "{second}");
     assert!(second.stdout.contains("`shared.txt` has changed since you last read it"), "{second}");
 }
