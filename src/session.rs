@@ -283,6 +283,18 @@ impl Session {
         self.checkpoints.tree.as_deref()
     }
 
+    /// True when the last recorded tree is what the workspace holds, as far as this session knows.
+    pub fn is_recorded(&self) -> bool {
+        self.checkpoints.fresh && self.checkpoints.pending.is_none()
+    }
+
+    /// Names of the tools that run now and may be changing the workspace.
+    pub fn changing(&self) -> impl Iterator<Item = &str> {
+        let uses = self.sparks.values().flat_map(|spark| &spark.uses);
+        uses.filter(|one| one.may_change() && matches!(one.state, state::UseState::Running(_)))
+            .map(|one| one.tool.as_str())
+    }
+
     /// True when what is waited for cannot come without a person: only asks, and timers beside them.
     pub fn waits_for_people(&self) -> bool {
         let asks = |call: &Call| matches!(call.kind, CallKind::Ask { .. });

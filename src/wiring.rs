@@ -11,14 +11,14 @@ pub mod sessions;
 mod spec;
 mod squad;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use builder::ArenaBuilder;
 pub use cache::Runs;
 pub use clock::SystemClock;
 pub use error::WireError;
-pub use fork::ForkPlan;
+pub use fork::{Fork, ForkPlan};
 pub use lock::WorkspaceLock;
 pub use sessions::Sessions;
 pub use spec::{Request, personas};
@@ -55,6 +55,8 @@ pub struct Running {
     pub sandbox: SandboxSpec,
     /// Keeps other processes that write out of the workspace; none when nothing here can write.
     pub lock: Option<WorkspaceLock>,
+    /// The folder it works in.
+    pub workspace: PathBuf,
 }
 
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
@@ -68,7 +70,9 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let sandbox = spec.workspace.sandbox.clone();
     let ports = place.ports(log, connected, attended);
     let arena = Arena::open(id.clone(), spec, ports).await?;
-    Ok(Running { arena, id, recorded: Vec::new(), asks: Vec::new(), has_open_turn: false, sandbox, lock })
+    let workspace = config.workspace().to_owned();
+    let (recorded, asks) = (Vec::new(), Vec::new());
+    Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock })
 }
 
 /// What is different from the recorded settings when a session is taken up again.
@@ -78,14 +82,39 @@ pub struct Changes {
     pub model: Option<ModelName>,
     /// Another persona.
     pub persona: Option<String>,
-    /// Other limits.
-    pub limits: Option<Limits>,
+    /// Other limits; what is absent stays as recorded.
+    pub limits: LimitChanges,
     /// Another policy.
     pub policy: Option<Policy>,
     /// Another sandbox.
     pub sandbox: Option<SandboxKind>,
     /// A squad for the next turn.
     pub squad: Option<SquadWish>,
+}
+
+/// Limits that are wanted instead of the recorded ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitChanges {
+    /// Model calls of one turn.
+    pub max_steps: Option<u32>,
+    /// Tokens of the session.
+    pub max_tokens: Option<u64>,
+    /// Millionths of a dollar of the session.
+    pub max_micro_usd: Option<u64>,
+    /// Active seconds of one turn.
+    pub max_seconds: Option<u64>,
+}
+
+impl LimitChanges {
+    fn over(self, recorded: &Limits) -> Limits {
+        Limits {
+            max_steps: self.max_steps.unwrap_or(recorded.max_steps),
+            max_tokens: self.max_tokens.or(recorded.max_tokens),
+            max_micro_usd: self.max_micro_usd.or(recorded.max_micro_usd),
+            max_seconds: self.max_seconds.or(recorded.max_seconds),
+            ..recorded.clone()
+        }
+    }
 }
 
 impl Changes {
@@ -95,7 +124,7 @@ impl Changes {
             self.model.as_ref().map(|name| format!("model {name}")),
             self.persona.as_ref().map(|id| format!("persona {id}")),
             self.policy.as_ref().map(|_| "policy".to_owned()),
-            self.limits.as_ref().map(|_| "limits".to_owned()),
+            (self.limits != LimitChanges::default()).then(|| "limits".to_owned()),
             self.sandbox.map(|kind| format!("sandbox {}", kind.word())),
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
@@ -131,6 +160,7 @@ pub async fn resume(
         asks: session.open_asks(),
         has_open_turn: session.has_open_turn(),
         sandbox: spec.workspace.sandbox,
+        workspace: PathBuf::from(spec.workspace.root),
         recorded,
         lock,
     })
@@ -145,7 +175,7 @@ fn lock_for(config: &Config, spec: &Spec) -> Result<Option<WorkspaceLock>, WireE
 
 /// Copies a session up to an entry into a new one with a workspace of its own.
 pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Running, WireError> {
-    fork::fork(config, plan, attended).await
+    Fork::prepare(config, plan, attended).await?.start().await
 }
 
 /// The session store of a configuration.
@@ -165,22 +195,28 @@ fn changes(
         spec.workspace = workspace.clone();
         changed.push(Setting::Workspace(workspace));
     }
-    if let Some(name) = &wanted.model {
-        let model = spec::model(config, name)?;
-        spec.models.retain(|known| known.name != model.name);
-        spec.models.insert(0, model.clone());
-        changed.push(Setting::Model { spec: model, default: true });
-    }
-    if let Some(id) = &wanted.persona {
-        changed.push(Setting::Persona { spec: spec::named_persona(config, id)?, default: true });
+    changed.extend(voices(config, &spec, wanted)?);
+    for setting in &changed {
+        match setting {
+            Setting::Model { spec: model, default } => {
+                spec.models.retain(|known| known.name != model.name);
+                spec.models.insert(if *default { 0 } else { spec.models.len() }, model.clone());
+            }
+            Setting::Persona { spec: persona, .. } => {
+                spec.personas.retain(|known| known.id != persona.id);
+                spec.personas.insert(0, persona.clone());
+            }
+            _ => {}
+        }
     }
     if let Some(policy) = &wanted.policy {
         spec.policy = policy.clone();
         changed.push(Setting::Policy(policy.clone()));
     }
-    if let Some(limits) = &wanted.limits {
+    let limits = wanted.limits.over(&spec.limits);
+    if limits != spec.limits {
         spec.limits = limits.clone();
-        changed.push(Setting::Limits(limits.clone()));
+        changed.push(Setting::Limits(limits));
     }
     if let Some(wish) = &wanted.squad {
         let crew = Crew::of(config, wish, &spec.tools, wanted.model.is_some())?;
@@ -201,6 +237,36 @@ fn changes(
     Ok((changed, spec))
 }
 
+/// The wanted model and persona with every model they bring in. A wanted model counts more than a persona's own.
+fn voices(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting>, WireError> {
+    let named = wanted.persona.as_deref().map(|id| spec::named_persona(config, id)).transpose()?;
+    let mut persona = named.or_else(|| {
+        let recorded = spec.personas.first().filter(|persona| persona.model.is_some());
+        wanted.model.as_ref().and(recorded).cloned()
+    });
+    if let (Some(persona), Some(_)) = (&mut persona, &wanted.model) {
+        persona.model = None;
+    }
+    let own = persona.as_ref().and_then(|persona| persona.model.clone());
+    let mut names: Vec<ModelName> = wanted.model.iter().cloned().collect();
+    names.extend(own.as_deref().map(str::parse).transpose().map_err(crate::config::ConfigError::from)?);
+    let mut changed = Vec::new();
+    for (i, model) in spec::models_of(config, names)?.into_iter().enumerate() {
+        let default = i == 0 && wanted.model.is_some();
+        let is_known = spec.models.iter().any(|known| known.name == model.name);
+        if default || !is_known {
+            changed.push(Setting::Model { spec: model, default });
+        }
+    }
+    if let Some(persona) = persona {
+        let id = persona.id.clone();
+        changed.push(Setting::Persona { spec: persona, default: true });
+        // A spark at work goes over to it as well.
+        changed.extend(own.map(|model| Setting::RoleModel { role: id, model }));
+    }
+    Ok(changed)
+}
+
 /// What would confine the tools of a new session here.
 pub fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
     Ok(Place::configured(config, config.sandbox(), config.workspace())?.sandbox.spec())
@@ -217,7 +283,7 @@ fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
 
 /// A workspace with everything that works in it.
 struct Place {
-    root: std::path::PathBuf,
+    root: PathBuf,
     sandbox: Arc<Unconfined>,
     workspace: WorkspaceStore,
     cache: Option<Arc<dyn TeamCache>>,

@@ -118,16 +118,16 @@ pub struct ArenaArgs {
     #[arg(long, value_name = "KIND", hide_possible_values = false)]
     pub sandbox: Option<SandboxKind>,
     /// Stop after this many tokens of the session, input and output
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_tokens: Option<u64>,
     /// Stop before the session costs more than this many dollars; needs a model with a known price
     #[arg(long, value_name = "DOLLARS")]
     pub max_usd: Option<Dollars>,
     /// Stop after this many seconds of work
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_seconds: Option<u64>,
     /// Stop after this many model calls; default 100
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_steps: Option<u32>,
 }
 

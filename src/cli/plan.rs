@@ -13,7 +13,7 @@ use crate::config::{Config, Environment, ModelName, Override, Places};
 use crate::library::blueprint::DEFAULT;
 use crate::library::read_text;
 use crate::protocol::spec::Policy;
-use crate::wiring::{Changes, Sessions, SquadWish};
+use crate::wiring::{Changes, LimitChanges, Sessions, SquadWish};
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;
@@ -78,12 +78,17 @@ impl RunPlan {
         let model = model.map_err(crate::config::ConfigError::from)?;
         let config = Config::load(environment, &workspace, &overrides)?;
         let policy = policy_of(&config, typed.arena.policy.as_deref())?;
-        let sets_limit = overrides.iter().any(|set| set.key.first() == Some(&"limits"));
+        let limits = config.limits();
         Ok(RunPlan {
             changes: Changes {
                 model,
                 persona: typed.persona.clone(),
-                limits: sets_limit.then(|| config.limits()),
+                limits: LimitChanges {
+                    max_steps: typed.arena.max_steps.map(|_| limits.max_steps),
+                    max_tokens: typed.arena.max_tokens.and(limits.max_tokens),
+                    max_micro_usd: typed.arena.max_usd.and(limits.max_micro_usd),
+                    max_seconds: typed.arena.max_seconds.and(limits.max_seconds),
+                },
                 policy: typed.arena.policy.is_some().then(|| policy.clone()),
                 sandbox: typed.arena.sandbox,
                 squad: None,

@@ -12,9 +12,10 @@ use crate::cli::watch::Watch;
 use crate::config::{Config, Environment, KeyPath, ModelName, Override, SandboxKind, Source};
 use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
+use crate::projection::Board;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, StopCause};
-use crate::wiring::{self, Changes, ForkPlan, Request, Running, SquadWish};
+use crate::wiring::{self, Changes, Fork, ForkPlan, Request, Running, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -43,6 +44,7 @@ async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, Strin
     let prompt = prompt(plan.prompt, mode, plan.schema)?;
     let running = match &plan.resume {
         Some(session) => {
+            refuse_open_turn(&plan.config, session)?;
             wiring::resume(&plan.config, session, &plan.changes, plan.show.is_attended()).await?
         }
         None => {
@@ -96,7 +98,7 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.
 pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let config = config_of(&typed.session, environment, output)?;
-    if let Some(id) = wiring::Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
+    if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
         let hint = format!("give it a new task: agon run --resume {id} \"...\"");
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
@@ -115,14 +117,45 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     let changes = Changes { model, persona: typed.persona.clone(), ..Changes::default() };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes };
     let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
-    let running = wiring::fork(&config, &plan, show.is_attended()).await?;
-    output.say(&format!("forked into {}", running.id));
-    if typed.no_run || !running.has_open_turn {
-        running.arena.stop_hard().await;
-        output.data(&format!("{}\n", running.id))?;
+    let fork = Fork::prepare(&config, &plan, show.is_attended()).await?;
+    output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
+    if let Some(lacks) = &fork.lacks {
+        output.warn(lacks);
+    }
+    if typed.no_run || !fork.has_open_turn {
+        let (id, has_open_turn) = (fork.id.clone(), fork.has_open_turn);
+        fork.record().await?;
+        output.data(&format!("{id}\n"))?;
+        let next = if has_open_turn {
+            format!("agon resume {id}")
+        } else {
+            format!("agon run --resume {id} \"...\"")
+        };
+        output.say(&format!("hint: {next}"));
         return Ok(DONE);
     }
-    Watch::new(output, show, "--yes").follow(running, None).await
+    Watch::new(output, show, "--yes").follow(fork.start().await?, None).await
+}
+
+/// A new task waits for the end of the one before: refused before anything is recorded. Damage is left to
+/// whoever opens the log.
+fn refuse_open_turn(config: &Config, session: &str) -> Result<(), Failure> {
+    let read = Sessions::of(config).read(session)?;
+    let mut board = Board::default();
+    read.entries.iter().for_each(|entry| board.apply(entry));
+    if read.fault.is_some() || board.turn == 0 || board.cause.is_some() {
+        return Ok(());
+    }
+    let asks = board.approvals.iter().map(|ask| format!("{}: {}", ask.tool, ask.target));
+    let asks = asks.collect::<Vec<_>>().join(", ");
+    let id = read.id;
+    Err(match asks.is_empty() {
+        true => {
+            Failure::usage("its last task is not done yet").hint(format!("go on with it: agon resume {id}"))
+        }
+        false => Failure::usage(format!("an approval is open: {asks}"))
+            .hint(format!("answer it first: agon resume {id} (--yes says yes)")),
+    })
 }
 
 /// The configuration for the workspace a session was run in.

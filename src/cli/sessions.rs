@@ -61,11 +61,12 @@ fn say_copied(what: &str, entries: u64, missing: &[String], output: Output) {
 }
 
 fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> {
-    let all = sessions.list()?;
+    let all = sessions.list_checked()?;
     if json {
         let rows = all.iter().map(|row| {
             json!({ "id": row.id, "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
-                    "newest_at": row.newest_at, "workspace": row.workspace, "prompt": row.prompt, "fault": row.fault })
+                    "newest_at": row.newest_at, "workspace": row.workspace, "prompt": row.prompt, "fault": row.fault,
+                    "parent": row.parent.as_ref().map(|(id, seq)| json!({ "session": id, "seq": seq })) })
         });
         return output.json(&rows.collect::<Vec<_>>());
     }
@@ -76,7 +77,9 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
         let when = format!("{} {}", words::day(row.newest_at), words::time_of_day(row.newest_at));
         let prompt = row.prompt.as_deref().unwrap_or_default();
         let fault = row.fault.as_ref().map(|fault| format!("  [{fault}]")).unwrap_or_default();
-        format!("{}  {when}  {:>7}  {}{}\n", row.id, row.entries, first_words(prompt), safe_line(&fault))
+        let parent = row.parent.as_ref().map(|(id, seq)| format!("  (fork of {id} at e{seq})"));
+        let (parent, fault) = (parent.unwrap_or_default(), safe_line(&fault).into_owned());
+        format!("{}  {when}  {:>7}  {}{parent}{fault}\n", row.id, row.entries, first_words(prompt))
     });
     output.data(&lines.collect::<String>())
 }
@@ -100,6 +103,7 @@ fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(
     if json {
         output.json(&json!({
             "id": read.id, "entries": read.head.count, "head": read.head.hash, "turns": board.turn,
+            "parent": board.parent.as_ref().map(|(id, seq)| json!({ "session": id, "seq": seq })),
             "workspace": board.workspace, "model": board.model, "program": board.program,
             "tokens": { "input": costs.total.usage.input, "cached": costs.total.usage.cached,
                         "output": costs.total.usage.output },

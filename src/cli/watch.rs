@@ -264,12 +264,21 @@ impl Watch {
                 Ok(PAUSED)
             }
             ending => {
-                if let Some((_, hint)) = complaint {
+                let go_on = self.go_on(&ending, id);
+                if let Some(hint) = complaint.map(|(_, hint)| hint).or(go_on) {
                     self.output.say(&format!("hint: {hint}"));
                 }
                 Ok(exit_code(&ending, self.is_interrupted))
             }
         }
+    }
+
+    /// How an interrupted session is gone on with.
+    fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
+        let is_open = self.board.turn > 0 && self.board.cause.is_none();
+        let again =
+            if is_open { format!("agon resume {id}") } else { format!("agon run --resume {id} \"go on\"") };
+        (exit_code(ending, self.is_interrupted) == INTERRUPTED).then_some(again)
     }
 
     /// Why the turn ended without an answer, and what the person may try.
@@ -302,20 +311,15 @@ impl Watch {
     }
 
     fn limit_reached(&self, words: String, again: &str) -> (String, String) {
-        let events = self.entries.iter().rev().flat_map(|entry| &entry.events);
-        let reached = events.into_iter().find_map(|event| match event {
-            ArenaEvent::LimitReached(data) => Some(data),
-            _ => None,
-        });
-        let Some(reached) = reached else { return (words, again.to_owned()) };
-        let (flag, unit) = match reached.limit {
-            LimitKind::Steps => ("--max-steps", "steps"),
-            LimitKind::Tokens => ("--max-tokens", "tokens"),
-            LimitKind::MicroUsd => ("--max-usd", "millionths of a dollar"),
-            LimitKind::Seconds => ("--max-seconds", "seconds"),
+        let Some((limit, used, max)) = self.board.limit else { return (words, format!("{again} \"go on\"")) };
+        let hint = match limit {
+            // These begin anew with each turn.
+            LimitKind::Steps | LimitKind::Seconds => format!("{again} \"go on\""),
+            LimitKind::Tokens | LimitKind::MicroUsd => {
+                format!("{again} {} N \"go on\"", words::limit_flag(limit))
+            }
         };
-        let hint = format!("go on with a higher one: {again} {flag} N \"...\"");
-        (format!("{words}: {} of {} {unit}", reached.used, reached.max), hint)
+        (format!("{words}: {}", words::limit_with_flag(limit, used, max)), hint)
     }
 
     /// What the model call said that ended the turn.

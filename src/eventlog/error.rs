@@ -40,6 +40,8 @@ pub enum LogError {
         offset: u64,
         /// What is wrong with it.
         why: &'static str,
+        /// The session, or the path of a log outside the state folder.
+        session: String,
     },
     /// An unfinished tail where only whole lines are accepted (import).
     #[error("the log ends in {bytes} bytes of an unfinished entry {seq}")]
@@ -111,8 +113,8 @@ impl LogError {
         match self {
             LogError::Held { .. } => Some("it can be watched meanwhile: `agon replay`".to_owned()),
             LogError::Corrupt { seq: 0, .. } => None,
-            LogError::Corrupt { seq, .. } => Some(format!(
-                "it can be read up to entry {0}, and continued from there: `agon fork --at {0}`",
+            LogError::Corrupt { seq, session, .. } => Some(format!(
+                "it can be read up to entry {0}, and continued from there: agon fork {session} --at {0}",
                 seq - 1
             )),
             LogError::Newer { .. } | LogError::UnknownKind { .. } => {

@@ -54,6 +54,7 @@ pub struct EntryReader {
     lines: Lines,
     ending: Ending,
     state: State,
+    session: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl EntryReader {
     pub(super) fn new(path: PathBuf, file: Arc<dyn LogFile>, limit: u64, session: &str) -> Self {
         let lines = Lines::new(Arc::clone(&file), 0, limit);
         let ending = Ending { count: 0, link: Link::root(session), len: 0, unfinished: 0 };
-        EntryReader { path, file, limit, lines, ending, state: State::Reading }
+        EntryReader { path, file, limit, lines, ending, state: State::Reading, session: session.to_owned() }
     }
 
     /// Where the log ends, as far as it was read.
@@ -106,7 +107,7 @@ impl EntryReader {
             Ok(Piece::TooLong) => "the line is too long",
         };
         self.state = State::Over;
-        judge(&self.path, &self.file, self.limit, &mut self.ending, why).map(|()| None)
+        judge(&self.path, &self.file, self.limit, &mut self.ending, why, &self.session).map(|()| None)
     }
 
     /// The next entry, typed; none at the end.
@@ -153,10 +154,13 @@ fn judge(
     limit: u64,
     ending: &mut Ending,
     why: &'static str,
+    session: &str,
 ) -> Result<(), LogError> {
     let size = file.size().map_err(LogError::io(path))?.min(limit);
     if damage::whole_line_after(Arc::clone(file), ending.len, size).map_err(LogError::io(path))? {
-        return Err(LogError::Corrupt { seq: ending.count, offset: ending.len, why });
+        let is_stored = path.parent().is_some_and(|folder| folder.ends_with(session));
+        let session = if is_stored { session.to_owned() } else { path.display().to_string() };
+        return Err(LogError::Corrupt { seq: ending.count, offset: ending.len, why, session });
     }
     ending.unfinished = size.saturating_sub(ending.len);
     Ok(())

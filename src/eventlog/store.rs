@@ -75,6 +75,13 @@ impl SessionStore {
         Ok(EntryReader::new(path, file, u64::MAX, &session.id))
     }
 
+    /// Checks the chain of a session's log to its end. An unfinished tail is no fault here.
+    pub fn check(&self, id: &str) -> Result<(), LogError> {
+        let mut reader = self.read(&self.stored(id))?;
+        while reader.next_line()?.is_some() {}
+        Ok(())
+    }
+
     /// Finds a log by session id, unique prefix, `latest` (the newest entry of all), or path of a log file.
     pub fn find(&self, name: &str) -> Result<SessionPath, LogError> {
         if name == "latest" {

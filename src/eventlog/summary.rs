@@ -13,6 +13,10 @@ use crate::protocol::{ArenaEvent, Entry};
 /// Entries looked at from the start of a log for its first prompt.
 const FIRST_ENTRIES: u64 = 4;
 
+/// How a line begins whose fact is a fork, and the bytes within which that must stand.
+const FORKED: &[u8] = b"\"events\":[{\"kind\":\"session_forked\"";
+const FORK_WITHIN: usize = 160;
+
 /// Bytes first read from the end of a log.
 const TAIL_READ: u64 = 4 * 1024;
 
@@ -31,10 +35,14 @@ pub struct SessionSummary {
     pub newest_at: u64,
     /// Root of its workspace.
     pub workspace: Option<String>,
+    /// Session and last copied entry it was forked from.
+    pub parent: Option<(String, u64)>,
     /// Its first prompt, whole.
     pub prompt: Option<String>,
     /// What is wrong with it.
     pub fault: Option<String>,
+    /// The id it was opened with: another than its own when it is a copy.
+    root: Option<String>,
 }
 
 /// Looks at one session.
@@ -64,6 +72,9 @@ fn read_ends(
     {
         note(&entry, summary);
     }
+    if summary.root.as_ref().is_some_and(|root| *root != session.id) {
+        note_forks(store, session, summary)?;
+    }
     if reader.ending().unfinished > 0 || !ends_whole(&file, summary.bytes).map_err(LogError::io(path))? {
         summary.fault = Some("the last entry is unfinished".to_owned());
     } else if summary.entries == 0 {
@@ -77,12 +88,33 @@ fn note(entry: &Entry, summary: &mut SessionSummary) {
         Some(ArenaEvent::SessionOpened(opened)) => {
             summary.opened_at = entry.at;
             summary.workspace = Some(opened.spec.workspace.root.clone());
+            summary.root = Some(opened.id.clone());
         }
         Some(ArenaEvent::PromptGiven(given)) if summary.prompt.is_none() => {
             summary.prompt = Some(given.text.clone());
         }
         _ => {}
     }
+}
+
+/// Where a copy was made stands at the fork, anywhere in its log. Only copies are read for it.
+fn note_forks(
+    store: &SessionStore,
+    session: &SessionPath,
+    summary: &mut SessionSummary,
+) -> Result<(), LogError> {
+    let mut reader = store.read(session)?;
+    while let Some(line) = reader.next_line()? {
+        let start = line.bytes.get(..FORK_WITHIN.min(line.bytes.len())).unwrap_or_default();
+        if !start.windows(FORKED.len()).any(|window| window == FORKED) {
+            continue;
+        }
+        if let Some(ArenaEvent::SessionForked(forked)) = line.entry()?.fact() {
+            summary.workspace = Some(forked.workspace.clone());
+            summary.parent = Some((forked.parent.clone(), forked.seq));
+        }
+    }
+    Ok(())
 }
 
 fn ends_whole(file: &Arc<dyn LogFile>, size: u64) -> io::Result<bool> {

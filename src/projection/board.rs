@@ -4,8 +4,8 @@ pub mod row;
 
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ApprovalRequested, BudgetSettled, Finding, PauseCause, SessionForked, SessionOpened, SessionResumed,
-    SparkIgnited, ToolUse, TurnCause,
+    ApprovalRequested, BudgetSettled, Finding, LimitKind, PauseCause, SessionForked, SessionOpened,
+    SessionResumed, SparkIgnited, ToolUse, TurnCause,
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::{Limits, Mode, SandboxSpec, Setting, WorkspaceSpec};
@@ -58,6 +58,8 @@ pub struct Board {
     pub phase: Option<String>,
     /// Why the last closed turn ended.
     pub cause: Option<TurnCause>,
+    /// The limit the current or last turn reached: which, used, allowed.
+    pub limit: Option<(LimitKind, u64, u64)>,
     /// The event that holds the last closed turn's answer.
     pub answer: Option<EventRef>,
     /// A row per spark, in order of ignition.
@@ -181,6 +183,7 @@ impl Board {
             E::PromptGiven(data) => self.prompted(&data.mode, &data.changed),
             E::SettingsChanged(data) => self.settings(&data.changed),
             E::TurnOpened(data) => self.turn_opened(at, data.turn),
+            E::LimitReached(data) => self.limit = Some((data.limit, data.used, data.max)),
             E::TurnClosed(data) => self.turn_closed(data.cause, data.answer),
             E::SparkIgnited(data) => self.ignited(at, data),
             E::SparkCompleted(data) => self.completed(at, data.spark, data.cause, data.answer),
@@ -258,7 +261,7 @@ impl Board {
         self.turn_opened = at;
         self.state = BoardState::Working;
         self.phase = None;
-        (self.cause, self.answer) = (None, None);
+        (self.cause, self.answer, self.limit) = (None, None, None);
         self.used.steps = 0;
         self.findings.clear();
         self.sealed_ballots = matches!(self.mode, Some(Mode::Debate(_)));

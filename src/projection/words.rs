@@ -238,6 +238,21 @@ pub fn limit(limit: LimitKind, used: u64, max: u64) -> String {
     }
 }
 
+/// A reached limit with the flag that sets it: `2 of 2 model calls (--max-steps)`.
+pub fn limit_with_flag(limit: LimitKind, used: u64, max: u64) -> String {
+    format!("{} ({})", self::limit(limit, used, max), limit_flag(limit))
+}
+
+/// The flag that sets a limit.
+pub fn limit_flag(limit: LimitKind) -> &'static str {
+    match limit {
+        LimitKind::Steps => "--max-steps",
+        LimitKind::Tokens => "--max-tokens",
+        LimitKind::MicroUsd => "--max-usd",
+        LimitKind::Seconds => "--max-seconds",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -150,6 +150,7 @@ impl ArenaBuilder {
         let arena = Arena::open(id.clone(), spec, ports).await?;
         // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.
         let (recorded, asks, lock) = (Vec::new(), Vec::new(), None);
-        Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, lock })
+        let workspace = self.workspace;
+        Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock })
     }
 }

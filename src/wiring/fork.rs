@@ -1,16 +1,18 @@
 //! Makes a fork: the copied log, a workspace made from the tree of that moment, the fact that says so.
+//! Whether it goes on or is only made is for whoever asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::arena::{Arena, replay};
+use crate::arena::{Arena, ArenaPorts, replay};
 use crate::config::Config;
 use crate::eventlog::{SessionLog, SessionPath, SessionStore};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
+use crate::protocol::spec::SandboxSpec;
 use crate::protocol::{ArenaEvent, Entry, RULES};
 use crate::session::Session;
-use crate::wiring::{Changes, Place, Running, WireError, changes, kind_of, providers, store};
+use crate::wiring::{Changes, Place, Running, WireError, WorkspaceLock, changes, kind_of, providers, store};
 use crate::workspace::WorkspaceStore;
 
 /// What is forked, where, and what is changed.
@@ -24,31 +26,84 @@ pub struct ForkPlan {
     pub changes: Changes,
 }
 
-/// Copies, restores, records. When that fails nothing is left of the fork.
-pub(super) async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Running, WireError> {
-    let store = store(config);
-    let parent = store.find(&plan.session)?;
-    let at = match plan.at {
-        Some(at) => at,
-        None => last_entry(&store, &parent)?,
-    };
-    let id = uuid::Uuid::now_v7().to_string();
-    let mut recorded = Vec::new();
-    let log = store.fork(&parent, at, &id, &mut |entry| recorded.push(Arc::new(entry)))?;
-    let running =
-        take_up(config, plan, Copied { store: &store, parent, id: &id, recorded, log }, attended).await;
-    if running.is_err() {
-        // The first error is the one to tell; a copy that cannot be removed is only a stray session.
-        let _ = store.find(&id).and_then(|path| store.remove(&path));
+/// A copy that is made but neither recorded as a fork nor started.
+pub struct Fork {
+    /// Its id.
+    pub id: String,
+    /// The folder it works in.
+    pub workspace: PathBuf,
+    /// True when it has an open turn to go on with.
+    pub has_open_turn: bool,
+    /// What its files lack of what the parent had at that entry, for people.
+    pub lacks: Option<String>,
+    store: SessionStore,
+    sandbox: SandboxSpec,
+    recorded: Vec<Arc<Entry>>,
+    forked: SessionForked,
+    ports: ArenaPorts,
+    lock: Option<WorkspaceLock>,
+}
+
+impl Fork {
+    /// Copies and restores. When that fails nothing is left of the fork.
+    pub async fn prepare(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Fork, WireError> {
+        let store = store(config);
+        let parent = store.find(&plan.session)?;
+        let at = match plan.at {
+            Some(at) => at,
+            None => last_entry(&store, &parent)?,
+        };
+        let id = uuid::Uuid::now_v7().to_string();
+        let mut recorded = Vec::new();
+        let log = store.fork(&parent, at, &id, &mut |entry| recorded.push(Arc::new(entry)))?;
+        let copied = Copied { store: store.clone(), parent, id: id.clone(), recorded, log };
+        let made = take_up(config, plan, copied, attended).await;
+        if made.is_err() {
+            discard(config.places().state.as_path(), &store, &id);
+        }
+        made
     }
-    running
+
+    /// Goes on in the copy.
+    pub async fn start(self) -> Result<Running, WireError> {
+        let Fork { id, workspace, has_open_turn, store, sandbox, recorded, forked, ports, lock, .. } = self;
+        let active_ms = forked.active_ms;
+        let facts = vec![ArenaEvent::SessionForked(forked)];
+        let arena = Arena::take_up(&recorded, facts, active_ms, ports).await;
+        let arena = arena.inspect_err(|_| discard_at(&workspace, &store, &id))?;
+        // Open approvals are withdrawn by the fork and asked again as new calls, so none is open yet.
+        Ok(Running { arena, id, recorded, asks: Vec::new(), has_open_turn, sandbox, workspace, lock })
+    }
+
+    /// Only records that it was made: nothing is asked, run or sent.
+    pub async fn record(self) -> Result<(), WireError> {
+        let Fork { id, workspace, store, recorded, forked, ports, .. } = self;
+        let facts = vec![ArenaEvent::SessionForked(forked)];
+        let made = Arena::record(&recorded, facts, &ports).await;
+        Ok(made.inspect_err(|_| discard_at(&workspace, &store, &id))?)
+    }
+}
+
+/// The folder of a fork's files.
+pub(super) fn folder(state: &Path, id: &str) -> PathBuf {
+    state.join("forks").join(id)
+}
+
+fn discard(state: &Path, store: &SessionStore, id: &str) {
+    discard_at(&folder(state, id), store, id);
+}
+
+/// The first error is the one to tell; a copy that cannot be removed is only a stray session.
+fn discard_at(folder: &Path, store: &SessionStore, id: &str) {
+    let _ = store.find(id).and_then(|path| store.remove(&path));
+    let _ = std::fs::remove_dir_all(folder);
 }
 
 /// A copied log that no arena has taken up yet.
-struct Copied<'a> {
-    store: &'a SessionStore,
+struct Copied {
+    store: SessionStore,
     parent: SessionPath,
-    id: &'a str,
+    id: String,
     recorded: Vec<Arc<Entry>>,
     log: SessionLog,
 }
@@ -56,26 +111,22 @@ struct Copied<'a> {
 async fn take_up(
     config: &Config,
     plan: &ForkPlan,
-    copied: Copied<'_>,
+    copied: Copied,
     attended: bool,
-) -> Result<Running, WireError> {
+) -> Result<Fork, WireError> {
     let session = Session::fold(&copied.recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(copied.parent.id.clone()))?;
     let kind = plan.changes.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let tree = match session.tree() {
-        Some(tree) => tree.to_owned(),
-        None => tree_before_changes(config, &copied, Path::new(&spec.workspace.root)).await?,
-    };
-    let folder = config.places().state.join("forks").join(copied.id);
-    let objects =
-        WorkspaceStore::open(config.workspace(), &config.places().state).map_err(WireError::Workspace)?;
+    let (tree, lacks) = tree_at(config, &copied, &session, Path::new(&spec.workspace.root)).await?;
+    let state = &config.places().state;
+    let folder = folder(state, &copied.id);
+    let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
     let place = Place::configured(config, kind, &folder)?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), &plan.changes)?;
-    let active_ms = replay::active_ms(&copied.recorded);
-    let Copied { parent, id, recorded, log, .. } = copied;
+    let Copied { store, parent, id, recorded, log } = copied;
     let forked = SessionForked {
-        id: id.to_owned(),
+        id: id.clone(),
         rules: RULES,
         parent: parent.id,
         seq: recorded.last().map_or(0, |entry| entry.seq),
@@ -84,41 +135,80 @@ async fn take_up(
         tree: Some(tree),
         changed,
         change: plan.changes.in_words(),
-        active_ms,
+        active_ms: replay::active_ms(&recorded),
     };
     let lock = super::lock_for(config, &spec)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
-    let ports = place.ports(log, connected, attended);
-    let arena = Arena::take_up(&recorded, vec![ArenaEvent::SessionForked(forked)], active_ms, ports).await?;
-    // Open approvals are withdrawn by the fork and asked again as new calls, so none is open yet.
-    let has_open_turn = session.has_open_turn();
-    Ok(Running {
-        arena,
-        id: id.to_owned(),
-        recorded,
-        asks: Vec::new(),
-        has_open_turn,
+    Ok(Fork {
+        id,
+        workspace: folder,
+        has_open_turn: session.has_open_turn(),
+        lacks,
+        store,
         sandbox: spec.workspace.sandbox,
+        recorded,
+        forked,
+        ports: place.ports(log, connected, attended),
         lock,
     })
 }
 
-/// The workspace as it was when nothing had been changed yet: the first tree recorded after this entry,
-/// which is taken before the first change, or what is there now when nothing was ever changed.
-async fn tree_before_changes(config: &Config, copied: &Copied<'_>, root: &Path) -> Result<String, WireError> {
-    let mut reader = copied.store.read(&copied.parent)?;
-    while let Some(entry) = reader.next_entry()? {
-        if let (true, Some(ArenaEvent::WorkspaceCheckpointed(data))) =
-            (entry.seq >= copied.recorded.len() as u64, entry.fact())
-        {
-            return Ok(data.body.tree.clone());
+/// The workspace as it was at the fork: as recorded, or as recorded next when nothing was started in between
+/// that could change it. Without any record it is what is there now: then nothing was ever changed.
+async fn tree_at(
+    config: &Config,
+    copied: &Copied,
+    session: &Session,
+    root: &Path,
+) -> Result<(String, Option<String>), WireError> {
+    let known = session.tree().map(str::to_owned);
+    let running: Vec<&str> = session.changing().collect();
+    match known {
+        Some(tree) if session.is_recorded() => return Ok((tree, None)),
+        Some(tree) if !running.is_empty() => {
+            let words =
+                format!("`{}` ran at this entry; what it did is not in the copy", running.join("`, `"));
+            return Ok((tree, Some(words)));
         }
+        known => match (recorded_next(copied, session)?, known) {
+            (Some(tree), _) => return Ok((tree, None)),
+            (None, Some(tree)) => {
+                let words =
+                    "what was changed last before this entry was never recorded; it is not in the copy";
+                return Ok((tree, Some(words.to_owned())));
+            }
+            (None, None) => {}
+        },
     }
     if !root.is_dir() {
         return Err(WireError::WorkspaceGone(root.to_owned()));
     }
     let now = WorkspaceStore::open(root, &config.places().state).map_err(WireError::Workspace)?;
-    Ok(now.checkpoint().await.map_err(WireError::Workspace)?.tree)
+    Ok((now.checkpoint().await.map_err(WireError::Workspace)?.tree, None))
+}
+
+/// The first tree the parent recorded after the fork, before it started anything that may change files.
+fn recorded_next(copied: &Copied, session: &Session) -> Result<Option<String>, WireError> {
+    let mut later = session.clone();
+    let mut reader = copied.store.read(&copied.parent)?;
+    // Damage after the fork is none of its business.
+    while let Ok(Some(entry)) = reader.next_entry() {
+        if entry.seq < session.next_seq() {
+            continue;
+        }
+        match entry.fact() {
+            Some(ArenaEvent::WorkspaceCheckpointed(data)) if !entry.is_void() => {
+                return Ok(Some(data.body.tree.clone()));
+            }
+            // From here on it is another folder.
+            Some(ArenaEvent::SessionForked(_)) => return Ok(None),
+            _ => {}
+        }
+        if later.apply(&Arc::new(entry)).is_err() || later.changing().next().is_some() {
+            return Ok(None);
+        }
+    }
+    Ok(None)
 }
 
 fn last_entry(store: &SessionStore, parent: &SessionPath) -> Result<u64, WireError> {

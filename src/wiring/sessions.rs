@@ -9,7 +9,7 @@ use crate::eventlog::{LogError, SessionStore};
 use crate::ports::Head;
 use crate::protocol::{ArenaEvent, Entry};
 use crate::session::Session;
-use crate::wiring::WireError;
+use crate::wiring::{WireError, fork};
 
 /// A log that was read to its end, or to where it is damaged.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub struct Read {
 /// The recorded sessions of a state folder.
 pub struct Sessions {
     store: SessionStore,
+    state: PathBuf,
 }
 
 impl Sessions {
@@ -39,12 +40,21 @@ impl Sessions {
 
     /// Those of a state folder.
     pub fn at(places: &Places) -> Self {
-        Sessions { store: SessionStore::new(places.state.clone()) }
+        Sessions { store: SessionStore::new(places.state.clone()), state: places.state.clone() }
     }
 
-    /// Every session, newest entry first.
+    /// Every session, newest entry first. Only the ends of each log are looked at.
     pub fn list(&self) -> Result<Vec<SessionSummary>, WireError> {
         Ok(self.store.list()?)
+    }
+
+    /// The same with the chain of every log checked, so that damage in its middle shows.
+    pub fn list_checked(&self) -> Result<Vec<SessionSummary>, WireError> {
+        let mut all = self.store.list()?;
+        for row in all.iter_mut().filter(|row| row.fault.is_none()) {
+            row.fault = self.store.check(&row.id).err().map(|error| error.to_string());
+        }
+        Ok(all)
     }
 
     /// Reads a whole log. Damage ends the reading and is told beside what could be read.
@@ -95,17 +105,27 @@ impl Sessions {
     pub fn nothing_to_go_on_with(&self, name: &str) -> Result<Option<String>, WireError> {
         let read = self.read(name)?;
         let Ok(session) = Session::fold(&read.entries) else { return Ok(None) };
-        let is_over = session.sealed().is_some() || session.last_turn().is_none();
+        // A copy of a session whose turn had ended has nothing to be sealed for.
+        let left = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionPaused(_));
+        let mut facts = read.entries.iter().rev().filter_map(|entry| entry.fact());
+        let is_copy = matches!(facts.find(|fact| !left(fact)), Some(ArenaEvent::SessionForked(_)));
+        let is_over = session.sealed().is_some() || session.last_turn().is_none() || is_copy;
         let nothing = read.fault.is_none() && !session.has_open_turn() && is_over;
         Ok(nothing.then_some(read.id))
     }
 
-    /// The root of a session's workspace as its log last said.
+    /// The root of a session's workspace as its log last said, before its damage if there is any.
     pub fn workspace(&self, name: &str) -> Result<PathBuf, WireError> {
         let path = self.store.find(name)?;
         let mut reader = self.store.read(&path)?;
         let mut root = None;
-        while let Some(entry) = reader.next_entry()? {
+        loop {
+            let entry = match reader.next_entry() {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                Err(error) if root.is_none() => return Err(error.into()),
+                Err(_) => break,
+            };
             match entry.fact() {
                 Some(ArenaEvent::SessionOpened(opened)) => root = Some(opened.spec.workspace.root.clone()),
                 Some(ArenaEvent::SessionForked(forked)) => root = Some(forked.workspace.clone()),
@@ -115,11 +135,18 @@ impl Sessions {
         root.map(PathBuf::from).ok_or(WireError::NeverOpened(path.id))
     }
 
-    /// Removes a session; gives its whole id.
+    /// Removes a session, and the files of one that is a fork; gives its whole id.
     pub fn remove(&self, name: &str) -> Result<String, WireError> {
         let path = self.store.find(name)?;
         self.store.remove(&path)?;
-        Ok(path.id)
+        let files = fork::folder(&self.state, &path.id);
+        match std::fs::remove_dir_all(&files) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let words = format!("its files in `{}` cannot be removed: {error}", files.display());
+                Err(WireError::Workspace(words))
+            }
+            _ => Ok(path.id),
+        }
     }
 
     /// Copies a log to a new file; gives the number of its entries and the blobs that were missing.

@@ -132,8 +132,14 @@ fn models<'a>(
     own: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<ModelSpec>, WireError> {
     let own: Result<Vec<ModelName>, _> = own.map(str::parse).collect();
-    let mut waiting = own.map_err(ConfigError::from)?;
-    waiting.insert(0, default.clone());
+    let mut names = own.map_err(ConfigError::from)?;
+    names.insert(0, default.clone());
+    models_of(config, names)
+}
+
+/// These models and their fallbacks, each once, in this order.
+pub(super) fn models_of(config: &Config, names: Vec<ModelName>) -> Result<Vec<ModelSpec>, WireError> {
+    let mut waiting = names;
     waiting.reverse();
     let mut found: Vec<ModelSpec> = Vec::new();
     while let Some(name) = waiting.pop() {

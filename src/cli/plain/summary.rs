@@ -6,7 +6,7 @@ use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::safe_text::safe_line;
 use crate::projection::why::{Audit, AuditEnd, Reasons};
 use crate::projection::words;
-use crate::protocol::event::{ArenaEvent, ToolUse};
+use crate::protocol::event::{ArenaEvent, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
 
 /// The last summary of a run: why it ended, what it took, and where the log stands.
@@ -25,6 +25,9 @@ pub fn ending(board: &Board, costs: &Costs, head: Option<&Head>) -> String {
         rows.push(("asks", open.collect::<Vec<_>>().join(", ")));
     }
     rows.push(("session", board.id.clone()));
+    if let Some((parent, seq)) = &board.parent {
+        rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
+    }
     if let Some(head) = head {
         rows.push(("log", format!("{}, head {}", entries(head.count), head.hash)));
     }
@@ -35,6 +38,10 @@ fn end_words(board: &Board) -> String {
     match (board.state, board.cause) {
         (BoardState::Paused(cause), _) => format!("paused: {}", words::pause_cause(cause)),
         (BoardState::Working | BoardState::Stopping(_), None) => "the turn is still open".to_owned(),
+        (_, Some(TurnCause::Limit)) => match board.limit {
+            Some((limit, used, max)) => format!("limit: {}", words::limit_with_flag(limit, used, max)),
+            None => words::turn_cause(TurnCause::Limit).to_owned(),
+        },
         (_, Some(cause)) => words::turn_cause(cause).to_owned(),
         (BoardState::Sealed(cause), None) => words::stop_cause(cause).to_owned(),
         (BoardState::Idle, None) => "nothing was asked".to_owned(),

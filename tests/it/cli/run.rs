@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::env::{Env, Ran};
 
 /// An environment whose model answers by this script.
-fn scripted(script: &str) -> Env {
+pub(super) fn scripted(script: &str) -> Env {
     let env = Env::new();
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     env.write("home/mock.toml", script);
@@ -16,18 +16,18 @@ fn scripted(script: &str) -> Env {
 }
 
 /// One answer without tools.
-const HELLO: &str = "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n";
+pub(super) const HELLO: &str = "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n";
 
 /// A write, then a word.
-const WRITES: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I write.\"\n\
+pub(super) const WRITES: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I write.\"\n\
     calls = [{ tool = \"write_file\", args = { path = \"a.txt\", content = \"new\\n\" } }]\n\
     [[answer]]\nspark = \"solo\"\ntext = \"written\"\n";
 
-fn entries(text: &str) -> Vec<Value> {
+pub(super) fn entries(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn kinds(entry: &Value) -> Vec<String> {
+pub(super) fn kinds(entry: &Value) -> Vec<String> {
     entry["events"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -39,13 +39,13 @@ fn log(env: &Env) -> String {
     std::fs::read_to_string(sessions[0].join("log-000000.jsonl")).unwrap()
 }
 
-fn ids(env: &Env) -> Vec<String> {
+pub(super) fn ids(env: &Env) -> Vec<String> {
     let ran = env.run(&["sessions", "list", "--json"]);
     let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
     rows.into_iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn check(ran: &Ran, code: i32, stdout: &str) {
+pub(super) fn check(ran: &Ran, code: i32, stdout: &str) {
     assert_eq!((ran.code, ran.stdout.as_str()), (code, stdout), "{ran}");
 }
 
