@@ -105,7 +105,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
         Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
         Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,
-        Command::Sessions(typed) => sessions::run(typed.command, &environment, output).map(|()| DONE),
+        Command::Sessions(typed) => sessions::run(typed, &environment, output).map(|()| DONE),
         Command::Replay(typed) if typed.tui => wait(mission::replay(&typed, environment, output))?,
         Command::Replay(typed) => wait(replay::replay(&typed, &environment, output))?.map(|()| DONE),
         Command::Report(typed) => report::run(&typed, &environment, output).map(|()| DONE),

@@ -14,6 +14,7 @@ mod squad;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use crate::eventlog::LogError;
 pub use builder::ArenaBuilder;
 pub use cache::Runs;
 pub use clock::SystemClock;

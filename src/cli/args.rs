@@ -2,6 +2,7 @@
 
 mod cache;
 mod chat;
+mod records;
 mod teams;
 
 use std::path::PathBuf;
@@ -13,6 +14,10 @@ use crate::config::number::Dollars;
 
 pub use cache::CacheCommand;
 pub use chat::ChatArgs;
+pub use records::{
+    DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs, SessionsCommand,
+    VerifyArgs,
+};
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
 
 /// An arena for AI agents in your terminal
@@ -154,52 +159,6 @@ pub struct RunArgs {
     pub arena: ArenaArgs,
 }
 
-/// Arguments of `sessions`.
-#[derive(Debug, Args)]
-pub struct SessionsArgs {
-    /// What to do; default `list`
-    #[command(subcommand)]
-    pub command: Option<SessionsCommand>,
-}
-
-/// Commands on sessions.
-#[derive(Debug, Subcommand)]
-pub enum SessionsCommand {
-    /// List sessions, newest first
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show where a session stands
-    Show {
-        /// The session
-        session: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Remove sessions with their logs
-    Rm {
-        /// The session (can be repeated)
-        #[arg(required = true)]
-        session: Vec<String>,
-    },
-    /// Write a session's log to a file or to standard output, byte for byte
-    Export {
-        /// The session
-        session: String,
-        /// Write to this file instead of standard output
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-    },
-    /// Take an exported log into the state folder, once its chain is checked
-    Import {
-        /// The log file
-        file: PathBuf,
-    },
-}
-
 /// Arguments of `resume`.
 #[derive(Debug, Clone, Args)]
 pub struct ResumeArgs {
@@ -236,91 +195,6 @@ pub struct ForkArgs {
     /// Answer approvals with yes; what policy denies stays denied
     #[arg(long)]
     pub yes: bool,
-}
-
-/// Arguments of `replay`.
-#[derive(Debug, Clone, Args)]
-pub struct ReplayArgs {
-    /// The session
-    pub session: String,
-    /// Stop after this entry
-    #[arg(long, value_name = "SEQ")]
-    pub at: Option<u64>,
-    /// Keep the recorded pauses, this many times faster; default instant
-    #[arg(long, value_name = "FACTOR")]
-    pub speed: Option<u32>,
-    /// Print the log's lines byte for byte
-    #[arg(long)]
-    pub json: bool,
-    /// Show it in mission control: step through time, filter, open any entry, fork
-    #[arg(long, conflicts_with_all = ["json", "speed"])]
-    pub tui: bool,
-}
-
-/// Arguments of `verify`.
-#[derive(Debug, Clone, Args)]
-pub struct VerifyArgs {
-    /// The session
-    pub session: String,
-    /// Fail on decisions that differ even where other rules took them
-    #[arg(long)]
-    pub strict: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `report`.
-#[derive(Debug, Clone, Args)]
-pub struct ReportArgs {
-    /// The session
-    pub session: String,
-    /// The form; default what the name of the output file ends in, else `md`
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub format: Option<ReportFormat>,
-    /// Write to this file, whole or not at all, instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-/// The forms of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    /// Markdown
-    Md,
-    /// JSON; `agon schema report` prints its schema
-    Json,
-    /// One HTML file that needs nothing else
-    Html,
-}
-
-/// Arguments of `debates`.
-#[derive(Debug, Args)]
-pub struct DebatesArgs {
-    /// What to do; default `list`
-    #[command(subcommand)]
-    pub command: Option<DebatesCommand>,
-}
-
-/// Commands on debates.
-#[derive(Debug, Subcommand)]
-pub enum DebatesCommand {
-    /// List debates, newest first
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show how a debate ended: verdict, vote, who moved, who disagrees
-    Show {
-        /// The session
-        session: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Write the report of a debate
-    Report(ReportArgs),
 }
 
 /// Commands on configuration.

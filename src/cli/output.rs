@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::cli::error::Failure;
 use crate::config::Environment;
+use crate::projection::safe_text::shown;
 
 /// The two streams of the process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +56,7 @@ impl Output {
     /// Writes an answer: as it is for a program, without what could steer the terminal for a person.
     pub fn answer(&self, text: &str) -> Result<(), Failure> {
         match io::stdout().is_terminal() {
-            true => self.data(&visible(text)),
+            true => self.data(&shown(text)),
             false => self.data(text),
         }
     }

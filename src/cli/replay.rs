@@ -13,7 +13,7 @@ use crate::cli::sessions::copy_out;
 use crate::config::{Environment, Places};
 use crate::projection::{Board, Costs};
 use crate::protocol::ArenaEvent;
-use crate::wiring::{Sessions, WireError};
+use crate::wiring::{LogError, Sessions, WireError};
 
 /// The longest pause that is kept at normal speed, in microseconds: nobody waits for a night to pass.
 const LONGEST_PAUSE: u64 = 10_000_000;
@@ -21,12 +21,19 @@ const LONGEST_PAUSE: u64 = 10_000_000;
 /// Shows a recorded session as plain lines, or its lines as they are.
 pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
     let sessions = Sessions::at(&Places::find(environment)?);
+    if let Some(seq) = typed.at {
+        let read = sessions.read(&typed.session)?;
+        if seq >= read.head.count && read.fault.is_none() {
+            return Err(WireError::Log(LogError::NoSuchEntry { seq, count: read.head.count }).into());
+        }
+    }
     if typed.json {
         return copy_out(&sessions, &typed.session, typed.at, output);
     }
     let read = sessions.read(&typed.session)?;
     let shown = read.entries.iter().take_while(|entry| typed.at.is_none_or(|at| entry.seq <= at));
-    let mut renderer = Renderer::new(Options { color: output.colours_data(), ..Options::default() });
+    let mut renderer =
+        Renderer::new(Options { color: output.colours_data(), full: typed.full, ..Options::default() });
     let (mut board, mut costs) = (Board::default(), Costs::default());
     let mut last = None;
     for entry in shown {
@@ -57,7 +64,8 @@ async fn pause(speed: Option<u32>, from: Option<u64>, to: u64) {
 pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> Result<u8, Failure> {
     let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
     let found = replay::verify(&read.entries);
-    let holds = found.holds(typed.strict) && read.fault.is_none();
+    let is_head = typed.head.as_ref().is_none_or(|head| *head == read.head.hash);
+    let holds = found.holds(typed.strict) && read.fault.is_none() && is_head;
     let fault = read.fault.as_ref().map(ToString::to_string);
     if typed.json {
         let differences: Vec<_> = found.differences.iter().map(difference_json).collect();
@@ -83,9 +91,16 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
             &format!("decisions  the same facts give the same decisions in all {} entries\n", found.entries);
     }
     output.data(&text)?;
-    match read.fault {
-        Some(fault) => Err(WireError::from(fault).into()),
-        None => Ok(if holds { DONE } else { DIVERGED }),
+    match (read.fault, typed.head.as_ref().filter(|_| !is_head)) {
+        (Some(fault), _) => Err(WireError::from(fault).into()),
+        (None, Some(head)) => {
+            let words = format!(
+                "the log ends with {}, not with {head}: it was cut, went on or is another",
+                read.head.hash
+            );
+            Err(Failure::new(DIVERGED, anyhow::anyhow!("{words}")))
+        }
+        (None, None) => Ok(if holds { DONE } else { DIVERGED }),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cli::args::{DemoArgs, DemoKind, ForkArgs, ResumeArgs, RunArgs, SquadA
 use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
-use crate::cli::watch::Watch;
+use crate::cli::watch::{Watch, check_target};
 use crate::config::{Config, Environment, KeyPath, ModelName, Override, SandboxKind, Source};
 use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
@@ -40,6 +40,7 @@ pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) 
 }
 
 async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, String), Failure> {
+    plan.show.output.as_deref().map(check_target).transpose()?;
     super::config::warn(&plan.config, output);
     let prompt = prompt(plan.prompt, mode, plan.schema)?;
     let running = match &plan.resume {
@@ -104,6 +105,7 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
     let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
+    show.output.as_deref().map(check_target).transpose()?;
     let running = wiring::resume(&config, &typed.session, &Changes::default(), show.is_attended()).await?;
     let seal = (!running.has_open_turn).then_some(Command::Stop { cause: StopCause::Finished });
     Watch::new(output, show, "--yes").follow(running, seal).await
@@ -140,7 +142,9 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
 /// A new task waits for the end of the one before: refused before anything is recorded. Damage is left to
 /// whoever opens the log.
 fn refuse_open_turn(config: &Config, session: &str) -> Result<(), Failure> {
-    let read = Sessions::of(config).read(session)?;
+    let sessions = Sessions::of(config);
+    sessions.check_free(session)?;
+    let read = sessions.read(session)?;
     let mut board = Board::default();
     read.entries.iter().for_each(|entry| board.apply(entry));
     if read.fault.is_some() || board.turn == 0 || board.cause.is_some() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::args::SessionsCommand;
+use crate::cli::args::{SessionsArgs, SessionsCommand};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plain;
@@ -12,13 +12,9 @@ use crate::projection::{Board, Costs, words};
 use crate::wiring::Sessions;
 
 /// Runs a `sessions` command; without one the sessions are listed.
-pub fn run(
-    command: Option<SessionsCommand>,
-    environment: &Environment,
-    output: Output,
-) -> Result<(), Failure> {
+pub fn run(typed: SessionsArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
     let sessions = Sessions::at(&Places::find(environment)?);
-    match command.unwrap_or(SessionsCommand::List { json: false }) {
+    match typed.command.unwrap_or(SessionsCommand::List { json: typed.json }) {
         SessionsCommand::List { json } => list(&sessions, json, output),
         SessionsCommand::Show { session, json } => show(&sessions, &session, json, output),
         SessionsCommand::Rm { session } => session.iter().try_for_each(|session| {

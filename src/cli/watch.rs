@@ -1,5 +1,6 @@
 //! Follows a running session to its end: shows it, answers for the person, and turns the end into an exit code.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -295,7 +296,10 @@ impl Watch {
             TurnCause::EmptyAnswer | TurnCause::Refused => {
                 (words, format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""))
             }
-            TurnCause::BadAnswer => (words, format!("its last answer stands in the log: agon replay {id}")),
+            TurnCause::BadAnswer => (
+                self.misfit().map_or(words.clone(), |misfit| format!("{words}: {misfit}")),
+                format!("its last answer stands in the log: agon replay {id}"),
+            ),
             TurnCause::Truncated => {
                 (words, "ask for less, or raise `max_output` of the model in the configuration".to_owned())
             }
@@ -322,6 +326,21 @@ impl Watch {
         (format!("{words}: {}", words::limit_with_flag(limit, used, max)), hint)
     }
 
+    /// What of the last answer did not fit its schema, and the answer.
+    fn misfit(&self) -> Option<String> {
+        let mut events = self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
+        let (errors, call) = events.find_map(|event| match event {
+            ArenaEvent::AnswerRejected(data) => Some((data.errors.join("; "), data.call)),
+            _ => None,
+        })?;
+        let mut events = self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
+        let answer = events.find_map(|event| match event {
+            ArenaEvent::ModelAnswered(data) if data.call == call => Some(data.body.text()),
+            _ => None,
+        });
+        Some(format!("{errors}\nthe answer was: {}", answer.unwrap_or_default().trim_end()))
+    }
+
     /// What the model call said that ended the turn.
     fn last_failure(&self, ending: &Ending) -> Option<&str> {
         let Ending::Sealed(Some(closed)) = ending else { return None };
@@ -338,12 +357,44 @@ impl Watch {
             self.output.answer(&line)?;
         }
         if let Some(file) = &self.show.output {
-            let written = std::fs::write(file, &line);
+            let written = write_whole(file, &line);
             let written = written.with_context(|| format!("cannot write the answer to `{}`", file.display()));
             written.map_err(|error| Failure::new(USAGE, error))?;
         }
         Ok(())
     }
+}
+
+/// Puts a file in its place at once, so that no reader sees half of it. What is no ordinary file (a pipe, a
+/// terminal) is written to as it is.
+fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    if file.exists() && !file.is_file() {
+        return std::fs::write(&file, text);
+    }
+    let mut whole = new_beside(&file)?;
+    std::io::Write::write_all(&mut whole, text.as_bytes())?;
+    whole.persist(&file)?;
+    Ok(())
+}
+
+/// A file without its name yet, in the folder of another and with the same rights.
+fn new_beside(file: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let rights = std::fs::metadata(file).map(|found| found.permissions());
+    let rights = rights.unwrap_or_else(|_| std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    tempfile::Builder::new().prefix(".agon-").permissions(rights).tempfile_in(folder)
+}
+
+/// Makes sure, before anything is asked of a model, that an answer can be written there.
+pub(super) fn check_target(file: &Path) -> Result<(), Failure> {
+    let checked = match std::fs::metadata(file) {
+        Ok(found) if found.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
+        Ok(found) if !found.is_file() => Ok(()),
+        _ => new_beside(&file.canonicalize().unwrap_or_else(|_| file.to_owned())).map(drop),
+    };
+    let checked = checked.with_context(|| format!("cannot write the answer to `{}`", file.display()));
+    checked.map_err(|error| Failure::new(USAGE, error))
 }
 
 /// The exit code of an end. A log that can no longer be written is the system's refusal, not the agents'.

@@ -111,7 +111,7 @@ impl SessionStore {
             }
             names.extend(named_blobs(&entry));
         }
-        let empty = || LogError::NotFound(found.log.display().to_string());
+        let empty = || LogError::NotALog(found.log.clone());
         Ok((id.ok_or_else(empty)?, names))
     }
 

@@ -3,19 +3,25 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::summary::SessionSummary;
+use crate::projection::words;
+
 /// Why a session cannot be found, opened, read, copied or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// No session has this id or prefix, and no file this path.
     #[error("there is no session `{0}`")]
     NotFound(String),
+    /// A file that holds no entry of a log.
+    #[error("`{}` is not a log of agon: it begins with no entry", .0.display())]
+    NotALog(PathBuf),
     /// More than one session begins so.
-    #[error("`{prefix}` fits {} sessions: {}", matches.len(), matches.join(", "))]
+    #[error("`{prefix}` fits {} sessions:{}", matches.len(), listed(matches))]
     Ambiguous {
         /// What was asked for.
         prefix: String,
-        /// Up to ten ids that fit.
-        matches: Vec<String>,
+        /// Up to ten that fit, newest first.
+        matches: Vec<SessionSummary>,
     },
     /// The id is not a UUID in its usual lower-case spelling.
     #[error("`{0}` is not a session id")]
@@ -124,6 +130,18 @@ impl LogError {
             _ => None,
         }
     }
+}
+
+/// A line each: the id, when its newest entry was made, how its first prompt begins.
+fn listed(matches: &[SessionSummary]) -> String {
+    let line = |row: &SessionSummary| {
+        let when = format!("{} {}", words::day(row.newest_at), words::time_of_day(row.newest_at));
+        let prompt = row.prompt.as_deref().unwrap_or_default();
+        let prompt: String =
+            prompt.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();
+        format!("\n  {}  {when}  {prompt}", row.id)
+    };
+    matches.iter().map(line).collect()
 }
 
 fn holder(pid: Option<u32>) -> String {

@@ -75,6 +75,14 @@ impl SessionStore {
         Ok(EntryReader::new(path, file, u64::MAX, &session.id))
     }
 
+    /// Refuses a session that another writer has, or that can only be read.
+    pub fn check_free(&self, session: &SessionPath) -> Result<(), LogError> {
+        match session.stored {
+            true => self.site(&session.id).lock().map(drop),
+            false => Err(LogError::Outside(session.log.clone())),
+        }
+    }
+
     /// Checks the chain of a session's log to its end. An unfinished tail is no fault here.
     pub fn check(&self, id: &str) -> Result<(), LogError> {
         let mut reader = self.read(&self.stored(id))?;
@@ -102,8 +110,11 @@ impl SessionStore {
             0 => Err(LogError::NotFound(name.to_owned())),
             1 => Ok(self.stored(&fitting.remove(0))),
             _ => {
+                // Ids begin with the time, so the last ten are the newest.
+                fitting.sort_by(|a, b| b.cmp(a));
                 fitting.truncate(10);
-                Err(LogError::Ambiguous { prefix: name.to_owned(), matches: fitting })
+                let matches = fitting.iter().map(|id| summary::of(self, &self.stored(id))).collect();
+                Err(LogError::Ambiguous { prefix: name.to_owned(), matches })
             }
         }
     }

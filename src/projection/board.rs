@@ -2,13 +2,15 @@
 
 pub mod row;
 
+use std::collections::BTreeSet;
+
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ApprovalRequested, BudgetSettled, Finding, LimitKind, PauseCause, SessionForked, SessionOpened,
-    SessionResumed, SparkIgnited, ToolUse, TurnCause,
+    ApprovalRequested, BudgetSettled, ErrorKind, Finding, LimitKind, PauseCause, SessionForked,
+    SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Usage;
-use crate::protocol::spec::{Limits, Mode, SandboxSpec, Setting, WorkspaceSpec};
+use crate::protocol::spec::{Limits, Mode, Risk, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
 use super::calls::{Activity, OpenCall, OpenCalls, answered_call};
@@ -60,6 +62,14 @@ pub struct Board {
     pub cause: Option<TurnCause>,
     /// The limit the current or last turn reached: which, used, allowed.
     pub limit: Option<(LimitKind, u64, u64)>,
+    /// Kind of the model failure that ended the last turn, or may end the current one.
+    pub failure: Option<ErrorKind>,
+    /// Tool calls that were not run, and that ran and failed.
+    pub refused: u32,
+    /// Tool calls that ran and failed.
+    pub failed: u32,
+    /// Files that tools wrote, by workspace-relative path.
+    pub changed: BTreeSet<String>,
     /// The event that holds the last closed turn's answer.
     pub answer: Option<EventRef>,
     /// A row per spark, in order of ignition.
@@ -84,6 +94,9 @@ pub struct Board {
     pub seq: Option<u64>,
     /// Entries, events, and what of them changed nothing or is not understood.
     pub counts: Counts,
+    /// Tools that write files, and the one whose end is being folded.
+    writers: BTreeSet<String>,
+    resolving: String,
     calls: OpenCalls,
     partials: Partials,
     ledger: Ledger,
@@ -170,6 +183,10 @@ impl Board {
 
     fn apply_event(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
+        if let E::ToolResolved(data) = event {
+            let face = self.calls.tool(data.body.tool_use);
+            self.resolving = face.map(|face| face.tool.clone()).unwrap_or_default();
+        }
         let closed = self.calls.apply(at, from, event);
         self.ledger.apply(event);
         self.forget_partials(event);
@@ -183,6 +200,9 @@ impl Board {
             E::PromptGiven(data) => self.prompted(&data.mode, &data.changed),
             E::SettingsChanged(data) => self.settings(&data.changed),
             E::TurnOpened(data) => self.turn_opened(at, data.turn),
+            E::ModelFailed(data) => self.failure = Some(data.body.kind),
+            E::ToolRefused(_) => self.refused += 1,
+            E::ToolResolved(data) => self.resolved(&data.body),
             E::LimitReached(data) => self.limit = Some((data.limit, data.used, data.max)),
             E::TurnClosed(data) => self.turn_closed(data.cause, data.answer),
             E::SparkIgnited(data) => self.ignited(at, data),
@@ -206,8 +226,17 @@ impl Board {
         }
     }
 
+    fn resolved(&mut self, end: &ToolResolved) {
+        self.failed += u32::from(end.status == ToolStatus::Failed);
+        if self.writers.contains(&self.resolving) && end.status == ToolStatus::Ok {
+            self.changed.extend(end.seen.iter().map(|file| file.path.clone()));
+        }
+    }
+
     fn opened(&mut self, data: &SessionOpened) {
         let spec = &data.spec;
+        let writes = |tool: &&ToolSpec| tool.risk == Risk::Write;
+        self.writers = spec.tools.iter().filter(writes).map(|tool| tool.name.clone()).collect();
         self.id.clone_from(&data.id);
         self.program.clone_from(&spec.program);
         self.model = spec.models.first().map(|model| model.name.clone()).unwrap_or_default();

@@ -18,6 +18,30 @@ pub fn safe(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Text with every control character shown (`<ESC>`, `<CR>`, `<NUL>`) instead of dropped, and safe like [`safe`]:
+/// for what a person approves or was answered, where nothing may be missing.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    const NAMES: [&str; 32] = [
+        "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO",
+        "SI", "DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS",
+        "RS", "US",
+    ];
+    let is_hidden = |c: char| !matches!(c, '\n' | '\t') && !matches!(judge(c), Verdict::Keep);
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match NAMES.get(c as usize) {
+            _ if !is_hidden(c) => out.push(c),
+            Some(name) => out.extend(["<", name, ">"]),
+            None if c == '\x7F' => out.push_str("<DEL>"),
+            None => escape(&mut out, c),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// [`safe`] text on a single line: each run of newlines and tabs becomes one space.
 pub fn safe_line(text: &str) -> Cow<'_, str> {
     let safe = safe(text);
@@ -233,6 +257,14 @@ mod tests {
         check("\x1B]52;c;\x1B[31mshown", "shown");
         check("\x1B]one\x1B]two", "two");
         check("\x1B日本", "日本");
+    }
+
+    #[test]
+    fn what_is_approved_shows_its_control_characters_and_loses_nothing() {
+        assert_eq!(shown("rm x\x1B[2K\recho \0hi\x7F\u{9B}m"), "rm x<ESC>[2K<CR>echo <NUL>hi<DEL><U+009B>m");
+        assert_eq!(shown("a\tb\n\u{202E}c"), "a\tb\n<U+202E>c");
+        assert!(matches!(shown("plain — é\n"), Cow::Borrowed(_)));
+        assert_eq!(safe(&shown("x\x1B]0;t\x07y")), "x<ESC>]0;t<BEL>y", "safe as it is");
     }
 
     #[test]

@@ -79,9 +79,10 @@ impl WireError {
             WireError::Cache(StockError::NoRun(_)) => Some("`agon cache list` shows every run".to_owned()),
             WireError::NoPersona { suggestion: Some(id), .. } => Some(format!("did you mean `{id}`?")),
             WireError::NoPersona { .. } => Some("`agon personas list` shows them all".to_owned()),
-            WireError::NoPrice(model) => {
-                Some(format!("set it: [models.\"{model}\"] price = {{ input = \"1.25\", output = \"10\" }}"))
-            }
+            WireError::NoPrice(model) => Some(format!(
+                "set it at the top of the configuration: \
+                     models.\"{model}\".price = {{ input = \"1.25\", output = \"10\" }}"
+            )),
             WireError::WorkspaceGone(_) => {
                 Some("`agon fork` makes a folder from the files as they were recorded".to_owned())
             }

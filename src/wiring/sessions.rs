@@ -81,6 +81,9 @@ impl Sessions {
         let ending = reader.ending();
         read.head = Head { count: ending.count, hash: ending.link.text() };
         read.unfinished = ending.unfinished;
+        if read.entries.is_empty() && read.fault.is_none() && !path.stored {
+            return Err(LogError::NotALog(path.log).into());
+        }
         Ok(read)
     }
 
@@ -112,6 +115,11 @@ impl Sessions {
         let is_over = session.sealed().is_some() || session.last_turn().is_none() || is_copy;
         let nothing = read.fault.is_none() && !session.has_open_turn() && is_over;
         Ok(nothing.then_some(read.id))
+    }
+
+    /// Refuses a session that another process writes, or that can only be read.
+    pub fn check_free(&self, name: &str) -> Result<(), WireError> {
+        Ok(self.store.check_free(&self.store.find(name)?)?)
     }
 
     /// The root of a session's workspace as its log last said, before its damage if there is any.

@@ -2,6 +2,7 @@
 
 mod run;
 mod takeup;
+mod words;
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;

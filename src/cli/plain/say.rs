@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::projection::calls::Activity;
+use crate::projection::safe_text::shown;
 use crate::projection::words;
 use crate::protocol::command::Choice;
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
@@ -256,12 +257,12 @@ impl Renderer {
 
     /// What is asked is shown whole: nobody approves what was cut.
     fn say_asked(&self, data: &ApprovalRequested, lookup: Lookup<'_>) -> Line {
-        let text = format!("may it run? {} ({})", self.tool(data.tool_use), data.call);
+        let text = format!("may it run? {} ({})", shown(&self.tool(data.tool_use)), data.call);
         let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text);
         match lookup(data.prepared) {
             Some(ArenaEvent::ToolPrepared(prepared)) => match &prepared.body.result {
                 PrepareResult::Ready(plan) if self.is_said(data.tool_use, &plan.preview) => line,
-                PrepareResult::Ready(plan) => line.with_whole(&plan.preview),
+                PrepareResult::Ready(plan) => line.with_whole(shown(&plan.preview)),
                 PrepareResult::Unfit(why) => line.with_whole(why),
             },
             _ => line,

@@ -6,7 +6,7 @@ use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::safe_text::safe_line;
 use crate::projection::why::{Audit, AuditEnd, Reasons};
 use crate::projection::words;
-use crate::protocol::event::{ArenaEvent, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, ErrorKind, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
 
 /// The last summary of a run: why it ended, what it took, and where the log stands.
@@ -16,10 +16,14 @@ pub fn ending(board: &Board, costs: &Costs, head: Option<&Head>) -> String {
     let total = &costs.total;
     let mut rows = vec![
         ("end", end_words(board)),
-        ("work", work_words(total, costs.active_us / 1_000)),
+        ("work", work_words(board, total, costs.active_us / 1_000)),
         ("tokens", words::tokens(&total.usage)),
         ("cost", words::money_known(total.micro_usd, total.unpriced)),
     ];
+    if !board.changed.is_empty() {
+        let files = board.changed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        rows.push(("files", format!("changed: {files}")));
+    }
     if !board.approvals.is_empty() {
         let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
         rows.push(("asks", open.collect::<Vec<_>>().join(", ")));
@@ -42,19 +46,30 @@ fn end_words(board: &Board) -> String {
             Some((limit, used, max)) => format!("limit: {}", words::limit_with_flag(limit, used, max)),
             None => words::turn_cause(TurnCause::Limit).to_owned(),
         },
+        (_, Some(TurnCause::ModelFailed)) => match board.failure {
+            Some(ErrorKind::Network | ErrorKind::Timeout) => "the model could not be reached".to_owned(),
+            Some(kind) => format!("the model call failed: {}", words::error_kind(kind)),
+            None => words::turn_cause(TurnCause::ModelFailed).to_owned(),
+        },
         (_, Some(cause)) => words::turn_cause(cause).to_owned(),
         (BoardState::Sealed(cause), None) => words::stop_cause(cause).to_owned(),
         (BoardState::Idle, None) => "nothing was asked".to_owned(),
     }
 }
 
-fn work_words(total: &Tally, ms: u64) -> String {
+fn work_words(board: &Board, total: &Tally, ms: u64) -> String {
     let mut words_of = vec![words::counted(u64::from(total.calls), "model call")];
     let retries = total.attempts.saturating_sub(total.calls);
     if retries > 0 {
         words_of.push(if retries == 1 { "1 retry".to_owned() } else { format!("{retries} retries") });
     }
-    words_of.push(words::counted(u64::from(total.tool_calls), "tool call"));
+    let calls = words::counted(u64::from(total.tool_calls + board.refused), "tool call");
+    let bad = [(board.refused, "refused"), (board.failed, "failed")];
+    let bad = bad.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+    match bad.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => words_of.push(calls),
+        bad => words_of.push(format!("{calls} ({bad})")),
+    }
     words_of.push(words::duration(ms));
     words_of.join(", ")
 }
