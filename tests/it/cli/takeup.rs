@@ -173,8 +173,8 @@ fn voices() -> Env {
 
 fn last_call(env: &Env) -> String {
     let log = log_of(env, "latest");
-    let called = log.iter().flat_map(|entry| entry["events"].as_array().unwrap().clone());
-    let called = called.filter(|event| event["kind"] == "model_called").last().unwrap();
+    let mut called = log.iter().flat_map(|entry| entry["events"].as_array().unwrap());
+    let called = called.rfind(|event| event["kind"] == "model_called").unwrap();
     called["data"]["model"].as_str().unwrap().to_owned()
 }
 
