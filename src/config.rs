@@ -23,6 +23,7 @@ pub use providers::{Connection, Secret};
 pub use trust::Trust;
 
 use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec};
+use crate::session::policy;
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -272,9 +273,12 @@ impl Config {
         }
     }
 
-    /// The rules of all layers.
+    /// The rules of all layers, with agon's own before them unless they are switched off.
     pub fn policy(&self) -> Policy {
-        self.file.policy.clone().unwrap_or_default()
+        let table = self.file.policy.clone().unwrap_or_default();
+        let mut policy = if table.defaults == Some(false) { Policy::default() } else { policy::standard() };
+        policy.rules.extend(table.rules);
+        policy
     }
 
     /// Which sandbox is wanted.

@@ -243,6 +243,7 @@ impl Session {
             bases: bases
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
                 .collect(),
+            denied: policy::denied_paths(&self.spec.as_ref()?.policy, tool),
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
             output_cap: tool.output_cap,
         })

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::number::{Dollars, Thousandths};
 use crate::protocol::message::Structured;
-use crate::protocol::spec::{Limits, Policy, RetrySpec};
+use crate::protocol::spec::{Limits, RetrySpec, Rule};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +27,7 @@ pub struct ConfigFile {
     pub retry: Option<RetryTable>,
     /// Who may do what. Rules of all layers apply together; deny wins over ask, ask over allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<Policy>,
+    pub policy: Option<PolicyTable>,
     /// What confines the tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxTable>,
@@ -80,6 +80,18 @@ pub struct RetryTable {
     /// Longest delay in milliseconds; default 60000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_ms: Option<u64>,
+}
+
+/// Who may do what.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyTable {
+    /// False leaves out agon's own rules, which deny files that commonly hold secrets; default true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<bool>,
+    /// The rules, in the order they were written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
 }
 
 /// What confines the tools.
@@ -237,6 +249,7 @@ impl ConfigFile {
                 base_ms: Some(retry.base_ms),
                 cap_ms: Some(retry.cap_ms),
             }),
+            policy: Some(PolicyTable { defaults: Some(true), rules: Vec::new() }),
             sandbox: Some(SandboxTable { kind: Some(SandboxKind::Auto) }),
             cache: Some(CacheTable::defaults()),
             ..ConfigFile::default()

@@ -186,6 +186,8 @@ pub struct ToolCall {
     pub args: Value,
     /// What this spark last saw of the files it has read or written.
     pub bases: Vec<PathBase>,
+    /// Globs of the paths the policy denies this tool, for tools that come upon files while they run.
+    pub denied: Vec<String>,
     /// Milliseconds it may take.
     pub timeout_ms: u64,
     /// Bytes of output shown to the model.

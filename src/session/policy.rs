@@ -3,7 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::protocol::event::Plan;
-use crate::protocol::spec::{Action, Policy, Risk, Rule};
+use crate::protocol::spec::{Action, Policy, Risk, Rule, ToolSpec};
 
 /// What the policy says, and the rule that says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,71 @@ fn literally(text: &str) -> String {
     globset::escape(&text.replace('\\', "\\\\")).replace(',', "[,]")
 }
 
+/// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
+/// read nor written. They see paths, so a command is bounded by its sandbox and not by them.
+pub fn standard() -> Policy {
+    let path = format!("{{,*/}}{{{}}}", SECRET_FILES.join(","));
+    let rule = Rule {
+        name: "default: files that hold secrets".to_owned(),
+        tool: None,
+        command: None,
+        path: Some(path),
+        cwd: None,
+        risk: None,
+        action: Action::Deny,
+        priority: 0,
+        why: Some("it commonly holds passwords or keys".to_owned()),
+    };
+    Policy { rules: vec![rule] }
+}
+
+/// Names of files that commonly hold passwords and private keys.
+const SECRET_FILES: [&str; 17] = [
+    ".env",
+    ".env.*",
+    ".envrc",
+    ".netrc",
+    ".pgpass",
+    ".pypirc",
+    ".git-credentials",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "id_rsa",
+    "id_ecdsa",
+    "id_ed25519",
+    ".ssh/*",
+];
+
+/// Globs of the paths this tool may not touch, for tools that come upon files while they run.
+pub fn denied_paths(policy: &Policy, tool: &ToolSpec) -> Vec<String> {
+    let speaks = |rule: &&Rule| {
+        rule.action == Action::Deny
+            && rule.command.is_none()
+            && rule.risk.is_none_or(|risk| risk == tool.risk)
+            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, &tool.name, Action::Deny))
+    };
+    policy.rules.iter().filter(speaks).filter_map(|rule| rule.path.clone()).collect()
+}
+
+/// Whether a path is one of those. A set is made once for many paths.
+pub struct DeniedPaths(Vec<Option<GlobMatcher>>);
+
+impl DeniedPaths {
+    /// Reads the globs; one that cannot be read denies everything.
+    pub fn new(globs: &[String]) -> Self {
+        DeniedPaths(globs.iter().map(|pattern| glob(pattern, true).ok()).collect())
+    }
+
+    /// True for a workspace-relative path that is denied.
+    pub fn holds(&self, path: &str) -> bool {
+        self.0.iter().any(|glob| glob.as_ref().is_none_or(|glob| glob.is_match(path)))
+    }
+}
+
 /// Checks that every pattern of a policy can be read. The error names rule, field and pattern.
 pub fn check(policy: &Policy) -> Result<(), String> {
     for rule in &policy.rules {
@@ -139,6 +204,7 @@ fn glob(pattern: &str, folds_case: bool) -> Result<GlobMatcher, globset::Error> 
     GlobBuilder::new(pattern)
         .literal_separator(false)
         .backslash_escape(true)
+        .empty_alternates(true)
         .case_insensitive(folds_case)
         .build()
         .map(|glob| glob.compile_matcher())

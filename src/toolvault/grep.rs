@@ -15,6 +15,7 @@ use crate::ports::{FileError, FileKind, Files, Live, Preparation, Sandbox, Tool,
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::spec::{Risk, ToolSpec};
+use crate::session::policy::DeniedPaths;
 
 /// Matches answered when the call names no number, and at most.
 const MAX_DEFAULT: usize = 200;
@@ -73,8 +74,8 @@ impl Tool for Grep {
         _live: &dyn Live,
         cancel: &CancellationToken,
     ) -> ToolEnd {
-        let (args, files, token) = (call.args.clone(), sandbox.files(), cancel.clone());
-        match blocking(move || search(&*files, &arguments(&args)?, &token)).await {
+        let (call, files, token) = (call.clone(), sandbox.files(), cancel.clone());
+        match blocking(move || search(&*files, &call, &token)).await {
             Ok(text) if cancel.is_cancelled() => {
                 ToolEnd { status: ToolStatus::Cancelled, ..ToolEnd::ok(format!("{text}(cancelled)\n")) }
             }
@@ -102,10 +103,12 @@ fn searcher(context: usize) -> Searcher {
         .build()
 }
 
-fn search(files: &dyn Files, args: &Arguments, cancel: &CancellationToken) -> Result<String, String> {
-    let matcher = matcher(args)?;
+fn search(files: &dyn Files, call: &ToolCall, cancel: &CancellationToken) -> Result<String, String> {
+    let args: Arguments = arguments(&call.args)?;
+    let matcher = matcher(&args)?;
     let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
     let base = files.canonical(args.path.as_deref().unwrap_or_default()).map_err(words)?;
+    let denied = DeniedPaths::new(&call.denied);
     let (paths, more) = candidates(files, &base)?;
     let mut searcher = searcher(number(args.context, 0, CONTEXT_MOST));
     let mut found = Found { max: number(args.max, MAX_DEFAULT, MAX_MOST), ..Found::default() };
@@ -114,6 +117,10 @@ fn search(files: &dyn Files, args: &Arguments, cancel: &CancellationToken) -> Re
             break;
         }
         if glob.as_ref().is_some_and(|glob| !glob.matches(path, if *path == base { "" } else { &base })) {
+            continue;
+        }
+        if denied.holds(path) {
+            found.denied += 1;
             continue;
         }
         found.files += 1;
@@ -155,6 +162,7 @@ struct Found {
     matches: usize,
     max: usize,
     files: usize,
+    denied: usize,
     unread: usize,
 }
 
@@ -169,6 +177,9 @@ impl Found {
         }
         if self.is_full() {
             self.text += &format!("(stopped after {} matches; there may be more)\n", self.max);
+        }
+        if self.denied > 0 {
+            self.text += &format!("({} files were not searched: the policy denies them)\n", self.denied);
         }
         if self.unread > 0 {
             self.text += &format!("({} files could not be searched)\n", self.unread);

@@ -9,6 +9,7 @@ use crate::config::SandboxKind;
 use crate::eventlog::SessionStore;
 use crate::ports::{Provider, Tool};
 use crate::protocol::spec::{Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Spec};
+use crate::session::policy;
 use crate::toolvault::VaultError;
 use crate::wiring::{Place, Running, WireError, providers, spec};
 
@@ -41,7 +42,7 @@ impl ArenaBuilder {
             models: Vec::new(),
             personas: Vec::new(),
             tools: Vec::new(),
-            policy: Policy::default(),
+            policy: policy::standard(),
             limits: Limits::default(),
             retry: RetrySpec::default(),
             secrets: Vec::new(),
@@ -77,7 +78,7 @@ impl ArenaBuilder {
         self
     }
 
-    /// Says who may do what.
+    /// Says who may do what, in place of [`policy::standard`], which only denies files that commonly hold secrets.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
