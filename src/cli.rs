@@ -8,6 +8,7 @@ pub mod debates;
 pub mod desk;
 pub mod doctor;
 pub mod error;
+pub mod live_line;
 pub mod mission;
 pub mod output;
 pub mod personas;

@@ -15,15 +15,19 @@ pub struct Output {
     colour: bool,
     /// Colours on standard output.
     colour_data: bool,
+    /// Standard error is a terminal that is not dumb.
+    has_cursor: bool,
 }
 
 impl Output {
     /// Colours are used on a terminal unless `NO_COLOR` is set or the terminal is dumb.
     pub fn new(environment: &Environment) -> Self {
-        let wanted = environment.get("NO_COLOR").is_none() && environment.get("TERM") != Some("dumb");
+        let is_dumb = environment.get("TERM") == Some("dumb");
+        let wanted = environment.get("NO_COLOR").is_none() && !is_dumb;
         Output {
             colour: wanted && io::stderr().is_terminal(),
             colour_data: wanted && io::stdout().is_terminal(),
+            has_cursor: !is_dumb && io::stderr().is_terminal(),
         }
     }
 
@@ -102,6 +106,16 @@ impl Output {
     /// True when a screen can be drawn: a terminal on both sides that is not dumb.
     pub fn has_screen(&self, environment: &Environment) -> bool {
         io::stdin().is_terminal() && io::stdout().is_terminal() && environment.get("TERM") != Some("dumb")
+    }
+
+    /// True when a line on standard error can be rewritten.
+    pub fn has_cursor(&self) -> bool {
+        self.has_cursor
+    }
+
+    /// True when data goes to a terminal.
+    pub fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
     }
 
     /// True when live text may be shown on standard error.

@@ -10,6 +10,7 @@ use tokio_stream::StreamExt;
 use crate::arena::{Arena, Ending};
 use crate::cli::desk::{Desk, Said};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
+use crate::cli::live_line::LiveLine;
 use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
@@ -29,6 +30,7 @@ pub struct Watch {
     by: &'static str,
     /// True when the story is told on standard error as it happens.
     tells: bool,
+    live: LiveLine,
     renderer: Renderer,
     board: Board,
     costs: Costs,
@@ -67,6 +69,7 @@ impl Watch {
             show,
             by,
             tells,
+            live: LiveLine::new(tells, output),
             renderer: Renderer::new(options),
             board: Board::default(),
             costs: Costs::default(),
@@ -85,6 +88,7 @@ impl Watch {
     #[must_use]
     pub fn telling(mut self) -> Self {
         self.tells = !self.show.json;
+        self.live = LiveLine::new(self.tells, self.output);
         self
     }
 
@@ -106,12 +110,14 @@ impl Watch {
         self.catch_up(&arena)?;
         self.act(&arena).await;
         let ending = loop {
-            match next(&mut news, &mut signals, &mut self.desk, &arena).await {
-                News::Signal(signal) => {
-                    self.signal(&signal)?;
-                    continue;
-                }
-                News::Entry => {}
+            let news = next(&mut news, &mut signals, &mut self.desk, &arena).await;
+            if let News::Signal(signal) = news {
+                self.signal(&signal)?;
+                continue;
+            }
+            self.live.clear(self.output);
+            match news {
+                News::Signal(_) | News::Entry => {}
                 News::Said(Said::Gone) => {
                     // Nobody can answer any more: the question stays open for a resume.
                     arena.stop_hard().await;
@@ -218,7 +224,11 @@ impl Watch {
         }
     }
 
-    fn signal(&self, signal: &Signal) -> Result<(), Failure> {
+    fn signal(&mut self, signal: &Signal) -> Result<(), Failure> {
+        self.board.hint(signal);
+        if self.asking.is_none() {
+            self.live.show(&self.board, signal, self.output);
+        }
         if self.show.json && self.show.signals {
             let line = serde_json::to_string(&serde_json::json!({ "signal": signal }))?;
             self.output.data(&(line + "\n"))?;
@@ -243,6 +253,8 @@ impl Watch {
             match (self.squad.is_squad, self.is_typed) {
                 (true, _) => self.answer(&self.squad.words(unfenced(&text)))?,
                 (false, true) => self.answer(unfenced(&text))?,
+                // The story has just told it on the same terminal.
+                (false, false) if self.tells && self.output.is_terminal() => self.keep(&text)?,
                 (false, false) => self.answer(&text)?,
             }
         }
@@ -352,17 +364,25 @@ impl Watch {
     }
 
     fn answer(&self, text: &str) -> Result<(), Failure> {
-        let line = format!("{}\n", text.trim_end_matches('\n'));
         if !self.show.json {
-            self.output.answer(&line)?;
+            self.output.answer(&line_of(text))?;
         }
+        self.keep(text)
+    }
+
+    /// Writes the answer to the file that was asked for.
+    fn keep(&self, text: &str) -> Result<(), Failure> {
         if let Some(file) = &self.show.output {
-            let written = write_whole(file, &line);
+            let written = write_whole(file, &line_of(text));
             let written = written.with_context(|| format!("cannot write the answer to `{}`", file.display()));
             written.map_err(|error| Failure::new(USAGE, error))?;
         }
         Ok(())
     }
+}
+
+fn line_of(text: &str) -> String {
+    format!("{}\n", text.trim_end_matches('\n'))
 }
 
 /// Puts a file in its place at once, so that no reader sees half of it. What is no ordinary file (a pipe, a
