@@ -254,6 +254,9 @@ pub trait Sandbox: Send + Sync {
     fn files(&self) -> Arc<dyn Files>;
     /// Runs a command to its end.
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String>;
+    /// Gives back what the sandbox holds outside this process. Called once, after the last `exec`; a
+    /// sandbox whose process was killed is cleared away by a later one.
+    async fn close(&self) {}
 }
 
 /// Records and compares the whole content of a workspace.

@@ -4,9 +4,11 @@
 
 mod beneath;
 mod capture;
+mod checks;
 pub mod files;
 mod patch;
 mod process;
+pub mod proof;
 mod protected;
 mod walk;
 mod write;
@@ -18,13 +20,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Checks, Exec, ExecEnd, FileError, Files, Live, Sandbox};
-use crate::protocol::event::CheckRan;
+use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Sandbox};
 use crate::protocol::spec::SandboxSpec;
+pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
-
-/// Bytes kept of each stream of a check; both together stay within 64 KiB.
-const CHECK_CAPTURE: usize = 32 * 1024 - 256;
 
 /// The variables a command may see. No name that carries a key or a token is among them, and none is added.
 const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];
@@ -77,45 +76,4 @@ impl Sandbox for Unconfined {
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
         process::run(&exec, &directory, &self.environment, live, cancel).await
     }
-}
-
-#[async_trait]
-impl Checks for Unconfined {
-    async fn run(
-        &self,
-        command: &str,
-        timeout_ms: u64,
-        live: &dyn Live,
-        cancel: &CancellationToken,
-    ) -> CheckRan {
-        let exec =
-            Exec { command: command.to_owned(), cwd: String::new(), timeout_ms, capture_cap: CHECK_CAPTURE };
-        match self.exec(exec, live, cancel).await {
-            Ok(end) => check_of(command, timeout_ms, end),
-            Err(error) => CheckRan { command: command.to_owned(), exit: None, output: error, ms: 0 },
-        }
-    }
-}
-
-/// Standard output, then standard error, then a word on an end that was not the command's own.
-fn check_of(command: &str, timeout_ms: u64, end: ExecEnd) -> CheckRan {
-    let mut output = end.stdout;
-    let mut add = |text: &str| {
-        if !output.is_empty() && !output.ends_with('\n') {
-            output.push('\n');
-        }
-        output.push_str(text);
-    };
-    if !end.stderr.is_empty() {
-        add(&end.stderr);
-    }
-    match (end.timed_out, end.cancelled, end.signal) {
-        (true, ..) => add(&format!("[ended after {timeout_ms} ms: its time ran out]")),
-        (_, true, _) => add("[cancelled]"),
-        (_, _, Some(signal)) => add(&format!("[ended by signal {signal}]")),
-        _ => {}
-    }
-    // A check that was stopped has no verdict, whatever code it left with.
-    let exit = if end.timed_out || end.cancelled { None } else { end.exit };
-    CheckRan { command: command.to_owned(), exit, output, ms: end.ms }
 }

@@ -34,7 +34,7 @@ use crate::eventlog::{SessionLog, SessionStore};
 use crate::ports::{EventLog, Sandbox, TeamCache};
 use crate::protocol::spec::{Limits, Policy, Risk, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
-use crate::sandbox::Unconfined;
+use crate::sandbox::{SandboxChecks, Unconfined};
 use crate::session::Session;
 pub use crate::teamcache::Removed as RemovedRuns;
 use crate::toolvault::ToolVault;
@@ -285,7 +285,7 @@ fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
 /// A workspace with everything that works in it.
 struct Place {
     root: PathBuf,
-    sandbox: Arc<Unconfined>,
+    sandbox: Arc<dyn Sandbox>,
     workspace: WorkspaceStore,
     cache: Option<Arc<dyn TeamCache>>,
     vault: ToolVault,
@@ -327,8 +327,8 @@ impl Place {
             log,
             bus: Arc::new(Bus::new()),
             vault: Arc::new(self.vault),
-            sandbox: self.sandbox.clone(),
-            checks: self.sandbox,
+            checks: Arc::new(SandboxChecks::new(self.sandbox.clone())),
+            sandbox: self.sandbox,
             workspace: Arc::new(self.workspace),
             cache: self.cache,
             providers: connected.providers,

@@ -234,7 +234,9 @@ impl Driver {
     }
 
     async fn finish(self, ending: Ending) -> Ending {
+        let sandbox = self.executor.ports().sandbox.clone();
         self.executor.stop_all().await;
+        sandbox.close().await;
         ending
     }
 }

@@ -190,7 +190,7 @@ mod tests {
     use crate::bus::Bus;
     use crate::eventlog::SessionStore;
     use crate::protocol::{CallId, Effect};
-    use crate::sandbox::Unconfined;
+    use crate::sandbox::{SandboxChecks, Unconfined};
     use crate::teamcache::{RunStore, Settings};
     use crate::toolvault::ToolVault;
     use crate::wiring::SystemClock;
@@ -223,7 +223,7 @@ mod tests {
                 bus: Arc::new(Bus::new()),
                 vault: Arc::new(ToolVault::builtin().unwrap()),
                 sandbox: sandbox.clone(),
-                checks: sandbox,
+                checks: Arc::new(SandboxChecks::new(sandbox)),
                 workspace: Arc::new(WorkspaceStore::open(&root, &state).unwrap()),
                 cache: Some(Arc::new(RunStore::new(settings, Arc::new(SystemClock)))),
                 providers: BTreeMap::new(),

@@ -209,7 +209,7 @@ async fn on_a_bad_disk(place: &Place, appends: u64, error: AppendError, once: bo
         bus: Arc::new(Bus::new()),
         vault: Arc::new(vault),
         sandbox: sandbox.clone(),
-        checks: sandbox,
+        checks: Arc::new(agon::sandbox::SandboxChecks::new(sandbox)),
         workspace: Arc::new(WorkspaceStore::open(&place.work(), &place.state()).unwrap()),
         cache: None,
         providers: BTreeMap::from([("mock".to_owned(), script)]),

@@ -1,0 +1,104 @@
+//! Tries what a sandbox must not allow and reports how each try ended; knows no kind of sandbox.
+//!
+//! One table serves `agon doctor`, the opening of a session and the tests. Whether a try succeeded is
+//! decided from what came out and from what is to be seen outside, never from the command's own word.
+
+mod acts;
+mod stage;
+
+use std::fmt;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::{Exec, ExecEnd, Live, Sandbox};
+use crate::protocol::Lane;
+pub use acts::ACTS;
+pub use stage::Stage;
+
+/// Exit code of a command that says: what I would need is not here.
+const NOT_TRIED: i32 = 77;
+/// Milliseconds one try may take.
+const TRY_MS: u64 = 20_000;
+
+/// One thing no confined command may do.
+#[derive(Clone, Copy)]
+pub struct Act {
+    /// Its name in output for programs.
+    pub id: &'static str,
+    /// What is tried, for people.
+    pub what: &'static str,
+    /// The command line that tries it.
+    pub command: fn(&Stage) -> String,
+    /// What it achieved, if anything.
+    pub achieved: fn(&Stage, &ExecEnd) -> Option<String>,
+}
+
+/// How a try ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was refused.
+    Refused,
+    /// It succeeded, which is a hole; the words say what was achieved.
+    Succeeded(String),
+    /// It could not be tried; the words say why.
+    NotTried(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Refused => write!(f, "refused"),
+            Verdict::Succeeded(what) => write!(f, "NOT refused: {what}"),
+            Verdict::NotTried(why) => write!(f, "not tried: {why}"),
+        }
+    }
+}
+
+/// One act and how trying it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The act's name.
+    pub id: &'static str,
+    /// What was tried.
+    pub what: &'static str,
+    /// How it ended.
+    pub verdict: Verdict,
+}
+
+/// Tries every act in a sandbox whose workspace is the stage's.
+pub async fn prove(stage: &Stage, sandbox: &dyn Sandbox) -> Vec<Proof> {
+    let mut proofs = Vec::new();
+    for act in ACTS {
+        proofs.push(attempt(act, stage, sandbox).await);
+    }
+    proofs
+}
+
+/// Tries one act.
+pub async fn attempt(act: &Act, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
+    let exec = Exec {
+        command: (act.command)(stage),
+        cwd: String::new(),
+        timeout_ms: TRY_MS,
+        capture_cap: 16 * 1024,
+    };
+    stage.forget();
+    let verdict = match sandbox.exec(exec, &Deaf, &CancellationToken::new()).await {
+        Err(error) => Verdict::NotTried(error),
+        Ok(end) => match (act.achieved)(stage, &end) {
+            Some(what) => Verdict::Succeeded(what),
+            None if end.exit == Some(NOT_TRIED) => {
+                Verdict::NotTried("no program for it is to be found inside".to_owned())
+            }
+            None if end.timed_out => Verdict::NotTried("its time ran out".to_owned()),
+            None => Verdict::Refused,
+        },
+    };
+    Proof { id: act.id, what: act.what, verdict }
+}
+
+struct Deaf;
+
+impl Live for Deaf {
+    fn push(&self, _: Lane, _: &str) {}
+}

@@ -1,0 +1,143 @@
+//! The scene of a proof: a workspace of its own, things outside that are worth stealing, and ears that hear
+//! who calls; knows no act.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A workspace with something secret beside it, in the user's home, in a neighbour process and on the loopback.
+///
+/// Everything is removed, closed and ended when it is dropped.
+pub struct Stage {
+    folder: TempDir,
+    /// A file in the user's home; none where that cannot be written.
+    home: Option<tempfile::NamedTempFile>,
+    token: String,
+    tcp: TcpListener,
+    udp: UdpSocket,
+    unix: UnixListener,
+    neighbour: Child,
+}
+
+impl Stage {
+    /// Sets the scene in a new folder beneath `base`.
+    pub fn set(base: &Path) -> std::io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("agon-proof-").tempdir_in(base)?;
+        let root = fs::canonicalize(folder.path())?;
+        let token = format!("agon-{}", uuid::Uuid::now_v7().simple());
+        for name in ["work/.git/hooks", "work/.agon", "work/src", "outside"] {
+            fs::create_dir_all(root.join(name))?;
+        }
+        for (name, text) in [
+            ("work/.git/HEAD", "ref: refs/heads/main\n"),
+            ("work/.git/config", "[core]\n\tbare = false\n"),
+            ("work/.agon/config.toml", "# of the proof\n"),
+            ("work/AGENTS.md", "Be kind.\n"),
+            ("work/src/main.c", "int main(void) { return 0; }\n"),
+            ("work/.env", &token),
+            ("outside/secret", &token),
+        ] {
+            fs::write(root.join(name), text)?;
+        }
+        let home = std::env::var_os("HOME").and_then(|home| {
+            let mut file = tempfile::Builder::new().prefix(".agon-proof-").tempfile_in(home).ok()?;
+            std::io::Write::write_all(&mut file, token.as_bytes()).ok()?;
+            Some(file)
+        });
+        let (tcp, udp) = (TcpListener::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+        let unix = UnixListener::bind(root.join("outside/socket"))?;
+        tcp.set_nonblocking(true)?;
+        udp.set_nonblocking(true)?;
+        unix.set_nonblocking(true)?;
+        let neighbour = Command::new("sleep")
+            .arg("600")
+            .env("AGON_PROOF", &token)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Stage { folder, home, token, tcp, udp, unix, neighbour })
+    }
+
+    /// The workspace to open the sandbox with.
+    pub fn workspace(&self) -> PathBuf {
+        self.root().join("work")
+    }
+
+    /// A folder that is none of the sandbox's business, with `secret` and `socket` in it.
+    pub fn outside(&self) -> PathBuf {
+        self.root().join("outside")
+    }
+
+    /// What stands in everything secret.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.home.as_ref().map(tempfile::NamedTempFile::path)
+    }
+
+    pub(super) fn tcp_port(&self) -> u16 {
+        self.tcp.local_addr().map_or(0, |address| address.port())
+    }
+
+    pub(super) fn udp_port(&self) -> u16 {
+        self.udp.local_addr().map_or(0, |address| address.port())
+    }
+
+    /// A process outside, of the same user.
+    pub(super) fn neighbour(&self) -> u32 {
+        self.neighbour.id()
+    }
+
+    /// Whether the neighbour is still there and at its work.
+    pub(super) fn neighbour_lives(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.neighbour.id())).unwrap_or_default();
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        matches!(state, Some('S' | 'R' | 'D')) || !Path::new("/proc/self/stat").exists()
+    }
+
+    /// Who has called since [`Stage::forget`], by any way.
+    pub(super) fn heard(&self) -> Option<&'static str> {
+        let mut datagram = [0; 64];
+        if self.tcp.accept().is_ok() {
+            return Some("a TCP connection came in");
+        }
+        if self.unix.accept().is_ok() {
+            return Some("a connection came in on the unix socket");
+        }
+        match self.udp.recv(&mut datagram) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(_) => None,
+            Ok(_) => Some("a datagram came in"),
+        }
+    }
+
+    /// Forgets who called so far.
+    pub(super) fn forget(&self) {
+        while self.heard().is_some() {}
+    }
+
+    /// What the workspace's file holds now, read from outside.
+    pub(super) fn text(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.workspace().join(path)).ok()
+    }
+
+    fn root(&self) -> PathBuf {
+        fs::canonicalize(self.folder.path()).unwrap_or_else(|_| self.folder.path().to_owned())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // It may have been ended by an act that succeeded; then there is nothing to end.
+        let _ = self.neighbour.kill();
+        let _ = self.neighbour.wait();
+    }
+}

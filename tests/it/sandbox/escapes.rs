@@ -1,0 +1,30 @@
+//! The forbidden acts, tried in a sandbox that has to refuse every one: one suite, run unchanged for each kind.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use agon::ports::Sandbox;
+use agon::sandbox::proof::{self, Stage, Verdict};
+
+/// Tries the whole table and panics with every act that succeeded. `may_lack` names acts that cannot be tried
+/// where a program is missing inside; every other has to be tried.
+#[expect(dead_code, reason = "the confining kinds come next")]
+pub async fn every_forbidden_act_is_refused(
+    base: &Path,
+    may_lack: &[&str],
+    open: impl AsyncFnOnce(&Path) -> Arc<dyn Sandbox>,
+) {
+    let stage = Stage::set(base).unwrap();
+    let sandbox = open(&stage.workspace()).await;
+    let proofs = proof::prove(&stage, &*sandbox).await;
+    sandbox.close().await;
+    let holes: Vec<_> = proofs
+        .iter()
+        .filter(|proof| match &proof.verdict {
+            Verdict::Refused => false,
+            Verdict::Succeeded(_) => true,
+            Verdict::NotTried(_) => !may_lack.contains(&proof.id),
+        })
+        .collect();
+    assert!(holes.is_empty(), "{holes:#?}");
+}
