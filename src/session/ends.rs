@@ -36,6 +36,7 @@ impl Session {
                 self.end_spark(id, cause);
             }
         }
+        self.stop_storing();
         self.seal_if_over();
     }
 
@@ -76,7 +77,7 @@ impl Session {
     }
 
     /// Tells one call to stop; a retry timer goes with the model call that waited for it.
-    fn cancel(&mut self, call: CallId, reason: &str) {
+    pub(super) fn cancel(&mut self, call: CallId, reason: &str) {
         if self.calls.get(&call).is_none_or(|open| open.cancelled) {
             return;
         }

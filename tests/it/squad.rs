@@ -1,5 +1,6 @@
 //! Squads in the pure session: what each role is told, what its answer leads to, and what bad input does.
 
+mod cache;
 mod flow;
 mod program;
 
