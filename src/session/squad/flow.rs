@@ -60,8 +60,7 @@ impl Session {
             return None;
         }
         let all = 0..squad.roles.len();
-        let unproven = |role: &RoleState| role.stage == Stage::Proving && role.proof.awaited.is_none();
-        if let Some(i) = all.clone().find(|i| unproven(&squad.roles[*i])) {
+        if let Some(i) = all.clone().find(|i| squad.is_unproven(*i)) {
             return Some(Step::Prove(i));
         }
         let base_awaited =

@@ -118,11 +118,13 @@ impl Session {
         };
         let answer = self.sparks.get(&spark).and_then(|spark| spark.answer);
         self.with_role(spark, |role| {
-            role.stage = Stage::Proving;
-            if role.answer != answer {
-                role.history.extend(answer);
+            if !matches!(role.stage, Stage::Failed(_)) {
+                role.stage = Stage::Proving;
+                if role.answer != answer {
+                    role.history.extend(answer);
+                }
+                role.answer = answer;
             }
-            role.answer = answer;
             let which = (!is_diff).then_some(role.proof.checks.len());
             role.proof.awaited = Some((data.call, which));
         });

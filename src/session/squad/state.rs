@@ -174,10 +174,28 @@ impl Squad {
     /// True when nothing more is to be awaited of a role before those after it begin.
     pub fn is_settled(&self, role: usize) -> bool {
         self.roles.get(role).is_none_or(|state| match state.stage {
-            Stage::Done | Stage::Failed(_) => true,
+            Stage::Done => true,
+            Stage::Failed(_) => !state.is_busy() && !self.is_unproven(role),
             Stage::Waiting => self.is_skipped(role),
             Stage::Working | Stage::Proving => false,
         })
+    }
+
+    /// True when the next piece of what shows a role's work is to be taken. A writer that failed leaves its diff,
+    /// and its checks where it changed anything.
+    pub fn is_unproven(&self, role: usize) -> bool {
+        let Some(state) = self.roles.get(role) else { return false };
+        let proof = &state.proof;
+        match state.stage {
+            _ if proof.awaited.is_some() => false,
+            Stage::Proving => true,
+            Stage::Failed(_) if state.kind == RoleKind::Writer && state.tasks > 0 => {
+                let untouched = proof.diff == Some(None) && !proof.incomparable;
+                let undiffed = proof.diff.is_none() && self.base.is_some();
+                undiffed || (!untouched && proof.checks.len() < self.checks.len())
+            }
+            _ => false,
+        }
     }
 
     /// True for a reviewer with nobody left to review.
@@ -262,9 +280,9 @@ impl RoleState {
         }
     }
 
-    /// True while it has a task or is being proven.
+    /// True while it has a task or is being proven, which goes on after it failed.
     pub fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Working | Stage::Proving)
+        matches!(self.stage, Stage::Working | Stage::Proving) || self.proof.awaited.is_some()
     }
 
     /// True when its last judgement asks for changes.
