@@ -116,17 +116,24 @@ fn whatever_decides_the_result_makes_it_work_anew() {
     let persona = env.run(&["personas", "show", "coder"]).stdout;
     let none = || {};
     let changes: &[Change<'_>] = &[
-        ("another file", &|| drop(env.write("work/new.txt", "")), &|| remove("work/new.txt"), &[]),
+        (
+            "another file",
+            &|| {
+                env.write("work/new.txt", "");
+            },
+            &|| remove("work/new.txt"),
+            &[],
+        ),
         ("the model", &none, &none, &["-m", "mock/other"]),
         ("the policy", &none, &none, &["--policy", policy]),
         ("a limit", &none, &none, &["--max-steps", "40"]),
         (
             "a persona's word",
             &|| {
-                drop(env.write(
+                env.write(
                     "home/personas/coder.md",
                     &persona.replace("You are the coder", "You are the coder, friend"),
-                ))
+                );
             },
             &|| remove("home/personas/coder.md"),
             &[],
@@ -134,12 +141,14 @@ fn whatever_decides_the_result_makes_it_work_anew() {
         (
             "a role's tools",
             &|| {
-                drop(env.write(
+                env.write(
                     "home/blueprints/filers.toml",
                     &FILERS.replace("\"edit_file\"]", "\"edit_file\", \"grep\"]"),
-                ))
+                );
             },
-            &|| drop(env.write("home/blueprints/filers.toml", FILERS)),
+            &|| {
+                env.write("home/blueprints/filers.toml", FILERS);
+            },
             &[],
         ),
         ("a new look", &none, &none, &["--refresh"]),
