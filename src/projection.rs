@@ -4,6 +4,7 @@
 //! references instead of bodies, and accepts any order of events without a panic.
 
 pub mod board;
+pub mod caching;
 pub mod calls;
 pub mod costs;
 pub mod gauge;

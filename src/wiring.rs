@@ -233,6 +233,11 @@ fn changes(
         changed.extend(personas);
         spec.blueprint = Some(crew.blueprint.clone());
         changed.push(Setting::Blueprint(crew.blueprint));
+        let cache = cache::spec(config, &spec.models);
+        if cache != spec.cache {
+            spec.cache = cache.clone();
+            changed.push(Setting::Cache(cache));
+        }
     }
     spec::check(&spec)?;
     Ok((changed, spec))

@@ -275,7 +275,9 @@ impl Shared {
             },
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
             Effect::CacheGet { key } => self.cache_get(key, &live, &token).await,
-            Effect::CachePut { key, before, git, run } => self.cache_put(key, &before, git, run).await,
+            Effect::CachePut { key, before, after, git, run } => {
+                self.cache_put(key, (&before, &after), git, run).await
+            }
             Effect::Patch { key, digest } => self.patch(&key, &digest).await,
         };
         live.finish();

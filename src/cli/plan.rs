@@ -56,13 +56,15 @@ pub struct ShowPlan {
 impl RunPlan {
     /// Checks the arguments of `run`, reads configuration, the files that are named and standard input.
     pub fn of(typed: &RunArgs, environment: Environment) -> Result<Self, Failure> {
-        RunPlan::with(typed, environment, piped_input)
+        RunPlan::with(typed, environment, Vec::new(), piped_input)
     }
 
-    /// The same with another source of what is piped in, asked only once everything else is in order.
+    /// The same with more values that flags set, and another source of what is piped in, asked only once
+    /// everything else is in order.
     pub fn with(
         typed: &RunArgs,
         environment: Environment,
+        more: Vec<Override>,
         piped: impl FnOnce() -> Result<Option<String>, Failure>,
     ) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
@@ -71,6 +73,7 @@ impl RunPlan {
             None => workspace(&typed.arena.workspace)?,
         };
         let mut overrides = overrides(&typed.arena);
+        overrides.extend(more);
         let text = |text: &String| toml::Value::String(text.clone());
         overrides.extend(typed.model.as_ref().map(|model| set("--model", &["model"], text(model))));
         overrides.extend(typed.persona.as_ref().map(|id| set("--persona", &["persona"], text(id))));
@@ -116,7 +119,11 @@ impl RunPlan {
             resume: typed.resume,
             arena: typed.arena,
         };
-        let mut plan = RunPlan::of(&run, environment)?;
+        let on = |value| toml::Value::Boolean(value);
+        let no_cache = typed.no_cache.then(|| set("--no-cache", &["cache", "enabled"], on(false)));
+        let refresh = typed.refresh.then(|| set("--refresh", &["cache", "refresh"], on(true)));
+        let more = no_cache.into_iter().chain(refresh).collect();
+        let mut plan = RunPlan::with(&run, environment, more, piped_input)?;
         plan.changes.squad = Some(SquadWish { blueprint, checks: typed.check });
         Ok(plan)
     }

@@ -7,6 +7,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::config::{Environment, Places};
+use crate::projection::caching::CacheSheet;
 use crate::projection::safe_text::safe_line;
 use crate::projection::{Board, Costs, words};
 use crate::wiring::Sessions;
@@ -91,8 +92,9 @@ fn first_words(text: &str) -> String {
 
 fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(), Failure> {
     let read = sessions.read(name)?;
-    let (mut board, mut costs) = (Board::default(), Costs::default());
+    let (mut board, mut costs, mut cache) = (Board::default(), Costs::default(), CacheSheet::default());
     for entry in &read.entries {
+        cache.apply(entry);
         board.apply(entry);
         costs.apply(entry);
     }
@@ -108,7 +110,7 @@ fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(
             "fault": read.fault.as_ref().map(ToString::to_string),
         }))?;
     } else {
-        output.data(&plain::ending(&board, &costs, Some(&read.head)))?;
+        output.data(&plain::ending(&board, &costs, cache.words(), Some(&read.head)))?;
         output.data(&plain::cost_table(&costs))?;
     }
     match read.fault {

@@ -15,6 +15,7 @@ use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::ports::Subscription;
+use crate::projection::caching::CacheSheet;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs, words};
 use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, LimitKind, TurnCause};
@@ -35,6 +36,7 @@ pub struct Watch {
     board: Board,
     costs: Costs,
     squad: SquadSheet,
+    cache: CacheSheet,
     entries: Vec<Arc<Entry>>,
     /// Approvals that wait for an answer.
     asks: Vec<(CallId, String)>,
@@ -74,6 +76,7 @@ impl Watch {
             board: Board::default(),
             costs: Costs::default(),
             squad: SquadSheet::default(),
+            cache: CacheSheet::default(),
             entries: Vec::new(),
             asks: Vec::new(),
             desk,
@@ -171,6 +174,7 @@ impl Watch {
         self.board.apply(entry);
         self.costs.apply(entry);
         self.squad.apply(entry);
+        self.cache.apply(entry);
         for (_, event) in entry.effective() {
             match event {
                 ArenaEvent::TurnClosed(_) => self.is_closed = true,
@@ -245,10 +249,8 @@ impl Watch {
             }
             self.output.tell(&plain::cost_table(&self.costs));
         } else if let Ending::Sealed(Some(closed)) = &ending
-            && let Some(answer) = closed.answer
-            && let Some(ArenaEvent::ModelAnswered(reply)) = event(&self.entries, answer)
+            && let Some(text) = closed.answer.and_then(|answer| words_of(event(&self.entries, answer)?))
         {
-            let text = reply.body.text();
             // A typed answer is for a program: without the fence that models like to put around JSON.
             match (self.squad.is_squad, self.is_typed) {
                 (true, _) => self.answer(&self.squad.words(unfenced(&text)))?,
@@ -266,7 +268,7 @@ impl Watch {
             self.output.tell(&plain::role_table(&self.costs));
         }
         let head = arena.log().head();
-        self.output.tell(&plain::ending(&self.board, &self.costs, Some(&head)));
+        self.output.tell(&plain::ending(&self.board, &self.costs, self.cache.words(), Some(&head)));
         match ending {
             Ending::Failed(error) => {
                 let code = exit_code(&Ending::Failed(error.clone()), self.is_interrupted);
@@ -431,6 +433,15 @@ pub fn exit_code(ending: &Ending, is_interrupted: bool) -> u8 {
         Ending::Paused => PAUSED,
         Ending::Stopped => INTERRUPTED,
         Ending::Failed(_) => USAGE,
+    }
+}
+
+/// The text of an answer, given now or recorded in another session.
+fn words_of(answer: &ArenaEvent) -> Option<String> {
+    match answer {
+        ArenaEvent::ModelAnswered(reply) => Some(reply.body.text()),
+        ArenaEvent::CacheHit(hit) => Some(hit.body.answer.clone()),
+        _ => None,
     }
 }
 

@@ -212,6 +212,7 @@ impl Board {
             E::ToolInvoked(data) => self.with_row(data.spark, |row| row.tool_calls += 1),
             E::BudgetSettled(data) => self.settle(data),
             E::ApprovalRequested(data) => self.asked(at, data),
+            E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::CritiqueIssued(data) => self.found(&data.findings),

@@ -142,6 +142,7 @@ impl ArenaBuilder {
             retry: self.retry,
             instructions: Vec::new(),
             blueprint: None,
+            cache: None,
         };
         spec::check(&spec)?;
         let log = SessionStore::new(self.state).create(&id)?;

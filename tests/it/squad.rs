@@ -1,6 +1,9 @@
 //! Squads in the pure session: what each role is told, what its answer leads to, and what bad input does.
 
+mod again;
+mod cache;
 mod flow;
+mod key;
 mod program;
 
 use agon::protocol::event::*;

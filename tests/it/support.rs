@@ -1,5 +1,6 @@
 //! What the tests of several modules share: environments and small makers of values.
 
+pub mod cache;
 pub mod env;
 pub mod panel;
 pub mod server;

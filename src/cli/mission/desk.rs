@@ -149,7 +149,7 @@ impl Mission {
         if self.board.seq.is_none() {
             return String::new();
         }
-        let mut text = plain::ending(&self.board, &self.costs, None);
+        let mut text = plain::ending(&self.board, &self.costs, None, None);
         if let Some(id) = &self.id
             && !self.is_record
         {

@@ -102,16 +102,6 @@ impl Renderer {
                 let text = format!("turn {}: {}", data.turn, words::turn_cause(data.cause));
                 Line::new(Who::Agon, "end", tone, text)
             }
-            E::CacheHit(data) => {
-                let hit = &data.body;
-                let saved = format!("{}, {}", counted(hit.tokens, "token"), words::money(hit.micro_usd));
-                Line::new(
-                    Who::Agon,
-                    "cache",
-                    Tone::Good,
-                    format!("run of session {}, saves {saved}", hit.session),
-                )
-            }
             E::SandboxRefused(data) => {
                 let text = format!("{}: {}", data.body.kind, data.body.reason);
                 Line::new(Who::Agon, "sandbox", Tone::Bad, text)
@@ -259,13 +249,10 @@ impl Renderer {
     fn say_asked(&self, data: &ApprovalRequested, lookup: Lookup<'_>) -> Line {
         let text = format!("may it run? {} ({})", shown(&self.tool(data.tool_use)), data.call);
         let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text);
-        match lookup(data.prepared) {
-            Some(ArenaEvent::ToolPrepared(prepared)) => match &prepared.body.result {
-                PrepareResult::Ready(plan) if self.is_said(data.tool_use, &plan.preview) => line,
-                PrepareResult::Ready(plan) => line.with_whole(shown(&plan.preview)),
-                PrepareResult::Unfit(why) => line.with_whole(why),
-            },
-            _ => line,
+        match lookup(data.prepared).and_then(ArenaEvent::plan) {
+            Some(plan) if self.is_said(data.tool_use, &plan.preview) => line,
+            Some(plan) => line.with_whole(shown(&plan.preview)),
+            None => line,
         }
     }
 
@@ -366,7 +353,8 @@ fn say_kept(event: &ArenaEvent) -> Line {
         ),
         E::StopRequested(data) => ("stop", words::stop_cause(data.cause).to_owned()),
         E::TimerFired(data) => ("timer", format!("{} fired", data.call)),
-        E::CacheMissed(data) => ("cache", format!("no run stored: {}", data.body.reason)),
+        E::CacheMissed(data) => ("cache", format!("no recorded run: {}", data.body.reason)),
+        E::CacheStored(data) => ("cache", format!("stored, {}", bytes(data.body.bytes))),
         other => ("event", format!("{} {}", other.kind(), other.data())),
     };
     Line::new(Who::Agon, word, Tone::Quiet, text)

@@ -3,7 +3,7 @@
 use crate::projection::words;
 use crate::protocol::EventRef;
 use crate::protocol::event::{
-    ArenaEvent, BallotsRevealed, ConvergenceProbed, CritiqueIssued, Judgement, PropositionsStated,
+    ArenaEvent, BallotsRevealed, CacheStep, ConvergenceProbed, CritiqueIssued, Judgement, PropositionsStated,
     VerdictReached,
 };
 use crate::protocol::expand::Lookup;
@@ -15,6 +15,7 @@ impl Renderer {
     pub(super) fn say_team(&self, event: &ArenaEvent, lookup: Lookup<'_>) -> Option<Vec<Line>> {
         use ArenaEvent as E;
         let line = match event {
+            E::CacheHit(_) | E::CacheSkipped(_) | E::PatchApplied(_) | E::PatchRefused(_) => say_cache(event),
             E::SparkIgnited(data) if !self.solo || self.options.full => {
                 let text = format!("{} as {} on {}", data.role, data.persona, data.model);
                 Line::new(Who::Spark(data.spark), "spark", Tone::Quiet, text)
@@ -94,6 +95,33 @@ fn say_propositions(data: &PropositionsStated, lookup: Lookup<'_>) -> Line {
         },
         _ => line,
     }
+}
+
+/// What the team cache had, and why it is not used.
+fn say_cache(event: &ArenaEvent) -> Line {
+    use ArenaEvent as E;
+    let (tone, text) = match event {
+        E::CacheHit(data) => {
+            let (hit, at) = (&data.body, data.body.stored_at);
+            let when = format!("{} {} UTC", words::day(at), words::time_of_day(at));
+            (Tone::Good, format!("found the run of session {} of {when}", hit.session))
+        }
+        E::CacheSkipped(data) => {
+            let what = match data.step {
+                CacheStep::Lookup => "not asked",
+                CacheStep::Use => "the recorded run is not used",
+                CacheStep::Store => "not stored",
+            };
+            (Tone::Plain, format!("{what}: {}", data.reason))
+        }
+        E::PatchRefused(data) => {
+            let refused = &data.body;
+            (Tone::Warn, format!("the recorded run does not fit: {}: {}", refused.path, refused.reason))
+        }
+        E::PatchApplied(data) => (Tone::Good, format!("applied: {}", data.body.paths.join(", "))),
+        other => (Tone::Plain, other.kind().to_owned()),
+    };
+    Line::new(Who::Agon, "cache", tone, text)
 }
 
 fn say_critique(data: &CritiqueIssued) -> Line {

@@ -136,7 +136,9 @@ impl Page<'_> {
                 self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised")
             }
             ItemKind::Phase => self.heading(&body()),
-            ItemKind::CacheHit => self.remark(Tone::Good, "↺ ", "answered from the team cache, 0 tokens"),
+            ItemKind::CacheHit => {
+                self.remark(Tone::Good, "↺ ", &format!("a recorded run was found: {}", body()))
+            }
             ItemKind::SparkEnd(cause) => {
                 self.remark(Tone::Warn, "■ ", &format!("ended: {}", words::turn_cause(cause)))
             }

@@ -83,6 +83,7 @@ fn spec() -> Spec {
         retry: RetrySpec::default(),
         instructions: vec![],
         blueprint: None,
+        cache: None,
     }
 }
 

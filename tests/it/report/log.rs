@@ -172,6 +172,7 @@ fn spec() -> Spec {
         retry: RetrySpec::default(),
         instructions: vec![],
         blueprint: None,
+        cache: None,
     }
 }
 
