@@ -262,6 +262,11 @@ impl Config {
         }
     }
 
+    /// Sets how many model calls a turn may make where no file, variable or flag says so.
+    pub fn default_max_steps(&mut self, steps: u32) {
+        self.file.limits.get_or_insert_default().max_steps.get_or_insert(steps);
+    }
+
     /// How failed model calls are repeated.
     pub fn retry(&self) -> RetrySpec {
         let defaults = RetrySpec::default();

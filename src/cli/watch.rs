@@ -15,9 +15,11 @@ use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::ports::Subscription;
+use crate::projection::report::{self, DebateReport};
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs, words};
 use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, LimitKind, TurnCause};
+use crate::protocol::spec::Mode;
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 use crate::session::unfenced;
 use crate::wiring::Running;
@@ -63,7 +65,7 @@ impl Watch {
     pub fn new(output: Output, show: ShowPlan, by: &'static str) -> Self {
         let tells = output.is_live() && !show.json;
         let desk = (show.is_attended() && !show.yes).then(Desk::default);
-        let options = Options { color: output.has_colour(), ..Options::default() };
+        let options = Options { color: output.has_colour(), summed_up: true, ..Options::default() };
         Watch {
             output,
             show,
@@ -238,12 +240,13 @@ impl Watch {
 
     /// Prints the answer and the summary.
     fn finish(&self, arena: &Arena, id: &str, ending: Ending) -> Result<u8, Failure> {
-        if let Some(summary) = plain::debate_summary(&self.entries) {
+        let debate = self.debate();
+        if let Some(debate) = &debate {
+            let outcome = report::plain::outcome(debate);
             match &ending {
-                Ending::Sealed(Some(_)) if summary.is_decided => self.answer(&summary.text)?,
-                _ => self.output.tell(&plain::safe_block(&summary.text)),
+                Ending::Sealed(Some(_)) if debate.verdict.is_some() => self.answer(&outcome)?,
+                _ => self.output.tell(&format!("\n{outcome}\n")),
             }
-            self.output.tell(&plain::cost_table(&self.costs));
         } else if let Ending::Sealed(Some(closed)) = &ending
             && let Some(answer) = closed.answer
             && let Some(ArenaEvent::ModelAnswered(reply)) = event(&self.entries, answer)
@@ -262,7 +265,7 @@ impl Watch {
         if let Some((words, _)) = &complaint {
             self.output.say(&format!("error: {}", visible(words)));
         }
-        if self.squad.is_squad {
+        if self.squad.is_squad || debate.is_some() {
             self.output.tell(&plain::role_table(&self.costs));
         }
         let head = arena.log().head();
@@ -284,6 +287,17 @@ impl Watch {
                 Ok(exit_code(&ending, self.is_interrupted))
             }
         }
+    }
+
+    /// What the last turn came to, if it was a debate.
+    fn debate(&self) -> Option<DebateReport> {
+        let mut prompts = self.entries.iter().rev().filter(|entry| !entry.is_void());
+        let last = prompts.find_map(|entry| match entry.fact() {
+            Some(ArenaEvent::PromptGiven(data)) => Some(matches!(data.mode, Mode::Debate(_))),
+            _ => None,
+        });
+        last.filter(|is_debate| *is_debate)?;
+        report::Report::of(&self.entries).debates.pop()
     }
 
     /// How an interrupted session is gone on with.

@@ -4,11 +4,11 @@ use crate::projection::report::Report;
 use crate::projection::report::debate::{
     Absence, DebateReport, Move, Phase, Proposition, Stand, Talk, Verdict,
 };
-use crate::projection::report::wording;
+use crate::projection::report::wording::{self, spaced};
 use crate::projection::words;
 use crate::protocol::EventRef;
 
-use super::figures::{self, spaced};
+use super::figures;
 use super::markup::Markup;
 
 /// The longest answer that is set in large type.
@@ -49,8 +49,8 @@ fn verdict(page: &mut Markup, debate: &DebateReport) {
             page.raw("<p class=\"answer\">None.</p>");
         }
     }
-    if let Some(state) = wording::state(debate) {
-        page.raw("<p class=\"state\">").text(&state).raw("</p>");
+    for note in [wording::state(debate), wording::short_of_plan(debate)].into_iter().flatten() {
+        page.raw("<p class=\"state\">").text(&note).raw("</p>");
     }
     page.raw("</div>");
     if let Some(verdict) = &debate.verdict {
@@ -137,7 +137,7 @@ fn absences(page: &mut Markup, absences: &[Absence]) {
         if let Some(phase) = &absence.phase {
             page.raw(" in ").line(&spaced(phase));
         }
-        page.raw(": ").text(words::turn_cause(absence.cause)).raw(" ").cite(absence.source).raw("</li>");
+        page.raw(": ").line(&absence.why).raw(" ").cite(absence.source).raw("</li>");
     }
     page.raw("</ul></section>\n");
 }

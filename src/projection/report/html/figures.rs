@@ -1,7 +1,7 @@
 //! The figures of a debate, drawn as SVG with numbers of our own; every figure is told in words as well.
 
 use crate::projection::report::debate::{DebateReport, Phase, Probe, Rated, Stand};
-use crate::projection::report::wording;
+use crate::projection::report::wording::{self, spaced};
 
 use super::markup::Markup;
 
@@ -233,6 +233,10 @@ fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
         if probe.collapse {
             page.raw(" <span class=\"warn\">dissent vanished without a stated reason</span>");
         }
+        if probe.has_parts() {
+            let parts: Vec<_> = probe.parts.iter().map(wording::part).collect();
+            page.raw(" <small class=\"parts\">").line(&parts.join(" \u{b7} ")).raw("</small>");
+        }
         page.raw("</th><td class=\"strong\">")
             .text(&wording::per_cent(probe.score_pm))
             .raw("</td><td class=\"each\">");
@@ -242,9 +246,4 @@ fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
         page.text(&wording::votes(probe.effective_votes_pm)).raw("</td></tr>");
     }
     page.raw("</tbody></table></div>");
-}
-
-/// A name as people read it: `initial-analysis` is `initial analysis`.
-pub fn spaced(name: &str) -> String {
-    name.replace('-', " ")
 }

@@ -20,7 +20,11 @@ pub fn section(page: &mut Markup, excerpts: &[Excerpt]) {
         if let Some(title) = &excerpt.title {
             page.raw("<code>").line(title).raw("</code> ");
         }
-        page.raw("<time>").text(&wording::when(excerpt.time)).raw("</time></h3><pre>");
+        page.raw("<time>").text(&wording::when(excerpt.time)).raw("</time></h3>");
+        if let Some(letters) = &excerpt.letters {
+            page.raw("<p class=\"letters\">").line(letters).raw("</p>");
+        }
+        page.raw("<pre>");
         page.text(excerpt.text.trim_end()).raw("</pre></li>\n");
     }
     page.raw("</ol></section>\n");
