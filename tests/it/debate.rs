@@ -2,6 +2,8 @@
 
 mod chat;
 mod command;
+mod examples;
+pub mod golden;
 mod properties;
 mod scorers;
 

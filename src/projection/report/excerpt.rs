@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::projection::words;
 use crate::protocol::event::{ModelReply, PrepareResult};
 use crate::protocol::message::{Args, Part};
-use crate::protocol::text::cut_middle;
+use crate::protocol::text::{cut_middle, unfenced};
 use crate::protocol::{ArenaEvent, EventRef, SparkId};
 
 use super::Log;
@@ -176,6 +177,10 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
 /// An answer's text, else the tools it asked for.
 fn reply(reply: &ModelReply) -> String {
     let text = reply.text();
+    if let Ok(value @ Value::Object(_)) = serde_json::from_str(unfenced(&text)) {
+        // Laid out in lines: models often write a typed answer as one.
+        return serde_json::to_string_pretty(&value).unwrap_or(text);
+    }
     if !text.trim().is_empty() {
         return text;
     }

@@ -234,7 +234,7 @@ fn probes(out: &mut String, debate: &DebateReport) {
         let _ =
             writeln!(out, "| {}{collapse} | {score} | {polarised} | {moved} | {votes} |", line(&phase.name));
     }
-    out.push('\n');
+    let _ = writeln!(out, "\nVotes are counted by {}.\n", line(&wording::families(debate)));
     for phase in debate.phases.iter().filter(|phase| phase.probe.as_ref().is_some_and(Probe::has_parts)) {
         let parts = phase.probe.iter().flat_map(|probe| &probe.parts).map(wording::part).collect::<Vec<_>>();
         let _ = writeln!(out, "- score after {}: {}", line(&phase.name), line(&parts.join(", ")));

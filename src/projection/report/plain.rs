@@ -239,7 +239,8 @@ fn convergence(out: &mut String, debate: &DebateReport) {
         }
     }
     let votes = wording::votes(last.effective_votes_pm);
-    let _ = writeln!(out, "  Independent votes by model family: at most {votes}.");
+    let families = wording::families(debate);
+    item(out, "  ", &format!("Independent votes: at most {votes}, by {families}."));
 }
 
 fn turns(out: &mut String, report: &Report) {

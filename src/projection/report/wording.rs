@@ -74,6 +74,22 @@ pub fn short_of_plan(debate: &DebateReport) -> Option<String> {
     gated.or_else(|| debate.shortened.as_ref().map(|reason| format!("It ended early: {reason}.")))
 }
 
+/// Whose models spoke: `3 model families: oak (2), birch (2), demo/east (2)`; a model of no known family is one of
+/// its own, as the votes count it.
+pub fn families(debate: &DebateReport) -> String {
+    let mut families: Vec<(&str, u64)> = Vec::new();
+    for debater in &debate.debaters {
+        let family = debater.family.as_deref().unwrap_or(&debater.model);
+        match families.iter_mut().find(|(name, _)| *name == family) {
+            Some((_, count)) => *count += 1,
+            None => families.push((family, 1)),
+        }
+    }
+    let named: Vec<_> = families.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+    let what = if families.len() == 1 { "model family" } else { "model families" };
+    format!("{} {what}: {}", families.len(), named.join(", "))
+}
+
 /// A part of a score and its value: `agreement 72 %`.
 pub fn part(part: &ScorePart) -> String {
     format!("{} {}", part.name, per_cent(part.value_pm))

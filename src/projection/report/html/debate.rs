@@ -101,11 +101,11 @@ fn dispute(page: &mut Markup, proposition: &Proposition) {
     page.raw("<th scope=\"row\">").text(&wording::name(proposition.number)).raw("</th><td><p>");
     match proposition.text.is_empty() {
         true => page.raw("<em>its words cannot be read from the log</em>"),
-        false => page.line(&proposition.text),
+        false => page.words(&proposition.text),
     };
     page.raw("</p>");
     if let Some(because) = &proposition.because {
-        page.raw("<p class=\"because\">").line(because).cites(&proposition.evidence).raw("</p>");
+        page.raw("<p class=\"because\">").words(because).cites(&proposition.evidence).raw("</p>");
     }
     page.raw("</td><td data-label=\"sealed majority\">");
     side(page, proposition.sealed_majority, wording::majority(proposition.sealed_majority));
@@ -172,7 +172,7 @@ fn moved(page: &mut Markup, step: &Move) {
 
 fn quote(page: &mut Markup, what: &'static str, words: Option<&str>, source: Option<EventRef>) {
     if let Some(words) = words {
-        page.raw("<dt>").raw(what).raw("</dt><dd>").line(words).cites(&source).raw("</dd>");
+        page.raw("<dt>").raw(what).raw("</dt><dd>").words(words).cites(&source).raw("</dd>");
     }
 }
 
@@ -251,7 +251,7 @@ fn minority(page: &mut Markup, debate: &DebateReport) {
             page.raw("<ul>").items(&dissent.claims).raw("</ul>");
         }
         if let Some(condition) = &dissent.would_change {
-            page.raw("<p class=\"condition\">Would change its mind: ").line(condition).raw("</p>");
+            page.raw("<p class=\"condition\">Would change its mind: ").words(condition).raw("</p>");
         }
         page.raw("<footer>").line(&dissent.persona).raw(", against the verdict on ");
         page.text(&wording::names(&dissent.propositions))
@@ -296,7 +296,7 @@ fn ballot(page: &mut Markup, stand: &Stand) {
     if !stand.claims.is_empty() || !stand.evidence.is_empty() {
         page.raw("<ul>").items(&stand.claims);
         for evidence in &stand.evidence {
-            page.raw("<li class=\"evidence\">").line(&evidence.shows).cites(&evidence.at);
+            page.raw("<li class=\"evidence\">").words(&evidence.shows).cites(&evidence.at);
             page.raw(if evidence.at.is_none() {
                 " <small>without a reference</small></li>"
             } else {
@@ -306,7 +306,7 @@ fn ballot(page: &mut Markup, stand: &Stand) {
         page.raw("</ul>");
     }
     if let Some(condition) = &stand.would_change {
-        page.raw("<p class=\"condition\">Would change its mind: ").line(condition).raw("</p>");
+        page.raw("<p class=\"condition\">Would change its mind: ").words(condition).raw("</p>");
     }
     page.raw("</div>");
 }

@@ -53,7 +53,11 @@ fn cell(page: &mut Markup, debate: &DebateReport, phase: &Phase, persona: &str) 
 
 fn bars(page: &mut Markup, debate: &DebateReport, phase: &Phase, stand: &Stand) {
     let count = i64::try_from(debate.propositions.len()).unwrap_or(0);
-    let slot = if count <= 4 { 23 } else { 15 };
+    let slot = match count {
+        ..=2 => 32,
+        3..=4 => 23,
+        _ => 15,
+    };
     let width = count * slot;
     page.raw("<svg role=\"img\" class=\"bars\" width=\"").number(width).raw("\" height=\"").number(CELL);
     page.raw("\" viewBox=\"0 0 ").number(width).raw(" ").number(CELL).raw("\" aria-label=\"");
@@ -121,7 +125,9 @@ pub fn convergence(page: &mut Markup, debate: &DebateReport) {
     if let Some((_, probe)) = probes.last() {
         page.raw("<p class=\"lead\">Scored by <code>")
             .line(&probe.scorer)
-            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed. Votes are counted by model family: two debaters of one model are less than two.</p>");
+            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed. Votes are counted by ")
+            .line(&wording::families(debate))
+            .raw(". Two debaters of one family are less than two votes.</p>");
     }
     if probes.len() > 1 {
         curve(page, &probes);

@@ -9,7 +9,7 @@ pub fn section(page: &mut Markup, excerpts: &[Excerpt]) {
     if excerpts.is_empty() {
         return;
     }
-    page.raw("<section class=\"log\" id=\"log\"><h2>From the log</h2><p class=\"lead\">The events this page cites, as they were recorded; long ones shortened in the middle.</p><ol>");
+    page.raw("<section class=\"log\" id=\"log\"><h2>From the log</h2><p class=\"lead\">The events this page cites, as they were recorded; long ones shortened in the middle, typed answers laid out in lines.</p><ol>");
     for excerpt in excerpts {
         page.raw("<li id=\"").text(&excerpt.at.to_string()).raw("\"><h3><span class=\"ref\">");
         page.text(&excerpt.at.to_string()).raw("</span> ");
