@@ -6,6 +6,7 @@ mod examples;
 pub mod golden;
 mod properties;
 mod scorers;
+mod wire;
 
 use agon::protocol::ballot::names::named;
 use agon::protocol::effect::OutcomeBody;

@@ -6,7 +6,7 @@ use crate::support::env::Env;
 use crate::support::panel::{Asked, DEBATERS, asked_by, ballot, ratings, statement, verdict};
 use crate::support::server::{Reply, Server};
 
-fn env(server: &Server) -> Env {
+pub(super) fn env(server: &Server) -> Env {
     let env = Env::new();
     env.config(&format!(
         "model = \"mock/any\"\n[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n",
@@ -16,7 +16,7 @@ fn env(server: &Server) -> Env {
 }
 
 /// The schema in a request's brief, or in its response format.
-fn schema(request: &Value) -> Value {
+pub(super) fn schema(request: &Value) -> Value {
     if let Some(schema) = request.pointer("/response_format/json_schema/schema") {
         return schema.clone();
     }
@@ -38,7 +38,7 @@ fn schema(request: &Value) -> Value {
     found.expect("a schema")
 }
 
-fn answer(request: &Value) -> Reply {
+pub(super) fn answer(request: &Value) -> Reply {
     let system = request["messages"][0].to_string();
     let role = DEBATERS.iter().find(|id| system.contains(persona_words(id))).copied().unwrap_or("moderator");
     let side: i8 = if matches!(role, "pragmatist" | "devils-advocate") { 2 } else { -2 };
@@ -53,7 +53,7 @@ fn answer(request: &Value) -> Reply {
 }
 
 /// Words only one persona's text has.
-fn persona_words(id: &str) -> &'static str {
+pub(super) fn persona_words(id: &str) -> &'static str {
     match id {
         "pragmatist" => "on call for them",
         "security-maximalist" => "explain the breach",
