@@ -4,6 +4,7 @@ mod chat;
 mod command;
 mod examples;
 pub mod golden;
+mod program;
 mod properties;
 mod scorers;
 mod wire;

@@ -290,6 +290,23 @@ impl DebateReport {
             .any(|step| step.persona == persona && step.phase == phase && step.proposition == proposition)
     }
 
+    /// Who was missing for a reason of its own: whoever was asked when all was stopped is not.
+    pub fn missing(&self) -> impl Iterator<Item = &Absence> {
+        let stopped = |absence: &&Absence| {
+            matches!(absence.cause, TurnCause::Stopped | TurnCause::Interrupted)
+                && self.state == DebateState::Ended(absence.cause)
+        };
+        self.absences.iter().filter(move |absence| !stopped(absence))
+    }
+
+    /// What each debater held last, in the debaters' order.
+    pub fn last_stands(&self) -> impl Iterator<Item = &Stand> {
+        self.debaters.iter().filter_map(|debater| {
+            let phases = self.phases.iter().rev();
+            phases.filter_map(|phase| phase.stand(&debater.persona)).find(|stand| stand.position.is_some())
+        })
+    }
+
     /// True when the debater was absent in a phase.
     pub fn is_absent(&self, persona: &str, phase: &str) -> bool {
         self.absences

@@ -287,6 +287,10 @@ impl Open {
 
     fn revealed(&mut self, data: &BallotsRevealed) {
         self.is_sealed = false;
+        let mut stands = self.report.phases.iter().flat_map(|phase| &phase.stands);
+        if stands.all(|stand| stand.ratings.is_empty()) {
+            return;
+        }
         for (proposition, majority) in self.report.propositions.iter_mut().zip(&data.majority) {
             proposition.sealed_majority = Some(*majority);
         }

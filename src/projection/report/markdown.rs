@@ -144,11 +144,11 @@ fn propositions(out: &mut String, debate: &DebateReport) {
 }
 
 fn absences(out: &mut String, debate: &DebateReport) {
-    if debate.absences.is_empty() {
+    if debate.missing().next().is_none() {
         return;
     }
     out.push_str("## Who was missing\n\n");
-    for absence in &debate.absences {
+    for absence in debate.missing() {
         let phase = absence.phase.as_deref().map(|phase| format!(" in {}", line(phase))).unwrap_or_default();
         let cause = line(&absence.why);
         let _ = writeln!(out, "- **{}**{phase}: {cause}{}", line(&absence.persona), refs([&absence.source]));

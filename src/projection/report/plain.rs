@@ -44,6 +44,9 @@ pub fn outcome(debate: &DebateReport) -> String {
         debate.verdict.iter().flat_map(|verdict| verdict.open_risks.iter().cloned()),
     );
     absences(&mut out, debate);
+    if debate.verdict.is_none() {
+        stands(&mut out, debate);
+    }
     positions(&mut out, debate);
     convergence(&mut out, debate);
     out.truncate(out.trim_end().len());
@@ -118,9 +121,26 @@ fn dispute(out: &mut String, each: &Proposition) {
     item(out, &format!("  {}  ", wording::name(each.number)), text);
     let (vote, verdict) = (wording::majority(each.sealed_majority), wording::upheld(each.verdict));
     let differs = if each.differs { "  \u{2190} differs" } else { "" };
-    let _ = writeln!(out, "      sealed majority: {vote}, verdict: {verdict}{differs}");
+    let ruled = each.verdict.map(|_| format!(", verdict: {verdict}{differs}")).unwrap_or_default();
+    if each.sealed_majority.is_some() || each.verdict.is_some() {
+        let _ = writeln!(out, "      sealed majority: {vote}{ruled}");
+    }
     if let Some(because) = &each.because {
         item(out, "      ", &format!("{because}{}", refs(&each.evidence)));
+    }
+}
+
+/// Where everybody was when it ended, where no verdict sums that up.
+fn stands(out: &mut String, debate: &DebateReport) {
+    let mut stands = debate.last_stands().peekable();
+    if stands.peek().is_some() {
+        out.push_str("What they held\n");
+        for stand in stands {
+            let sure = stand.confidence_pm.map(wording::per_cent).unwrap_or_default();
+            item(out, "  ", &format!("{}, {sure} sure{}", stand.persona, refs(&stand.source)));
+            item(out, "      ", stand.position.as_deref().unwrap_or_default());
+        }
+        out.push('\n');
     }
 }
 
@@ -170,12 +190,18 @@ fn dissented(out: &mut String, dissent: &Dissent) {
 }
 
 fn absences(out: &mut String, debate: &DebateReport) {
-    let line = |absence: &super::debate::Absence| {
+    // Whoever fails together for one reason is told of together.
+    let mut told: Vec<(String, Vec<&str>, String)> = Vec::new();
+    for absence in debate.missing() {
         let phase = absence.phase.as_deref().map(wording::spaced);
         let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
-        format!("{}{phase}: {} [{}]", absence.persona, absence.why, absence.source)
-    };
-    list(out, "Who was missing", debate.absences.iter().map(line));
+        match told.iter_mut().find(|(known, _, why)| *known == phase && *why == absence.why) {
+            Some((_, who, _)) => who.push(&absence.persona),
+            None => told.push((phase, vec![&absence.persona], absence.why.clone())),
+        }
+    }
+    let lines = told.iter().map(|(phase, who, why)| format!("{}{phase}: {why}", who.join(", ")));
+    list(out, "Who was missing", lines);
 }
 
 /// Every rating: a row a debater, the phases from left to right in one cell.

@@ -1,9 +1,7 @@
 //! The page of a debate: question, verdict, what a plain vote would have said, who moved and why, who still disagrees.
 
 use crate::projection::report::Report;
-use crate::projection::report::debate::{
-    Absence, DebateReport, Move, Phase, Proposition, Stand, Talk, Verdict,
-};
+use crate::projection::report::debate::{DebateReport, Move, Phase, Proposition, Stand, Talk, Verdict};
 use crate::projection::report::wording::{self, spaced};
 use crate::projection::words;
 use crate::protocol::EventRef;
@@ -22,7 +20,7 @@ pub fn section(page: &mut Markup, report: &Report, debate: &DebateReport) {
     page.raw("</header>\n");
     verdict(page, debate);
     propositions(page, debate);
-    absences(page, &debate.absences);
+    absences(page, debate);
     moves(page, debate);
     figures::positions(page, debate);
     figures::convergence(page, debate);
@@ -127,12 +125,12 @@ fn side(page: &mut Markup, sign: Option<i8>, word: &'static str) {
     page.raw(word).raw("</span>");
 }
 
-fn absences(page: &mut Markup, absences: &[Absence]) {
-    if absences.is_empty() {
+fn absences(page: &mut Markup, debate: &DebateReport) {
+    if debate.missing().next().is_none() {
         return;
     }
     page.raw("<section class=\"absences\" id=\"absences\"><h2>Who was missing</h2><p class=\"lead\">An absence is neither an opinion nor a vote.</p><ul>");
-    for absence in absences {
+    for absence in debate.missing() {
         page.raw("<li><strong>").line(&absence.persona).raw("</strong>");
         if let Some(phase) = &absence.phase {
             page.raw(" in ").line(&spaced(phase));
