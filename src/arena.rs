@@ -21,6 +21,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{Command, Entry, Fact, Input, RULES};
+use crate::session::convergence::Scorers;
 use crate::session::{OutOfOrder, Session};
 use crate::toolvault::ToolVault;
 
@@ -55,6 +56,8 @@ pub struct ArenaPorts {
     pub provider_limits: BTreeMap<String, usize>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// How debates are scored: the built-in scorers and those a program registers.
+    pub scorers: Scorers,
     /// Secrets that must not reach log, screen or stream: name and value.
     pub secrets: Vec<(String, String)>,
     /// False when nobody can answer an approval: the session then pauses instead of waiting.
@@ -78,6 +81,9 @@ pub enum ArenaError {
         "entry {0} holds `{1}`, which this version of agon does not know; it can show this session but not go on"
     )]
     Newer(u64, String),
+    /// A debate of the log names a scorer that is not among the ports.
+    #[error("entry {0} holds a debate scored by `{1}`, which is no scorer of this program")]
+    NoScorer(u64, String),
 }
 
 /// Why a command was not taken.
@@ -125,7 +131,8 @@ impl Arena {
     /// Opens a new session under `id` and waits until that is on disk.
     pub async fn open(id: String, spec: Spec, ports: ArenaPorts) -> Result<Arena, ArenaError> {
         let opened = SessionOpened { id, rules: RULES, spec };
-        Arena::start(Session::new(), vec![ArenaEvent::SessionOpened(Box::new(opened))], 0, ports).await
+        let session = Session::new().with_scorers(ports.scorers.clone());
+        Arena::start(session, vec![ArenaEvent::SessionOpened(Box::new(opened))], 0, ports).await
     }
 
     /// Takes a recorded session up again. `before` are facts to record first (`fault_recovered`).
@@ -156,7 +163,7 @@ impl Arena {
                 return Err(ArenaError::Newer(entry.seq, kind.clone()));
             }
         }
-        Arena::start(Session::fold(entries)?, facts, active_ms, ports).await
+        Arena::start(folded(entries, &ports.scorers)?, facts, active_ms, ports).await
     }
 
     /// Records facts without starting anything they order: a copy that is only made. A later resume settles
@@ -166,7 +173,7 @@ impl Arena {
         facts: Vec<ArenaEvent>,
         ports: &ArenaPorts,
     ) -> Result<(), ArenaError> {
-        let mut session = Session::fold(entries)?;
+        let mut session = folded(entries, &ports.scorers)?;
         let redactor = Redactor::new(&ports.secrets);
         let mut made = Vec::new();
         let left = ArenaEvent::SessionPaused(SessionPaused { cause: PauseCause::Quit });
@@ -243,6 +250,14 @@ impl Arena {
         self.stop.cancel();
         self.tracker.wait().await;
     }
+}
+
+/// The session of recorded entries, deciding with these scorers.
+fn folded(entries: &[Arc<Entry>], scorers: &Scorers) -> Result<Session, ArenaError> {
+    if let Some((seq, name)) = replay::missing_scorer(entries, scorers) {
+        return Err(ArenaError::NoScorer(seq, name));
+    }
+    Ok(Session::fold(entries)?.with_scorers(scorers.clone()))
 }
 
 impl Drop for Arena {

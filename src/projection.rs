@@ -9,6 +9,7 @@ pub mod calls;
 pub mod costs;
 pub mod gauge;
 pub mod ledger;
+pub mod lines;
 pub mod matrix;
 pub mod partials;
 pub mod report;

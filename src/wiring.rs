@@ -36,6 +36,7 @@ use crate::protocol::spec::{Limits, Policy, Risk, SandboxSpec, Setting, Spec, Wo
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::sandbox::{SandboxChecks, Unconfined};
 use crate::session::Session;
+use crate::session::convergence::Scorers;
 pub use crate::teamcache::Removed as RemovedRuns;
 use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
@@ -338,6 +339,7 @@ impl Place {
             cache: self.cache,
             providers: connected.providers,
             provider_limits: connected.limits,
+            scorers: Scorers::default(),
             clock: Arc::new(SystemClock),
             secrets: connected.secrets,
             attended,

@@ -74,6 +74,7 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
         output.json(&json!({
             "id": read.id, "holds": holds, "entries": read.head.count, "head": read.head.hash,
             "unfinished_bytes": read.unfinished, "fault": fault, "unreadable": found.unreadable,
+            "no_scorer": found.no_scorer.as_ref().map(|(seq, name)| json!({ "seq": seq, "name": name })),
             "differences": differences,
         }))?;
         return Ok(if holds { DONE } else { DIVERGED });
@@ -87,6 +88,10 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
     }
     for difference in &found.differences {
         text += &difference_text(difference);
+    }
+    if let Some((seq, scorer)) = &found.no_scorer {
+        let words = format!("e{seq} holds a debate scored by `{scorer}`, which is no scorer of this program");
+        return Err(Failure::usage(words).hint("verify it with the program that registered that scorer"));
     }
     if found.differences.is_empty() && found.unreadable.is_none() {
         text +=

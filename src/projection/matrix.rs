@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::protocol::event::{ConvergenceProbed, Flip, Rating};
+use crate::protocol::event::{Ask, ConvergenceProbed, Flip, Rating, RoundOpened};
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 /// What one debater said in one phase.
@@ -75,7 +75,7 @@ impl Matrix {
         use ArenaEvent as E;
         match event {
             E::TurnOpened(_) => *self = Matrix { is_sealed: true, ..Matrix::default() },
-            E::RoundOpened(data) => drop(self.phase(&data.phase)),
+            E::RoundOpened(data) => self.round(data),
             E::BallotCast(data) => {
                 let stand = self.stand(&data.phase, data.spark);
                 (stand.ballot, stand.confidence_pm) = (Some(data.source), Some(data.confidence_pm));
@@ -103,8 +103,18 @@ impl Matrix {
         }
     }
 
+    /// What the moderator is asked belongs to no phase; a name that was probed already begins anew.
+    fn round(&mut self, round: &RoundOpened) {
+        let continues =
+            self.phases.last().is_some_and(|last| last.name == round.phase && last.probe.is_none());
+        if !continues && !matches!(round.ask, Ask::Propositions | Ask::Verdict) {
+            self.phases.push(Phase { name: round.phase.clone(), ..Phase::default() });
+        }
+    }
+
+    /// The newest phase of this name.
     fn phase(&mut self, name: &str) -> &mut Phase {
-        let at = self.phases.iter().position(|phase| phase.name == name).unwrap_or_else(|| {
+        let at = self.phases.iter().rposition(|phase| phase.name == name).unwrap_or_else(|| {
             self.phases.push(Phase { name: name.to_owned(), ..Phase::default() });
             self.phases.len() - 1
         });

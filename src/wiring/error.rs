@@ -95,6 +95,9 @@ impl WireError {
             WireError::NoSandbox(_) => {
                 Some("`--sandbox none` runs the tools with your own rights, after asking".to_owned())
             }
+            WireError::Arena(ArenaError::NoScorer(..)) => Some(
+                "take it up with the program that registered that scorer (`ArenaBuilder::scorer`)".to_owned(),
+            ),
             _ => None,
         }
     }

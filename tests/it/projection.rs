@@ -63,7 +63,7 @@ fn rendered(entries: &[Entry], options: Options) -> String {
     entries.iter().map(|entry| renderer.entry(entry, &lookup)).collect()
 }
 
-const CALM: Options = Options { color: false, full: false, times: true };
+const CALM: Options = Options { color: false, full: false, times: true, summed_up: false };
 
 #[test]
 fn a_walked_turn_in_calm_lines() {
@@ -225,11 +225,18 @@ fn while_ballots_are_sealed_no_position_is_shown() {
     live.hint(&said);
     assert_eq!(live.partial(CallId(1), Lane::Text), None);
     entries.push(log::ballot_answered(3));
-    let before = rendered(&entries, Options { full: true, ..CALM });
-    assert!(!before.contains("for it") && before.contains("sealed until every ballot is in"), "{before}");
-    assert!(!before.contains("+2") && !before.contains(r#""rating""#), "{before}");
+    for full in [true, false] {
+        let before = rendered(&entries, Options { full, ..CALM });
+        assert!(!before.contains("for it") && before.contains("sealed"), "{before}");
+        assert!(!before.contains("+2") && !before.contains(r#""rating""#), "{before}");
+        assert!(
+            !before.contains("75") && !before.contains("76"),
+            "its confidence is sealed as well: {before}"
+        );
+    }
     entries.push(log::ballots_revealed(4));
-    assert!(rendered(&entries, CALM).contains("I am for it"));
+    let after = rendered(&entries, CALM);
+    assert!(after.contains("P1 +2  75\u{a0}% sure\n        I am for it"), "{after}");
 }
 
 #[test]

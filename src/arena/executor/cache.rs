@@ -251,6 +251,7 @@ mod tests {
                 cache: Some(Arc::new(RunStore::new(settings, Arc::new(SystemClock)))),
                 providers: BTreeMap::new(),
                 provider_limits: BTreeMap::new(),
+                scorers: crate::session::convergence::Scorers::default(),
                 clock: Arc::new(SystemClock),
                 secrets: Vec::new(),
                 attended: false,
