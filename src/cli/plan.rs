@@ -92,6 +92,7 @@ impl RunPlan {
                 policy: typed.arena.policy.is_some().then(|| policy.clone()),
                 sandbox: typed.arena.sandbox,
                 squad: None,
+                debate: None,
             },
             policy,
             prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,

@@ -1,0 +1,36 @@
+//! The providers a session can call and how many calls each takes at once; more may be connected while it runs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::Semaphore;
+
+use crate::ports::Provider;
+
+/// Model calls under way at one provider at once.
+const CALLS_PER_PROVIDER: usize = 16;
+
+/// Providers by name, each with its permits: held here so that a delay is no decision.
+pub(super) struct Doors {
+    limits: BTreeMap<String, usize>,
+    open: RwLock<BTreeMap<String, (Arc<dyn Provider>, Arc<Semaphore>)>>,
+}
+
+impl Doors {
+    pub fn new(providers: &BTreeMap<String, Arc<dyn Provider>>, limits: &BTreeMap<String, usize>) -> Self {
+        let doors = Doors { limits: limits.clone(), open: RwLock::default() };
+        providers.iter().for_each(|(name, provider)| doors.connect(name, Arc::clone(provider)));
+        doors
+    }
+
+    /// Adds a provider; one of this name that is there already stays.
+    pub fn connect(&self, name: &str, provider: Arc<dyn Provider>) {
+        let permits = self.limits.get(name).copied().unwrap_or(CALLS_PER_PROVIDER).max(1);
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        open.entry(name.to_owned()).or_insert_with(|| (provider, Arc::new(Semaphore::new(permits))));
+    }
+
+    pub fn get(&self, name: &str) -> Option<(Arc<dyn Provider>, Arc<Semaphore>)> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
