@@ -17,6 +17,7 @@ mod story;
 mod text;
 mod theme;
 mod update;
+mod wish;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub use slash::{SLASHES, Slash};
 pub use state::{Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
 pub use update::update;
+pub use wish::{Wish, Worker};
 
 /// Everything that can reach the screen.
 #[derive(Clone, Debug)]
@@ -61,6 +63,17 @@ pub enum Msg {
     Files(Vec<String>),
     /// What the screen should know of its surroundings.
     Profile(Profile),
+    /// Who works on the tasks to come.
+    Mode(Wish),
+    /// A longer piece of work on sessions began, in words, or ended.
+    Busy(Option<String>),
+    /// What was written could not be done, and why: it goes back to where it was written.
+    Refused {
+        /// The text as it was written.
+        text: String,
+        /// Why not.
+        why: String,
+    },
     /// Something to tell the person.
     Log(String),
 }
@@ -69,7 +82,16 @@ pub enum Msg {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// Gives the next task: to the running session, or to one that is opened or taken up for it.
-    Prompt(String),
+    Prompt {
+        /// The task.
+        text: String,
+        /// Who works on it.
+        wish: Wish,
+        /// What was written, to be given back when it is refused.
+        written: String,
+    },
+    /// Lets others work on the tasks to come, once the flags are found good.
+    Mode(Wish),
     /// Hands a command to the running session.
     Submit(Command),
     /// Leaves this session for a new one.
@@ -82,14 +104,34 @@ pub enum Act {
     List,
     /// Reads the names of the workspace's files.
     Files,
-    /// Copies this session up to an entry and goes on in the copy.
-    Fork(u64),
-    /// Uses another model from the next task on.
+    /// Copies a session up to an entry, its last when absent, and goes on in the copy.
+    Fork {
+        /// The session; the one on the screen when absent.
+        id: Option<String>,
+        /// The entry.
+        seq: Option<u64>,
+    },
+    /// Uses another model from the next call on.
     Model(String),
+    /// Works as another persona from the next call on.
+    Persona(String),
+    /// Adds the rules of a policy file from the next call on.
+    Policy(String),
+    /// Confines the tools otherwise from the next task on.
+    Sandbox(String),
+    /// Sets limits from the next call on; flags as they were typed.
+    Limits(Vec<String>),
+    /// Gives a recorded session a name of its own.
+    Rename {
+        /// The session.
+        id: String,
+        /// The name; empty takes it away.
+        name: String,
+    },
     /// Puts a text on the clipboard of the terminal.
     Copy(String),
-    /// Runs the demo.
-    Demo,
+    /// Runs a demo: `run`, `squad` or `debate`.
+    Demo(String),
     /// Rings the bell.
     Bell,
     /// Draws everything again.

@@ -11,6 +11,7 @@ mod providers;
 pub mod sessions;
 mod spec;
 mod squad;
+pub mod standing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

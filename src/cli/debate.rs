@@ -14,7 +14,7 @@ use crate::session::convergence::Scorers;
 use crate::wiring::{self, Request};
 
 /// Model calls a debate may make when no limit is set: the longest one, evidence included.
-const MAX_STEPS: u64 = 600;
+pub(super) const MAX_STEPS: u32 = 600;
 
 /// Holds a debate.
 pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
@@ -23,7 +23,7 @@ pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -
     let text = |text: &String| toml::Value::String(text.clone());
     overrides.extend(typed.model.as_ref().map(|model| plan::set("--model", &["model"], text(model))));
     if typed.arena.max_steps.is_none() {
-        let steps = toml::Value::Integer(i64::try_from(MAX_STEPS).unwrap_or(i64::MAX));
+        let steps = toml::Value::Integer(MAX_STEPS.into());
         overrides.push(plan::set("debate", &["limits", "max_steps"], steps));
     }
     let config = Config::load(environment, &workspace, &overrides)?;
@@ -60,7 +60,7 @@ fn topic(typed: &str) -> Result<String, Failure> {
 }
 
 /// Who debates how, every name checked.
-fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan, Failure> {
+pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan, Failure> {
     let library = wiring::personas(config);
     let personas: Vec<String> = match typed.personas.as_slice() {
         [] => DEBATERS.iter().map(|id| (*id).to_owned()).collect(),

@@ -33,6 +33,9 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.composer.complete();
         }
         Msg::Profile(profile) => state.profile = profile,
+        Msg::Mode(wish) => state.set_mode(wish),
+        Msg::Busy(busy) => state.busy = busy,
+        Msg::Refused { text, why } => compose::give_back(state, &text, why),
         Msg::Log(text) => {
             approve::refused(state);
             state.tell(text);
@@ -71,6 +74,9 @@ fn show(state: &mut State, entries: Vec<std::sync::Arc<Entry>>, is_live: bool, a
         remember(state, &entry);
         state.now = state.now.max(entry.at);
         state.record.apply(entry);
+    }
+    if let Some(seq) = state.begin_at.take() {
+        state.travel(seq);
     }
     approve::look(state);
     if is_live && !state.record.now.board.approvals.is_empty() {

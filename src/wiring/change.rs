@@ -158,7 +158,8 @@ fn company(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting
     let models = models.into_iter().filter(is_new).map(|spec| Setting::Model { spec, default: false });
     // The solo persona stays what it is, also when a role is called the same.
     let solo = spec.personas.first().map(|persona| persona.id.clone());
-    let is_known = |persona: &PersonaSpec| Some(&persona.id) == solo.as_ref() || spec.personas.contains(persona);
+    let is_known =
+        |persona: &PersonaSpec| Some(&persona.id) == solo.as_ref() || spec.personas.contains(persona);
     let personas = personas.into_iter().filter(|persona| !is_known(persona));
     let personas = personas.map(|spec| Setting::Persona { spec, default: false });
     Ok(models.chain(personas).chain(blueprint.map(Setting::Blueprint)).collect())

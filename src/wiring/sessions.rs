@@ -9,6 +9,7 @@ use crate::eventlog::{LogError, SessionStore};
 use crate::ports::Head;
 use crate::protocol::{ArenaEvent, Entry};
 use crate::session::Session;
+use crate::wiring::standing::{self, Standing};
 use crate::wiring::{WireError, fork};
 
 /// A log that was read to its end, or to where it is damaged.
@@ -55,6 +56,11 @@ impl Sessions {
             row.fault = self.store.check(&row.id).err().map(|error| error.to_string());
         }
         Ok(all)
+    }
+
+    /// Finds a session by id, unique prefix, `latest` or path; gives its id.
+    pub fn find(&self, name: &str) -> Result<String, WireError> {
+        Ok(self.store.find(name)?.id)
     }
 
     /// Reads a whole log. Damage ends the reading and is told beside what could be read.
@@ -120,6 +126,37 @@ impl Sessions {
     /// Refuses a session that another process writes, or that can only be read.
     pub fn check_free(&self, name: &str) -> Result<(), WireError> {
         Ok(self.store.check_free(&self.store.find(name)?)?)
+    }
+
+    /// How a session stands.
+    pub fn standing(&self, id: &str) -> Standing {
+        match self.store.find(id).and_then(|path| self.store.check_free(&path).map(|()| path)) {
+            Ok(path) => standing::of(&path.log),
+            Err(LogError::Held { .. }) => Standing::Running,
+            Err(_) => Standing::Unknown,
+        }
+    }
+
+    /// The name a session was given by a person.
+    pub fn name_of(&self, id: &str) -> Option<String> {
+        standing::name(&self.folder(id))
+    }
+
+    /// Gives a session a name; an empty one takes it away. Its log is not touched.
+    pub fn rename(&self, name: &str, new: &str) -> Result<String, WireError> {
+        let path = self.store.find(name)?;
+        if !path.stored {
+            return Err(LogError::Outside(path.log).into());
+        }
+        let folder = self.folder(&path.id);
+        let failed =
+            |error| WireError::Workspace(format!("cannot name it in `{}`: {error}", folder.display()));
+        standing::rename(&folder, new).map_err(failed)?;
+        Ok(path.id)
+    }
+
+    fn folder(&self, id: &str) -> PathBuf {
+        self.state.join("sessions").join(id)
     }
 
     /// The root of a session's workspace as its log last said, before its damage if there is any.

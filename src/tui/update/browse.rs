@@ -37,7 +37,7 @@ pub(super) fn press(state: &mut State, what: Do, acts: &mut Vec<Act>) {
         Do::Play => toggle(state),
         Do::Slower => speed(state, |speed| (speed / 2).max(1)),
         Do::Faster => speed(state, |speed| (speed * 2).min(MAX_SPEED)),
-        Do::Fork => acts.extend(state.seen().map(Act::Fork)),
+        Do::Fork => acts.extend(state.seen().map(|seq| Act::Fork { id: None, seq: Some(seq) })),
         Do::Live if state.past.is_some() || state.story.anchor.is_some() => live(state),
         Do::Live | Do::Write if !state.profile.is_record => state.pane = Pane::Composer,
         Do::Live if state.profile.is_record => state.overlays.push(Overlay::Quit),
