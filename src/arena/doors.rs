@@ -10,10 +10,13 @@ use crate::ports::Provider;
 /// Model calls under way at one provider at once.
 const CALLS_PER_PROVIDER: usize = 16;
 
-/// Providers by name, each with its permits: held here so that a delay is no decision.
+/// A provider and its permits: held here so that a delay is no decision.
+type Door = (Arc<dyn Provider>, Arc<Semaphore>);
+
+/// Providers by name.
 pub(super) struct Doors {
     limits: BTreeMap<String, usize>,
-    open: RwLock<BTreeMap<String, (Arc<dyn Provider>, Arc<Semaphore>)>>,
+    open: RwLock<BTreeMap<String, Door>>,
 }
 
 impl Doors {
@@ -30,7 +33,7 @@ impl Doors {
         open.entry(name.to_owned()).or_insert_with(|| (provider, Arc::new(Semaphore::new(permits))));
     }
 
-    pub fn get(&self, name: &str) -> Option<(Arc<dyn Provider>, Arc<Semaphore>)> {
+    pub fn get(&self, name: &str) -> Option<Door> {
         self.open.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 }

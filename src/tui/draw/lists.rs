@@ -11,7 +11,7 @@ use crate::tui::keys::{KEYS, Place};
 use crate::tui::scene::Scene;
 use crate::tui::slash::SLASHES;
 use crate::tui::state::{SessionRow, Sessions, State};
-use crate::tui::text::{clean_line, cut, width};
+use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
 pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
@@ -24,7 +24,7 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     for (place, name) in places {
         lines.push(title(name));
         for row in KEYS.iter().filter(|row| row.place == place && !row.help.is_empty()) {
-            lines.push(pair(scene, row.keys, row.help, wide));
+            lines.extend(pair(scene, row.keys, row.help, wide));
         }
         lines.push(Line::default());
     }
@@ -35,13 +35,16 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         ("n … Enter", "Deny; what you write is told to the model"),
         ("h", "Look at the next one that waits"),
     ] {
-        lines.push(pair(scene, keys, help, wide));
+        lines.extend(pair(scene, keys, help, wide));
     }
     lines.push(Line::default());
     lines.push(title("Commands"));
     for slash in SLASHES {
         let name = format!("{} {}", slash.name, slash.takes);
-        lines.push(pair(scene, name.trim(), slash.help, wide));
+        lines.extend(pair(scene, name.trim(), slash.help, wide));
+        for flag in slash.flags {
+            lines.extend(pair(scene, &format!("  {} {}", flag.name, flag.takes), flag.help, wide));
+        }
     }
     lines.push(Line::default());
     lines.push(Line::styled(
@@ -51,10 +54,20 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
-fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Line<'static> {
-    let name = format!("  {name:<24}");
-    let text = cut(text, wide.saturating_sub(width(&name)));
-    Line::from(vec![Span::styled(name, scene.style(Tone::Code)), Span::styled(text, scene.style(Tone::Text))])
+/// A name and what it means, in a column of its own where there is room.
+fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Vec<Line<'static>> {
+    let room = if wide >= 90 { 36 } else { 26.min(wide / 2) };
+    let gap = room.saturating_sub(width(name) + 2);
+    let mut first = vec![Span::styled(format!("  {name}"), scene.style(Tone::Code))];
+    let (mut out, rest) = (Vec::new(), vec![Span::raw(" ".repeat(room))]);
+    if gap == 0 {
+        out.push(Line::from(std::mem::take(&mut first)));
+        first = rest.clone();
+    } else {
+        first.push(Span::raw(" ".repeat(gap)));
+    }
+    Wrap::to(wide).with(first, rest).line(&[(scene.style(Tone::Text), text)], &mut out);
+    out
 }
 
 pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
