@@ -6,6 +6,7 @@
 mod composer;
 mod diff;
 mod draw;
+mod highlight;
 mod keys;
 mod markdown;
 mod record;
@@ -27,6 +28,7 @@ use crate::protocol::{Command, Entry, Signal};
 
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
+pub use record::{Record, Shelf};
 pub use slash::{SLASHES, Slash};
 pub use state::{Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
@@ -34,7 +36,7 @@ pub use update::update;
 pub use wish::{Wish, Worker};
 
 /// Everything that can reach the screen.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Msg {
     /// A key was pressed.
     Key(KeyEvent),
@@ -52,6 +54,13 @@ pub enum Msg {
     Session {
         /// Entries without gaps from 0.
         entries: Vec<Arc<Entry>>,
+        /// True while this process runs it.
+        is_live: bool,
+    },
+    /// The same, folded already: whole, or its end while the rest is being counted.
+    Record {
+        /// What was read.
+        record: Box<Record>,
         /// True while this process runs it.
         is_live: bool,
     },

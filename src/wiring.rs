@@ -9,6 +9,7 @@ mod fork;
 pub mod lock;
 mod providers;
 pub mod sessions;
+pub mod shelf;
 mod spec;
 mod squad;
 pub mod standing;

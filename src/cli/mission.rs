@@ -6,6 +6,7 @@ mod desk;
 mod kit;
 pub mod lines;
 mod places;
+mod record;
 mod wish;
 mod work;
 

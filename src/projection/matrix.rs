@@ -21,10 +21,19 @@ pub struct Stand {
 pub struct Phase {
     /// Its name.
     pub name: String,
+    /// Which of those of its name, from 1: a debate may be refined more than once.
+    pub nth: u32,
     /// Who said what.
     pub stands: BTreeMap<SparkId, Stand>,
     /// What was measured at its end.
     pub probe: Option<Probe>,
+}
+
+impl Phase {
+    /// Its name, numbered from the second of the same name on.
+    pub fn label(&self) -> String {
+        if self.nth > 1 { format!("{} {}", self.name, self.nth) } else { self.name.clone() }
+    }
 }
 
 /// What a probe measured, per mille.
@@ -75,7 +84,7 @@ impl Matrix {
         use ArenaEvent as E;
         match event {
             E::TurnOpened(_) => *self = Matrix { is_sealed: true, ..Matrix::default() },
-            E::RoundOpened(data) => drop(self.phase(&data.phase)),
+            E::RoundOpened(data) => self.enter(&data.phase),
             E::BallotCast(data) => {
                 let stand = self.stand(&data.phase, data.spark);
                 (stand.ballot, stand.confidence_pm) = (Some(data.source), Some(data.confidence_pm));
@@ -103,9 +112,20 @@ impl Matrix {
         }
     }
 
+    /// A phase of a name that was measured already is over: the next of that name is another one.
+    fn enter(&mut self, name: &str) {
+        let last = self.phases.iter().rev().find(|phase| phase.name == name);
+        if last.is_none_or(|phase| phase.probe.is_some()) {
+            let nth = 1 + self.phases.iter().filter(|phase| phase.name == name).count();
+            let nth = u32::try_from(nth).unwrap_or(u32::MAX);
+            self.phases.push(Phase { name: name.to_owned(), nth, ..Phase::default() });
+        }
+    }
+
+    /// The newest phase of a name.
     fn phase(&mut self, name: &str) -> &mut Phase {
-        let at = self.phases.iter().position(|phase| phase.name == name).unwrap_or_else(|| {
-            self.phases.push(Phase { name: name.to_owned(), ..Phase::default() });
+        let at = self.phases.iter().rposition(|phase| phase.name == name).unwrap_or_else(|| {
+            self.phases.push(Phase { name: name.to_owned(), nth: 1, ..Phase::default() });
             self.phases.len() - 1
         });
         &mut self.phases[at]

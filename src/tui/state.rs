@@ -226,7 +226,7 @@ impl State {
 
     /// The position of the entry to come.
     pub fn next_seq(&self) -> u64 {
-        self.record.entries.len() as u64
+        self.record.next()
     }
 
     /// What the session is at.
@@ -273,7 +273,9 @@ impl State {
         let next = self.past.take().filter(|past| past.cut + 1 == seq);
         let moment = match next {
             Some(mut past) => {
-                past.moment.apply(&self.record.entries[usize::try_from(seq).unwrap_or(0)]);
+                if let Some(entry) = self.record.entry(seq) {
+                    past.moment.apply(entry);
+                }
                 past.moment
             }
             None => self.record.moment(seq),

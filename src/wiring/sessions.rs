@@ -9,6 +9,7 @@ use crate::eventlog::{LogError, SessionStore};
 use crate::ports::Head;
 use crate::protocol::{ArenaEvent, Entry};
 use crate::session::Session;
+use crate::wiring::shelf::LogShelf;
 use crate::wiring::standing::{self, Standing};
 use crate::wiring::{WireError, fork};
 
@@ -91,6 +92,41 @@ impl Sessions {
             return Err(LogError::NotALog(path.log).into());
         }
         Ok(read)
+    }
+
+    /// The log file of a session, to be read by position.
+    pub fn shelf(&self, name: &str) -> Result<LogShelf, WireError> {
+        let path = self.store.find(name)?.log;
+        LogShelf::open(&path)
+            .map_err(|error| WireError::Workspace(format!("`{}` cannot be read: {error}", path.display())))
+    }
+
+    /// Hands every entry of a log to `take`, its chain checked, until that says false. Damage ends the reading and
+    /// is given back.
+    pub fn scan(
+        &self,
+        name: &str,
+        take: &mut dyn FnMut(Entry) -> bool,
+    ) -> Result<Option<LogError>, WireError> {
+        let path = self.store.find(name)?;
+        let mut reader = self.store.read(&path)?;
+        let mut count = 0u64;
+        let fault = loop {
+            match reader.next_entry() {
+                Ok(Some(entry)) => {
+                    count += 1;
+                    if !take(entry) {
+                        return Ok(None);
+                    }
+                }
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        if count == 0 && fault.is_none() && !path.stored {
+            return Err(LogError::NotALog(path.log).into());
+        }
+        Ok(fault)
     }
 
     /// Hands every line of a log up to entry `last` to `take`, byte for byte, until that says false.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -14,10 +15,10 @@ use crate::config::{ConfigError, ModelName};
 use crate::protocol::{ArenaEvent, Choice, Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
-use crate::wiring::sessions::Read;
 
 use super::kit::Kit;
 use super::places::{homely, in_words, newest, trouble};
+use super::record::{self, Asks, Following, PACE, Seen};
 use super::work::{self, Live, Opened};
 
 /// Pieces of news that are taken at once.
@@ -28,7 +29,8 @@ pub(super) enum Done {
     News(Vec<Msg>),
     Found(Found),
     Opened(Box<Opened>),
-    Read(Box<Read>),
+    Seen(Box<Seen>),
+    Counted(Box<Seen>),
     /// It failed; what was written for it goes back.
     Failed(Failure, Option<String>),
 }
@@ -52,6 +54,10 @@ pub(super) struct Mission {
     pub(super) pending: FuturesUnordered<LocalBoxFuture<'static, Done>>,
     /// A session that is being opened, copied or read.
     opening: Option<LocalBoxFuture<'static, Done>>,
+    /// Tells the counting of a long session that nobody wants it any more.
+    counting: Option<Arc<AtomicBool>>,
+    /// The session on the screen, while another process writes it.
+    following: Option<Following>,
     /// Sessions that are being left.
     leaving: Vec<JoinHandle<Vec<Arc<Entry>>>>,
 }
@@ -71,6 +77,8 @@ impl Mission {
             id: None,
             pending: FuturesUnordered::new(),
             opening: None,
+            counting: None,
+            following: None,
             leaving: Vec::new(),
         }
     }
@@ -110,7 +118,7 @@ impl Mission {
         self.begin(
             "opening…",
             None,
-            move || async move { Ok(Done::Read(Box::new(work::read(&kit, &name)?))) },
+            move || async move { Ok(Done::Seen(Box::new(record::look(&kit, &name)?))) },
         )
     }
 
@@ -158,34 +166,57 @@ impl Mission {
 
     /// Leaves what runs without waiting for it.
     pub(super) fn leave(&mut self) {
+        self.following = None;
+        if let Some(stop) = self.counting.take() {
+            stop.store(true, Ordering::Relaxed);
+        }
         if let Some(live) = self.live.take() {
             let runtime = tokio::runtime::Handle::current();
             self.leaving.push(tokio::task::spawn_blocking(move || runtime.block_on(live.leave())));
         }
     }
 
-    fn take(&mut self, opened: Opened) -> Result<Vec<Msg>, Failure> {
-        let Opened { running, first, note } = opened;
+    fn take(&mut self, opened: Opened) -> Vec<Msg> {
+        let Opened { id, live, record, asks, first, note } = opened;
         self.leave();
         self.is_record = false;
-        self.id = Some(running.id.clone());
-        let (live, entries) = Live::of(running)?;
+        self.id = Some(id);
         self.live = Some(live);
-        let open: Vec<Arc<Entry>> = entries.clone();
-        let mut news = vec![Msg::Profile(self.profile()), Msg::Session { entries, is_live: true }];
+        let mut news = vec![Msg::Profile(self.profile())];
+        news.push(Msg::Record { record: Box::new(record), is_live: true });
         news.extend(note.map(Msg::Log));
         if let Some(first) = first {
             self.submit(first, None);
         }
-        self.answer(&open);
-        Ok(news)
+        self.answer(asks);
+        news
     }
 
-    fn show(&mut self, read: Read) -> Vec<Msg> {
+    /// Shows what was read; of a long session the rest is counted meanwhile.
+    fn show(&mut self, seen: Seen) -> Vec<Msg> {
         self.leave();
-        self.id = Some(read.id);
-        let mut news = vec![Msg::Session { entries: read.entries, is_live: false }];
-        news.extend(read.fault.map(|fault| Msg::Log(fault.to_string())));
+        self.id = Some(seen.id.clone());
+        if seen.record.is_counting() {
+            let (kit, id, stop) = (Arc::clone(&self.kit), seen.id.clone(), Arc::new(AtomicBool::new(false)));
+            self.counting = Some(Arc::clone(&stop));
+            self.pending.push(Box::pin(async move {
+                let counted = work::apart(move || async move { record::whole(&kit, &id, &stop) }).await;
+                counted
+                    .map_or_else(|failure| Done::Failed(failure, None), |seen| Done::Counted(Box::new(seen)))
+            }));
+        }
+        self.show_record(seen)
+    }
+
+    fn show_record(&mut self, seen: Seen) -> Vec<Msg> {
+        if seen.is_elsewhere {
+            self.following = Following::of(&self.kit, &seen.id, seen.record.next());
+        }
+        let mut news = vec![Msg::Record { record: Box::new(seen.record), is_live: false }];
+        if seen.is_elsewhere {
+            news.push(Msg::Log("another agon works on this session; what it does is shown".to_owned()));
+        }
+        news.extend(seen.fault.map(Msg::Log));
         news
     }
 
@@ -202,22 +233,12 @@ impl Mission {
         }));
     }
 
-    /// With `--yes`, answers what is asked and not answered in these entries.
-    fn answer(&mut self, entries: &[Arc<Entry>]) {
+    /// With `--yes`, answers what is asked.
+    fn answer(&mut self, asks: Asks) {
         if !self.says_yes {
             return;
         }
-        let mut asks = std::collections::BTreeMap::new();
-        for (_, event) in entries.iter().flat_map(|entry| entry.effective()) {
-            match event {
-                ArenaEvent::ApprovalRequested(ask) => drop(asks.insert(ask.call, ask.digest.clone())),
-                ArenaEvent::ApprovalAnswered(answer) => drop(asks.remove(&answer.call)),
-                ArenaEvent::CallCancelled(data) => drop(asks.remove(&data.call)),
-                ArenaEvent::SessionForked(_) => asks.clear(),
-                _ => {}
-            }
-        }
-        for (call, digest) in asks {
+        for (call, digest) in asks.0 {
             let by = "--yes".to_owned();
             self.submit(Command::Answer { call, digest, choice: Choice::Once, by }, None);
         }
@@ -234,8 +255,12 @@ impl Mission {
                 self.found = Some(found);
                 vec![Msg::Profile(self.profile())]
             }
-            Done::Read(read) => self.show(*read),
-            Done::Opened(opened) => self.take(*opened).unwrap_or_else(|failure| vec![failed(&failure, None)]),
+            Done::Seen(seen) => self.show(*seen),
+            Done::Counted(seen) if self.id.as_ref() == Some(&seen.id) && self.live.is_none() => {
+                self.show_record(*seen)
+            }
+            Done::Counted(_) => Vec::new(),
+            Done::Opened(opened) => self.take(*opened),
             Done::Failed(failure, written) => vec![failed(&failure, written)],
         }
     }
@@ -252,11 +277,23 @@ impl Mission {
                         _ => {}
                     }
                 }
-                self.answer(&entries);
+                let mut asks = Asks::default();
+                entries.iter().for_each(|entry| asks.apply(entry));
+                self.answer(asks);
                 entries.into_iter().map(Msg::Entry).collect()
             }
             Err(failure) => vec![Msg::Log(failure.text())],
         }
+    }
+
+    /// What another process has added.
+    fn follow(&mut self) -> Vec<Msg> {
+        let Some(following) = &mut self.following else { return Vec::new() };
+        let (entries, goes_on) = following.read_on();
+        if !goes_on {
+            self.following = None;
+        }
+        entries.into_iter().map(Msg::Entry).collect()
     }
 
     fn ended(&mut self, ending: &Ending) -> Vec<Msg> {
@@ -275,6 +312,7 @@ enum Woke {
     Done(Done),
     Opened(Done),
     Entry,
+    Elsewhere,
     Signals(Vec<Msg>),
     End(Ending),
 }
@@ -291,7 +329,7 @@ impl Mission {
 
     async fn wait(&mut self) -> Woke {
         self.look();
-        let Mission { live, pending, opening, .. } = self;
+        let Mission { live, pending, opening, following, .. } = self;
         let arena = live.as_ref().map(|live| Arc::clone(&live.arena));
         let (mut entries, mut signals) = match live {
             Some(live) => (Some(&mut live.news.entries), Some(&mut live.news.signals)),
@@ -314,6 +352,7 @@ impl Mission {
                 }
                 Woke::Signals(news)
             }
+            () = tokio::time::sleep(PACE), if following.is_some() => Woke::Elsewhere,
             ending = waited(arena.as_ref().map(|arena| Box::pin(arena.ended()))) => Woke::End(ending),
         }
     }
@@ -338,6 +377,7 @@ impl Desk for Mission {
                 news
             }
             Woke::Entry => self.catch_up(),
+            Woke::Elsewhere => self.follow(),
             Woke::Signals(news) => news,
             Woke::End(ending) => self.ended(&ending),
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::arena::Arena;
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
-use crate::cli::plan::{self};
+use crate::cli::plan;
 use crate::cli::run::{demo_folder, demo_of_debate};
 use crate::config::{Config, ConfigError, ModelName};
 use crate::library::blueprint::DEFAULT;
@@ -15,11 +15,12 @@ use crate::library::demo;
 use crate::ports::Subscription;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, Entry, StopCause};
-use crate::tui::SessionRow;
-use crate::wiring::sessions::{Read, SessionSummary};
+use crate::tui::{Record, SessionRow};
+use crate::wiring::sessions::SessionSummary;
 use crate::wiring::{self, ForkPlan, Request, Running, SquadWish, WorkspaceLock};
 
 use super::kit::Kit;
+use super::record::{self, Asks};
 use super::wish::Company;
 
 /// How long a session that is left may take to end what it runs.
@@ -41,12 +42,13 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Listens to a session that was opened; gives it with the entries there are.
-    pub fn of(running: Running) -> Result<(Live, Vec<Arc<Entry>>), Failure> {
-        let Running { arena, lock, has_open_turn, .. } = running;
-        let news = arena.subscribe();
-        let mut live = Live { arena: Arc::new(arena), news, next: 0, is_open: has_open_turn, _lock: lock };
-        let entries = live.read_on()?;
+    /// Listens to a session that was opened.
+    fn of(running: Running) -> Result<(Live, Vec<Arc<Entry>>), Failure> {
+        let Running { arena, lock, has_open_turn, recorded, .. } = running;
+        let (news, next) = (arena.subscribe(), recorded.len() as u64);
+        let mut live = Live { arena: Arc::new(arena), news, next, is_open: has_open_turn, _lock: lock };
+        let mut entries = recorded;
+        entries.extend(live.read_on()?);
         Ok((live, entries))
     }
 
@@ -86,9 +88,26 @@ where
 
 /// A session that was opened, taken up or copied, and what it begins with.
 pub(super) struct Opened {
-    pub running: Running,
+    pub id: String,
+    pub live: Live,
+    pub record: Record,
+    pub asks: Asks,
     pub first: Option<Command>,
     pub note: Option<String>,
+}
+
+impl Opened {
+    fn of(
+        kit: &Kit,
+        running: Running,
+        first: Option<Command>,
+        note: Option<String>,
+    ) -> Result<Self, Failure> {
+        let id = running.id.clone();
+        let (live, entries) = Live::of(running)?;
+        let (record, asks) = record::live(kit, &id, entries)?;
+        Ok(Opened { id, live, record, asks, first, note })
+    }
 }
 
 /// Opens a new session for a task.
@@ -104,7 +123,7 @@ pub(super) async fn begin(
     };
     let (config, request) = kit.request(model, company)?;
     let running = wiring::open(&config, &request, true).await?;
-    Ok(Opened { running, first: Some(first), note: None })
+    Opened::of(kit, running, Some(first), None)
 }
 
 /// Takes a session up for a task; one with an open turn is told it instead.
@@ -120,7 +139,7 @@ pub(super) async fn resume(
         Command::Prompt { text, .. } if running.has_open_turn => Command::Steer { spark: None, text },
         first => first,
     };
-    Ok(Opened { running, first: Some(first), note: None })
+    Opened::of(kit, running, Some(first), None)
 }
 
 /// Copies a session and goes on in the copy.
@@ -130,7 +149,7 @@ pub(super) async fn fork(kit: &Kit, session: String, at: Option<u64>) -> Result<
     let running = wiring::fork(&config, &plan, true).await?;
     let place = at.map_or(String::new(), |seq| format!(" at e{seq}"));
     let note = format!("forked{place}; the workspace is a copy of its own");
-    Ok(Opened { running, first: None, note: Some(note) })
+    Opened::of(kit, running, None, Some(note))
 }
 
 /// Opens a demo and gives its task.
@@ -146,7 +165,7 @@ pub(super) async fn demo(kit: &Kit, show: DemoKind, folder: Option<PathBuf>) -> 
     let running = wiring::open(&config, &request, true).await?;
     let first = crate::cli::run::prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     let note = Some(format!("the demo works in {}", root.display()));
-    Ok(Opened { running, first: Some(first), note })
+    Opened::of(kit, running, Some(first), note)
 }
 
 fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<SquadWish>, Option<DebatePlan>) {
@@ -162,11 +181,6 @@ fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<SquadWish>, Opti
             (story, mode, None, debate)
         }
     }
-}
-
-/// Reads a recorded session.
-pub(super) fn read(kit: &Kit, name: &str) -> Result<Read, Failure> {
-    Ok(kit.sessions().read(name)?)
 }
 
 /// The rows of the list of sessions.

@@ -53,8 +53,7 @@ fn both(scene: &Scene<'_>, wide: u16, left: &Words, right: &Words) -> Line<'stat
 fn first(state: &State, scene: &Scene<'_>) -> Words {
     let board = &scene.moment.board;
     let mut words = vec![(Tone::Accent, "agon".to_owned())];
-    let works = state.is_working() || scene.cut.is_some() || state.profile.is_record;
-    let mode = board.mode.as_ref().filter(|_| works).map_or(state.wish.worker.word(), words::mode);
+    let mode = board.mode.as_ref().map_or(state.wish.worker.word(), words::mode);
     let doing = match board.state {
         _ if board.seq.is_none() => {
             words.push((Tone::Quiet, format!("  {mode}")));
@@ -72,8 +71,11 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
         BoardState::Sealed(cause) => words::stop_cause(cause).to_owned(),
     };
     let tone = if board.approvals.is_empty() { Tone::Text } else { Tone::Warn };
-    words.push((Tone::Quiet, "  ".to_owned()));
-    words.push((if works { Tone::Quiet } else { Tone::Text }, mode.to_owned()));
+    words.push((Tone::Quiet, format!("  {mode}")));
+    let next = state.wish.worker.word();
+    if next != mode && !state.is_working() && scene.cut.is_none() && !state.profile.is_record {
+        words.push((Tone::Warn, format!(", next {next}")));
+    }
     words.push((Tone::Quiet, " · ".to_owned()));
     words.push((tone, doing));
     if let Some(phase) = &board.phase {
@@ -118,6 +120,9 @@ fn used(scene: &Scene<'_>) -> Words {
     if board.seq.is_none() {
         return Vec::new();
     }
+    if scene.record.is_counting() {
+        return vec![(Tone::Warn, "counting…".to_owned())];
+    }
     let used = &board.used;
     let tokens = words::short_count(used.usage.total());
     let tokens = match board.limits.max_tokens {
@@ -144,7 +149,9 @@ fn short_used(scene: &Scene<'_>) -> Words {
         words.push((Tone::Bad, "UNCONFINED".to_owned()));
         words.push((Tone::Quiet, " · ".to_owned()));
     }
-    if board.seq.is_some() {
+    if scene.record.is_counting() {
+        words.push((Tone::Warn, "counting…".to_owned()));
+    } else if board.seq.is_some() {
         words.push((Tone::Text, words::short_count(board.used.usage.total())));
         words.push((Tone::Quiet, " tokens".to_owned()));
     }

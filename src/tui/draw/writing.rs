@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::projection::words;
 use crate::tui::scene::Scene;
 use crate::tui::state::{Pane, State};
 use crate::tui::text::{clean, clean_line, cut, width};
@@ -93,12 +94,13 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     }
 }
 
-/// The rule above the text; it names who works on it, unless that is one spark.
+/// The rule above the text; it names who works on it, unless that is one spark as before.
 fn rule(state: &State, wide: u16) -> String {
     let wide = usize::from(wide);
     let flags = state.wish.flags.iter().map(|flag| format!(" {}", clean_line(flag))).collect::<String>();
+    let last = state.record.now.board.mode.as_ref().map_or("solo", words::mode);
     let label = match state.wish.worker {
-        Worker::Solo => String::new(),
+        Worker::Solo if last == "solo" || state.is_working() => String::new(),
         worker => cut(&format!(" {}{flags} ", worker.word()), wide.saturating_sub(8)),
     };
     let rest = wide.saturating_sub(width(&label) + 2);

@@ -13,6 +13,9 @@ use crate::tui::theme::Theme;
 use crate::tui::wish;
 use crate::tui::{Act, Wish, Worker};
 
+/// Items that are looked through for an answer.
+const FARTHEST: usize = 20_000;
+
 pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &mut Vec<Act>) {
     let control = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     match what {
@@ -219,7 +222,10 @@ fn replay(state: &mut State) -> Result<(), String> {
 /// Copies the last answer that is seen.
 pub(super) fn copy(state: &mut State, acts: &mut Vec<Act>) {
     let scene = state.scene();
-    let answers = scene.items().iter().rev().filter(|item| matches!(item.kind, ItemKind::Answer { .. }));
+    let answers = scene
+        .back_from(usize::MAX)
+        .take(FARTHEST)
+        .filter(|item| matches!(item.kind, ItemKind::Answer { .. }));
     let found = answers
         .filter(|item| !scene.is_sealed(item))
         .find_map(|item| item.body(&|at| scene.event(at)).map(|text| text.into_owned()));

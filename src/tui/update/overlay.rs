@@ -97,7 +97,7 @@ fn inspect(state: &mut State, at: EventRef, scroll: &mut usize, key: KeyEvent) -
 }
 
 fn last_event(state: &State, seq: u64) -> u16 {
-    let entry = usize::try_from(seq).ok().and_then(|seq| state.record.entries.get(seq));
+    let entry = state.record.entry(seq);
     entry.map_or(0, |entry| u16::try_from(entry.events.len().saturating_sub(1)).unwrap_or(u16::MAX))
 }
 

@@ -194,7 +194,7 @@ fn the_mode_is_seen_and_used_by_what_is_written_next() {
     assert_eq!(update(&mut state, key(Enter)), [Act::Mode(wish.clone())]);
     let _ = update(&mut state, Msg::Mode(wish.clone()));
     let text = shown(&state, 100, 24);
-    assert!(text.lines().next().unwrap().contains("debate · "), "{text}");
+    assert!(text.lines().next().unwrap().contains("solo, next debate · "), "{text}");
     assert!(text.contains("── debate --rounds=2 ──"), "{text}");
     let _ = typed(&mut state, "Tabs?");
     assert_eq!(update(&mut state, key(Enter)), [prompt("Tabs?", "Tabs?", wish)]);
@@ -203,14 +203,16 @@ fn the_mode_is_seen_and_used_by_what_is_written_next() {
 #[test]
 fn what_is_refused_is_there_again_to_be_mended() {
     let mut state = state(&demo(), false);
-    let refused =
-        Msg::Refused { text: "/squad --blueprint=nope x".to_owned(), why: "no blueprint".to_owned() };
-    let _ = update(&mut state, refused.clone());
+    let refused = || {
+        let (text, why) = ("/squad --blueprint=nope x".to_owned(), "no blueprint".to_owned());
+        Msg::Refused { text, why }
+    };
+    let _ = update(&mut state, refused());
     let text = shown(&state, 100, 24);
     assert!(text.contains("❯ /squad --blueprint=nope x") && text.contains("no blueprint"), "{text}");
     let _ = update(&mut state, ctrl('c'));
     let _ = typed(&mut state, "already something else");
-    let _ = update(&mut state, refused);
+    let _ = update(&mut state, refused());
     assert!(shown(&state, 100, 24).contains("❯ already something else"));
 }
 
