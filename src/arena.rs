@@ -1,5 +1,6 @@
 //! The runtime of one session: drives the pure session and carries out its effects; names no adapter.
 
+mod doors;
 mod driver;
 mod executor;
 mod live;
@@ -122,6 +123,7 @@ pub struct Arena {
     bus: Arc<dyn SignalBus>,
     log: Arc<dyn EventLog>,
     ending: watch::Receiver<Option<Ending>>,
+    doors: Arc<doors::Doors>,
     /// Fires on a hard stop; every task of this session listens to it.
     stop: CancellationToken,
     tracker: TaskTracker,
@@ -198,7 +200,9 @@ impl Arena {
         let tracker = TaskTracker::new();
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
         let redactor = Arc::new(Redactor::new(&ports.secrets));
-        let executor = executor::Executor::new(ports, Arc::clone(&redactor), inbox.clone(), &stop);
+        let doors = Arc::new(doors::Doors::new(&ports.providers, &ports.provider_limits));
+        let executor =
+            executor::Executor::new(ports, Arc::clone(&doors), Arc::clone(&redactor), inbox.clone(), &stop);
         let mut driver = driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
         let mut first = Vec::new();
         for fact in facts {
@@ -214,7 +218,7 @@ impl Arena {
             let _ = ended.send(Some(ending));
         });
         tracker.close();
-        Ok(Arena { inbox, bus, log, ending, stop, tracker })
+        Ok(Arena { inbox, bus, log, ending, doors, stop, tracker })
     }
 
     /// Hands a command in and waits until the session's answer to it is on disk.
@@ -223,6 +227,24 @@ impl Arena {
         let message = driver::Message::Command { command, reply };
         self.inbox.send(message).await.map_err(|_| SubmitError::Ended)?;
         answer.await.map_err(|_| SubmitError::Ended)?
+    }
+
+    /// The settings in force; none once the arena has ended.
+    pub async fn spec(&self) -> Option<Spec> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(driver::Message::Spec { reply }).await.ok()?;
+        answer.await.ok().flatten()
+    }
+
+    /// True when models of this provider can be called.
+    pub fn is_connected(&self, provider: &str) -> bool {
+        self.doors.get(provider).is_some()
+    }
+
+    /// Makes one more provider callable, `limit` calls at once (default 16). Its secrets must be among those the arena
+    /// was opened with.
+    pub fn connect(&self, name: &str, provider: Arc<dyn Provider>, limit: Option<usize>) {
+        self.doors.connect(name, provider, limit);
     }
 
     /// Listens from now on.

@@ -16,6 +16,7 @@ pub mod report;
 pub mod safe_text;
 pub mod squad;
 pub mod transcript;
+pub mod typed;
 pub mod why;
 pub mod words;
 

@@ -14,7 +14,7 @@ use crate::session::convergence::Scorers;
 use crate::wiring::{self, Request};
 
 /// Model calls a debate may make where no limit is configured: the longest one, evidence included.
-const MAX_STEPS: u32 = 600;
+pub(super) const MAX_STEPS: u32 = 600;
 
 /// Holds a debate.
 pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
@@ -57,7 +57,7 @@ fn topic(typed: &str) -> Result<String, Failure> {
 }
 
 /// Who debates how, every name checked.
-fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan, Failure> {
+pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan, Failure> {
     let library = wiring::personas(config);
     let personas: Vec<String> = match typed.personas.as_slice() {
         [] => DEBATERS.iter().map(|id| (*id).to_owned()).collect(),

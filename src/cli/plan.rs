@@ -81,20 +81,15 @@ impl RunPlan {
         let model = model.map_err(crate::config::ConfigError::from)?;
         let config = Config::load(environment, &workspace, &overrides)?;
         let policy = policy_of(&config, typed.arena.policy.as_deref())?;
-        let limits = config.limits();
         Ok(RunPlan {
             changes: Changes {
                 model,
                 persona: typed.persona.clone(),
-                limits: LimitChanges {
-                    max_steps: typed.arena.max_steps.map(|_| limits.max_steps),
-                    max_tokens: typed.arena.max_tokens.and(limits.max_tokens),
-                    max_micro_usd: typed.arena.max_usd.and(limits.max_micro_usd),
-                    max_seconds: typed.arena.max_seconds.and(limits.max_seconds),
-                },
+                limits: limit_changes(&typed.arena, &config),
                 policy: typed.arena.policy.is_some().then(|| policy.clone()),
                 sandbox: typed.arena.sandbox,
                 squad: None,
+                debate: None,
             },
             policy,
             prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
@@ -171,6 +166,17 @@ pub fn overrides(typed: &ArenaArgs) -> Vec<Override> {
         typed.max_steps.map(|n| set("--max-steps", &["limits", "max_steps"], number(n.into()))),
     ];
     sets.into_iter().flatten().collect()
+}
+
+/// The limits that were given as flags; what configuration alone says changes no recorded session.
+pub fn limit_changes(typed: &ArenaArgs, config: &Config) -> LimitChanges {
+    let limits = config.limits();
+    LimitChanges {
+        max_steps: typed.max_steps.map(|_| limits.max_steps),
+        max_tokens: typed.max_tokens.and(limits.max_tokens),
+        max_micro_usd: typed.max_usd.and(limits.max_micro_usd),
+        max_seconds: typed.max_seconds.and(limits.max_seconds),
+    }
 }
 
 /// A value that a flag sets.

@@ -18,6 +18,14 @@ pub fn run(typed: SessionsArgs, environment: &Environment, output: Output) -> Re
     match typed.command.unwrap_or(SessionsCommand::List { json: typed.json }) {
         SessionsCommand::List { json } => list(&sessions, json, output),
         SessionsCommand::Show { session, json } => show(&sessions, &session, json, output),
+        SessionsCommand::Rename { session, name } => {
+            let id = sessions.rename(&session, &name)?;
+            output.say(&format!(
+                "{} {id}",
+                if name.trim().is_empty() { "the name is gone from" } else { "named" }
+            ));
+            Ok(())
+        }
         SessionsCommand::Rm { session } => session.iter().try_for_each(|session| {
             let id = sessions.remove(session)?;
             output.say(&format!("removed {id}"));
@@ -61,7 +69,7 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
     let all = sessions.list_checked()?;
     if json {
         let rows = all.iter().map(|row| {
-            json!({ "id": row.id, "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
+            json!({ "id": row.id, "name": sessions.name_of(&row.id), "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
                     "newest_at": row.newest_at, "workspace": row.workspace, "prompt": row.prompt, "fault": row.fault,
                     "parent": row.parent.as_ref().map(|(id, seq)| json!({ "session": id, "seq": seq })) })
         });
@@ -72,7 +80,8 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
     }
     let lines = all.iter().map(|row| {
         let when = format!("{} {}", words::day(row.newest_at), words::time_of_day(row.newest_at));
-        let prompt = row.prompt.as_deref().unwrap_or_default();
+        let name = sessions.name_of(&row.id);
+        let prompt = name.as_deref().or(row.prompt.as_deref()).unwrap_or_default();
         let fault = row.fault.as_ref().map(|fault| format!("  [{fault}]")).unwrap_or_default();
         let parent = row.parent.as_ref().map(|(id, seq)| format!("  (fork of {id} at e{seq})"));
         let (parent, fault) = (parent.unwrap_or_default(), safe_line(&fault).into_owned());

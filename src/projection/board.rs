@@ -118,6 +118,12 @@ impl Board {
         }
     }
 
+    /// Drops ended sparks before this one; what they used stays in the totals.
+    pub fn forget(&mut self, oldest: SparkId) {
+        self.sparks.retain(|row| row.spark >= oldest || row.ended.is_none());
+        self.ledger.forget(oldest);
+    }
+
     /// Takes a live piece of a running call; anything late, doubled or out of order is dropped.
     pub fn hint(&mut self, signal: &Signal) {
         let words = matches!(signal.lane, Lane::Text | Lane::Reasoning | Lane::Args(_));

@@ -65,6 +65,12 @@ pub enum WireError {
     /// A log without an opening.
     #[error("session `{0}` was never opened")]
     NeverOpened(String),
+    /// There is nothing to change any more.
+    #[error("the session has ended")]
+    Ended,
+    /// The session would not take the settings.
+    #[error("the settings were not taken: {0}")]
+    Set(String),
     /// agon contradicts itself: a bug.
     #[error("internal: {0}")]
     Internal(String),

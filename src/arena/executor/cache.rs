@@ -209,6 +209,7 @@ mod tests {
 
     use super::*;
     use crate::arena::ArenaPorts;
+    use crate::arena::doors::Doors;
     use crate::arena::redact::Redactor;
     use crate::bus::Bus;
     use crate::eventlog::SessionStore;
@@ -257,7 +258,8 @@ mod tests {
                 attended: false,
             };
             let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]));
-            let shared = Shared { ports, redactor, gates: BTreeMap::new() };
+            let doors = Arc::new(Doors::new(&BTreeMap::new(), &BTreeMap::new()));
+            let shared = Shared { ports, redactor, doors };
             Place { folder, shared, key: "0a".repeat(32) }
         }
 

@@ -50,8 +50,7 @@ pub(in crate::tui) fn rows(
 }
 
 fn neighbour(scene: &Scene<'_>, at: EventAt, down: bool) -> Option<EventAt> {
-    let entries = &scene.record.entries;
-    let count = |seq: u64| entries.get(usize::try_from(seq).ok()?).map(|entry| entry.events.len());
+    let count = |seq: u64| scene.record.entry(seq).map(|entry| entry.events.len());
     match (down, at.i) {
         (true, i) if usize::from(i) + 1 < count(at.seq)? => Some(EventAt { seq: at.seq, i: i + 1 }),
         (true, _) => count(at.seq + 1).map(|_| EventAt { seq: at.seq + 1, i: 0 }),
@@ -66,7 +65,7 @@ fn neighbour(scene: &Scene<'_>, at: EventAt, down: bool) -> Option<EventAt> {
 fn row(scene: &Scene<'_>, at: EventAt) -> Option<Row> {
     let from = EventRef { seq: at.seq, i: at.i };
     let event = scene.event(from)?;
-    let entry = scene.record.entries.get(usize::try_from(at.seq).ok()?)?;
+    let entry = scene.record.entry(at.seq)?;
     let spark = spark_of(scene, from, event).map(|spark| scene.name(spark)).unwrap_or_default();
     Some(Row {
         at,
@@ -106,7 +105,7 @@ fn spark_of(scene: &Scene<'_>, at: EventRef, event: &ArenaEvent) -> Option<Spark
         _ => None,
     };
     own(event).or_else(|| {
-        let causes = scene.record.reasons.direct(at);
+        let causes = scene.record.reasons(at.seq).direct(at);
         let orders = causes.iter().filter(|cause| cause.link == Link::OrderedBy);
         orders.filter_map(|cause| scene.event(cause.from)).find_map(own)
     })
