@@ -26,7 +26,7 @@ pub use error::WireError;
 pub use fork::{Fork, ForkPlan};
 pub use lock::WorkspaceLock;
 pub use sessions::Sessions;
-pub use spec::{Request, personas};
+pub use spec::{Request, check_model, personas};
 pub use squad::SquadWish;
 
 use change::changes;

@@ -156,6 +156,11 @@ pub(super) fn models_of(config: &Config, names: Vec<ModelName>) -> Result<Vec<Mo
     Ok(found)
 }
 
+/// Refuses a model that cannot be called here.
+pub fn check_model(config: &Config, name: &ModelName) -> Result<(), WireError> {
+    model(config, name).map(|_| ())
+}
+
 /// One model's rows.
 pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, WireError> {
     if !providers::is_builtin(config, &name.provider) {

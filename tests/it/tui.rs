@@ -5,6 +5,7 @@ mod hostile;
 mod keys;
 mod long;
 mod made;
+mod pictures;
 mod pty;
 mod screens;
 mod terminal;

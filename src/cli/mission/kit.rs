@@ -38,7 +38,7 @@ impl Kit {
 
     /// The same with another model, which must be one that can be called.
     pub fn with_model(&self, name: &ModelName) -> Result<Kit, Failure> {
-        self.config.model_spec(name)?;
+        crate::wiring::check_model(&self.config, name)?;
         let text = toml::Value::String(name.to_string());
         let mut kit = self.with(vec![plan::set("--model", &["model"], text)])?;
         kit.changes.model = Some(name.clone());

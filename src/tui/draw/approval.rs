@@ -148,7 +148,7 @@ fn answer(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
                 key("s"),
                 text(" for the session   "),
                 key("n"),
-                text(" no, and why   each then Enter"),
+                text(" no, and why   then Enter"),
             ]);
         }
     };

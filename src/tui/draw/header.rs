@@ -20,7 +20,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         0 => return,
         1 => vec![both(scene, area.width, &first(state, scene), &short_used(scene))],
         _ => vec![
-            both(scene, area.width, &first(state, scene), &confined(state, scene)),
+            both(scene, area.width, &first_whole(state, scene), &confined(state, scene)),
             both(scene, area.width, &second(state, scene), &used(scene)),
         ],
     };
@@ -81,8 +81,14 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
     if let Some(phase) = &board.phase {
         words.push((Tone::Quiet, format!(" · {}", clean_line(phase))));
     }
-    if board.turn > 0 {
-        words.push((Tone::Quiet, format!(" · turn {}", board.turn)));
+    words
+}
+
+/// The same with the number of the turn, where there is room.
+fn first_whole(state: &State, scene: &Scene<'_>) -> Words {
+    let (mut words, turn) = (first(state, scene), scene.moment.board.turn);
+    if turn > 0 {
+        words.push((Tone::Quiet, format!(" · turn {turn}")));
     }
     words
 }

@@ -9,7 +9,7 @@ use crate::projection::words;
 use crate::protocol::SparkId;
 use crate::tui::scene::Scene;
 use crate::tui::state::State;
-use crate::tui::text::{clean_line, cut, width};
+use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
 /// Cells of a persona's name.
@@ -34,8 +34,12 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     }
     table(scene, matrix, wide, &mut lines);
     curve(scene, matrix, wide, &mut lines);
-    flips(scene, matrix, &mut lines);
-    verdict(scene, matrix, &mut lines);
+    let mut words = Vec::new();
+    flips(scene, matrix, &mut words);
+    verdict(scene, matrix, &mut words);
+    for line in words {
+        wrapped(line, wide, &mut lines);
+    }
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
@@ -77,6 +81,16 @@ fn table(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'
         lines.push(Line::from(spans));
     }
     lines.push(Line::default());
+}
+
+/// A line of words over as many lines as it needs.
+fn wrapped(line: Line<'static>, wide: usize, lines: &mut Vec<Line<'static>>) {
+    if line.width() <= wide {
+        return lines.push(line);
+    }
+    let text = line.to_string();
+    let wrap = Wrap::to(wide).with(Vec::new(), vec![Span::raw("    ")]);
+    wrap.line(&[(line.style, text.as_str())], lines);
 }
 
 /// Ratings as signs, one per proposition, and how sure: `++ 0 -  80 %`.

@@ -91,6 +91,10 @@ impl Page<'_> {
         };
         match self.before {
             None => false,
+            // A step says what an answer came to: it belongs beneath it.
+            Some(before) if item.kind == ItemKind::Step && matches!(before.kind, ItemKind::Answer { .. }) => {
+                before.spark != item.spark
+            }
             Some(before) => !(is_small(before) && is_small(item)) || before.spark != item.spark,
         }
     }

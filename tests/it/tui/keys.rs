@@ -345,6 +345,10 @@ fn the_documentation_lists_every_key_and_command() {
         };
         let twin = if slash.twin.is_empty() { "-".to_owned() } else { format!("`{}`", slash.twin) };
         text += &format!("| `{}{takes}` | {} | {twin} |\n", slash.name, slash.help);
+        for flag in slash.flags {
+            let takes = flag.takes.replace('|', "\\|");
+            text += &format!("| · `{} {takes}` | {} | the same |\n", flag.name, flag.help);
+        }
     }
     text += "\n## Keys\n\n| key | what it does |\n|---|---|\n";
     for row in agon::tui::KEYS.iter().filter(|row| !row.help.is_empty()) {

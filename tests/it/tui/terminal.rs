@@ -117,7 +117,7 @@ fn a_fork_from_the_past_and_a_model_that_is_changed() {
     terminal.press("f");
     terminal.wait_for("forked at e7");
     allow_all(&mut terminal);
-    terminal.press("\t/model demo/other\r");
+    terminal.press("/model demo/other\r");
     terminal.wait_for("demo/other");
     terminal.press("/rename the copy\r");
     terminal.wait_for("renamed");
