@@ -253,7 +253,7 @@ impl Watch {
                 _ => self.output.tell(&format!("\n{outcome}\n")),
             }
         } else if let Ending::Sealed(Some(closed)) = &ending
-            && let Some(text) = closed.answer.and_then(|answer| words_of(event(&self.entries, answer)?))
+            && let Some(text) = closed.answer.and_then(|answer| event(&self.entries, answer)?.answer_text())
         {
             // A typed answer is for a program: without the fence that models like to put around JSON.
             match (self.squad.is_squad, self.is_typed) {
@@ -360,15 +360,6 @@ pub fn exit_code(ending: &Ending, is_interrupted: bool) -> u8 {
         Ending::Paused => PAUSED,
         Ending::Stopped => INTERRUPTED,
         Ending::Failed(_) => USAGE,
-    }
-}
-
-/// The text of an answer, given now or recorded in another session.
-fn words_of(answer: &ArenaEvent) -> Option<String> {
-    match answer {
-        ArenaEvent::ModelAnswered(reply) => Some(reply.body.text()),
-        ArenaEvent::CacheHit(hit) => Some(hit.body.answer.clone()),
-        _ => None,
     }
 }
 

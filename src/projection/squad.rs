@@ -66,6 +66,13 @@ impl SquadSheet {
         out + &self.missing_words()
     }
 
+    /// Who did not do their part, in one line; none when everybody did.
+    pub fn missing_line(&self) -> Option<String> {
+        let one = |(role, cause): &(String, TurnCause)| format!("{role}: {}", words::turn_cause(*cause));
+        let line = self.missing.iter().map(one).collect::<Vec<_>>().join(", ");
+        (!line.is_empty()).then_some(line)
+    }
+
     fn missing_words(&self) -> String {
         if self.missing.is_empty() {
             return String::new();

@@ -9,7 +9,7 @@ use crate::config::SandboxKind;
 use crate::eventlog::{SessionLog, SessionStore};
 use crate::ports::{Provider, Tool};
 use crate::protocol::ArenaEvent;
-use crate::protocol::spec::{Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec};
+use crate::protocol::spec::{Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec};
 use crate::session::convergence::{Scorer, Scorers};
 use crate::session::{Session, policy};
 use crate::toolvault::VaultError;
@@ -26,6 +26,7 @@ pub struct ArenaBuilder {
     providers: BTreeMap<String, Arc<dyn Provider>>,
     models: Vec<ModelSpec>,
     personas: Vec<PersonaSpec>,
+    blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
     scorers: Scorers,
     policy: Policy,
@@ -44,6 +45,7 @@ impl ArenaBuilder {
             providers: BTreeMap::new(),
             models: Vec::new(),
             personas: Vec::new(),
+            blueprint: None,
             tools: Vec::new(),
             scorers: Scorers::default(),
             policy: policy::standard(),
@@ -72,6 +74,13 @@ impl ArenaBuilder {
     #[must_use]
     pub fn persona(mut self, persona: PersonaSpec) -> Self {
         self.personas.push(persona);
+        self
+    }
+
+    /// Gives the squad whose roles a prompt in squad mode is worked on by. The personas it names must be added.
+    #[must_use]
+    pub fn blueprint(mut self, blueprint: Blueprint) -> Self {
+        self.blueprint = Some(blueprint);
         self
     }
 
@@ -149,7 +158,7 @@ impl ArenaBuilder {
             limits: self.limits.clone(),
             retry: self.retry.clone(),
             instructions: Vec::new(),
-            blueprint: None,
+            blueprint: self.blueprint.take(),
             cache: None,
         };
         spec::check(&spec)?;

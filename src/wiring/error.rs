@@ -92,6 +92,7 @@ impl WireError {
             WireError::WorkspaceGone(_) => {
                 Some("`agon fork` makes a folder from the files as they were recorded".to_owned())
             }
+            WireError::Blueprint(BlueprintError::Fault { hint, .. }) => hint.clone(),
             WireError::Blueprint(BlueprintError::Unknown { known, .. }) => {
                 Some(format!("there are: {}", known.join(", ")))
             }

@@ -5,6 +5,7 @@ mod cache;
 mod flow;
 mod key;
 mod program;
+mod story;
 
 use agon::protocol::event::*;
 use agon::protocol::message::{Message, Part, Request};

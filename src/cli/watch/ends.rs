@@ -60,9 +60,11 @@ impl Watch {
                 words,
                 "ask for less at once, or take a model with a larger window: -m PROVIDER/MODEL".to_owned(),
             ),
-            TurnCause::Loop | TurnCause::Incomplete => {
-                (words, format!("say it differently: {again} \"...\""))
-            }
+            TurnCause::Loop => (words, format!("say it differently: {again} \"...\"")),
+            TurnCause::Incomplete => (
+                self.squad.missing_line().map_or(words.clone(), |who| format!("{words}: {who}")),
+                format!("agon replay {id} shows what they did; go on: {again} \"...\""),
+            ),
             TurnCause::Limit => self.limit_reached(words, &again),
         })
     }
