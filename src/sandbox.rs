@@ -6,6 +6,8 @@ mod beneath;
 mod capture;
 mod checks;
 pub mod files;
+#[cfg(target_os = "linux")]
+pub mod local;
 mod patch;
 mod process;
 pub mod proof;
@@ -24,6 +26,8 @@ use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Sandbox};
 use crate::protocol::spec::SandboxSpec;
 pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
+#[cfg(target_os = "linux")]
+pub use local::{LocalOptions, LocalSandbox};
 
 /// The variables a command may see. No name that carries a key or a token is among them, and none is added.
 const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];

@@ -40,6 +40,15 @@ pub use crate::teamcache::Removed as RemovedRuns;
 use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
 
+/// Becomes the sandbox if this process was started for that, and then never returns.
+///
+/// A program that embeds agon and wants the sandbox `local` calls this first in its `main`, before any thread is
+/// started: each confined command begins with starting the program itself again.
+pub fn sandbox_entry() {
+    #[cfg(target_os = "linux")]
+    crate::sandbox::local::enter();
+}
+
 /// A running session and what its view needs to begin with.
 pub struct Running {
     /// The arena.

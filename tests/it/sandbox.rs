@@ -3,6 +3,8 @@
 
 pub(crate) mod contract;
 pub(crate) mod escapes;
+#[cfg(target_os = "linux")]
+mod local;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
