@@ -69,7 +69,11 @@ impl Sandbox for Unconfined {
             "commands can see and signal other processes",
             "a command that starts a session of its own outlives its call",
         ];
-        SandboxSpec { kind: "none".to_owned(), gaps: gaps.map(str::to_owned).to_vec(), image: None }
+        SandboxSpec {
+            kind: "none".to_owned(),
+            gaps: gaps.map(str::to_owned).to_vec(),
+            ..SandboxSpec::default()
+        }
     }
 
     fn files(&self) -> Arc<dyn Files> {

@@ -274,6 +274,9 @@ pub enum PersonasCommand {
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// Start this sandbox and try what it must refuse, a row for each
+    #[arg(long, value_name = "KIND")]
+    pub sandbox: Option<SandboxKind>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -12,6 +12,7 @@ mod launch;
 mod loopback;
 mod mounts;
 mod plan;
+mod proven;
 mod tools;
 mod view;
 
@@ -67,6 +68,7 @@ pub struct LocalSandbox {
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
     covers: OnceLock<Vec<Cover>>,
     keeper: Keeper,
+    proven: OnceLock<Vec<String>>,
     scratch: TempDir,
 }
 
@@ -80,17 +82,23 @@ impl LocalSandbox {
         let view = View::of(files.root(), scratch.path(), options.read_only, &variable);
         let secrets = covers::globs(&options.secrets);
         let keeper = Keeper::of(files.root());
-        let (filters, covers) = (confine::filters(), OnceLock::new());
-        Ok(LocalSandbox { files, options, secrets, view, filters, covers, keeper, scratch })
+        let (filters, covers, proven) = (confine::filters(), OnceLock::new(), OnceLock::new());
+        Ok(LocalSandbox { files, options, secrets, view, filters, covers, keeper, proven, scratch })
     }
 
-    /// Runs a command that does nothing, to see that the sandbox can be had here.
+    /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims.
     pub async fn start(&self) -> Result<(), String> {
-        let exec =
-            Exec { command: "exit 42".to_owned(), cwd: String::new(), timeout_ms: 20_000, capture_cap: 1024 };
+        let outside = self.scratch.path().join("root");
+        let command = proven::command(&outside, std::process::id());
+        let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
         let end = self.exec(exec, &Deaf, &CancellationToken::new()).await?;
         match end.exit {
-            Some(42) => Ok(()),
+            Some(0) => {
+                let held = proven::read(&end.stdout)?;
+                // Started twice it has shown the same.
+                let _ = self.proven.set(held);
+                Ok(())
+            }
             _ => Err(format!(
                 "a command in it ended with {:?}: {}",
                 end.exit.or(end.signal),
@@ -142,7 +150,8 @@ impl Sandbox for LocalSandbox {
         if rustix::process::geteuid().is_root() && !limits_root(&kernel()) {
             gaps.push("for root this kernel does not limit the number of processes".to_owned());
         }
-        SandboxSpec { kind: "local".to_owned(), gaps, image: None }
+        let proven = self.proven.get().cloned().unwrap_or_default();
+        SandboxSpec { kind: "local".to_owned(), gaps, image: None, proven }
     }
 
     fn files(&self) -> Arc<dyn Files> {

@@ -11,12 +11,13 @@ use crate::ports::{Provider, Tool};
 use crate::protocol::spec::{Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Spec};
 use crate::session::policy;
 use crate::toolvault::VaultError;
-use crate::wiring::{Place, Running, WireError, providers, spec};
+use crate::wiring::place::Place;
+use crate::wiring::{Running, WireError, providers, spec};
 
 /// Opens a session from Rust. See the example of the [crate].
 ///
 /// The workspace is where the tools work; the state folder keeps log, blobs and recorded trees. Tools run
-/// unconfined. Without personas the spark is a plain one; without a policy reads are allowed and everything
+/// unconfined unless [`ArenaBuilder::sandbox`] says otherwise. Without personas the spark is a plain one; without a policy reads are allowed and everything
 /// else is asked about.
 pub struct ArenaBuilder {
     workspace: PathBuf,
@@ -29,6 +30,7 @@ pub struct ArenaBuilder {
     limits: Limits,
     retry: RetrySpec,
     secrets: Vec<(String, String)>,
+    sandbox: SandboxKind,
     attended: bool,
 }
 
@@ -46,6 +48,7 @@ impl ArenaBuilder {
             limits: Limits::default(),
             retry: RetrySpec::default(),
             secrets: Vec::new(),
+            sandbox: SandboxKind::None,
             attended: false,
         }
     }
@@ -106,6 +109,13 @@ impl ArenaBuilder {
         self
     }
 
+    /// Confines the tools. `local` needs [`crate::sandbox_entry`] at the beginning of the program's `main`.
+    #[must_use]
+    pub fn sandbox(mut self, kind: SandboxKind) -> Self {
+        self.sandbox = kind;
+        self
+    }
+
     /// Says that somebody will answer approvals. Otherwise an open approval ends the arena paused.
     #[must_use]
     pub fn attended(mut self) -> Self {
@@ -119,7 +129,7 @@ impl ArenaBuilder {
             return Err(WireError::Provider("no model is named for this session".to_owned()));
         }
         let id = uuid::Uuid::now_v7().to_string();
-        let mut place = Place::open(&self.state, SandboxKind::None, &self.workspace)?;
+        let mut place = Place::open(&self.state, self.sandbox, &self.workspace, &[]).await?;
         for tool in self.tools {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
         }

@@ -1,6 +1,8 @@
 //! The workspace's files (paths that try to leave, writes that must be atomic), and what every kind of sandbox
 //! has to keep.
 
+#[cfg(target_os = "linux")]
+mod attacks;
 pub(crate) mod contract;
 pub(crate) mod escapes;
 #[cfg(target_os = "linux")]

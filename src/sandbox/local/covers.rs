@@ -67,8 +67,12 @@ fn covers(found: BTreeMap<PathBuf, CoverKind>) -> Vec<Cover> {
 /// The globs of secret files; one that cannot be read is left out.
 pub fn globs(patterns: &[String]) -> GlobSet {
     let mut set = GlobSetBuilder::new();
-    for glob in patterns.iter().filter_map(|pattern| globset::Glob::new(pattern).ok()) {
-        set.add(glob);
+    for pattern in patterns {
+        // Read as the policy reads them: an alternative may be empty, and case does not count.
+        let glob = globset::GlobBuilder::new(pattern).empty_alternates(true).case_insensitive(true).build();
+        if let Ok(glob) = glob {
+            set.add(glob);
+        }
     }
     set.build().unwrap_or_else(|_| GlobSet::empty())
 }

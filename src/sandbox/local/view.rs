@@ -51,6 +51,7 @@ impl View {
         if !read_only {
             writable.push(workspace.as_os_str().to_owned());
         }
+        hold_still(&mut mounts);
         let environment = environment(home.as_deref(), variable);
         // A path sorts after every path it lies beneath.
         let mounts = mounts
@@ -124,6 +125,21 @@ fn home(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path) {
     }
     for file in tools::CREDENTIALS.iter().map(|file| home.join(file)).filter(|file| file.exists()) {
         mounts.insert(file, MountKind::Nothing);
+    }
+}
+
+/// What lies beneath a temporary folder gets a fresh folder to lie in: commands can rename and link what they find
+/// there, and the next call would be put together along their links.
+fn hold_still(mounts: &mut BTreeMap<PathBuf, MountKind>) {
+    for temporary in ["/tmp", "/var/tmp"] {
+        let first = |target: &PathBuf| {
+            let name = target.strip_prefix(temporary).ok()?.components().next()?;
+            Some(Path::new(temporary).join(name))
+        };
+        let tops: Vec<PathBuf> = mounts.keys().filter_map(first).collect();
+        for top in tops {
+            mounts.entry(top).or_insert(MountKind::Memory { mib: 64, mode: 0o755 });
+        }
     }
 }
 
