@@ -3,6 +3,7 @@
 mod builder;
 mod cache;
 pub mod clock;
+pub mod docker;
 pub mod error;
 mod fork;
 pub mod lock;
@@ -72,7 +73,7 @@ pub struct Running {
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
 pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
     let id = uuid::Uuid::now_v7().to_string();
-    let place = Place::configured(config, config.sandbox(), config.workspace())?;
+    let place = Place::configured(config, config.sandbox(), config.workspace(), &id).await?;
     let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     let connected = providers::connect(config, &spec.models, &[])?;
     let lock = lock_for(config, &spec)?;
@@ -157,7 +158,7 @@ pub async fn resume(
     let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let place = Place::configured(config, kind, Path::new(&spec.workspace.root))?;
+    let place = Place::configured(config, kind, Path::new(&spec.workspace.root), &path.id).await?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let lock = lock_for(config, &spec)?;
@@ -278,8 +279,11 @@ fn voices(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting>
 }
 
 /// What would confine the tools of a new session here.
-pub fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
-    Ok(Place::configured(config, config.sandbox(), config.workspace())?.sandbox.spec())
+pub async fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
+    let place = Place::configured(config, config.sandbox(), config.workspace(), "doctor").await?;
+    let spec = place.sandbox.spec();
+    place.sandbox.close().await;
+    Ok(spec)
 }
 
 /// The sandbox a session was run in, as configuration names it.
@@ -307,8 +311,8 @@ impl Place {
         }
         // `auto` takes the strongest there is; until a stronger one is built that is none, and the view says so.
         match kind {
-            SandboxKind::Auto | SandboxKind::None => {}
-            SandboxKind::Local | SandboxKind::Docker => return Err(WireError::NoSandbox(kind.word())),
+            SandboxKind::Auto | SandboxKind::None | SandboxKind::Docker => {}
+            SandboxKind::Local => return Err(WireError::NoSandbox(kind.word())),
         }
         let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
         let workspace = WorkspaceStore::open(root, state).map_err(WireError::Workspace)?;
@@ -316,10 +320,19 @@ impl Place {
         Ok(Place { root: root.to_owned(), sandbox: Arc::new(sandbox), workspace, cache: None, vault })
     }
 
-    /// A place with what the configuration gives beside the workspace: the team cache.
-    fn configured(config: &Config, kind: SandboxKind, root: &Path) -> Result<Self, WireError> {
-        let place = Place::open(&config.places().state, kind, root)?;
-        Ok(Place { cache: cache::port(config), ..place })
+    /// A place with what the configuration gives beside the workspace: the team cache, and the container of a session.
+    async fn configured(
+        config: &Config,
+        kind: SandboxKind,
+        root: &Path,
+        session: &str,
+    ) -> Result<Self, WireError> {
+        let mut place = Place::open(&config.places().state, kind, root)?;
+        place.cache = cache::port(config);
+        if kind == SandboxKind::Docker {
+            place.sandbox = docker::open(config, root, session).await?;
+        }
+        Ok(place)
     }
 
     fn workspace_spec(&self) -> WorkspaceSpec {

@@ -60,7 +60,7 @@ pub async fn run(typed: &DoctorArgs, environment: Environment, output: Output) -
         Ok(config) => {
             checks.push(configuration(&config));
             checks.push(model(&config).await);
-            checks.push(sandbox(&config));
+            checks.push(sandbox(&config).await);
         }
     }
     checks.extend([git(&root), terminal()]);
@@ -165,10 +165,10 @@ async fn model(config: &Config) -> Check {
     }
 }
 
-fn sandbox(config: &Config) -> Check {
+async fn sandbox(config: &Config) -> Check {
     const NAME: &str = "sandbox";
     let wanted = config.sandbox().word();
-    match crate::wiring::sandbox(config) {
+    match crate::wiring::sandbox(config).await {
         Ok(spec) if spec.gaps.is_empty() => Check::ok(NAME, format!("{wanted}: {}", spec.kind)),
         Ok(spec) => {
             let found = format!("{wanted}: {}, so {}", spec.kind, spec.gaps.join("; "));

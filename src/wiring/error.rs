@@ -8,6 +8,7 @@ use crate::eventlog::LogError;
 use crate::library::FileError;
 use crate::library::blueprint::BlueprintError;
 use crate::ports::AppendError;
+use crate::sandbox::docker::DockerError;
 use crate::teamcache::StockError;
 
 /// Why an arena cannot be put together.
@@ -50,6 +51,9 @@ pub enum WireError {
     /// A sandbox is not to be had.
     #[error("the sandbox `{0}` is not to be had here")]
     NoSandbox(&'static str),
+    /// A container, its engine or its image cannot be had.
+    #[error(transparent)]
+    Docker(#[from] DockerError),
     /// What a session is opened with does not fit into a line of the log.
     #[error("the session's settings have {bytes} bytes; {part} is the largest part")]
     SpecTooLarge { bytes: usize, part: &'static str },
@@ -92,6 +96,7 @@ impl WireError {
             WireError::Busy { .. } => {
                 Some("wait for it to end, or work in a copy: `--workspace DIR`".to_owned())
             }
+            WireError::Docker(error) => error.hint(),
             WireError::NoSandbox(_) => {
                 Some("`--sandbox none` runs the tools with your own rights, after asking".to_owned())
             }

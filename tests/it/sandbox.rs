@@ -6,6 +6,8 @@ pub(crate) mod escapes;
 #[cfg(target_os = "linux")]
 mod local;
 
+mod docker;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
