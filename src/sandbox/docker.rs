@@ -66,6 +66,8 @@ pub struct DockerPlace {
     pub claims: PathBuf,
     /// Globs of paths in the workspace that commands see empty.
     pub secrets: Vec<String>,
+    /// True for a workspace that commands cannot change.
+    pub read_only: bool,
 }
 
 /// The folder of a state folder's claims.
@@ -102,16 +104,20 @@ impl DockerSandbox {
         let image = ImageFacts::look(&engine, &settings.image).await?;
         // Strays that cannot be reaped now are reaped another time; they hold nothing up.
         let _ = reap(&engine, &place.claims, &host_name()).await;
-        let Covers { guarded, masked, missing } = Covers::find(&root, &place.secrets);
+        let Covers { mut guarded, masked, missing } = Covers::find(&root, &place.secrets);
         let claim = Claim::take(&place.claims, &missing)?;
         for folder in &missing {
-            std::fs::create_dir(folder).map_err(|error| bad_mount(folder, error.to_string()))?;
+            // Where we cannot make one, commands cannot either.
+            if place.read_only || !covers::is_made(folder) {
+                guarded.retain(|guarded| guarded != folder);
+            }
         }
         let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let traits = engine.traits.clone();
         let session = place.session.clone();
-        let plan = Plan { settings, root, session, host: host_name(), guarded, masked, caller, traits };
-        let first = Container::start(&engine, &plan, claim.path(), true).await?;
+        let (host, writable) = (host_name(), !place.read_only);
+        let plan = Plan { settings, root, session, host, guarded, masked, writable, caller, traits };
+        let first = Container::start(&engine, &plan, claim.path()).await?;
         Ok(DockerSandbox {
             engine,
             plan,
@@ -143,7 +149,7 @@ impl DockerSandbox {
             doing: "starting a container",
             error: "the sandbox is closed".to_owned(),
         };
-        Container::start(&self.engine, &self.plan, &claim.ok_or_else(closed)?, true).await
+        Container::start(&self.engine, &self.plan, &claim.ok_or_else(closed)?).await
     }
 
     /// Runs a command in an idle container or a new one. A container that was taken away while it was idle is
@@ -151,14 +157,11 @@ impl DockerSandbox {
     async fn run(
         &self,
         exec: &Exec,
+        directory: &str,
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, DockerError> {
-        let directory = self
-            .files
-            .directory(&exec.cwd)
-            .map_err(|error| DockerError::BadMount { path: exec.cwd.clone(), reason: error.to_string() })?;
-        let directory = plan::text(&directory)?;
+        let before = covers::protected_now(&self.plan.root);
         let environment = self.plan.environment(self.image.path.as_deref());
         loop {
             let taken = self.idle().pop();
@@ -168,8 +171,11 @@ impl DockerSandbox {
                 None => self.start().await?,
             };
             match call::run(&container, exec, (directory, environment.clone()), live, cancel).await {
-                Ok(end) => {
+                Ok(mut end) => {
                     self.idle().push(container);
+                    for line in covers::set_aside(&self.plan.root, &before) {
+                        call::add_line(&mut end.stderr, &line);
+                    }
                     return Ok(end);
                 }
                 Err(DockerError::Gone { doing: container::STARTING, .. }) if !is_fresh => {}
@@ -199,10 +205,12 @@ impl Sandbox for DockerSandbox {
             place = self.places.acquire() => place,
         };
         let _place = place.map_err(|error| error.to_string())?;
-        self.run(&exec, live, cancel).await.map_err(|error| match error.hint() {
+        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
+        let told = |error: DockerError| match error.hint() {
             Some(hint) => format!("{error}; {hint}"),
             None => error.to_string(),
-        })
+        };
+        self.run(&exec, plan::text(&directory).map_err(told)?, live, cancel).await.map_err(told)
     }
 
     async fn close(&self) {

@@ -84,7 +84,8 @@ impl Containers {
 pub(super) async fn open(config: &Config, root: &Path, session: &str) -> Result<Arc<dyn Sandbox>, WireError> {
     let Containers { engine, settings, claims } = Containers::connect(config).await?;
     let secrets = secret_paths(&config.policy());
-    let place = DockerPlace { root: root.to_owned(), session: session.to_owned(), claims, secrets };
+    let place =
+        DockerPlace { root: root.to_owned(), session: session.to_owned(), claims, secrets, read_only: false };
     Ok(Arc::new(DockerSandbox::open(engine, settings, &place).await?))
 }
 

@@ -200,10 +200,8 @@ impl Call<'_> {
     fn end(&self, fate: Fate, stopped: Option<Stopped>, started: Instant) -> ExecEnd {
         let mut stderr = self.streams[1].capture.text();
         if fate.starved {
-            if !stderr.is_empty() && !stderr.ends_with('\n') {
-                stderr.push('\n');
-            }
-            stderr.push_str("[the container's memory ran out; the setting is `[sandbox.docker] memory`]\n");
+            let line = "[agon: the container's memory ran out; the setting is `[sandbox.docker] memory`]\n";
+            add_line(&mut stderr, line);
         }
         ExecEnd {
             exit: fate.exit,
@@ -220,6 +218,14 @@ impl Call<'_> {
 /// A signal is told as 128 and its number; so are codes of the same number.
 fn signal_of(code: i64) -> Option<i32> {
     i32::try_from(code - 128).ok().filter(|signal| (1..=64).contains(signal))
+}
+
+/// Adds a line of ours to what a command said.
+pub fn add_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(line);
 }
 
 /// One stream: what is kept of it, and what is shown as it comes.

@@ -58,13 +58,8 @@ impl fmt::Debug for Container {
 
 impl Container {
     /// Makes and starts one.
-    pub async fn start(
-        engine: &Engine,
-        plan: &Plan,
-        claim: &Path,
-        writable: bool,
-    ) -> Result<Self, DockerError> {
-        let order = plan.container(claim, writable)?;
+    pub async fn start(engine: &Engine, plan: &Plan, claim: &Path) -> Result<Self, DockerError> {
+        let order = plan.container(claim)?;
         let unique = uuid::Uuid::now_v7().simple().to_string();
         let name = format!("agon-{}-{}", last(&plan.session, 12), last(&unique, 8));
         let options = CreateContainerOptionsBuilder::new().name(&name).build();

@@ -71,6 +71,8 @@ pub struct Plan {
     pub guarded: Vec<PathBuf>,
     /// Files of the workspace that are shown empty.
     pub masked: Vec<PathBuf>,
+    /// Whether commands may change the workspace.
+    pub writable: bool,
     /// The caller.
     pub caller: (u32, u32),
     /// How the engine maps users.
@@ -105,8 +107,8 @@ impl Plan {
         all.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
-    /// The engine's order for one container; `writable` says whether commands may change the workspace.
-    pub fn container(&self, claim: &Path, writable: bool) -> Result<ContainerCreateBody, DockerError> {
+    /// The engine's order for one container.
+    pub fn container(&self, claim: &Path) -> Result<ContainerCreateBody, DockerError> {
         let labels = [
             (SESSION, self.session.clone()),
             (CLAIM, text(claim)?.to_owned()),
@@ -126,12 +128,12 @@ impl Plan {
             attach_stderr: Some(true),
             network_disabled: Some(self.settings.network == "none"),
             labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
-            host_config: Some(self.host_config(writable)?),
+            host_config: Some(self.host_config()?),
             ..ContainerCreateBody::default()
         })
     }
 
-    fn host_config(&self, writable: bool) -> Result<HostConfig, DockerError> {
+    fn host_config(&self) -> Result<HostConfig, DockerError> {
         let memory = i64::try_from(self.settings.memory).unwrap_or(i64::MAX);
         Ok(HostConfig {
             auto_remove: Some(true),
@@ -151,7 +153,7 @@ impl Plan {
             pids_limit: Some(i64::from(self.settings.pids)),
             ulimits: Some(vec![no_core_files()]),
             tmpfs: self.temporary(),
-            mounts: Some(self.mounts(writable)?),
+            mounts: Some(self.mounts()?),
             ..HostConfig::default()
         })
     }
@@ -173,8 +175,8 @@ impl Plan {
     }
 
     /// The workspace first, what lies upon it after it.
-    fn mounts(&self, writable: bool) -> Result<Vec<Mount>, DockerError> {
-        let mut mounts = vec![bind(&self.root, &self.root, writable)?];
+    fn mounts(&self) -> Result<Vec<Mount>, DockerError> {
+        let mut mounts = vec![bind(&self.root, &self.root, self.writable)?];
         for guarded in &self.guarded {
             mounts.push(bind(guarded, guarded, false)?);
         }
@@ -190,6 +192,9 @@ impl Plan {
     /// What a container of this plan does not hold back, in words.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
+        if self.writable {
+            gaps.push("new instruction files below the workspace's top are not kept out".to_owned());
+        }
         if self.settings.network != "none" {
             gaps.push(format!("commands can use the network `{}`", self.settings.network));
         }
@@ -258,18 +263,19 @@ mod tests {
             host: "h".to_owned(),
             guarded: vec![PathBuf::from("/w/[id] +a/.git")],
             masked: vec![PathBuf::from("/w/[id] +a/.env")],
+            writable: true,
             caller: (1000, 100),
             traits: Traits { seccomp: true, ..Traits::default() },
         }
     }
 
-    fn host(plan: &Plan, writable: bool) -> HostConfig {
-        plan.container(Path::new("/state/c.lock"), writable).unwrap().host_config.unwrap()
+    fn host(plan: &Plan) -> HostConfig {
+        plan.container(Path::new("/state/c.lock")).unwrap().host_config.unwrap()
     }
 
     #[test]
     fn everything_is_taken_away_that_can_be() {
-        let host = host(&plan(), true);
+        let host = host(&plan());
         assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]));
         assert_eq!(host.cap_add, None);
         assert_eq!(host.security_opt, Some(vec!["no-new-privileges".to_owned()]));
@@ -283,7 +289,7 @@ mod tests {
     #[test]
     fn mounts_lie_upon_the_workspace_and_only_it_is_writable() {
         let rows = |writable| {
-            let mounts = host(&plan(), writable).mounts.unwrap();
+            let mounts = host(&Plan { writable, ..plan() }).mounts.unwrap();
             mounts
                 .into_iter()
                 .map(|m| (m.source.unwrap(), m.target.unwrap(), m.read_only.unwrap()))
@@ -322,12 +328,13 @@ mod tests {
     #[test]
     fn what_is_left_open_is_named() {
         let mut plan = plan();
-        assert_eq!(plan.gaps(), [] as [&str; 0]);
+        assert_eq!(plan.gaps().len(), 1, "{:?}", plan.gaps());
+        assert_eq!(Plan { writable: false, ..plan.clone() }.gaps(), [] as [&str; 0]);
         plan.settings.network = "bridge".to_owned();
         plan.traits = Traits { unlimited: vec!["memory"], ..Traits::default() };
         let (source, target) = (PathBuf::from("/data"), PathBuf::from("/data"));
         plan.settings.mounts = vec![MountSettings { source, target, writable: true }];
-        assert_eq!(plan.gaps().len(), 4, "{:?}", plan.gaps());
+        assert_eq!(plan.gaps().len(), 5, "{:?}", plan.gaps());
     }
 
     #[test]
@@ -335,7 +342,7 @@ mod tests {
         use std::os::unix::ffi::OsStrExt;
         let mut plan = plan();
         plan.root = PathBuf::from(std::ffi::OsStr::from_bytes(b"/w/\xff"));
-        let error = plan.container(Path::new("/l"), true).unwrap_err().to_string();
+        let error = plan.container(Path::new("/l")).unwrap_err().to_string();
         assert!(error.contains("not UTF-8"), "{error}");
     }
 }

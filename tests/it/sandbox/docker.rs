@@ -38,7 +38,7 @@ async fn streams_code_signal_and_directory() {
         assert!(sandbox.exec(exec, &heard, &never).await.is_err(), "{cwd}");
     }
     let spec = sandbox.spec();
-    assert_eq!((spec.kind.as_str(), spec.gaps.len()), ("docker", 0), "{spec:?}");
+    assert_eq!((spec.kind.as_str(), spec.gaps.len()), ("docker", 1), "{spec:?}");
     let image = spec.image.unwrap();
     assert!(image.starts_with(&format!("{IMAGE} (id sha256:")), "{image}");
 }
@@ -96,9 +96,26 @@ async fn what_is_written_belongs_to_the_caller_and_what_is_guarded_stays() {
                     'rmdir .agon' 'ln -s /tmp .agon/x' 'rm -rf .git'; do $c 2>/dev/null && echo \"$c\"; done; true";
         assert_eq!(bench.run(&sandbox, evil).await.stdout, "");
         assert_eq!(fs::read_to_string(bench.root().join(".git/config")).unwrap(), "mine\n");
+        let end = bench.run(&sandbox, "echo obey >CLAUDE.md").await;
+        assert!(end.stderr.contains("`CLAUDE.md` is a protected name"), "{end:?}");
     }
+    assert!(bench.root().join("CLAUDE.md.untrusted").exists() && !bench.root().join("CLAUDE.md").exists());
     assert!(!bench.root().join(".agon").exists(), "a mount point of ours is taken away again");
     assert!(bench.root().join(".git/hooks/sample").exists());
+}
+
+#[tokio::test]
+async fn a_workspace_for_readers_cannot_be_changed() {
+    let Some(bench) = Bench::new().await else { return };
+    bench.put("a", "kept\n");
+    let place = DockerPlace { read_only: true, ..bench.place() };
+    let sandbox = DockerSandbox::open(bench.engine.clone(), bench.settings(), &place).await.unwrap();
+    let end = bench
+        .run(&sandbox, "cat a; touch b; rm -f a; echo x >>a; mkdir .git; touch /tmp/free && echo free")
+        .await;
+    assert_eq!(end.stdout, "kept\nfree\n", "{end:?}");
+    let names: Vec<_> = fs::read_dir(bench.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["a"]);
 }
 
 #[tokio::test]
@@ -232,7 +249,7 @@ async fn other_folders_are_shown_as_the_settings_say() {
         .await;
     assert_eq!((end.stdout.as_str(), end.exit), ("shownshown", Some(1)), "{end:?}");
     assert!(write.join("g").exists() && !read.join("g").exists());
-    assert_eq!(sandbox.spec().gaps, [format!("commands can change `{}`", write.display())]);
+    assert!(sandbox.spec().gaps.contains(&format!("commands can change `{}`", write.display())));
 }
 
 /// A sandbox for the suite of all kinds.

@@ -81,6 +81,7 @@ impl Bench {
             session: self.session(),
             claims: claims_of(&self.folder.path().join("state")),
             secrets: Vec::new(),
+            read_only: false,
         }
     }
 
