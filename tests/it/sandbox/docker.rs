@@ -3,6 +3,7 @@
 mod faults;
 mod kit;
 mod program;
+mod registry;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -12,7 +12,7 @@ use crate::support::env::Env;
 use crate::support::world::Dice;
 
 /// A place with the tests' own engine and image, and a script that answers every model call.
-fn place(script: &str) -> Option<Env> {
+pub fn place(script: &str) -> Option<Env> {
     let mut env = Env::new();
     env.set("DOCKER_HOST", &address()?);
     env.config(&format!(
@@ -23,7 +23,7 @@ fn place(script: &str) -> Option<Env> {
     Some(env)
 }
 
-fn command_script(command: &str) -> String {
+pub fn command_script(command: &str) -> String {
     format!(
         "[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"bash\", args = {{ command = {} }} }}]\n\
          [[answer]]\nspark = \"solo\"\ntext = \"done\"\n",
@@ -40,7 +40,7 @@ fn listed(env: &Env) -> Vec<Value> {
     all.into_iter().filter(|row| row["owner"] != "other").collect()
 }
 
-fn until_none_is_left(env: &Env) {
+pub fn until_none_is_left(env: &Env) {
     for _ in 0..400 {
         if listed(env).is_empty() {
             return;
