@@ -5,6 +5,7 @@
 mod beneath;
 mod capture;
 mod checks;
+pub mod docker;
 pub mod files;
 #[cfg(target_os = "linux")]
 pub mod local;

@@ -3,6 +3,7 @@
 mod builder;
 mod cache;
 pub mod clock;
+pub mod docker;
 pub mod error;
 mod fork;
 pub mod lock;
@@ -70,7 +71,7 @@ pub struct Running {
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
 pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
     let id = uuid::Uuid::now_v7().to_string();
-    let place = Place::configured(config, config.sandbox(), config.workspace()).await?;
+    let place = Place::configured(config, config.sandbox(), config.workspace(), &id).await?;
     let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     let connected = providers::connect(config, &spec.models, &[])?;
     let lock = lock_for(config, &spec)?;
@@ -155,7 +156,7 @@ pub async fn resume(
     let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let place = Place::configured(config, kind, Path::new(&spec.workspace.root)).await?;
+    let place = Place::configured(config, kind, Path::new(&spec.workspace.root), &path.id).await?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let lock = lock_for(config, &spec)?;

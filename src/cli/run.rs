@@ -56,6 +56,7 @@ async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, Strin
             let model_is_wanted = is_flag(&plan.config, "model");
             let squad = plan.changes.squad;
             let request = Request { model, model_is_wanted, policy: plan.policy, squad, debate: None };
+            super::sandbox::offer_image(&plan.config, plan.config.sandbox(), output).await?;
             wiring::open(&plan.config, &request, plan.show.is_attended()).await?
         }
     };
@@ -90,6 +91,7 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
         }
     };
     let request = Request { model, model_is_wanted: true, policy, squad, debate };
+    super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let running = wiring::open(&config, &request, true).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;

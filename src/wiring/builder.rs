@@ -11,7 +11,7 @@ use crate::ports::{Provider, Tool};
 use crate::protocol::spec::{Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Spec};
 use crate::session::policy;
 use crate::toolvault::VaultError;
-use crate::wiring::place::Place;
+use crate::wiring::place::{Place, plain};
 use crate::wiring::{Running, WireError, providers, spec};
 
 /// Opens a session from Rust. See the example of the [crate].
@@ -129,7 +129,8 @@ impl ArenaBuilder {
             return Err(WireError::Provider("no model is named for this session".to_owned()));
         }
         let id = uuid::Uuid::now_v7().to_string();
-        let mut place = Place::open(&self.state, self.sandbox, &self.workspace, &[]).await?;
+        let sandbox = plain(self.sandbox, &self.workspace).await?;
+        let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
         for tool in self.tools {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
         }

@@ -8,6 +8,7 @@ use crate::eventlog::LogError;
 use crate::library::FileError;
 use crate::library::blueprint::BlueprintError;
 use crate::ports::AppendError;
+use crate::sandbox::docker::DockerError;
 use crate::teamcache::StockError;
 
 /// Why an arena cannot be put together.
@@ -53,6 +54,9 @@ pub enum WireError {
     /// None of the sandboxes that `auto` may choose is to be had.
     #[error("nothing here can confine the tools: {0}")]
     NothingConfines(String),
+    /// A container, its engine or its image cannot be had.
+    #[error(transparent)]
+    Docker(#[from] DockerError),
     /// What a session is opened with does not fit into a line of the log.
     #[error("the session's settings have {bytes} bytes; {part} is the largest part")]
     SpecTooLarge { bytes: usize, part: &'static str },
@@ -95,6 +99,7 @@ impl WireError {
             WireError::Busy { .. } => {
                 Some("wait for it to end, or work in a copy: `--workspace DIR`".to_owned())
             }
+            WireError::Docker(error) => error.hint(),
             WireError::NoSandbox { .. } | WireError::NothingConfines(_) => Some(
                 "`agon doctor` says more; `--sandbox none` (or `[sandbox] kind = \"none\"`) runs the tools with \
                  your own rights"

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{SystemClock, WireError, cache, providers, spec};
+use super::{SystemClock, WireError, cache, docker, providers, spec};
 use crate::arena::ArenaPorts;
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::ports::{EventLog, Sandbox, TeamCache};
-use crate::protocol::spec::{Policy, SandboxSpec, WorkspaceSpec};
+use crate::protocol::spec::{SandboxSpec, WorkspaceSpec};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, Unconfined};
@@ -19,8 +19,7 @@ use crate::workspace::WorkspaceStore;
 
 /// What would confine the tools of a new session here, after it was started.
 pub async fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
-    let root = config.workspace();
-    let sandbox = confined(config.sandbox(), root, &secrets(&config.policy())).await?;
+    let sandbox = confined(config, config.sandbox(), config.workspace(), "doctor").await?;
     let spec = sandbox.spec();
     sandbox.close().await;
     Ok(spec)
@@ -30,7 +29,7 @@ pub async fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
 pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, Vec<Proof>), WireError> {
     let failed = |error: std::io::Error| WireError::Workspace(format!("the proof cannot be set up: {error}"));
     let stage = Stage::set(&std::env::temp_dir()).map_err(failed)?;
-    let sandbox = confined(kind, &stage.workspace(), &secrets(&config.policy())).await?;
+    let sandbox = confined(config, kind, &stage.workspace(), "doctor").await?;
     let spec = sandbox.spec();
     // Nothing is tried where nothing is refused: it would be done.
     let proofs = match spec.kind.as_str() {
@@ -50,20 +49,50 @@ pub fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
     }
 }
 
-/// A sandbox of this kind, started. `auto` takes the strongest that holds what it claims, and never none.
-async fn confined(kind: SandboxKind, root: &Path, secrets: &[String]) -> Result<Arc<dyn Sandbox>, WireError> {
+/// A sandbox of this kind for a session, started. `auto` takes the strongest that holds what it claims: `local`,
+/// else `docker` if somebody has named an image, and never none.
+async fn confined(
+    config: &Config,
+    kind: SandboxKind,
+    root: &Path,
+    session: &str,
+) -> Result<Arc<dyn Sandbox>, WireError> {
+    if !root.is_dir() {
+        return Err(WireError::WorkspaceGone(root.to_owned()));
+    }
+    let local = async || local(root, &policy::denied_to_all(&config.policy())).await;
     match kind {
-        SandboxKind::None => {
-            let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
-            Ok(Arc::new(sandbox))
-        }
-        SandboxKind::Local => {
-            local(root, secrets).await.map_err(|why| WireError::NoSandbox { kind: kind.word(), why })
+        SandboxKind::None => unconfined(root),
+        SandboxKind::Local => local().await.map_err(|why| WireError::NoSandbox { kind: kind.word(), why }),
+        SandboxKind::Docker => docker::open(config, root, session).await,
+        SandboxKind::Auto => match local().await {
+            Ok(sandbox) => Ok(sandbox),
+            Err(_) if config.docker()?.image.is_some() => docker::open(config, root, session).await,
+            Err(why) => Err(WireError::NothingConfines(why)),
+        },
+    }
+}
+
+fn unconfined(root: &Path) -> Result<Arc<dyn Sandbox>, WireError> {
+    let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
+    Ok(Arc::new(sandbox))
+}
+
+/// The kinds that need no configuration, for programs that have none.
+pub(super) async fn plain(kind: SandboxKind, root: &Path) -> Result<Arc<dyn Sandbox>, WireError> {
+    if !root.is_dir() {
+        return Err(WireError::WorkspaceGone(root.to_owned()));
+    }
+    match kind {
+        SandboxKind::None => unconfined(root),
+        SandboxKind::Local | SandboxKind::Auto => {
+            let secrets = policy::denied_to_all(&policy::standard());
+            local(root, &secrets).await.map_err(|why| WireError::NoSandbox { kind: kind.word(), why })
         }
         SandboxKind::Docker => {
-            Err(WireError::NoSandbox { kind: kind.word(), why: "it is not built yet".to_owned() })
+            let why = "it needs the settings of a configuration".to_owned();
+            Err(WireError::NoSandbox { kind: kind.word(), why })
         }
-        SandboxKind::Auto => local(root, secrets).await.map_err(WireError::NothingConfines),
     }
 }
 
@@ -81,11 +110,6 @@ async fn local(_: &Path, _: &[String]) -> Result<Arc<dyn Sandbox>, String> {
     Err("`local` needs Linux".to_owned())
 }
 
-/// What the policy denies by its path, whoever asks, cannot be read by a command either.
-fn secrets(policy: &Policy) -> Vec<String> {
-    policy::denied_to_all(policy)
-}
-
 /// A workspace with everything that works in it.
 pub(super) struct Place {
     pub(super) root: PathBuf,
@@ -96,29 +120,22 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Opens a workspace. `secrets`: globs of what commands cannot read.
-    pub(super) async fn open(
-        state: &Path,
-        kind: SandboxKind,
-        root: &Path,
-        secrets: &[String],
-    ) -> Result<Self, WireError> {
-        if !root.is_dir() {
-            return Err(WireError::WorkspaceGone(root.to_owned()));
-        }
-        let sandbox = confined(kind, root, secrets).await?;
+    /// A workspace with its sandbox.
+    pub(super) fn open(state: &Path, root: &Path, sandbox: Arc<dyn Sandbox>) -> Result<Self, WireError> {
         let workspace = WorkspaceStore::open(root, state).map_err(WireError::Workspace)?;
         let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
         Ok(Place { root: root.to_owned(), sandbox, workspace, cache: None, vault })
     }
 
-    /// A place with what the configuration gives beside the workspace: secrets by the policy, and the team cache.
+    /// A place with what the configuration gives: the sandbox of a session, and the team cache.
     pub(super) async fn configured(
         config: &Config,
         kind: SandboxKind,
         root: &Path,
+        session: &str,
     ) -> Result<Self, WireError> {
-        let place = Place::open(&config.places().state, kind, root, &secrets(&config.policy())).await?;
+        let sandbox = confined(config, kind, root, session).await?;
+        let place = Place::open(&config.places().state, root, sandbox)?;
         Ok(Place { cache: cache::port(config), ..place })
     }
 

@@ -5,8 +5,11 @@
 mod attacks;
 pub(crate) mod contract;
 pub(crate) mod escapes;
+mod hostile_git;
 #[cfg(target_os = "linux")]
 mod local;
+
+mod docker;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

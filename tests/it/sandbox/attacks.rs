@@ -85,6 +85,8 @@ const CALLS: &[(&str, u32, u32)] = &[
     ("open_by_handle_at", 304, 265),
     ("kexec_load", 246, 104),
     ("pidfd_getfd", 438, 438),
+    // The one that is allowed: without it a probe that never asks would look like one that is refused.
+    ("getpid", 39, 172),
     ("x32 getpid", 0x4000_0027, 172 | 0x4000_0000),
 ];
 
@@ -112,6 +114,7 @@ async fn none_is_a_way_out() {
 async fn the_kernel_refuses_what_no_build_needs() {
     let Some(opened) = open().await else { return };
     let mut holes = Vec::new();
+    let has_perl = opened.sh("command -v perl").await.exit == Some(0);
     for (name, x86_64, aarch64) in CALLS {
         let number = match std::env::consts::ARCH {
             "x86_64" => x86_64,
@@ -122,9 +125,11 @@ async fn the_kernel_refuses_what_no_build_needs() {
                       print \"$r \", $! + 0; exit 1";
         let end =
             opened.sh(&format!("command -v perl >/dev/null || exit 0; perl -e '{script}' {number}")).await;
-        if end.exit != Some(0) {
+        let is_allowed = *name == "getpid" && end.exit == Some(1);
+        if end.exit != Some(0) && !is_allowed {
             holes.push(format!("{name}: {end:?}"));
         }
+        assert!(*name != "getpid" || is_allowed || !has_perl, "{end:?}");
     }
     for family in [3, 17, 38, 40] {
         let script = "exit(socket(S, $ARGV[0] + 0, 1, 0) ? 1 : 0)";
