@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -100,11 +100,18 @@ impl Executor {
         self.tracker.spawn(async move {
             let otherwise = Otherwise::of(&effect);
             let deadline = deadline(&effect);
-            let work = {
-                let token = token.clone();
-                tracker.spawn(async move { shared.carry_out(call, attempt, effect, token).await })
+            // Waiting for a place is no part of the call's own time.
+            let body = match shared.admit(&effect, &token).await {
+                Err(body) => body,
+                Ok(place) => {
+                    let (shared, waited_ms) = (Arc::clone(&shared), place.waited_ms);
+                    let work = {
+                        let token = token.clone();
+                        async move { shared.carry_out(call, attempt, effect, waited_ms, token).await }
+                    };
+                    supervise(tracker.spawn(work), &token, deadline, &otherwise).await
+                }
             };
-            let body = supervise(work, &token, deadline, &otherwise).await;
             // A driver that is gone needs no outcome: a resume settles the call.
             let _ = inbox.send(Message::Outcome(Outcome { call, attempt, body })).await;
         });
@@ -211,17 +218,43 @@ fn deadline(effect: &Effect) -> Duration {
     }
 }
 
+/// A place among the calls a provider takes at once, held until the call has ended.
+struct Place<'a> {
+    _permit: Option<SemaphorePermit<'a>>,
+    waited_ms: u64,
+}
+
 impl Shared {
+    /// Waits until the provider of a model call takes one more; other effects go on at once.
+    async fn admit(&self, effect: &Effect, token: &CancellationToken) -> Result<Place<'_>, OutcomeBody> {
+        let gate = match effect {
+            Effect::Model { request, .. } => self.gates.get(provider_of(&request.model)),
+            _ => None,
+        };
+        let Some(gate) = gate else { return Ok(Place { _permit: None, waited_ms: 0 }) };
+        let asked = Instant::now();
+        tokio::select! {
+            permit = gate.acquire() => {
+                let waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+                Ok(Place { _permit: permit.ok(), waited_ms })
+            }
+            () = token.cancelled() => {
+                Err(model_failed(ErrorKind::Cancelled, "cancelled before it was sent".to_owned()))
+            }
+        }
+    }
+
     async fn carry_out(
         &self,
         call: CallId,
         attempt: u32,
         effect: Effect,
+        waited_ms: u64,
         token: CancellationToken,
     ) -> OutcomeBody {
         let live = LiveSink::new(call, attempt, Arc::clone(&self.ports.bus), Arc::clone(&self.redactor));
         let body = match effect {
-            Effect::Model { request, .. } => self.ask_model(&request, &live, &token).await,
+            Effect::Model { request, .. } => self.ask_model(&request, waited_ms, &live, &token).await,
             Effect::Prepare(call) => self.prepare(&call).await,
             Effect::Tool { call, digest } => self.run_tool(&call, &digest, &live, &token).await,
             Effect::Check { command, timeout_ms } => OutcomeBody::CheckRan(
@@ -249,24 +282,19 @@ impl Shared {
         body
     }
 
-    async fn ask_model(&self, request: &Request, live: &LiveSink, token: &CancellationToken) -> OutcomeBody {
-        let name = request.model.split_once('/').map(|(name, _)| name).unwrap_or(&request.model);
-        let (Some(provider), Some(gate)) = (self.ports.providers.get(name), self.gates.get(name)) else {
-            return model_failed(
-                ErrorKind::BadRequest,
-                format!("no provider `{name}` is configured for model `{}`", request.model),
-            );
+    async fn ask_model(
+        &self,
+        request: &Request,
+        waited_ms: u64,
+        live: &LiveSink,
+        token: &CancellationToken,
+    ) -> OutcomeBody {
+        let name = provider_of(&request.model);
+        let Some(provider) = self.ports.providers.get(name) else {
+            let message = format!("no provider `{name}` is configured for model `{}`", request.model);
+            return model_failed(ErrorKind::BadRequest, message);
         };
-        let asked = Instant::now();
-        let permit = tokio::select! {
-            permit = gate.acquire() => permit,
-            () = token.cancelled() => {
-                return model_failed(ErrorKind::Cancelled, "cancelled before it was sent".to_owned());
-            }
-        };
-        let waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
         let answer = provider.call(request, live, token).await;
-        drop(permit);
         match answer {
             Ok(mut reply) => {
                 reply.waited_ms = waited_ms;
@@ -335,6 +363,11 @@ impl Shared {
 
 fn failed(status: FailStatus, error: String) -> OutcomeBody {
     OutcomeBody::EffectFailed(EffectFailed { status, error })
+}
+
+/// The provider's name: what stands before the first slash of `PROVIDER/MODEL`.
+fn provider_of(model: &str) -> &str {
+    model.split_once('/').map_or(model, |(provider, _)| provider)
 }
 
 fn model_failed(kind: ErrorKind, message: String) -> OutcomeBody {

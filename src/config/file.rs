@@ -1,6 +1,7 @@
 //! The shape of a configuration file; every key is optional, so one shape serves each layer and their sum.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -181,6 +182,10 @@ pub struct ProviderTable {
     /// Milliseconds without a byte before a call counts as stalled; default 120000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
+    /// Calls it takes at once; the others wait, which is no part of their own time. Default 16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub concurrent_calls: Option<NonZeroUsize>,
     /// For `script`: the file with the answers, relative to the file that names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,

@@ -157,7 +157,8 @@ impl ArenaBuilder {
         spec::check(&spec)?;
         let log = SessionStore::new(self.state).create(&id)?;
         let sandbox = spec.workspace.sandbox.clone();
-        let connected = providers::Connected { providers: self.providers, secrets: self.secrets };
+        let (providers, secrets) = (self.providers, self.secrets);
+        let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets };
         let ports = place.ports(log, connected, self.attended);
         let arena = Arena::open(id.clone(), spec, ports).await?;
         // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.

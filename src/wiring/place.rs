@@ -163,7 +163,7 @@ impl Place {
             workspace: Arc::new(self.workspace),
             cache: self.cache,
             providers: connected.providers,
-            provider_limits: std::collections::BTreeMap::new(),
+            provider_limits: connected.limits,
             clock: Arc::new(SystemClock),
             secrets: connected.secrets,
             attended,

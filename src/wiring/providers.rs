@@ -24,6 +24,8 @@ const LOG: &str = "log";
 /// Providers by name, and what must be blanked out: name and value.
 pub(super) struct Connected {
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
+    /// Calls a provider takes at once, where somebody said so.
+    pub limits: BTreeMap<String, usize>,
     pub secrets: Vec<(String, String)>,
 }
 
@@ -36,6 +38,7 @@ pub(super) fn connect(
 ) -> Result<Connected, WireError> {
     let mut connected = Connected {
         providers: BTreeMap::new(),
+        limits: BTreeMap::new(),
         secrets: known_keys(&config.file().providers, config.environment()),
     };
     for model in models {
@@ -44,6 +47,10 @@ pub(super) fn connect(
             continue;
         }
         let provider = provider(config, &name, recorded, &mut connected.secrets)?;
+        let table = config.file().providers.get(&name.provider);
+        if let Some(limit) = table.and_then(|table| table.concurrent_calls) {
+            connected.limits.insert(name.provider.clone(), limit.get());
+        }
         connected.providers.insert(name.provider, provider);
     }
     Ok(connected)

@@ -252,7 +252,7 @@ mod tests {
         }
 
         async fn carry_out(&self, effect: Effect) -> OutcomeBody {
-            self.shared.carry_out(CallId(1), 1, effect, CancellationToken::new()).await
+            self.shared.carry_out(CallId(1), 1, effect, 0, CancellationToken::new()).await
         }
 
         async fn store(&self, before: (String, Option<String>), cause: TurnCause) -> OutcomeBody {

@@ -88,6 +88,23 @@ fn the_calls_of_a_phase_are_made_at_once_over_http() {
 }
 
 #[test]
+fn a_call_that_waits_for_its_place_does_not_run_out_of_time() {
+    let server = Server::start(|request, _| answer(request).delay_ms(100));
+    let env = env(&server);
+    let before = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.config(&format!("{before}concurrent_calls = 1\n[limits]\nmodel_timeout_ms = 500\n"));
+    let ran = env.run(&["debate", "Shall we build it?", "--rounds", "2"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(
+        server.bodies().len(),
+        6 + 1 + 6 + 6 + 1,
+        "six calls of 100 ms, one after another, none twice"
+    );
+    // A kept connection may not be back yet when the next call starts.
+    assert!(server.connections() < 6, "{} connections", server.connections());
+}
+
+#[test]
 fn the_demo_shows_a_flip_a_minority_and_a_verdict_against_the_vote() {
     let env = Env::new();
     let ran = env.run(&["demo", "debate"]);
