@@ -45,7 +45,7 @@ fn entry(seq: u64) -> Entry {
 }
 
 fn opened() -> ArenaEvent {
-    let sandbox = SandboxSpec { kind: "none".to_owned(), gaps: Vec::new(), image: None };
+    let sandbox = SandboxSpec { kind: "none".to_owned(), ..SandboxSpec::default() };
     let workspace = WorkspaceSpec { root: "/w".to_owned(), git_head: None, sandbox };
     let spec = Spec {
         program: "bench".to_owned(),

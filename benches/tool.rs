@@ -7,7 +7,7 @@ use agon::ports::{Exec, Live, Sandbox};
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{PrepareResult, ToolUse};
 use agon::protocol::{EventRef, Lane, SparkId};
-use agon::sandbox::Unconfined;
+use agon::sandbox::{LocalOptions, LocalSandbox, Unconfined};
 use agon::toolvault::ToolVault;
 use divan::Bencher;
 use tempfile::TempDir;
@@ -42,6 +42,22 @@ fn bare_spawn() -> Vec<u8> {
 #[divan::bench]
 fn sandbox_exec(bencher: Bencher<'_, '_>) {
     let (_folder, sandbox, runtime) = place();
+    let never = CancellationToken::new();
+    bencher.bench_local(|| {
+        let command = "echo hi".to_owned();
+        let exec = Exec { command, cwd: String::new(), timeout_ms: 60_000, capture_cap: 64 * 1024 };
+        runtime.block_on(sandbox.exec(exec, &Silent, &never)).unwrap()
+    });
+}
+
+/// The same in namespaces of its own, with everything that `local` takes away.
+#[divan::bench]
+fn local_exec(bencher: Bencher<'_, '_>) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = LocalOptions { program: env!("CARGO_BIN_EXE_agon").into(), ..LocalOptions::default() };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let sandbox = LocalSandbox::open(folder.path(), options).unwrap();
+    runtime.block_on(sandbox.start()).unwrap();
     let never = CancellationToken::new();
     bencher.bench_local(|| {
         let command = "echo hi".to_owned();

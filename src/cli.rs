@@ -17,6 +17,7 @@ pub mod plan;
 pub mod replay;
 pub mod report;
 pub mod run;
+pub mod sandbox;
 pub mod sessions;
 pub mod watch;
 
@@ -97,6 +98,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
         Command::Personas(command) => personas::run(&command, environment, output).map(|()| DONE),
         Command::Cache(command) => cache::run(&command, environment, output).map(|()| DONE),
+        Command::Sandbox(command) => wait(sandbox::run(&command, environment, output))?.map(|()| DONE),
         Command::Doctor(typed) => wait(doctor::run(&typed, environment, output))?.map(|()| DONE),
         Command::Completions(typed) => completions(typed.shell, output).map(|()| DONE),
         Command::Run(typed) => wait(run::run(&typed, environment, output))?,

@@ -1,6 +1,7 @@
 //! Layered configuration in which every value knows its source; decides nothing about sessions.
 
 pub mod discover;
+pub mod docker;
 pub mod environment;
 pub mod file;
 pub mod layer;
@@ -14,6 +15,7 @@ pub mod unknown;
 
 use std::path::{Path, PathBuf};
 
+pub use docker::DockerTable;
 pub use environment::Environment;
 pub use file::{CacheTable, ConfigFile, SandboxKind};
 pub use layer::{KeyPath, Layer, Source};
@@ -65,6 +67,9 @@ pub enum ConfigError {
     /// No model is configured and none was found.
     #[error("no model is configured, no key is in the environment, and no local server answers")]
     NoModel,
+    /// A value of `[sandbox.docker]` is out of reach.
+    #[error("[sandbox.docker]: {0}")]
+    Docker(String),
     /// agon contradicts itself: a bug.
     #[error("internal: {0}")]
     Internal(String),
@@ -90,6 +95,9 @@ impl ConfigError {
                  `model` in the file `agon config path` names; `agon demo` needs no model at all"
                     .to_owned(),
             ),
+            ConfigError::Docker(_) => {
+                Some("`agon config show` says where each value of sandbox.docker comes from".to_owned())
+            }
             ConfigError::Unknown { .. } => Some("`agon config schema` lists every key".to_owned()),
             _ => None,
         }
@@ -294,6 +302,15 @@ impl Config {
     /// Which sandbox is wanted.
     pub fn sandbox(&self) -> SandboxKind {
         self.file.sandbox.as_ref().and_then(|sandbox| sandbox.kind).unwrap_or_default()
+    }
+
+    /// How containers are made, complete: what nobody set has its default.
+    pub fn docker(&self) -> Result<DockerTable, ConfigError> {
+        let table = self.file.sandbox.as_ref().and_then(|sandbox| sandbox.docker.clone()).unwrap_or_default();
+        match table.fault() {
+            Some(fault) => Err(ConfigError::Docker(fault)),
+            None => Ok(table),
+        }
     }
 
     /// How the team cache is kept; what is absent has its default.

@@ -116,4 +116,4 @@ pub mod cli;
 pub mod tui;
 
 pub use arena::{Arena, Ending};
-pub use wiring::ArenaBuilder;
+pub use wiring::{ArenaBuilder, sandbox_entry};

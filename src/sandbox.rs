@@ -5,7 +5,10 @@
 mod beneath;
 mod capture;
 mod checks;
+pub mod docker;
 pub mod files;
+#[cfg(target_os = "linux")]
+pub mod local;
 mod patch;
 mod process;
 pub mod proof;
@@ -24,6 +27,8 @@ use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Sandbox};
 use crate::protocol::spec::SandboxSpec;
 pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
+#[cfg(target_os = "linux")]
+pub use local::{LocalOptions, LocalSandbox};
 
 /// The variables a command may see. No name that carries a key or a token is among them, and none is added.
 const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];
@@ -65,7 +70,11 @@ impl Sandbox for Unconfined {
             "commands can see and signal other processes",
             "a command that starts a session of its own outlives its call",
         ];
-        SandboxSpec { kind: "none".to_owned(), gaps: gaps.map(str::to_owned).to_vec(), image: None }
+        SandboxSpec {
+            kind: "none".to_owned(),
+            gaps: gaps.map(str::to_owned).to_vec(),
+            ..SandboxSpec::default()
+        }
     }
 
     fn files(&self) -> Arc<dyn Files> {

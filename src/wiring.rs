@@ -4,9 +4,11 @@ mod builder;
 mod cache;
 mod change;
 pub mod clock;
+pub mod docker;
 pub mod error;
 mod fork;
 pub mod lock;
+mod place;
 mod providers;
 pub mod sessions;
 pub mod shelf;
@@ -25,25 +27,30 @@ pub use clock::SystemClock;
 pub use error::WireError;
 pub use fork::{Fork, ForkPlan};
 pub use lock::WorkspaceLock;
+pub use place::{Proof, Verdict, prove, sandbox};
 pub use sessions::Sessions;
 pub use spec::{Request, check_model, personas};
 pub use squad::SquadWish;
 
 use change::changes;
+use place::{Place, kind_of};
 
-use crate::arena::{Arena, ArenaPorts};
-use crate::bus::Bus;
-use crate::config::{Config, SandboxKind};
-use crate::eventlog::{SessionLog, SessionStore};
-use crate::ports::{EventLog, Sandbox, TeamCache};
-use crate::protocol::spec::{Risk, SandboxSpec, Spec, WorkspaceSpec};
+use crate::arena::Arena;
+use crate::config::Config;
+use crate::eventlog::SessionStore;
+use crate::protocol::spec::{Risk, SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
-use crate::sandbox::{SandboxChecks, Unconfined};
 use crate::session::Session;
-use crate::session::convergence::Scorers;
 pub use crate::teamcache::Removed as RemovedRuns;
-use crate::toolvault::ToolVault;
-use crate::workspace::WorkspaceStore;
+
+/// Becomes the sandbox if this process was started for that, and then never returns.
+///
+/// A program that embeds agon and wants the sandbox `local` calls this first in its `main`, before any thread is
+/// started: each confined command begins with starting the program itself again.
+pub fn sandbox_entry() {
+    #[cfg(target_os = "linux")]
+    crate::sandbox::local::enter();
+}
 
 /// A running session and what its view needs to begin with.
 pub struct Running {
@@ -68,7 +75,7 @@ pub struct Running {
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
 pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
     let id = uuid::Uuid::now_v7().to_string();
-    let place = Place::configured(config, config.sandbox(), config.workspace())?;
+    let place = Place::configured(config, config.sandbox(), config.workspace(), &id).await?;
     let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     let connected = providers::connect(config, &spec.models, &[])?;
     let lock = lock_for(config, &spec)?;
@@ -96,7 +103,7 @@ pub async fn resume(
     let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let place = Place::configured(config, kind, Path::new(&spec.workspace.root))?;
+    let place = Place::configured(config, kind, Path::new(&spec.workspace.root), &path.id).await?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let lock = lock_for(config, &spec)?;
@@ -130,77 +137,4 @@ pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Ru
 /// The session store of a configuration.
 fn store(config: &Config) -> SessionStore {
     SessionStore::new(config.places().state.clone())
-}
-
-/// What would confine the tools of a new session here.
-pub fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
-    Ok(Place::configured(config, config.sandbox(), config.workspace())?.sandbox.spec())
-}
-
-/// The sandbox a session was run in, as configuration names it.
-fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
-    match sandbox.kind.as_str() {
-        "local" => SandboxKind::Local,
-        "docker" => SandboxKind::Docker,
-        _ => SandboxKind::None,
-    }
-}
-
-/// A workspace with everything that works in it.
-struct Place {
-    root: PathBuf,
-    sandbox: Arc<dyn Sandbox>,
-    workspace: WorkspaceStore,
-    cache: Option<Arc<dyn TeamCache>>,
-    vault: ToolVault,
-}
-
-impl Place {
-    fn open(state: &Path, kind: SandboxKind, root: &Path) -> Result<Self, WireError> {
-        if !root.is_dir() {
-            return Err(WireError::WorkspaceGone(root.to_owned()));
-        }
-        // `auto` takes the strongest there is; until a stronger one is built that is none, and the view says so.
-        match kind {
-            SandboxKind::Auto | SandboxKind::None => {}
-            SandboxKind::Local | SandboxKind::Docker => return Err(WireError::NoSandbox(kind.word())),
-        }
-        let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
-        let workspace = WorkspaceStore::open(root, state).map_err(WireError::Workspace)?;
-        let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
-        Ok(Place { root: root.to_owned(), sandbox: Arc::new(sandbox), workspace, cache: None, vault })
-    }
-
-    /// A place with what the configuration gives beside the workspace: the team cache.
-    fn configured(config: &Config, kind: SandboxKind, root: &Path) -> Result<Self, WireError> {
-        let place = Place::open(&config.places().state, kind, root)?;
-        Ok(Place { cache: cache::port(config), ..place })
-    }
-
-    fn workspace_spec(&self) -> WorkspaceSpec {
-        WorkspaceSpec {
-            root: self.root.display().to_string(),
-            git_head: spec::git_head(&self.root),
-            sandbox: self.sandbox.spec(),
-        }
-    }
-
-    fn ports(self, log: SessionLog, connected: providers::Connected, attended: bool) -> ArenaPorts {
-        let log: Arc<dyn EventLog> = Arc::new(log);
-        ArenaPorts {
-            log,
-            bus: Arc::new(Bus::new()),
-            vault: Arc::new(self.vault),
-            checks: Arc::new(SandboxChecks::new(self.sandbox.clone())),
-            sandbox: self.sandbox,
-            workspace: Arc::new(self.workspace),
-            cache: self.cache,
-            providers: connected.providers,
-            provider_limits: connected.limits,
-            scorers: Scorers::default(),
-            clock: Arc::new(SystemClock),
-            secrets: connected.secrets,
-            attended,
-        }
-    }
 }

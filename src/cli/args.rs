@@ -3,6 +3,7 @@
 mod cache;
 mod chat;
 mod records;
+mod sandbox;
 mod teams;
 
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub use records::{
     DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs, SessionsCommand,
     VerifyArgs,
 };
+pub use sandbox::SandboxCommand;
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
 
 /// An arena for AI agents in your terminal
@@ -84,6 +86,9 @@ pub enum Command {
     /// Count, list, show and remove recorded runs of squads
     #[command(subcommand)]
     Cache(CacheCommand),
+    /// List and remove containers, and get the image they are made from
+    #[command(subcommand)]
+    Sandbox(SandboxCommand),
     /// Check that everything agon needs is in order
     Doctor(DoctorArgs),
     /// Print the completion script of a shell
@@ -274,6 +279,9 @@ pub enum PersonasCommand {
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// Start this sandbox and try what it must refuse, a row for each
+    #[arg(long, value_name = "KIND")]
+    pub sandbox: Option<SandboxKind>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -36,7 +36,7 @@ pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -
     let show = ShowPlan::of(&typed.arena);
     let request = Request { model, model_is_wanted: false, policy, squad: None, debate: Some(plan) };
     let running = wiring::open(&config, &request, show.is_attended()).await?;
-    run::warn_of_sandbox(&config, &running, output);
+    run::warn_of_sandbox(&running, output);
     Watch::new(output, show, "--yes").follow(running, Some(prompt)).await
 }
 

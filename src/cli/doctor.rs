@@ -10,7 +10,9 @@ use crate::cli::args::DoctorArgs;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::{Output, visible};
 use crate::cli::plan;
-use crate::config::{Config, Connection, Environment, Places};
+use crate::config::{Config, Connection, Environment, Places, SandboxKind};
+use crate::protocol::spec::SandboxSpec;
+use crate::wiring::Verdict as Tried;
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -51,7 +53,7 @@ impl Check {
 /// Looks at everything and prints it; exit 2 when something is broken.
 pub async fn run(typed: &DoctorArgs, environment: Environment, output: Output) -> Result<(), Failure> {
     let root = plan::workspace(&typed.workspace)?;
-    let mut checks = vec![state_folder(&environment)];
+    let mut checks = vec![state_folder(&environment), disk(&environment)];
     match Config::load(environment, &root, &[]) {
         Err(error) => {
             let advice = error.hint();
@@ -60,10 +62,14 @@ pub async fn run(typed: &DoctorArgs, environment: Environment, output: Output) -
         Ok(config) => {
             checks.push(configuration(&config));
             checks.push(model(&config).await);
-            checks.push(sandbox(&config));
+            checks.push(keys(&config));
+            match typed.sandbox {
+                Some(kind) => checks.extend(proofs(&config, kind).await),
+                None => checks.push(sandbox(&config).await),
+            }
         }
     }
-    checks.extend([git(&root), terminal()]);
+    checks.extend([git(), terminal(), versions()]);
     print(&checks, typed.json, output)?;
     let broken = checks.iter().filter(|check| check.verdict == Verdict::Broken).count();
     match broken {
@@ -83,9 +89,9 @@ fn print(checks: &[Check], json: bool, output: Output) -> Result<(), Failure> {
             Verdict::Warning => "warning",
             Verdict::Broken => "broken",
         };
-        text += &format!("{word:8} {name:14} {}\n", visible(found));
+        text += &format!("{word:8} {name:16} {}\n", visible(found));
         if let Some(advice) = advice {
-            text += &format!("{:23} {}\n", "", visible(advice));
+            text += &format!("{:25} {}\n", "", visible(advice));
         }
     }
     output.data(&text)
@@ -165,23 +171,88 @@ async fn model(config: &Config) -> Check {
     }
 }
 
-fn sandbox(config: &Config) -> Check {
+async fn sandbox(config: &Config) -> Check {
     const NAME: &str = "sandbox";
     let wanted = config.sandbox().word();
-    match crate::wiring::sandbox(config) {
-        Ok(spec) if spec.gaps.is_empty() => Check::ok(NAME, format!("{wanted}: {}", spec.kind)),
-        Ok(spec) => {
-            let found = format!("{wanted}: {}, so {}", spec.kind, spec.gaps.join("; "));
-            Check::bad(NAME, Verdict::Warning, found, None)
-        }
+    match crate::wiring::sandbox(config).await {
+        Ok(spec) => kind_found(NAME, wanted, &spec),
         Err(error) => Check::bad(NAME, Verdict::Broken, error.to_string(), error.hint()),
     }
 }
 
-fn git(root: &Path) -> Check {
+/// What was had for what was wanted. Only no sandbox at all is worth a warning.
+fn kind_found(name: &'static str, wanted: &str, spec: &SandboxSpec) -> Check {
+    let mut found = format!("{wanted}: {}", spec.kind);
+    if !spec.proven.is_empty() {
+        found += &format!("; {}", spec.proven.join("; "));
+    }
+    if !spec.gaps.is_empty() {
+        found += &format!("; open: {}", spec.gaps.join("; "));
+    }
+    match spec.kind.as_str() {
+        "none" => Check::bad(name, Verdict::Warning, format!("UNCONFINED: {found}"), None),
+        _ => Check::ok(name, found),
+    }
+}
+
+/// Tries everything a sandbox must refuse, in a workspace of its own. What succeeds is broken.
+async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
+    let (spec, proofs) = match crate::wiring::prove(config, kind).await {
+        Ok(done) => done,
+        Err(error) => return vec![Check::bad("sandbox", Verdict::Broken, error.to_string(), error.hint())],
+    };
+    let mut checks = vec![kind_found("sandbox", kind.word(), &spec)];
+    checks.extend(proofs.into_iter().map(|proof| {
+        let found = format!("{}: {}", proof.what, proof.verdict);
+        match proof.verdict {
+            Tried::Refused => Check::ok(proof.id, found),
+            Tried::NotTried(_) => Check::bad(proof.id, Verdict::Warning, found, None),
+            Tried::Succeeded(_) => Check::bad(proof.id, Verdict::Broken, found, None),
+        }
+    }));
+    checks
+}
+
+/// Which of the variables that hold keys are set. The keys themselves are never shown.
+fn keys(config: &Config) -> Check {
+    let keys = crate::config::providers::known_keys(&config.file().providers, config.environment());
+    let names: Vec<String> = keys.into_iter().map(|(name, _)| name).collect();
+    match names.as_slice() {
+        [] => Check::ok("keys", "no key is set"),
+        names => Check::ok("keys", format!("set: {}", names.join(", "))),
+    }
+}
+
+/// Room for logs. A full disk stops a session, so little room is worth a warning.
+fn disk(environment: &Environment) -> Check {
+    const NAME: &str = "disk";
+    let Ok(places) = Places::find(environment) else { return Check::ok(NAME, "no state folder") };
+    let existing = places.state.ancestors().find(|folder| folder.exists()).unwrap_or(&places.state);
+    match rustix::fs::statvfs(existing) {
+        Ok(stat) => {
+            let mib = stat.f_bavail.saturating_mul(stat.f_frsize) / (1 << 20);
+            let found = format!("{mib} MiB free for sessions");
+            match mib {
+                0..256 => Check::bad(NAME, Verdict::Warning, found, Some("make room".to_owned())),
+                _ => Check::ok(NAME, found),
+            }
+        }
+        Err(error) => Check::bad(NAME, Verdict::Warning, format!("cannot be looked at: {error}"), None),
+    }
+}
+
+fn versions() -> Check {
+    let system = rustix::system::uname();
+    let [name, release, machine] = [system.sysname(), system.release(), system.machine()]
+        .map(|text| text.to_string_lossy().into_owned());
+    Check::ok("versions", format!("agon {}, {name} {release} {machine}", env!("CARGO_PKG_VERSION")))
+}
+
+fn git() -> Check {
     const NAME: &str = "git";
     let mut command = Command::new("git");
-    command.arg("--version").current_dir(root).stdin(Stdio::null());
+    // Not in the workspace, whose files are none of this question.
+    command.arg("--version").current_dir("/").stdin(Stdio::null());
     match command.output() {
         Ok(output) if output.status.success() => {
             Check::ok(NAME, String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -83,6 +83,14 @@ impl Output {
         }
     }
 
+    /// A warning nobody should overlook, in red.
+    pub fn alarm(&self, text: &str) {
+        match self.colour {
+            true => self.say(&format!("\x1b[1;31mwarning: {}\x1b[0m", visible(text))),
+            false => self.say(&format!("warning: {}", visible(text))),
+        }
+    }
+
     /// Says why the command failed.
     pub fn fail(&self, failure: &Failure) {
         let text = visible(&failure.text());

@@ -9,7 +9,7 @@ use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::{Watch, check_target};
-use crate::config::{Config, Environment, KeyPath, ModelName, Override, SandboxKind, Source};
+use crate::config::{Config, Environment, KeyPath, ModelName, Override, Source};
 use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
 use crate::projection::Board;
@@ -56,11 +56,12 @@ async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, Strin
             let model_is_wanted = is_flag(&plan.config, "model");
             let squad = plan.changes.squad;
             let request = Request { model, model_is_wanted, policy: plan.policy, squad, debate: None };
+            super::sandbox::offer_image(&plan.config, plan.config.sandbox(), output).await?;
             wiring::open(&plan.config, &request, plan.show.is_attended()).await?
         }
     };
     if plan.resume.is_none() {
-        warn_of_sandbox(&plan.config, &running, output);
+        warn_of_sandbox(&running, output);
     }
     let id = running.id.clone();
     let code = Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await?;
@@ -90,6 +91,7 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
         }
     };
     let request = Request { model, model_is_wanted: true, policy, squad, debate };
+    super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let running = wiring::open(&config, &request, true).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
@@ -221,11 +223,10 @@ pub(super) fn demo_folder(story: &demo::Story, wanted: Option<&Path>) -> Result<
     Ok(root)
 }
 
-/// Nobody who asked for the strongest sandbox gets none in silence.
-pub(super) fn warn_of_sandbox(config: &Config, running: &Running, output: Output) {
-    if config.sandbox() == SandboxKind::Auto && running.sandbox.kind == "none" {
-        let gaps = running.sandbox.gaps.join("; ");
-        output.warn(&format!("UNCONFINED: no sandbox is to be had here, so {gaps}"));
+/// Nobody works without a sandbox unawares.
+pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
+    if running.sandbox.kind == "none" {
+        output.alarm(&format!("UNCONFINED: {}", running.sandbox.gaps.join("; ")));
     }
 }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::docker::DockerTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::protocol::message::Structured;
 use crate::protocol::spec::{Limits, RetrySpec, Rule};
@@ -102,6 +103,9 @@ pub struct SandboxTable {
     /// Which sandbox; default `auto`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<SandboxKind>,
+    /// How containers are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub docker: Option<DockerTable>,
 }
 
 /// The team cache: recorded runs of squads.
@@ -255,7 +259,10 @@ impl ConfigFile {
                 cap_ms: Some(retry.cap_ms),
             }),
             policy: Some(PolicyTable { defaults: Some(true), rules: Vec::new() }),
-            sandbox: Some(SandboxTable { kind: Some(SandboxKind::Auto) }),
+            sandbox: Some(SandboxTable {
+                kind: Some(SandboxKind::Auto),
+                docker: Some(DockerTable::defaults()),
+            }),
             cache: Some(CacheTable::defaults()),
             ..ConfigFile::default()
         }

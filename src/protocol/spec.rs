@@ -61,7 +61,7 @@ pub struct WorkspaceSpec {
 }
 
 /// What confines the tools.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxSpec {
     /// `none`, `local` or `docker`.
     pub kind: String,
@@ -71,6 +71,9 @@ pub struct SandboxSpec {
     /// Image, for kinds that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// What it showed of itself when it was started, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proven: Vec<String>,
 }
 
 impl SandboxSpec {

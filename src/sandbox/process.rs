@@ -22,6 +22,18 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long output is waited for after the command itself has ended.
 const DRAIN: Duration = Duration::from_millis(250);
 
+/// How far a started command can be reached, and how it ended.
+pub trait Reach: Send {
+    /// Asks it, and what it started, to end.
+    fn ask_to_end(&mut self);
+    /// Ends it, and what it started. Dropping the value does so too.
+    fn end(&mut self);
+    /// Whether something it started may still be running after its own end.
+    fn is_alive(&self) -> bool;
+    /// Exit code and signal, from the status of the process that was waited for.
+    fn verdict(&mut self, status: ExitStatus) -> Result<(Option<i32>, Option<i32>), String>;
+}
+
 /// Runs `exec.command` with `sh -c` in `directory`, with nothing but `environment`.
 ///
 /// Standard input is empty. When the command ends, whatever it left running in its group is ended too.
@@ -33,8 +45,20 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<ExecEnd, String> {
     let started = Instant::now();
-    let mut child = spawn(&exec.command, directory, environment)?;
+    let child = spawn(&exec.command, directory, environment)?;
     let group = Group::of(&child)?;
+    watch(exec, child, group, started, live, cancel).await
+}
+
+/// Sees a started command to its end, bounded in time and output.
+pub async fn watch(
+    exec: &Exec,
+    mut child: Child,
+    mut reach: impl Reach,
+    started: Instant,
+    live: &dyn Live,
+    cancel: &CancellationToken,
+) -> Result<ExecEnd, String> {
     let outputs = [Mutex::new(Capture::new(exec.capture_cap)), Mutex::new(Capture::new(exec.capture_cap))];
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut pumps = Pumps {
@@ -47,10 +71,20 @@ pub async fn run(
         done: false,
     };
     let limit = Duration::from_millis(exec.timeout_ms);
-    let (status, stopped) = supervise(&mut child, &mut pumps, &group, limit, cancel).await?;
-    settle(&mut pumps, group).await;
+    let (status, stopped) = supervise(&mut child, &mut pumps, &mut reach, limit, cancel).await?;
+    settle(&mut pumps, &mut reach).await;
     drop(pumps);
-    Ok(end_of(status, stopped, &outputs, started))
+    let (exit, signal) = reach.verdict(status)?;
+    let text = |capture: &Mutex<Capture>| capture.lock().unwrap_or_else(PoisonError::into_inner).text();
+    Ok(ExecEnd {
+        exit,
+        signal,
+        timed_out: stopped == Some(Stopped::TimedOut),
+        cancelled: stopped == Some(Stopped::Cancelled),
+        stdout: text(&outputs[0]),
+        stderr: text(&outputs[1]),
+        ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+    })
 }
 
 /// Why a command was stopped before its end.
@@ -80,7 +114,7 @@ fn spawn(command: &str, directory: &Path, environment: &BTreeMap<String, String>
 async fn supervise(
     child: &mut Child,
     pumps: &mut Pumps<'_>,
-    group: &Group,
+    reach: &mut impl Reach,
     limit: Duration,
     cancel: &CancellationToken,
 ) -> Result<(ExitStatus, Option<Stopped>), String> {
@@ -99,43 +133,23 @@ async fn supervise(
         Ok(status) => return Ok((status.map_err(lost)?, None)),
         Err(stopped) => stopped,
     };
-    group.signal(Signal::TERM);
+    reach.ask_to_end();
     if let Ok(status) = pumps.beside(tokio::time::timeout(GRACE, child.wait())).await {
         return Ok((status.map_err(lost)?, Some(stopped)));
     }
-    group.signal(Signal::KILL);
+    reach.end();
     Ok((pumps.beside(child.wait()).await.map_err(lost)?, Some(stopped)))
 }
 
 /// Reads what is still in the pipes, and ends what the command left running. A grandchild that holds a pipe
 /// open cannot hold the call: after the second deadline its output is no longer read.
-async fn settle(pumps: &mut Pumps<'_>, mut group: Group) {
+async fn settle(pumps: &mut Pumps<'_>, reach: &mut impl Reach) {
     pumps.finish(DRAIN).await;
-    if group.is_alive() {
-        group.signal(Signal::TERM);
+    if reach.is_alive() {
+        reach.ask_to_end();
         pumps.finish(DRAIN).await;
-        group.signal(Signal::KILL);
+        reach.end();
         pumps.finish(DRAIN).await;
-    }
-    group.leader = None;
-}
-
-fn end_of(
-    status: ExitStatus,
-    stopped: Option<Stopped>,
-    outputs: &[Mutex<Capture>; 2],
-    started: Instant,
-) -> ExecEnd {
-    use std::os::unix::process::ExitStatusExt;
-    let text = |capture: &Mutex<Capture>| capture.lock().unwrap_or_else(PoisonError::into_inner).text();
-    ExecEnd {
-        exit: status.code(),
-        signal: status.signal(),
-        timed_out: stopped == Some(Stopped::TimedOut),
-        cancelled: stopped == Some(Stopped::Cancelled),
-        stdout: text(&outputs[0]),
-        stderr: text(&outputs[1]),
-        ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
     }
 }
 
@@ -202,9 +216,25 @@ impl Group {
             let _ = kill_process_group(leader, signal);
         }
     }
+}
+
+impl Reach for Group {
+    fn ask_to_end(&mut self) {
+        self.signal(Signal::TERM);
+    }
+
+    fn end(&mut self) {
+        self.signal(Signal::KILL);
+    }
 
     fn is_alive(&self) -> bool {
         self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok())
+    }
+
+    fn verdict(&mut self, status: ExitStatus) -> Result<(Option<i32>, Option<i32>), String> {
+        use std::os::unix::process::ExitStatusExt;
+        self.leader = None;
+        Ok((status.code(), status.signal()))
     }
 }
 

@@ -115,6 +115,16 @@ const SECRET_FILES: [&str; 17] = [
     ".ssh/*",
 ];
 
+/// Globs of the paths that no tool may read, for sandboxes, which know no tools.
+pub fn denied_to_all(policy: &Policy) -> Vec<String> {
+    let speaks = |rule: &&Rule| {
+        rule.action == Action::Deny
+            && (rule.tool.is_none() && rule.command.is_none() && rule.cwd.is_none())
+            && rule.risk.is_none_or(|risk| risk == Risk::Read)
+    };
+    policy.rules.iter().filter(speaks).filter_map(|rule| rule.path.clone()).collect()
+}
+
 /// Globs of the paths this tool may not touch, for tools that come upon files while they run.
 pub fn denied_paths(policy: &Policy, tool: &ToolSpec) -> Vec<String> {
     let speaks = |rule: &&Rule| {

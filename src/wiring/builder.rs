@@ -13,12 +13,13 @@ use crate::protocol::spec::{Blueprint, Limits, ModelSpec, PersonaSpec, Policy, R
 use crate::session::convergence::{Scorer, Scorers};
 use crate::session::{Session, policy};
 use crate::toolvault::VaultError;
-use crate::wiring::{Place, Running, WireError, providers, spec};
+use crate::wiring::place::{Place, kind_of, plain};
+use crate::wiring::{Running, WireError, providers, spec};
 
 /// Opens a session from Rust. See the example of the [crate].
 ///
 /// The workspace is where the tools work; the state folder keeps log, blobs and recorded trees. Tools run
-/// unconfined. Without personas the spark is a plain one; without a policy reads are allowed and everything
+/// unconfined unless [`ArenaBuilder::sandbox`] says otherwise. Without personas the spark is a plain one; without a policy reads are allowed and everything
 /// else is asked about.
 pub struct ArenaBuilder {
     workspace: PathBuf,
@@ -33,6 +34,7 @@ pub struct ArenaBuilder {
     limits: Limits,
     retry: RetrySpec,
     secrets: Vec<(String, String)>,
+    sandbox: SandboxKind,
     attended: bool,
 }
 
@@ -52,6 +54,7 @@ impl ArenaBuilder {
             limits: Limits::default(),
             retry: RetrySpec::default(),
             secrets: Vec::new(),
+            sandbox: SandboxKind::None,
             attended: false,
         }
     }
@@ -127,6 +130,13 @@ impl ArenaBuilder {
         self
     }
 
+    /// Confines the tools. `local` needs [`crate::sandbox_entry`] at the beginning of the program's `main`.
+    #[must_use]
+    pub fn sandbox(mut self, kind: SandboxKind) -> Self {
+        self.sandbox = kind;
+        self
+    }
+
     /// Says that somebody will answer approvals. Otherwise an open approval ends the arena paused.
     #[must_use]
     pub fn attended(mut self) -> Self {
@@ -140,7 +150,7 @@ impl ArenaBuilder {
             return Err(WireError::Provider("no model is named for this session".to_owned()));
         }
         let id = uuid::Uuid::now_v7().to_string();
-        let place = self.place()?;
+        let place = self.place(self.sandbox).await?;
         if self.personas.is_empty() {
             self.personas.push(PersonaSpec::with_text(
                 "solo",
@@ -181,7 +191,8 @@ impl ArenaBuilder {
         let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
         let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
         let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
-        let place = self.place()?;
+        let kind = kind_of(&spec.workspace.sandbox);
+        let place = self.place(kind).await?;
         let here = place.workspace_spec();
         let changed = (here != spec.workspace).then_some(Setting::Workspace(here)).into_iter().collect();
         let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
@@ -200,8 +211,9 @@ impl ArenaBuilder {
     }
 
     /// The workspace with the tools of this builder.
-    fn place(&mut self) -> Result<Place, WireError> {
-        let mut place = Place::open(&self.state, SandboxKind::None, &self.workspace)?;
+    async fn place(&mut self, kind: SandboxKind) -> Result<Place, WireError> {
+        let sandbox = plain(kind, &self.workspace).await?;
+        let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
         for tool in std::mem::take(&mut self.tools) {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
         }

@@ -8,6 +8,7 @@ use crate::eventlog::LogError;
 use crate::library::FileError;
 use crate::library::blueprint::BlueprintError;
 use crate::ports::AppendError;
+use crate::sandbox::docker::DockerError;
 use crate::teamcache::StockError;
 
 /// Why an arena cannot be put together.
@@ -48,8 +49,14 @@ pub enum WireError {
     #[error("policy: {0}")]
     Policy(String),
     /// A sandbox is not to be had.
-    #[error("the sandbox `{0}` is not to be had here")]
-    NoSandbox(&'static str),
+    #[error("the sandbox `{kind}` is not to be had here: {why}")]
+    NoSandbox { kind: &'static str, why: String },
+    /// None of the sandboxes that `auto` may choose is to be had.
+    #[error("nothing here can confine the tools: {0}")]
+    NothingConfines(String),
+    /// A container, its engine or its image cannot be had.
+    #[error(transparent)]
+    Docker(#[from] DockerError),
     /// What a session is opened with does not fit into a line of the log.
     #[error("the session's settings have {bytes} bytes; {part} is the largest part")]
     SpecTooLarge { bytes: usize, part: &'static str },
@@ -99,11 +106,14 @@ impl WireError {
             WireError::Busy { .. } => {
                 Some("wait for it to end, or work in a copy: `--workspace DIR`".to_owned())
             }
-            WireError::NoSandbox(_) => {
-                Some("`--sandbox none` runs the tools with your own rights, after asking".to_owned())
-            }
             WireError::Arena(ArenaError::NoScorer(..)) => Some(
                 "take it up with the program that registered that scorer (`ArenaBuilder::scorer`)".to_owned(),
+            ),
+            WireError::Docker(error) => error.hint(),
+            WireError::NoSandbox { .. } | WireError::NothingConfines(_) => Some(
+                "`agon doctor` says more; `--sandbox none` (or `[sandbox] kind = \"none\"`) runs the tools with \
+                 your own rights"
+                    .to_owned(),
             ),
             _ => None,
         }

@@ -122,7 +122,7 @@ async fn take_up(
     let folder = folder(state, &copied.id);
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
-    let place = Place::configured(config, kind, &folder)?;
+    let place = Place::configured(config, kind, &folder, &copied.id).await?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), &plan.changes)?;
     let Copied { store, parent, id, recorded, log } = copied;
     let forked = SessionForked {

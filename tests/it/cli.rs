@@ -231,7 +231,7 @@ fn doctor_reports_a_state_folder_that_cannot_be_written() {
     let ran = env.run(&["doctor"]);
     std::fs::set_permissions(env.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(ran.code, 2, "{ran}");
-    assert!(ran.stdout.contains("broken   state folder   `[HOME]` cannot be written"), "{ran}");
+    assert!(ran.stdout.contains("broken   state folder     `[HOME]` cannot be written"), "{ran}");
 }
 
 #[test]

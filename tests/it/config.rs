@@ -232,3 +232,43 @@ fn nowhere_but(port: u16) -> String {
          [providers.llama-server]\nbase_url = \"http://127.0.0.1:1/v1\"\n"
     )
 }
+
+#[test]
+fn settings_of_containers_are_checked_and_never_a_strangers() {
+    let env = Env::new();
+    let faults = [
+        ("imgae = \"x\"", "unknown key `sandbox.docker.imgae`; did you mean", "image"),
+        ("mounts = [{ sourc = \"/x\" }]", "source", "source"),
+        ("memory = \"lots\"", "`lots` is not a size", "line 2"),
+        ("env = [\"TOKEN=1\"]", "only names are taken", "line 2"),
+        ("mounts = [{ source = \"relative\" }]", "`relative`", "line 2"),
+    ];
+    for (text, words, also) in faults {
+        env.config(&format!("[sandbox.docker]\n{text}\n"));
+        let ran = env.run(&["config", "show"]);
+        assert_eq!(ran.code, 2, "{text}: {ran}");
+        assert!(ran.stderr.contains(words) && ran.stderr.contains(also), "{text}: {ran}");
+    }
+    for (text, words) in
+        [("memory = \"1k\"", "`memory` must be 16m or more"), ("network = \"host\"", "`network`")]
+    {
+        env.config(&format!("[sandbox.docker]\n{text}\n"));
+        let ran = env.run(&["sandbox", "ps"]);
+        assert_eq!(ran.code, 2, "{text}: {ran}");
+        assert!(ran.stderr.contains(words), "{text}: {ran}");
+    }
+    env.config("");
+    env.project(
+        "[sandbox.docker]\nimage = \"evil\"\nnetwork = \"bridge\"\nenv = [\"OPENAI_API_KEY\"]\nmemory = \"64g\"\n\
+         mounts = [{ source = \"/home\", writable = true }]\n",
+    );
+    for key in ["image", "network", "memory"] {
+        assert!(shown(&env, &[], &format!("sandbox.docker.{key}"))[0].ends_with("# default"));
+    }
+    let ran = env.run(&["config", "show"]);
+    for key in ["image", "network", "env", "memory", "mounts"] {
+        let warning = format!("`sandbox.docker.{key}` ([WORK]/.agon/config.toml:");
+        assert!(ran.stderr.contains(&warning), "{key}: {ran}");
+    }
+    assert!(!ran.stdout.contains("evil") && !ran.stdout.contains("/home\""), "{ran}");
+}

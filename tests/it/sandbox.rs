@@ -1,8 +1,15 @@
 //! The workspace's files (paths that try to leave, writes that must be atomic), and what every kind of sandbox
 //! has to keep.
 
+#[cfg(target_os = "linux")]
+mod attacks;
 pub(crate) mod contract;
 pub(crate) mod escapes;
+mod hostile_git;
+#[cfg(target_os = "linux")]
+mod local;
+
+mod docker;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -30,7 +30,8 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
             spec.cache = crate::support::cache::cache();
         }
         if dice.roll(2) == 0 {
-            spec.workspace.sandbox = SandboxSpec { kind: "local".to_owned(), gaps: vec![], image: None };
+            spec.workspace.sandbox =
+                SandboxSpec { kind: "local".to_owned(), gaps: vec![], image: None, proven: vec![] };
         }
     }
     if dice.roll(4) == 0 {

@@ -271,9 +271,9 @@ fn detach(_: &Stage) -> String {
         .to_owned()
 }
 
-/// More than any limit of ours allows, and no more.
+/// More than any limit of ours allows, and no more. By `sh`, because `bash` waits and tries again where it is refused.
 fn fork_bomb(_: &Stage) -> String {
-    "i=0; (while [ $i -lt 1500 ]; do sleep 15 & i=$((i+1)); done; \
-     echo ESCAPED 1500 processes were started) 2>/dev/null; kill $(jobs -p) 2>/dev/null; true"
+    "exec sh -c 'i=0; (while [ $i -lt 1500 ]; do sleep 15 & i=$((i+1)); done; \
+     echo ESCAPED 1500 processes were started) 2>/dev/null; kill $(jobs -p) 2>/dev/null; true'"
         .to_owned()
 }

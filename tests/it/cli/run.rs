@@ -165,10 +165,6 @@ fn what_is_missing_is_exit_2_with_a_hint() {
         (&["run", "x", "-m", "openai/gpt-5"][..], "hint: export OPENAI_API_KEY=..."),
         (&["run", "x", "-m", "nobody/m"], "no provider is called `nobody`"),
         (&["run", "x", "-m", "demo/script", "--persona", "slo"], "hint: did you mean `solo`?"),
-        (
-            &["run", "x", "-m", "demo/script", "--sandbox", "docker"],
-            "the sandbox `docker` is not to be had here",
-        ),
         (&["resume", "latest"], "there is no session `latest`"),
         (&["replay", "0199"], "there is no session `0199`"),
     ] {

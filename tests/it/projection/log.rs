@@ -56,7 +56,7 @@ fn spec() -> Spec {
         workspace: WorkspaceSpec {
             root: "/work/demo".into(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "local".into(), gaps: vec![], image: None },
+            sandbox: SandboxSpec { kind: "local".into(), gaps: vec![], image: None, proven: vec![] },
         },
         models: vec![ModelSpec {
             name: "mock/any".into(),

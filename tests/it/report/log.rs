@@ -162,7 +162,7 @@ fn spec() -> Spec {
         workspace: WorkspaceSpec {
             root: "/work/shop".into(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "local".into(), gaps: vec![], image: None },
+            sandbox: SandboxSpec { kind: "local".into(), gaps: vec![], image: None, proven: vec![] },
         },
         models: vec![model("mock/small", "ash"), model("mock/large", "birch")],
         personas: PERSONAS.iter().map(persona).collect(),

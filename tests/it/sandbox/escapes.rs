@@ -8,7 +8,6 @@ use agon::sandbox::proof::{self, Stage, Verdict};
 
 /// Tries the whole table and panics with every act that succeeded. `may_lack` names acts that cannot be tried
 /// where a program is missing inside; every other has to be tried.
-#[expect(dead_code, reason = "the confining kinds come next")]
 pub async fn every_forbidden_act_is_refused(
     base: &Path,
     may_lack: &[&str],

@@ -37,7 +37,7 @@ pub fn spec() -> Spec {
         workspace: WorkspaceSpec {
             root: "/w".to_owned(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "none".to_owned(), gaps: vec![], image: None },
+            sandbox: SandboxSpec { kind: "none".to_owned(), gaps: vec![], image: None, proven: vec![] },
         },
         models: vec![model("mock/a", &["mock/b"]), model("mock/b", &[])],
         personas: vec![PersonaSpec {

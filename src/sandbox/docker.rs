@@ -1,0 +1,242 @@
+//! The kind `docker`: commands run in a container that shows the workspace and little else; knows no configuration.
+//!
+//! One container serves a session, one command at a time; commands that run at once each get one of their own. A
+//! container lives by its standard input, which this process holds: when the process ends, however it ends, the
+//! container ends with it and is removed by the engine. What was made and never started is reaped at the next start.
+
+mod call;
+mod claim;
+mod container;
+mod covers;
+mod engine;
+mod error;
+mod image;
+mod plan;
+mod strays;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub use engine::{Engine, Traits};
+pub use error::DockerError;
+pub use image::{DOCKERFILE, ImageFacts, Progress, build, pull};
+pub use plan::{DockerSettings, MountSettings};
+pub use strays::{Found, Owner, list, reap};
+
+use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
+use crate::protocol::spec::SandboxSpec;
+use crate::sandbox::files::WorkspaceFiles;
+use claim::Claim;
+use container::Container;
+use covers::Covers;
+use plan::Plan;
+
+/// The image that is used when none is named; `agon sandbox build` makes it.
+pub const DEFAULT_IMAGE: &str = "agon-sandbox";
+
+/// Commands that may run at once; more wait.
+const AT_ONCE: usize = 8;
+
+/// The kind `docker`.
+#[derive(Debug)]
+pub struct DockerSandbox {
+    engine: Engine,
+    plan: Plan,
+    image: ImageFacts,
+    /// None once it is closed.
+    claim: Mutex<Option<Claim>>,
+    files: Arc<WorkspaceFiles>,
+    places: Semaphore,
+    /// Containers in which nothing runs.
+    idle: Mutex<Vec<Container>>,
+}
+
+/// What a sandbox is opened with.
+#[derive(Clone, Debug)]
+pub struct DockerPlace {
+    /// The workspace.
+    pub root: PathBuf,
+    /// The session it is for.
+    pub session: String,
+    /// The folder of claims, see [`claims_of`].
+    pub claims: PathBuf,
+    /// Globs of paths in the workspace that commands see empty.
+    pub secrets: Vec<String>,
+    /// True for a workspace that commands cannot change.
+    pub read_only: bool,
+}
+
+/// The folder of a state folder's claims.
+pub fn claims_of(state: &Path) -> PathBuf {
+    state.join("containers")
+}
+
+/// The name of this machine, for telling its containers from another's on a shared engine.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+impl DockerSandbox {
+    /// Opens a workspace on an engine, with an image that is there, and starts the first container, so that what
+    /// cannot work is known now. Reaps what dead sessions left.
+    pub async fn open(
+        engine: Engine,
+        settings: DockerSettings,
+        place: &DockerPlace,
+    ) -> Result<Self, DockerError> {
+        let bad_mount =
+            |path: &Path, reason: String| DockerError::BadMount { path: path.display().to_string(), reason };
+        let files =
+            WorkspaceFiles::open(&place.root).map_err(|error| bad_mount(&place.root, error.to_string()))?;
+        let root = files.root().to_owned();
+        if root == Path::new("/") {
+            return Err(bad_mount(&root, "it would hide the whole container".to_owned()));
+        }
+        for mount in &settings.mounts {
+            if let Err(error) = std::fs::metadata(&mount.source) {
+                return Err(bad_mount(&mount.source, error.to_string()));
+            }
+        }
+        let image = ImageFacts::look(&engine, &settings.image).await?;
+        // Strays that cannot be reaped now are reaped another time; they hold nothing up.
+        let _ = reap(&engine, &place.claims, &host_name()).await;
+        let Covers { mut guarded, masked, missing } = Covers::find(&root, &place.secrets);
+        let claim = Claim::take(&place.claims, &missing)?;
+        for folder in &missing {
+            // Where we cannot make one, commands cannot either.
+            if place.read_only || !covers::is_made(folder) {
+                guarded.retain(|guarded| guarded != folder);
+            }
+        }
+        let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let traits = engine.traits.clone();
+        let session = place.session.clone();
+        let (host, writable) = (host_name(), !place.read_only);
+        let plan = Plan { settings, root, session, host, guarded, masked, writable, caller, traits };
+        let first = Container::start(&engine, &plan, claim.path()).await?;
+        Ok(DockerSandbox {
+            engine,
+            plan,
+            image,
+            claim: Mutex::new(Some(claim)),
+            files: Arc::new(files),
+            places: Semaphore::new(AT_ONCE),
+            idle: Mutex::new(vec![first]),
+        })
+    }
+
+    /// The image it runs.
+    pub fn image(&self) -> &ImageFacts {
+        &self.image
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Container>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn start(&self) -> Result<Container, DockerError> {
+        let claim = self
+            .claim
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_ref()
+            .map(|claim| claim.path().to_owned());
+        let closed = || DockerError::Failed {
+            doing: "starting a container",
+            error: "the sandbox is closed".to_owned(),
+        };
+        Container::start(&self.engine, &self.plan, &claim.ok_or_else(closed)?).await
+    }
+
+    /// Runs a command in an idle container or a new one. A container that was taken away while it was idle is
+    /// replaced; one that is taken away while the command runs is an error, since nobody knows what was done.
+    async fn run(
+        &self,
+        exec: &Exec,
+        directory: &str,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, DockerError> {
+        let before = covers::protected_now(&self.plan.root);
+        let environment = self.plan.environment(self.image.path.as_deref());
+        loop {
+            let taken = self.idle().pop();
+            let is_fresh = taken.is_none();
+            let container = match taken {
+                Some(container) => container,
+                None => self.start().await?,
+            };
+            match call::run(&container, exec, (directory, environment.clone()), live, cancel).await {
+                Ok(mut end) => {
+                    self.idle().push(container);
+                    for line in covers::set_aside(&self.plan.root, &before) {
+                        call::add_line(&mut end.stderr, &line);
+                    }
+                    return Ok(end);
+                }
+                Err(DockerError::Gone { doing: container::STARTING, .. }) if !is_fresh => {}
+                Err(error) => {
+                    container.remove().await;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Sandbox for DockerSandbox {
+    fn spec(&self) -> SandboxSpec {
+        SandboxSpec {
+            kind: "docker".to_owned(),
+            gaps: self.plan.gaps(),
+            image: Some(self.image.label()),
+            ..SandboxSpec::default()
+        }
+    }
+
+    fn files(&self) -> Arc<dyn Files> {
+        self.files.clone()
+    }
+
+    async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
+        let place = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(never_started()),
+            place = self.places.acquire() => place,
+        };
+        let _place = place.map_err(|error| error.to_string())?;
+        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
+        let told = |error: DockerError| match error.hint() {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        };
+        self.run(&exec, plan::text(&directory).map_err(told)?, live, cancel).await.map_err(told)
+    }
+
+    async fn close(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        for container in idle {
+            container.remove().await;
+        }
+        // Last, because it takes the mount points away that containers stood on.
+        drop(self.claim.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// The end of a command that was cancelled while it waited for its turn.
+fn never_started() -> ExecEnd {
+    ExecEnd {
+        exit: None,
+        signal: None,
+        timed_out: false,
+        cancelled: true,
+        stdout: String::new(),
+        stderr: String::new(),
+        ms: 0,
+    }
+}

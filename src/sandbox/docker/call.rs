@@ -1,0 +1,262 @@
+//! One command in a container, bounded in time and output; knows no engine but through its container.
+
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bollard::container::LogOutput;
+use futures_util::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use super::container::{Container, Output};
+use super::error::DockerError;
+use crate::ports::{Exec, ExecEnd, Live};
+use crate::protocol::Lane;
+use crate::sandbox::capture::{Capture, Decoder};
+
+/// How long what runs may take to end after being asked politely.
+const GRACE: Duration = Duration::from_millis(500);
+/// How long output is waited for after everything has ended.
+const DRAIN: Duration = Duration::from_millis(500);
+/// How often it is asked whether a command that says nothing, or whose output somebody else holds, has ended.
+const LOOK: Duration = Duration::from_millis(150);
+/// How often that is asked at first once all output has ended.
+const LOOK_SOON: Duration = Duration::from_millis(2);
+
+/// Runs one command to its end and leaves nothing of it running. An error means that the container is not to be
+/// used again.
+pub async fn run(
+    container: &Container,
+    exec: &Exec,
+    place: (&str, Vec<String>),
+    live: &dyn Live,
+    cancel: &CancellationToken,
+) -> Result<ExecEnd, DockerError> {
+    let (directory, environment) = place;
+    let said = format!("/dev/shm/.agon-{}", uuid::Uuid::now_v7().simple());
+    let order = container
+        .order(&[WATCHED, container.shell(), &exec.command, &said], Some(directory), environment)
+        .await?;
+    let started = Instant::now();
+    let output = container.begin(&order).await?;
+    let mut call = Call {
+        container,
+        order,
+        output,
+        has_ended: false,
+        streams: [Stream::new(exec.capture_cap, Lane::Stdout), Stream::new(exec.capture_cap, Lane::Stderr)],
+        live,
+    };
+    let limit = Duration::from_millis(exec.timeout_ms);
+    let (mut code, stopped) = call.supervise(limit, cancel).await?;
+    if stopped.is_some() {
+        container.ask_to_end().await;
+        code = call.within(GRACE).await?;
+    }
+    container.sweep().await?;
+    call.drain().await;
+    let code = match code {
+        Some(code) => code,
+        None => call.code().await?,
+    };
+    let fate = fate(container, code, stopped.is_some(), &said).await?;
+    Ok(call.end(fate, stopped, started))
+}
+
+/// Runs the command line `$1` by the shell `$0`. A shell tells by a code above 128 that a child died of a signal,
+/// and a child may leave with the same code by itself; but of a signal the shell says so, and what it says goes into
+/// the file `$2`, apart from what the child says. The shell outlives a polite request to end, so that the child can
+/// answer it.
+const WATCHED: &str = r#": 2>/dev/null >"$2" || set -- "$1" /dev/null
+exec 3>&2 2>"$2"
+trap : TERM
+(exec 2>&3 3>&-; exec "$0" -c "$1")
+exit $?"#;
+
+/// Prints whether the shell said something into `$0`, and how many processes were killed for want of memory so far,
+/// as either kind of control group counts them.
+const FATE: &str = r#"[ -s "$0" ] && echo said
+cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null"#;
+
+/// How a command really ended.
+struct Fate {
+    exit: Option<i32>,
+    signal: Option<i32>,
+    starved: bool,
+}
+
+/// Tells a signal from a code of the same number, and who sent it.
+async fn fate(container: &Container, code: i64, stopped: bool, said: &str) -> Result<Fate, DockerError> {
+    let exit = i32::try_from(code).ok();
+    let Some(signal) = signal_of(code) else { return Ok(Fate { exit, signal: None, starved: false }) };
+    if stopped {
+        return Ok(Fate { exit: None, signal: Some(signal), starved: false });
+    }
+    let told = container.ask(&[FATE, said]).await?;
+    let starved =
+        told.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0);
+    let starved = signal == KILL && container.starved.swap(starved, Ordering::Relaxed) < starved;
+    // Of these two a shell never says anything.
+    let is_signal = matches!(signal, INTERRUPT | PIPE) || starved || told.lines().any(|line| line == "said");
+    match is_signal {
+        true => Ok(Fate { exit: None, signal: Some(signal), starved }),
+        false => Ok(Fate { exit, signal: None, starved }),
+    }
+}
+
+const INTERRUPT: i32 = 2;
+const KILL: i32 = 9;
+const PIPE: i32 = 13;
+
+/// Why a command was stopped before its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    TimedOut,
+    Cancelled,
+}
+
+struct Call<'a> {
+    container: &'a Container,
+    order: String,
+    output: Output,
+    has_ended: bool,
+    streams: [Stream; 2],
+    live: &'a dyn Live,
+}
+
+impl Call<'_> {
+    /// Waits for the end, for the time limit or for the cancellation, whichever comes first.
+    async fn supervise(
+        &mut self,
+        limit: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<(Option<i64>, Option<Stopped>), DockerError> {
+        let mut deadline = pin!(tokio::time::sleep(limit));
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ok((None, Some(Stopped::Cancelled))),
+            () = &mut deadline => Ok((None, Some(Stopped::TimedOut))),
+            code = self.code() => Ok((Some(code?), None)),
+        }
+    }
+
+    /// The exit code, if the command ends in time.
+    async fn within(&mut self, limit: Duration) -> Result<Option<i64>, DockerError> {
+        tokio::time::timeout(limit, self.code()).await.ok().transpose()
+    }
+
+    /// Reads output until the command has ended; gives its exit code. Its output may be held open by what it left
+    /// running, and may have ended long before it.
+    async fn code(&mut self) -> Result<i64, DockerError> {
+        let mut look = LOOK_SOON;
+        let mut next_look = tokio::time::Instant::now() + LOOK;
+        loop {
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(next_look) => {
+                    if let Some(code) = self.container.ended(&self.order).await? {
+                        return Ok(code);
+                    }
+                    if self.has_ended {
+                        look = (look * 2).min(LOOK);
+                        next_look = tokio::time::Instant::now() + look;
+                    } else {
+                        next_look = tokio::time::Instant::now() + LOOK;
+                    }
+                }
+                piece = self.output.next(), if !self.has_ended => match piece {
+                    Some(Ok(piece)) => self.take(&piece),
+                    // A stream that broke has ended; whether the command has is asked for.
+                    Some(Err(_)) | None => {
+                        self.has_ended = true;
+                        next_look = tokio::time::Instant::now();
+                    }
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, piece: &LogOutput) {
+        let (stream, message) = match piece {
+            LogOutput::StdErr { message } => (&mut self.streams[1], message),
+            LogOutput::StdOut { message } | LogOutput::Console { message } | LogOutput::StdIn { message } => {
+                (&mut self.streams[0], message)
+            }
+        };
+        stream.take(message, self.live);
+    }
+
+    /// Reads what is still on its way after everything has ended.
+    async fn drain(&mut self) {
+        let deadline = tokio::time::Instant::now() + DRAIN;
+        while !self.has_ended {
+            match tokio::time::timeout_at(deadline, self.output.next()).await {
+                Ok(Some(Ok(piece))) => self.take(&piece),
+                _ => self.has_ended = true,
+            }
+        }
+    }
+
+    fn end(&self, fate: Fate, stopped: Option<Stopped>, started: Instant) -> ExecEnd {
+        let mut stderr = self.streams[1].capture.text();
+        if fate.starved {
+            let line = "[agon: the container's memory ran out; the setting is `[sandbox.docker] memory`]\n";
+            add_line(&mut stderr, line);
+        }
+        ExecEnd {
+            exit: fate.exit,
+            signal: fate.signal,
+            timed_out: stopped == Some(Stopped::TimedOut),
+            cancelled: stopped == Some(Stopped::Cancelled),
+            stdout: self.streams[0].capture.text(),
+            stderr,
+            ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// A signal is told as 128 and its number; so are codes of the same number.
+fn signal_of(code: i64) -> Option<i32> {
+    i32::try_from(code - 128).ok().filter(|signal| (1..=64).contains(signal))
+}
+
+/// Adds a line of ours to what a command said.
+pub fn add_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+/// One stream: what is kept of it, and what is shown as it comes.
+struct Stream {
+    capture: Capture,
+    decoder: Decoder,
+    lane: Lane,
+}
+
+impl Stream {
+    fn new(cap: usize, lane: Lane) -> Self {
+        Stream { capture: Capture::new(cap), decoder: Decoder::default(), lane }
+    }
+
+    fn take(&mut self, bytes: &[u8], live: &dyn Live) {
+        self.capture.push(bytes);
+        let text = self.decoder.push(bytes);
+        if !text.is_empty() {
+            live.push(self.lane, &text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::signal_of;
+
+    #[test]
+    fn codes_above_128_are_signals() {
+        let rows =
+            [(0, None), (1, None), (127, None), (128, None), (137, Some(9)), (143, Some(15)), (255, None)];
+        assert!(rows.iter().all(|(code, signal)| signal_of(*code) == *signal));
+    }
+}

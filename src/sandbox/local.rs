@@ -1,0 +1,209 @@
+//! The kind `local`: namespaces, Landlock and seccomp of this machine's kernel; knows no tool and no policy.
+//!
+//! A call starts this program again, twice: the first process makes the namespaces and waits, the second is the
+//! first process in them, builds the view, gives up its rights and starts the command. Everything they do is
+//! decided here, before. agon's own threads are never restricted.
+
+mod confine;
+mod covers;
+mod inside;
+mod keeper;
+mod launch;
+mod loopback;
+mod mounts;
+mod plan;
+mod proven;
+mod tools;
+mod view;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use globset::GlobSet;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use super::files::WorkspaceFiles;
+use super::process;
+use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
+use crate::protocol::Lane;
+use crate::protocol::spec::SandboxSpec;
+pub use inside::enter;
+use keeper::Keeper;
+pub use plan::Limits;
+use plan::{Cover, Plan};
+use view::View;
+
+/// What a local sandbox is opened with.
+#[derive(Clone, Debug)]
+pub struct LocalOptions {
+    /// The program that becomes the sandbox: one whose `main` begins with [`enter`].
+    pub program: PathBuf,
+    /// Globs of the files that cannot be read inside, relative to the workspace.
+    pub secrets: Vec<String>,
+    /// True for a workspace that commands cannot change.
+    pub read_only: bool,
+    /// Limits of each call.
+    pub limits: Limits,
+}
+
+impl Default for LocalOptions {
+    /// This very program, no secrets, a workspace that can be changed.
+    fn default() -> Self {
+        // Unlike its path, this stays right when the program is replaced while it runs.
+        let program = PathBuf::from("/proc/self/exe");
+        LocalOptions { program, secrets: Vec::new(), read_only: false, limits: Limits::default() }
+    }
+}
+
+/// Commands in namespaces of their own, one set a call; `/tmp` is kept between calls.
+pub struct LocalSandbox {
+    files: Arc<WorkspaceFiles>,
+    options: LocalOptions,
+    secrets: GlobSet,
+    view: View,
+    filters: Result<Vec<Vec<[u32; 4]>>, String>,
+    covers: OnceLock<Vec<Cover>>,
+    keeper: Keeper,
+    proven: OnceLock<Vec<String>>,
+    scratch: TempDir,
+}
+
+impl LocalSandbox {
+    /// Opens the workspace. Whether this machine allows what is needed shows [`LocalSandbox::start`].
+    pub fn open(root: &Path, options: LocalOptions) -> Result<Self, String> {
+        let files = Arc::new(WorkspaceFiles::open(root).map_err(|error| error.to_string())?);
+        let scratch =
+            scratch().map_err(|error| format!("a folder for the sandbox cannot be made: {error}"))?;
+        let variable = |name: &str| std::env::var_os(name);
+        let view = View::of(files.root(), scratch.path(), options.read_only, &variable);
+        let secrets = covers::globs(&options.secrets);
+        let keeper = Keeper::of(files.root());
+        let (filters, covers, proven) = (confine::filters(), OnceLock::new(), OnceLock::new());
+        Ok(LocalSandbox { files, options, secrets, view, filters, covers, keeper, proven, scratch })
+    }
+
+    /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims.
+    pub async fn start(&self) -> Result<(), String> {
+        let outside = self.scratch.path().join("root");
+        let command = proven::command(&outside, std::process::id());
+        let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
+        let end = self.exec(exec, &Deaf, &CancellationToken::new()).await?;
+        match end.exit {
+            Some(0) => {
+                let held = proven::read(&end.stdout)?;
+                // Started twice it has shown the same.
+                let _ = self.proven.set(held);
+                Ok(())
+            }
+            _ => Err(format!(
+                "a command in it ended with {:?}: {}",
+                end.exit.or(end.signal),
+                end.stderr.trim()
+            )),
+        }
+    }
+
+    fn plan(&self, exec: &Exec, directory: &Path) -> Plan {
+        let mut covers = self.covers.get_or_init(|| covers::find(self.files.root(), &self.secrets)).clone();
+        covers.extend(self.keeper.covers(&covers));
+        Plan {
+            base: self.scratch.path().join("root").into_os_string(),
+            mounts: self.view.mounts.clone(),
+            workspace: self.files.root().as_os_str().to_owned(),
+            covers,
+            writable: self.view.writable.clone(),
+            cwd: directory.as_os_str().to_owned(),
+            command: exec.command.clone(),
+            environment: self.view.environment.clone(),
+            filters: self.filters.clone().unwrap_or_default(),
+            limits: self.options.limits.clone(),
+        }
+    }
+}
+
+/// A folder of ours with `tmp` and `vartmp`, which become `/tmp` and `/var/tmp`, and `root`, on which the new root is put together.
+fn scratch() -> std::io::Result<TempDir> {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = tempfile::Builder::new().prefix("agon-sandbox-").tempdir()?;
+    for (name, mode) in [("tmp", 0o1777), ("vartmp", 0o1777), ("root", 0o700)] {
+        let folder = scratch.path().join(name);
+        std::fs::create_dir(&folder)?;
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode))?;
+    }
+    Ok(scratch)
+}
+
+#[async_trait]
+impl Sandbox for LocalSandbox {
+    fn spec(&self) -> SandboxSpec {
+        let mut gaps = vec!["new instruction files below the workspace's top are not kept out".to_owned()];
+        if self.filters.is_err() {
+            gaps.push("no system call is refused on this processor".to_owned());
+        }
+        if !confine::landlock_works() {
+            gaps.push("this kernel has no Landlock; only the mounts hold".to_owned());
+        }
+        if rustix::process::geteuid().is_root() && !limits_root(&kernel()) {
+            gaps.push("for root this kernel does not limit the number of processes".to_owned());
+        }
+        let proven = self.proven.get().cloned().unwrap_or_default();
+        SandboxSpec { kind: "local".to_owned(), gaps, image: None, proven }
+    }
+
+    fn files(&self) -> Arc<dyn Files> {
+        self.files.clone()
+    }
+
+    async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
+        let started = Instant::now();
+        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
+        let call = self.keeper.begin();
+        let (child, reach) = launch::launch(&self.options.program, &self.plan(&exec, &directory)).await?;
+        let mut end = process::watch(&exec, child, reach, started, live, cancel).await?;
+        for line in call.end() {
+            live.push(Lane::Stderr, &line);
+            end.stderr.push_str(&line);
+        }
+        Ok(end)
+    }
+
+    async fn close(&self) {
+        self.keeper.clear();
+    }
+}
+
+fn kernel() -> OsString {
+    use std::os::unix::ffi::OsStringExt;
+    OsString::from_vec(rustix::system::uname().release().to_bytes().to_vec())
+}
+
+/// Since 6.14 each process namespace has a largest process number of its own.
+fn limits_root(release: &std::ffi::OsStr) -> bool {
+    let release = release.to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(14))
+}
+
+struct Deaf;
+
+impl Live for Deaf {
+    fn push(&self, _: Lane, _: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_told_apart_by_their_release() {
+        for (release, limits) in
+            [("6.18.44-x", true), ("6.14.0", true), ("6.9.1", false), ("7.0", true), ("?", false)]
+        {
+            assert_eq!(limits_root(release.as_ref()), limits, "{release}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a process takes from itself before a command of others runs in it; nothing of it can be given back.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use landlock::{
+    ABI, Access, AccessFs, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use seccompiler::sock_filter;
+
+use super::plan::{Limits, Plan};
+
+/// The system calls that are refused, by name.
+const REFUSED_CALLS: &str = include_str!("refused_calls.json");
+/// Numbers from here on are the x32 interface, which would get past every comparison by number.
+const X32: u32 = 0x4000_0000;
+
+/// Gives up rights, in an order in which each step is still allowed.
+pub fn confine(plan: &Plan) -> Result<(), String> {
+    limit(&plan.limits).map_err(|error| format!("the limits cannot be set: {error}"))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
+    drop_capabilities().map_err(|error| format!("the capabilities cannot be dropped: {error}"))?;
+    restrict_files(&plan.writable)?;
+    for filter in &plan.filters {
+        let program: Vec<sock_filter> = filter.iter().filter_map(instruction).collect();
+        seccompiler::apply_filter(&program).map_err(|error| format!("seccomp: {error}"))?;
+    }
+    Ok(())
+}
+
+/// The programs for this machine's processor; an error where the kernel's filter does not know it.
+pub fn filters() -> Result<Vec<Vec<[u32; 4]>>, String> {
+    let arch = std::env::consts::ARCH.try_into().map_err(|error| format!("seccomp: {error}"))?;
+    let compiled = seccompiler::compile_from_json(REFUSED_CALLS.as_bytes(), arch)
+        .map_err(|error| format!("seccomp: {error}"))?;
+    let numbers = |filter: &[sock_filter]| {
+        filter.iter().map(|i| [u32::from(i.code), u32::from(i.jt), u32::from(i.jf), i.k]).collect::<Vec<_>>()
+    };
+    let mut all: Vec<Vec<[u32; 4]>> =
+        ["absent", "refused"].into_iter().filter_map(|name| compiled.get(name)).map(|f| numbers(f)).collect();
+    if cfg!(target_arch = "x86_64") {
+        all.push(without_x32());
+    }
+    Ok(all)
+}
+
+/// Load the number; from x32 on answer EPERM, else allow.
+fn without_x32() -> Vec<[u32; 4]> {
+    const LOAD: u32 = 0x20;
+    const JUMP_IF_NOT_BELOW: u32 = 0x35;
+    const RETURN: u32 = 0x06;
+    const ALLOW: u32 = 0x7fff_0000;
+    const ERRNO_EPERM: u32 = 0x0005_0001;
+    vec![[LOAD, 0, 0, 0], [JUMP_IF_NOT_BELOW, 0, 1, X32], [RETURN, 0, 0, ERRNO_EPERM], [RETURN, 0, 0, ALLOW]]
+}
+
+fn instruction([code, jt, jf, k]: &[u32; 4]) -> Option<sock_filter> {
+    let (code, jt, jf) = (u16::try_from(*code).ok()?, u8::try_from(*jt).ok()?, u8::try_from(*jf).ok()?);
+    Some(sock_filter { code, jt, jf, k: *k })
+}
+
+fn limit(limits: &Limits) -> rustix::io::Result<()> {
+    for (resource, wanted) in [
+        (Resource::Nproc, limits.processes),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Fsize, limits.file_bytes),
+        (Resource::Data, limits.memory_bytes),
+        (Resource::Core, 0),
+    ] {
+        let now = rustix::process::getrlimit(resource);
+        // Never above what the caller has.
+        let most = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}
+
+fn drop_capabilities() -> rustix::io::Result<()> {
+    for capability in CapabilitySet::all().iter() {
+        // A kernel that does not know one has nothing to take away.
+        let _ = rustix::thread::remove_capability_from_bounding_set(capability);
+    }
+    rustix::thread::clear_ambient_capability_set()?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, none)
+}
+
+/// The view is already small; Landlock holds on to it should a mount be lost. Kernels without it are told apart
+/// by [`landlock_works`], before.
+fn restrict_files(writable: &[OsString]) -> Result<(), String> {
+    let words = |error: &dyn std::fmt::Display| format!("landlock: {error}");
+    let all = AccessFs::from_all(ABI::V5);
+    let read = AccessFs::from_read(ABI::V5);
+    let mut ruleset = Ruleset::default()
+        .handle_access(all)
+        .map_err(|error| words(&error))?
+        .scope(Scope::from_all(ABI::V6))
+        .map_err(|error| words(&error))?
+        .create()
+        .map_err(|error| words(&error))?;
+    let rules = [("/".into(), read)].into_iter().chain(writable.iter().cloned().map(|path| (path, all)));
+    for (path, access) in rules {
+        let folder = PathFd::new(Path::new(&path)).map_err(|error| words(&error))?;
+        let rule = PathBeneath::new(folder, access);
+        ruleset = ruleset.add_rule(rule).map_err(|error| words(&error))?;
+    }
+    ruleset.no_new_privs(true).restrict_self().map_err(|error| words(&error))?;
+    Ok(())
+}
+
+/// Whether this kernel has Landlock switched on.
+pub fn landlock_works() -> bool {
+    use landlock::CompatLevel;
+    Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V1))
+        .and_then(Ruleset::create)
+        .is_ok()
+}

@@ -1,0 +1,136 @@
+//! Watches over the protected names at the workspace's top while commands run: those that are absent are kept
+//! absent; knows no process.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::covers;
+use super::plan::{Cover, CoverKind};
+
+/// Folders whose name alone would steer git or agon. Where one is absent, an empty one is put there during a
+/// call, with a cover on it.
+const FOLDERS: [&str; 2] = [".git", ".agon"];
+
+/// Keeps one workspace.
+pub struct Keeper {
+    root: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Calls that are running.
+    calls: usize,
+    /// Folders that were put there.
+    placed: Vec<&'static str>,
+}
+
+/// A call that is running.
+pub struct Call<'k> {
+    keeper: &'k Keeper,
+    /// Protected names that were there when it began.
+    before: BTreeSet<PathBuf>,
+    ended: bool,
+}
+
+impl Keeper {
+    /// Of this workspace.
+    pub fn of(root: &Path) -> Self {
+        Keeper { root: root.to_owned(), state: Mutex::default() }
+    }
+
+    /// A call begins. Dropped without [`Call::end`] its processes may still be dying, so nothing is cleared yet.
+    pub fn begin(&self) -> Call<'_> {
+        let mut state = self.state();
+        for name in FOLDERS {
+            // In a workspace that cannot be written there is nothing to keep either.
+            if !state.placed.contains(&name) && fs::create_dir(self.root.join(name)).is_ok() {
+                state.placed.push(name);
+            }
+        }
+        state.calls += 1;
+        drop(state);
+        Call { keeper: self, before: covers::protected_now(&self.root).into_iter().collect(), ended: false }
+    }
+
+    /// Covers for the protected names at the top as they are now, beside those that are known.
+    pub fn covers(&self, known: &[Cover]) -> Vec<Cover> {
+        let parts = |path: PathBuf| path.iter().map(std::ffi::OsString::from).collect::<Vec<_>>();
+        let mut more = Vec::new();
+        for path in covers::protected_now(&self.root).into_iter().map(parts) {
+            let is_new = |path: &[std::ffi::OsString], more: &[Cover]| {
+                !known.iter().chain(more).any(|cover| cover.path == *path)
+            };
+            if path.len() > 1 && is_new(&path[..1], &more) {
+                more.push(Cover { path: path[..1].to_vec(), kind: CoverKind::Pinned });
+            }
+            if is_new(&path, &more) {
+                more.push(Cover { path, kind: CoverKind::ReadOnly });
+            }
+        }
+        more
+    }
+
+    /// Takes the empty folders away again, unless a call is running.
+    pub fn clear(&self) {
+        let mut state = self.state();
+        if state.calls == 0 {
+            // One that somebody has filled meanwhile is theirs and stays.
+            state.placed.drain(..).for_each(|name| drop(fs::remove_dir(self.root.join(name))));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Call<'_> {
+    /// The call has ended with all its processes. Protected names that it made are renamed, so that nobody takes
+    /// them for what they are not; gives a line for each.
+    pub fn end(mut self) -> Vec<String> {
+        self.ended = true;
+        let root = &self.keeper.root;
+        let made = covers::protected_now(root).into_iter().filter(|path| !self.before.contains(path));
+        let mut lines = Vec::new();
+        for path in made {
+            let aside = aside(root, &path);
+            let line = match fs::rename(root.join(&path), root.join(&aside)) {
+                Ok(()) => format!("is now `{}`", aside.display()),
+                Err(error) => format!("should not be there and cannot be renamed: {error}"),
+            };
+            lines.push(format!(
+                "[agon: `{}` is a protected name; what this command made {line}]\n",
+                path.display()
+            ));
+        }
+        lines
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.keeper.state().calls -= 1;
+        if self.ended {
+            self.keeper.clear();
+        }
+    }
+}
+
+/// A free name beside it.
+fn aside(root: &Path, path: &Path) -> PathBuf {
+    let name = |i: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(if i == 0 { ".untrusted".to_owned() } else { format!(".untrusted{i}") });
+        PathBuf::from(name)
+    };
+    (0..1000).map(name).find(|name| fs::symlink_metadata(root.join(name)).is_err()).unwrap_or_else(|| name(0))
+}

@@ -1,0 +1,283 @@
+//! Puts the new root together, every step beneath a descriptor and never through a link; knows no command.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+
+use super::plan::{Cover, CoverKind, Mount, MountKind, Plan};
+
+/// Builds what the plan says and makes it the root of this process.
+pub fn build(plan: &Plan) -> Result<(), String> {
+    let apart = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", apart).map_err(|e| format!("the mounts cannot be set apart: {e}"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("tmpfs", &plan.base, "tmpfs", flags, c"mode=755,size=4m")
+        .map_err(|e| format!("the new root cannot be made: {e}"))?;
+    let root = open_path(&plan.base).map_err(|e| format!("the new root cannot be opened: {e}"))?;
+    let empty = Empty::make(root.as_fd()).map_err(|e| format!("the new root cannot be filled: {e}"))?;
+    for mount in &plan.mounts {
+        place(root.as_fd(), &empty, mount).map_err(|e| {
+            format!("`{}` cannot be put into the sandbox: {e}", Path::new(&mount.target).display())
+        })?;
+    }
+    for cover in &plan.covers {
+        put_cover(root.as_fd(), &empty, &plan.workspace, cover)
+            .map_err(|e| format!("`{}` cannot be covered: {e}", shown(cover)))?;
+    }
+    limit_processes(root.as_fd(), plan.limits.processes);
+    finish(root.as_fd()).map_err(|e| format!("the sandbox's files cannot be closed off: {e}"))
+}
+
+/// An empty file and an empty folder nobody may open, to lay over what is not to be seen.
+struct Empty {
+    file: PathBuf,
+    folder: PathBuf,
+    _held: [OwnedFd; 2],
+}
+
+impl Empty {
+    fn make(root: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        rustix::fs::mkdirat(root, ".nothing", Mode::from_raw_mode(0))?;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        drop(rustix::fs::openat(root, ".nothing.file", flags, Mode::from_raw_mode(0))?);
+        let held =
+            [open_beneath(root, OsStr::new(".nothing"))?, open_beneath(root, OsStr::new(".nothing.file"))?];
+        let [folder, file] = [fd_path(&held[0]), fd_path(&held[1])];
+        Ok(Empty { file, folder, _held: held })
+    }
+
+    fn like(&self, is_folder: bool) -> &Path {
+        if is_folder { &self.folder } else { &self.file }
+    }
+}
+
+fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Result<()> {
+    let quiet = MountFlags::NOSUID | MountFlags::NODEV;
+    match &mount.kind {
+        MountKind::Bind { source, writable } => {
+            let source = open_path(source)?;
+            let target = target(root, &mount.target, is_folder(&source)?)?;
+            rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&target))?;
+            settle(root, &mount.target, *writable)
+        }
+        MountKind::Memory { mib, mode } => {
+            let target = target(root, &mount.target, true)?;
+            let data = format!("mode={mode:o},size={mib}m");
+            let data = std::ffi::CString::new(data).map_err(|_| Errno::INVAL)?;
+            rustix::mount::mount("tmpfs", fd_path(&target), "tmpfs", quiet, data.as_c_str())
+        }
+        MountKind::Nothing => {
+            let covered = walk(root, &mount.target)?;
+            let nothing = empty.like(is_folder(&covered)?);
+            rustix::mount::mount_bind(nothing, fd_path(&covered))?;
+            settle(root, &mount.target, false)
+        }
+        MountKind::Device => {
+            let source = open_path(&mount.target)?;
+            let target = target(root, &mount.target, false)?;
+            rustix::mount::mount_bind(fd_path(&source), fd_path(&target))
+        }
+        MountKind::Link { to } => {
+            let path = Path::new(&mount.target);
+            let parent = target(root, path.parent().unwrap_or(Path::new("/")).as_os_str(), true)?;
+            rustix::fs::symlinkat(to, parent, path.file_name().unwrap_or_default())
+        }
+        MountKind::Processes => {
+            let target = target(root, &mount.target, true)?;
+            rustix::mount::mount("proc", fd_path(&target), "proc", quiet | MountFlags::NOEXEC, None)
+        }
+        MountKind::Terminals => {
+            let target = target(root, &mount.target, true)?;
+            let data = c"newinstance,ptmxmode=0666,mode=0620";
+            let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+            // A kernel without them leaves a sandbox without pseudo-terminals, which few commands need.
+            let _ = rustix::mount::mount("devpts", fd_path(&target), "devpts", flags, data);
+            Ok(())
+        }
+    }
+}
+
+fn put_cover(
+    root: BorrowedFd<'_>,
+    empty: &Empty,
+    workspace: &OsStr,
+    cover: &Cover,
+) -> rustix::io::Result<()> {
+    let mut path = PathBuf::from(workspace);
+    path.extend(&cover.path);
+    let covered = match walk(root, path.as_os_str()) {
+        Ok(covered) => covered,
+        // Gone, or a link by now: a link cannot be covered and leads nowhere the sandbox does not show.
+        Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let link = fd_path(&covered);
+    match cover.kind {
+        CoverKind::Pinned => {
+            rustix::mount::mount_bind_recursive(&link, &link)?;
+            settle(root, path.as_os_str(), true)
+        }
+        CoverKind::ReadOnly => {
+            rustix::mount::mount_bind_recursive(&link, &link)?;
+            settle(root, path.as_os_str(), false)
+        }
+        CoverKind::Masked => {
+            rustix::mount::mount_bind(empty.like(is_folder(&covered)?), &link)?;
+            settle(root, path.as_os_str(), false)
+        }
+    }
+}
+
+/// Takes the rights from a mount that has just been made, and from every mount beneath it.
+fn settle(root: BorrowedFd<'_>, target: &OsStr, writable: bool) -> rustix::io::Result<()> {
+    let top = walk(root, target)?;
+    remount(&top, writable)?;
+    let place = rustix::fs::readlink(fd_path(&top), Vec::new())?;
+    for beneath in mounted_beneath(place.as_bytes()) {
+        // One that is hidden by a later mount cannot be reached, by nobody.
+        if let Ok(mount) = open_path(&beneath) {
+            remount(&mount, writable)?;
+        }
+    }
+    Ok(())
+}
+
+/// Flags that were set outside are locked and have to be named again.
+fn remount(mount: &OwnedFd, writable: bool) -> rustix::io::Result<()> {
+    let now = rustix::fs::fstatvfs(mount)?.f_flag;
+    let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, !writable || now.contains(StatVfsMountFlags::RDONLY));
+    flags.set(MountFlags::NOEXEC, now.contains(StatVfsMountFlags::NOEXEC));
+    flags.set(MountFlags::NOATIME, now.contains(StatVfsMountFlags::NOATIME));
+    flags.set(MountFlags::NODIRATIME, now.contains(StatVfsMountFlags::NODIRATIME));
+    flags.set(MountFlags::RELATIME, now.contains(StatVfsMountFlags::RELATIME));
+    rustix::mount::mount_remount(fd_path(mount), flags, c"")
+}
+
+/// Mount points beneath a path, as this process sees them now.
+fn mounted_beneath(path: &[u8]) -> Vec<OsString> {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let mut prefix = path.to_owned();
+    prefix.push(b'/');
+    table
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
+        .map(unescaped)
+        .filter(|place| place.starts_with(&prefix))
+        .map(|place| OsStr::from_bytes(&place).to_owned())
+        .collect()
+}
+
+/// `\040` is a space; the table writes four characters so.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = octal.filter(|_| first == b'\\').and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        out.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &tail[3..] } else { tail };
+    }
+    out
+}
+
+/// Since Linux 6.14 a process namespace has a largest number of its own, which also holds for root. Without it
+/// the limit of the user is left.
+fn limit_processes(root: BorrowedFd<'_>, processes: u64) {
+    let file =
+        rustix::fs::openat(root, "proc/sys/kernel/pid_max", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+    if let Ok(file) = file {
+        let _ = rustix::io::write(&file, processes.to_string().as_bytes());
+    }
+}
+
+/// `/proc` becomes read-only, the new root becomes the root and read-only, and the old one goes.
+fn finish(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let quiet = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+    if let Ok(processes) = walk(root, OsStr::new("/proc")) {
+        rustix::mount::mount_remount(fd_path(&processes), quiet | MountFlags::NOEXEC, c"")?;
+    }
+    for name in [".nothing", ".nothing.file"] {
+        let flags = if name == ".nothing" { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        // In use as a cover it cannot go; it is empty and shows nothing.
+        let _ = rustix::fs::unlinkat(root, name, flags);
+    }
+    rustix::mount::mount_remount(fd_path(&root), quiet, c"")?;
+    rustix::process::fchdir(root)?;
+    // The old root lies over the new one until it is taken off.
+    rustix::process::pivot_root(".", ".")?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    rustix::process::chdir("/")
+}
+
+/// The place of a mount, made where it is not there: in memory, or as an empty folder in a folder of ours.
+fn target(root: BorrowedFd<'_>, path: &OsStr, is_folder: bool) -> rustix::io::Result<OwnedFd> {
+    let names = names(path);
+    let mut at = open_beneath(root, OsStr::new("."))?;
+    for (i, name) in names.iter().enumerate() {
+        let make_folder = is_folder || i + 1 < names.len();
+        at = match open_beneath(at.as_fd(), name) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => {
+                if make_folder {
+                    rustix::fs::mkdirat(&at, *name, Mode::from_raw_mode(0o755))?;
+                } else {
+                    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                    drop(rustix::fs::openat(&at, *name, flags, Mode::from_raw_mode(0o644))?);
+                }
+                open_beneath(at.as_fd(), name)?
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(at)
+}
+
+/// The same for what has to be there.
+fn walk(root: BorrowedFd<'_>, path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let mut at = open_beneath(root, OsStr::new("."))?;
+    for name in names(path) {
+        at = open_beneath(at.as_fd(), name)?;
+    }
+    Ok(at)
+}
+
+fn names(path: &OsStr) -> Vec<&OsStr> {
+    let normal = |component| match component {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    };
+    Path::new(path).components().filter_map(normal).collect()
+}
+
+/// One name, never through a link.
+fn open_beneath(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    match FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) {
+        FileType::Symlink => Err(Errno::LOOP),
+        _ => Ok(found),
+    }
+}
+
+/// A path of the system or of the caller, which may lead through links.
+fn open_path(path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn is_folder(fd: &OwnedFd) -> rustix::io::Result<bool> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) == FileType::Directory)
+}
+
+fn fd_path(fd: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()))
+}
+
+fn shown(cover: &Cover) -> String {
+    cover.path.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,112 @@
+//! What the parent hands to the process that becomes the sandbox: everything decided, nothing left to look up.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+/// One call, ready to be carried out.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// An empty folder of ours on which the new root is put together.
+    pub base: OsString,
+    /// What the new root consists of, ancestors before what lies beneath them.
+    pub mounts: Vec<Mount>,
+    /// The workspace.
+    pub workspace: OsString,
+    /// Names in the workspace that get a cover, relative to it, ancestors first.
+    pub covers: Vec<Cover>,
+    /// Where Landlock lets a command write; everything that is in the view may be read.
+    pub writable: Vec<OsString>,
+    /// Directory the command starts in.
+    pub cwd: OsString,
+    /// Command line for `sh -c`.
+    pub command: String,
+    /// Its whole environment.
+    pub environment: BTreeMap<String, OsString>,
+    /// Programs for the kernel's system call filter, as four numbers an instruction.
+    pub filters: Vec<Vec<[u32; 4]>>,
+    /// Limits.
+    pub limits: Limits,
+}
+
+/// One piece of the new root; targets are absolute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where it is to be seen.
+    pub target: OsString,
+    /// What is to be seen there.
+    pub kind: MountKind,
+}
+
+/// What is to be seen at a place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MountKind {
+    /// The same files as outside, with everything mounted beneath them.
+    Bind {
+        /// Where they are outside.
+        source: OsString,
+        /// Whether they may be changed.
+        writable: bool,
+    },
+    /// A new file system in memory.
+    Memory {
+        /// Its size in mebibytes.
+        mib: u64,
+        /// Permission bits of its root.
+        mode: u32,
+    },
+    /// Nothing: an empty file or folder nobody may open.
+    Nothing,
+    /// The device that is at the same place outside.
+    Device,
+    /// A symbolic link.
+    Link {
+        /// Where it leads.
+        to: OsString,
+    },
+    /// The processes of this sandbox.
+    Processes,
+    /// Pseudo-terminals of this sandbox.
+    Terminals,
+}
+
+/// How a name in the workspace is covered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cover {
+    /// Components beneath the workspace, at least one.
+    pub path: Vec<OsString>,
+    /// What the cover does.
+    pub kind: CoverKind,
+}
+
+/// What a cover does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CoverKind {
+    /// The folder stays as it is, but can no longer be renamed.
+    Pinned,
+    /// It can be read and not changed.
+    ReadOnly,
+    /// It cannot be read.
+    Masked,
+}
+
+/// Limits of one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processes and threads at once.
+    pub processes: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of private memory of one process.
+    pub memory_bytes: u64,
+}
+
+impl Default for Limits {
+    /// 1,024 processes, 8,192 open files, files of 16 GiB, 16 GiB of memory a process.
+    fn default() -> Self {
+        Limits { processes: 1024, open_files: 8192, file_bytes: 16 << 30, memory_bytes: 16 << 30 }
+    }
+}

@@ -1,0 +1,212 @@
+//! What of this machine a confined command sees, decided once when the sandbox is opened; mounts nothing.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::plan::{Mount, MountKind};
+use super::tools;
+
+/// Folders of the system that are shown read-only where they are there.
+const SYSTEM: &[&str] =
+    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix", "/gnu"];
+/// Devices without a state.
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+/// Variables of the caller that a command may see. None carries a key.
+const PASSED_ON: &[&str] = &["PATH", "LANG", "USER"];
+
+/// The view: what is mounted, what may be written, and the environment that fits.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub mounts: Vec<Mount>,
+    pub writable: Vec<OsString>,
+    pub environment: BTreeMap<String, OsString>,
+}
+
+impl View {
+    /// The view on `workspace` with `scratch/tmp` as `/tmp`. `variable` is the caller's environment.
+    pub fn of(
+        workspace: &Path,
+        scratch: &Path,
+        read_only: bool,
+        variable: &dyn Fn(&str) -> Option<OsString>,
+    ) -> View {
+        let mut mounts: BTreeMap<PathBuf, MountKind> = BTreeMap::new();
+        let home = variable("HOME").map(PathBuf::from).filter(|home| may_be_hidden(home, workspace));
+        system(&mut mounts);
+        devices(&mut mounts);
+        for folder in extra_folders(workspace, home.as_deref(), variable) {
+            show(&mut mounts, &folder, &folder);
+        }
+        if let Some(home) = &home {
+            self::home(&mut mounts, home);
+        }
+        let mut writable: Vec<OsString> = vec!["/tmp".into(), "/var/tmp".into(), "/dev".into()];
+        writable.extend(home.clone().map(PathBuf::into_os_string));
+        mounts.insert("/tmp".into(), bind(scratch.join("tmp"), true));
+        mounts.insert("/var/tmp".into(), bind(scratch.join("vartmp"), true));
+        mounts.insert(workspace.to_owned(), bind(workspace.to_owned(), !read_only));
+        if !read_only {
+            writable.push(workspace.as_os_str().to_owned());
+        }
+        hold_still(&mut mounts);
+        let environment = environment(home.as_deref(), variable);
+        // A path sorts after every path it lies beneath.
+        let mounts = mounts
+            .into_iter()
+            .map(|(target, kind)| Mount { target: target.into_os_string(), kind })
+            .collect();
+        View { mounts, writable, environment }
+    }
+}
+
+fn bind(source: PathBuf, writable: bool) -> MountKind {
+    MountKind::Bind { source: source.into_os_string(), writable }
+}
+
+/// A home that is the workspace, or lies in or above it in a way that hiding it would hide the system, stays.
+fn may_be_hidden(home: &Path, workspace: &Path) -> bool {
+    let holds = |system: &&str| {
+        Path::new(system).starts_with(home) || (home.starts_with(system) && *system != "/opt")
+    };
+    let is_system = SYSTEM.iter().any(holds);
+    home.is_absolute()
+        && home.is_dir()
+        && home.parent().is_some()
+        && !home.starts_with(workspace)
+        && !is_system
+}
+
+fn system(mounts: &mut BTreeMap<PathBuf, MountKind>) {
+    for folder in SYSTEM {
+        show(mounts, Path::new(folder), Path::new(folder));
+    }
+    for secret in closed_to_others(Path::new("/etc"), 4) {
+        mounts.insert(secret, MountKind::Nothing);
+    }
+    mounts.insert("/proc".into(), MountKind::Processes);
+    for folder in ["/run", "/var"] {
+        mounts.insert(folder.into(), MountKind::Memory { mib: 1, mode: 0o755 });
+    }
+}
+
+fn devices(mounts: &mut BTreeMap<PathBuf, MountKind>) {
+    mounts.insert("/dev".into(), MountKind::Memory { mib: 1, mode: 0o755 });
+    mounts.insert("/dev/shm".into(), MountKind::Memory { mib: 64, mode: 0o1777 });
+    mounts.insert("/dev/pts".into(), MountKind::Terminals);
+    for (name, to) in [
+        ("/dev/ptmx", "pts/ptmx"),
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        mounts.insert(name.into(), MountKind::Link { to: to.into() });
+    }
+    for device in DEVICES.iter().filter(|device| Path::new(device).exists()) {
+        mounts.insert(device.into(), MountKind::Device);
+    }
+}
+
+/// An empty home in memory with the tools of the real one.
+fn home(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path) {
+    mounts.insert(home.to_owned(), MountKind::Memory { mib: 512, mode: 0o700 });
+    for folder in tools::FOLDERS {
+        let place = home.join(folder);
+        // A link is shown as what it leads to, unless it leads into the home again.
+        match fs::canonicalize(&place) {
+            Ok(real) if real.is_dir() && !home.starts_with(&real) => {
+                mounts.entry(place).or_insert(bind(real, false));
+            }
+            _ => {}
+        }
+    }
+    for file in tools::CREDENTIALS.iter().map(|file| home.join(file)).filter(|file| file.exists()) {
+        mounts.insert(file, MountKind::Nothing);
+    }
+}
+
+/// What lies beneath a temporary folder gets a fresh folder to lie in: commands can rename and link what they find
+/// there, and the next call would be put together along their links.
+fn hold_still(mounts: &mut BTreeMap<PathBuf, MountKind>) {
+    for temporary in ["/tmp", "/var/tmp"] {
+        let first = |target: &PathBuf| {
+            let name = target.strip_prefix(temporary).ok()?.components().next()?;
+            Some(Path::new(temporary).join(name))
+        };
+        let tops: Vec<PathBuf> = mounts.keys().filter_map(first).collect();
+        for top in tops {
+            mounts.entry(top).or_insert(MountKind::Memory { mib: 64, mode: 0o755 });
+        }
+    }
+}
+
+/// Folders of programs outside the system's: those of `PATH`, and those that the tools' variables name.
+fn extra_folders(
+    workspace: &Path,
+    home: Option<&Path>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Vec<PathBuf> {
+    let path = variable("PATH").unwrap_or_default();
+    let named = tools::VARIABLES.iter().filter_map(|name| variable(name)).map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(named)
+        .filter(|folder| folder.is_absolute() && folder.is_dir() && folder.parent().is_some())
+        .filter(|folder| !SYSTEM.iter().any(|system| folder.starts_with(system)))
+        .filter(|folder| !workspace.starts_with(folder) && !folder.starts_with(workspace))
+        .filter(|folder| home.is_none_or(|home| !home.starts_with(folder)))
+        .filter(|folder| {
+            !["/proc", "/dev", "/run", "/sys", "/tmp"].iter().any(|other| folder == Path::new(other))
+        })
+        .collect()
+}
+
+/// Shows a folder read-only, or the link that stands in its place.
+fn show(mounts: &mut BTreeMap<PathBuf, MountKind>, target: &Path, source: &Path) {
+    let Ok(data) = fs::symlink_metadata(source) else { return };
+    if data.is_dir() {
+        mounts.insert(target.to_owned(), bind(source.to_owned(), false));
+        for file in tools::CREDENTIALS_THERE.iter().map(|name| source.join(name)).filter(|file| file.exists())
+        {
+            mounts.insert(file, MountKind::Nothing);
+        }
+    } else if let (true, Ok(to)) = (data.is_symlink(), fs::read_link(source)) {
+        mounts.insert(target.to_owned(), MountKind::Link { to: to.into_os_string() });
+    }
+}
+
+/// What not everybody may read: for root, as for everybody else, it is hidden.
+fn closed_to_others(folder: &Path, depth: u32) -> Vec<PathBuf> {
+    let mut closed = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(data) = fs::symlink_metadata(entry.path()) else { continue };
+        let open = if data.is_dir() { 0o005 } else { 0o004 };
+        if data.is_symlink() {
+            continue;
+        }
+        if data.mode() & open != open {
+            closed.push(entry.path());
+        } else if data.is_dir() && depth > 0 {
+            closed.extend(closed_to_others(&entry.path(), depth - 1));
+        }
+    }
+    closed
+}
+
+fn environment(
+    home: Option<&Path>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> BTreeMap<String, OsString> {
+    let passed = PASSED_ON.iter().chain(tools::VARIABLES);
+    let mut environment: BTreeMap<String, OsString> =
+        passed.filter_map(|name| Some(((*name).to_owned(), variable(name)?))).collect();
+    environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".into());
+    environment.insert("TERM".to_owned(), "dumb".into());
+    environment
+        .insert("HOME".to_owned(), home.map_or_else(|| "/tmp".into(), |home| OsStr::new(home).to_owned()));
+    // There is no network to ask, and waiting for it would be lost time.
+    environment.insert("CARGO_NET_OFFLINE".to_owned(), "true".into());
+    environment
+}

@@ -1,0 +1,127 @@
+//! The kind `docker` as an arena and the command line see it: made from the configuration.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::config::{Config, DockerTable};
+use crate::ports::Sandbox;
+use crate::protocol::spec::{Action, Policy};
+use crate::sandbox::docker::{
+    self, DockerError, DockerPlace, DockerSandbox, DockerSettings, Engine, ImageFacts, MountSettings,
+};
+pub use crate::sandbox::docker::{DOCKERFILE, Found, Owner, Progress};
+use crate::wiring::WireError;
+
+/// The engine of a configuration with agon's containers and its image.
+pub struct Containers {
+    engine: Engine,
+    settings: DockerSettings,
+    claims: PathBuf,
+}
+
+impl Containers {
+    /// Connects to the engine that `DOCKER_HOST` names, or the one at the usual place.
+    pub async fn connect(config: &Config) -> Result<Self, WireError> {
+        let settings = settings(config)?;
+        let environment = config.environment();
+        let engine =
+            Engine::connect(environment.get("DOCKER_HOST"), environment.get("XDG_RUNTIME_DIR")).await?;
+        Ok(Containers { engine, settings, claims: docker::claims_of(&config.places().state) })
+    }
+
+    /// The engine in words: what it is and where.
+    pub fn engine(&self) -> String {
+        format!("{} at {}", self.engine.traits().name, self.engine.address())
+    }
+
+    /// The configured image.
+    pub fn image(&self) -> &str {
+        &self.settings.image
+    }
+
+    /// True when the configured image is one that only `build` makes.
+    pub fn is_own_image(&self) -> bool {
+        self.settings.image == docker::DEFAULT_IMAGE
+    }
+
+    /// The configured image with its content's number, or why it cannot serve.
+    pub async fn look(&self) -> Result<String, WireError> {
+        Ok(ImageFacts::look(&self.engine, &self.settings.image).await?.label())
+    }
+
+    /// Every container of agon's on the engine, the oldest first.
+    pub async fn list(&self) -> Result<Vec<Found>, WireError> {
+        Ok(docker::list(&self.engine, &self.claims, &docker::host_name()).await?)
+    }
+
+    /// Removes those whose session is dead; gives them.
+    pub async fn reap(&self) -> Result<Vec<Found>, WireError> {
+        Ok(docker::reap(&self.engine, &self.claims, &docker::host_name()).await?)
+    }
+
+    /// Fetches an image; gives it with its content's number.
+    pub async fn pull(
+        &self,
+        image: &str,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<String, WireError> {
+        Ok(docker::pull(&self.engine, image, progress).await?.label())
+    }
+
+    /// Makes an image from a Dockerfile, or from agon's own; gives it with its content's number.
+    pub async fn build(
+        &self,
+        image: &str,
+        dockerfile: Option<&str>,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<String, WireError> {
+        Ok(docker::build(&self.engine, image, dockerfile.unwrap_or(DOCKERFILE), progress).await?.label())
+    }
+}
+
+/// The sandbox of one session.
+pub(super) async fn open(config: &Config, root: &Path, session: &str) -> Result<Arc<dyn Sandbox>, WireError> {
+    let Containers { engine, settings, claims } = Containers::connect(config).await?;
+    let secrets = secret_paths(&config.policy());
+    let place =
+        DockerPlace { root: root.to_owned(), session: session.to_owned(), claims, secrets, read_only: false };
+    Ok(Arc::new(DockerSandbox::open(engine, settings, &place).await?))
+}
+
+/// The paths that no tool may touch in any way: commands see them empty.
+fn secret_paths(policy: &Policy) -> Vec<String> {
+    let closed = policy.rules.iter().filter(|rule| {
+        rule.action == Action::Deny && rule.tool.is_none() && rule.command.is_none() && rule.risk.is_none()
+    });
+    closed.filter_map(|rule| rule.path.clone()).collect()
+}
+
+fn settings(config: &Config) -> Result<DockerSettings, WireError> {
+    let (table, defaults) = (config.docker()?, DockerTable::defaults());
+    let missing = || WireError::Internal("a default of `[sandbox.docker]` is missing".to_owned());
+    let env: BTreeMap<String, String> = table
+        .env
+        .iter()
+        .filter_map(|name| config.environment().get(&name.0).map(|value| (name.0.clone(), value.to_owned())))
+        .collect();
+    let mounts = table.mounts.into_iter().map(|mount| MountSettings {
+        target: mount.target.unwrap_or_else(|| mount.source.clone()).0,
+        source: mount.source.0,
+        writable: mount.writable,
+    });
+    Ok(DockerSettings {
+        image: table.image.or(defaults.image).ok_or_else(missing)?,
+        memory: table.memory.or(defaults.memory).ok_or_else(missing)?.0,
+        milli_cpus: table.cpus.or(defaults.cpus).ok_or_else(missing)?.0,
+        pids: table.pids.or(defaults.pids).ok_or_else(missing)?,
+        network: table.network.or(defaults.network).ok_or_else(missing)?,
+        mounts: mounts.collect(),
+        env,
+    })
+}
+
+/// True when the only trouble is that the image is not there.
+pub fn lacks_image(error: &WireError) -> bool {
+    matches!(error, WireError::Docker(DockerError::NoImage { .. }))
+}

@@ -1,0 +1,172 @@
+//! The real program with containers: a squad at work, processes killed, images fetched and made, what is told.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::kit::{IMAGE, address};
+use crate::support::env::Env;
+use crate::support::world::Dice;
+
+/// A place with the tests' own engine and image, and a script that answers every model call.
+pub fn place(script: &str) -> Option<Env> {
+    let mut env = Env::new();
+    env.set("DOCKER_HOST", &address()?);
+    env.config(&format!(
+        "model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n[sandbox]\nkind = \"docker\"\n\
+         [sandbox.docker]\nimage = \"{IMAGE}\"\nmemory = \"128m\"\n"
+    ));
+    env.write("home/mock.toml", script);
+    Some(env)
+}
+
+pub fn command_script(command: &str) -> String {
+    format!(
+        "[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"bash\", args = {{ command = {} }} }}]\n\
+         [[answer]]\nspark = \"solo\"\ntext = \"done\"\n",
+        toml::Value::String(command.to_owned())
+    )
+}
+
+/// What `agon sandbox ps` lists.
+fn listed(env: &Env) -> Vec<Value> {
+    let ran = env.run(&["sandbox", "ps", "--json"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let all: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    // Other tests have containers on the same engine; this one's are those of its own state folder.
+    all.into_iter().filter(|row| row["owner"] != "other").collect()
+}
+
+pub fn until_none_is_left(env: &Env) {
+    for _ in 0..400 {
+        if listed(env).is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("{:#?}", listed(env));
+}
+
+#[test]
+fn a_squad_edits_a_mounted_project_and_its_files_belong_to_the_caller() {
+    let Some(env) = place("") else { return };
+    let project = env.work().join("a project [x] @y");
+    std::fs::create_dir(&project).unwrap();
+    let ran = env.run(&["demo", "squad", "--json", "--workspace", project.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let entries: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let sandbox = &entries[0]["events"][0]["data"]["spec"]["workspace"]["sandbox"];
+    assert_eq!(sandbox["kind"], "docker");
+    assert!(sandbox["image"].as_str().unwrap().starts_with("agon-test (id sha256:"), "{sandbox}");
+    let events = entries.iter().flat_map(|entry| entry["events"].as_array().unwrap());
+    let checks: Vec<&Value> = events.filter(|event| event["kind"] == "check_ran").collect();
+    assert!(
+        !checks.is_empty() && checks.iter().any(|check| check["data"]["body"]["exit"] == 0),
+        "{checks:#?}"
+    );
+    let mine = rustix::process::geteuid().as_raw();
+    let mut files = 0;
+    let mut folders = vec![project.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            assert_eq!(entry.metadata().unwrap().uid(), mine, "{}", entry.path().display());
+            files += 1;
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    assert!(files > 2, "{files}");
+    assert!(!project.join(".git").exists() && !project.join(".agon").exists());
+    assert_eq!(listed(&env), [] as [Value; 0], "nothing is left when the program has ended");
+}
+
+#[test]
+fn a_solo_spark_sees_no_network_and_its_end_takes_the_container_along() {
+    let script = command_script("id -u; ls /sys/class/net; wget -T 1 -qO- http://10.255.255.1; touch made");
+    let Some(env) = place(&script) else { return };
+    let ran = env.run(&["run", "go", "--yes", "--json"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let uid = rustix::process::geteuid().as_raw();
+    assert!(ran.stdout.contains(&format!("{uid}\\nlo\\n")), "{ran}");
+    assert_eq!(std::fs::metadata(env.work().join("made")).unwrap().uid(), uid);
+    assert_eq!(listed(&env), [] as [Value; 0]);
+}
+
+#[test]
+fn sessions_that_are_killed_leave_no_container() {
+    let Some(env) = place(&command_script("echo begun; sleep 600")) else { return };
+    let kills = std::env::var("AGON_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(10);
+    let mut dice = Dice(7);
+    for _ in 0..kills {
+        let mut command = env.command(&["run", "go", "--yes", "--json", "--signals"]);
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // Some while the container is made, some while the command runs.
+        match dice.roll(3) {
+            0 => std::thread::sleep(Duration::from_millis(dice.roll(400))),
+            _ => drop(lines.map_while(Result::ok).find(|line| line.contains("begun"))),
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let ran = env.run(&["sandbox", "reap", "--json"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    until_none_is_left(&env);
+    let claims = || std::fs::read_dir(env.home().join("containers")).map_or(0, Iterator::count);
+    for _ in 0..40 {
+        if claims() == 0 {
+            break;
+        }
+        // One that was being made while the first was reaped.
+        assert_eq!(env.run(&["sandbox", "reap"]).code, 0);
+    }
+    assert_eq!(claims(), 0);
+    let left: Vec<_> =
+        std::fs::read_dir(env.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [] as [&str; 0], "no mount point is left");
+}
+
+#[test]
+fn what_is_missing_is_told_with_the_way_out() {
+    let Some(mut env) = place(&command_script("true")) else { return };
+    for (image, hint) in [("agon-sandbox", "agon sandbox build"), ("some/image:1", "agon sandbox pull")] {
+        env.config(&format!(
+            "model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n\
+             [sandbox.docker]\nimage = \"{image}\"\n"
+        ));
+        let ran = env.run(&["run", "go", "--sandbox", "docker"]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{ran}");
+        assert!(ran.stderr.contains(image) && ran.stderr.contains(hint), "{ran}");
+    }
+    env.set("DOCKER_HOST", "unix:///nowhere/docker.sock");
+    for arguments in [&["run", "go", "--sandbox", "docker"][..], &["sandbox", "ps"], &["sandbox", "reap"]] {
+        let ran = env.run(arguments);
+        assert_eq!(ran.code, 2, "{ran}");
+        assert!(ran.stderr.contains("/nowhere/docker.sock") && ran.stderr.contains("hint: "), "{ran}");
+    }
+    assert_eq!(std::fs::read_dir(env.work()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_image_is_built_from_a_dockerfile() {
+    let Some(env) = place(&command_script("cat /tmp-made")) else { return };
+    env.write("work/Dockerfile", "FROM agon-test\nENV PATH=/odd:/bin\nRUN [\"touch\", \"/tmp-made\"]\n");
+    let ran = env.run(&["sandbox", "build", "--image", "agon-test-built", "--file", "Dockerfile"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(
+        ran.stdout.starts_with("agon-test-built (id sha256:") && ran.stderr.contains("Step 1/3"),
+        "{ran}"
+    );
+    env.write("work/Dockerfile", "FROM agon-test\nRUN exit 3\n");
+    let ran = env.run(&["sandbox", "build", "--image", "agon-test-bad", "--file", "Dockerfile"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("cannot be built") && ran.stderr.contains("code: 3"), "{ran}");
+    let ran = env.run(&["sandbox", "build", "--file", "missing"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    let ran = env.run(&["sandbox", "build", "--show"]);
+    assert!(ran.code == 0 && ran.stdout.contains("FROM debian"), "{ran}");
+}

@@ -1,0 +1,142 @@
+//! The sandbox `local`: the contract, the forbidden acts, and what it alone promises.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agon::ports::Sandbox;
+use agon::sandbox::{LocalOptions, LocalSandbox};
+use agon::session::policy;
+
+use super::contract::{Opened, contract, exec};
+use super::escapes;
+
+/// The options of these tests: the test binary is no sandbox, the program is.
+pub fn options() -> LocalOptions {
+    LocalOptions {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_agon")),
+        secrets: policy::denied_to_all(&policy::standard()),
+        ..LocalOptions::default()
+    }
+}
+
+/// Whether namespaces can be had here. CI sets `AGON_NEEDS_LOCAL`, and then they must be.
+async fn can_be_had() -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = LocalSandbox::open(folder.path(), options()).unwrap();
+    match sandbox.start().await {
+        Ok(()) => true,
+        Err(error) if std::env::var_os("AGON_NEEDS_LOCAL").is_some() => panic!("{error}"),
+        Err(error) => {
+            println!("skipped: {error}");
+            false
+        }
+    }
+}
+
+pub async fn open() -> Option<Opened> {
+    if !can_be_had().await {
+        return None;
+    }
+    Some(Opened::new(|root| Arc::new(LocalSandbox::open(root, options()).unwrap())))
+}
+
+contract!(open);
+
+#[tokio::test]
+async fn every_forbidden_act_is_refused() {
+    if !can_be_had().await {
+        return;
+    }
+    // In /tmp, which is another folder inside, and beside it, where nothing but the view protects.
+    for base in [std::env::temp_dir(), PathBuf::from("/var/tmp")] {
+        let open =
+            async |root: &Path| Arc::new(LocalSandbox::open(root, options()).unwrap()) as Arc<dyn Sandbox>;
+        escapes::every_forbidden_act_is_refused(&base, &["read_home"], open).await;
+    }
+}
+
+#[tokio::test]
+async fn protected_names_that_are_absent_stay_absent() {
+    let Some(opened) = open().await else { return };
+    let command = "mkdir -p .git/hooks && echo evil >.git/hooks/pre-commit; mkdir -p .agon && echo evil >.agon/config.toml; \
+                   echo evil >AGENTS.md; mkdir -p .github/workflows && echo evil >.github/workflows/ci.yml; echo ok >free";
+    let end = opened.sh(command).await;
+    let there = |name: &str| std::fs::symlink_metadata(opened.root.join(name)).is_ok();
+    assert!(there("free") && !there(".git") && !there(".agon"), "{end:?}");
+    assert!(!there("AGENTS.md") && there("AGENTS.md.untrusted"), "{end:?}");
+    assert!(!there(".github/workflows") && there(".github/workflows.untrusted/ci.yml"), "{end:?}");
+    assert!(end.stderr.contains("[agon: `AGENTS.md` is a protected name;"), "{end:?}");
+    // What the caller made is theirs, and from then on it cannot be changed.
+    opened.put("CLAUDE.md", "ours");
+    opened.sh("echo evil >CLAUDE.md; rm -f CLAUDE.md; echo evil >new; mv -f new CLAUDE.md").await;
+    assert_eq!(std::fs::read_to_string(opened.root.join("CLAUDE.md")).unwrap(), "ours");
+}
+
+#[tokio::test]
+async fn a_nested_repository_cannot_be_moved_away_with_the_folder_it_is_in() {
+    let Some(opened) = open().await else { return };
+    opened.put("deep/sub/.git/HEAD", "ref: refs/heads/main\n");
+    opened.put("deep/sub/.env", "KEY=secret-of-the-project");
+    let command = "mv deep/sub deep/other; mv deep other; mkdir -p deep/sub/.git/hooks && echo evil >deep/sub/.git/hooks/x; \
+                   rm -rf deep; cat deep/sub/.env other/sub/.env deep/other/.env; ln deep/sub/.env free && cat free; \
+                   mv deep/sub/.env free && cat free; echo x >deep/sub/free";
+    let end = opened.sh(command).await;
+    assert!(!end.stdout.contains("secret-of-the-project"), "{end:?}");
+    assert_eq!(
+        std::fs::read_to_string(opened.root.join("deep/sub/.git/HEAD")).unwrap(),
+        "ref: refs/heads/main\n"
+    );
+    assert!(opened.root.join("deep/sub/.env").exists() && !opened.root.join("deep/sub/.git/hooks").exists());
+    assert!(opened.root.join("deep/sub/free").exists(), "everything else can be worked on: {end:?}");
+}
+
+#[tokio::test]
+async fn a_workspace_may_be_closed_to_writing() {
+    if !can_be_had().await {
+        return;
+    }
+    let read_only = LocalOptions { read_only: true, ..options() };
+    let opened = Opened::new(|root| {
+        std::fs::write(root.join("file"), "1").unwrap();
+        Arc::new(LocalSandbox::open(root, read_only).unwrap())
+    });
+    let end =
+        opened.sh("cat file; echo 2 >file; echo 2 >new; rm -f file; echo ok >/tmp/new; cat /tmp/new").await;
+    assert_eq!(end.stdout, "1ok\n", "{end:?}");
+    assert_eq!(std::fs::read_to_string(opened.root.join("file")).unwrap(), "1");
+    assert!(!opened.root.join("new").exists());
+}
+
+#[tokio::test]
+async fn temporary_files_are_kept_between_calls_and_are_not_the_systems() {
+    let Some(opened) = open().await else { return };
+    let end = opened.sh("echo kept >/tmp/agon-kept; echo kept >/var/tmp/agon-kept").await;
+    assert_eq!(end.exit, Some(0), "{end:?}");
+    assert_eq!(opened.sh("cat /tmp/agon-kept /var/tmp/agon-kept").await.stdout, "kept\nkept\n");
+    assert!(!Path::new("/tmp/agon-kept").exists() && !Path::new("/var/tmp/agon-kept").exists());
+}
+
+#[tokio::test]
+async fn servers_and_builds_work_inside() {
+    let Some(opened) = open().await else { return };
+    let server = "perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1\") or die; \
+                  if (!fork) { $c = IO::Socket::INET->new(PeerAddr => \"127.0.0.1\", PeerPort => $l->sockport) or die; \
+                  print $c \"hello\\n\"; exit } $s = $l->accept; print scalar <$s>'";
+    let end = opened.sh(&format!("command -v perl >/dev/null || {{ echo hello; exit; }}; {server}")).await;
+    assert_eq!(end.stdout, "hello\n", "{end:?}");
+    opened.put("Cargo.toml", "[package]\nname = \"inside\"\nversion = \"0.1.0\"\nedition = \"2021\"\n");
+    opened.put("src/main.rs", "fn main() { println!(\"built inside\"); }\n");
+    let end =
+        opened.sh("cargo --version >/dev/null 2>&1 || { echo built inside; exit; }; cargo run -q").await;
+    assert_eq!(end.stdout, "built inside\n", "{end:?}");
+}
+
+#[tokio::test]
+async fn tools_of_the_system_work_inside() {
+    let Some(opened) = open().await else { return };
+    let end =
+        opened.sh("id -u; echo $HOME; ls -a $HOME | wc -l; cat /proc/self/status | grep -c CapEff").await;
+    assert_eq!(end.exit, Some(0), "{end:?}");
+    let end = opened.run(exec("test -w $HOME && test -w /tmp && : >/dev/null && echo ok; ls /")).await;
+    assert!(end.stdout.starts_with("ok\n"), "{end:?}");
+}
