@@ -12,6 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::output::Output;
 use crate::projection::Board;
 use crate::projection::safe_text::safe_line;
+use crate::protocol::spec::Mode;
 use crate::protocol::{Lane, Signal};
 
 /// The shortest time between two drawings.
@@ -55,6 +56,9 @@ impl LiveLine {
 
 /// Who says what: the end of the call's text, on one line and without anything that steers a terminal.
 fn newest(board: &Board, signal: &Signal) -> Option<String> {
+    if matches!(board.mode, Some(Mode::Debate(_))) {
+        return awaited(board);
+    }
     let what = match signal.lane {
         Lane::Text => "",
         Lane::Reasoning => "thinks: ",
@@ -69,6 +73,17 @@ fn newest(board: &Board, signal: &Signal) -> Option<String> {
     };
     let who = rows.find(is_speaking).map_or("agon", |row| row.role.as_str());
     Some(format!("{who} {what}{}", safe_line(tail)))
+}
+
+/// Whose answers are awaited. Debaters speak at once and in JSON, and their ballots may be sealed: only who is told.
+fn awaited(board: &Board) -> Option<String> {
+    let is_asked = |row: &&crate::projection::board::SparkRow| board.doing(Some(row.spark)).next().is_some();
+    let names: Vec<_> = board.sparks.iter().filter(is_asked).map(|row| safe_line(&row.role)).collect();
+    match names.len() {
+        0 => None,
+        1..=3 => Some(format!("awaited: {}", names.join(", "))),
+        many => Some(format!("awaited: {many} answers")),
+    }
 }
 
 /// The first word and as much of the end as there is room for.

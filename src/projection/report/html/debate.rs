@@ -12,6 +12,9 @@ use super::markup::Markup;
 /// The longest answer that is set in large type.
 const LARGE: usize = 320;
 
+/// The most moves that are not folded away.
+const MOVES: usize = 12;
+
 /// One debate.
 pub fn section(page: &mut Markup, report: &Report, debate: &DebateReport) {
     page.raw("<article class=\"debate\">\n<header>");
@@ -148,9 +151,17 @@ fn moves(page: &mut Markup, debate: &DebateReport) {
     if debate.moves.is_empty() {
         page.raw("<p class=\"lead\">Nobody changed sides.</p>");
     }
+    let (first, more) = debate.moves.split_at(debate.moves.len().min(MOVES));
     page.raw("<ol class=\"moves\">");
-    debate.moves.iter().for_each(|step| moved(page, step));
-    page.raw("</ol></section>\n");
+    first.iter().for_each(|step| moved(page, step));
+    page.raw("</ol>");
+    if !more.is_empty() {
+        page.raw("<details><summary>").text(&words::counted(more.len() as u64, "more move"));
+        page.raw("</summary><ol class=\"moves\">");
+        more.iter().for_each(|step| moved(page, step));
+        page.raw("</ol></details>");
+    }
+    page.raw("</section>\n");
 }
 
 fn moved(page: &mut Markup, step: &Move) {

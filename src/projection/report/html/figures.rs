@@ -22,7 +22,11 @@ pub fn positions(page: &mut Markup, debate: &DebateReport) {
         return;
     }
     page.raw("<section class=\"figure\" id=\"positions\"><h2>Where they stood</h2><p class=\"lead\">One bar for each proposition: upwards is for, downwards against; the wider, the more certain. A ring marks a change of side.</p>");
-    page.raw("<div class=\"scroll\"><table class=\"map\"><thead><tr><th scope=\"col\"><span class=\"gone\">persona</span></th>");
+    page.raw(match rated.len() {
+        ..=4 => "<div class=\"scroll\"><table class=\"map few\">",
+        _ => "<div class=\"scroll\"><table class=\"map\">",
+    });
+    page.raw("<thead><tr><th scope=\"col\"><span class=\"gone\">persona</span></th>");
     for phase in &rated {
         page.raw("<th scope=\"col\">").line(&spaced(&phase.name));
         page.raw(if phase.sealed { " <small>sealed</small></th>" } else { "</th>" });
@@ -185,8 +189,11 @@ fn points(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
     for (index, (phase, probe)) in probes.iter().enumerate() {
         let (x, y) = (across(index, probes.len()), height(probe.score_pm));
         page.raw("<circle class=\"point\" r=\"3.5\" cx=\"").number(x).raw("\" cy=\"").number(y).raw("\"/>");
-        page.raw("<text class=\"value\" x=\"").number(x).raw("\" y=\"").number(y - 9).raw("\">");
-        page.text(&wording::per_cent(probe.score_pm)).raw("</text>");
+        // Values of many phases would run into each other; the table below has them all.
+        if probes.len() <= 6 || index == 0 || index + 1 == probes.len() {
+            page.raw("<text class=\"value\" x=\"").number(x).raw("\" y=\"").number(y - 9).raw("\">");
+            page.text(&wording::per_cent(probe.score_pm)).raw("</text>");
+        }
         // Names of many phases would run into each other; the table below has them by number.
         match probes.len() {
             0..=4 => below(page, x, &spaced(&phase.name)),
