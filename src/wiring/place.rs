@@ -73,7 +73,7 @@ async fn confined(
         SandboxKind::Docker => docker::open(config, root, session).await,
         SandboxKind::Auto => match local().await {
             Ok(sandbox) => Ok(sandbox),
-            Err(_) if config.docker()?.image.is_some() => docker::open(config, root, session).await,
+            Err(_) if docker::names_an_image(config) => docker::open(config, root, session).await,
             Err(why) => Err(WireError::NothingConfines(why)),
         },
     }
