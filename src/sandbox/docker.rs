@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod image;
 mod plan;
+mod proven;
 mod strays;
 
 use std::path::{Path, PathBuf};
@@ -47,6 +48,8 @@ pub struct DockerSandbox {
     engine: Engine,
     plan: Plan,
     image: ImageFacts,
+    /// What its first container showed of itself, in words.
+    proven: Vec<String>,
     /// None once it is closed.
     claim: Mutex<Option<Claim>>,
     files: Arc<WorkspaceFiles>,
@@ -118,10 +121,13 @@ impl DockerSandbox {
         let (host, writable) = (host_name(), !place.read_only);
         let plan = Plan { settings, root, session, host, guarded, masked, writable, caller, traits };
         let first = Container::start(&engine, &plan, claim.path()).await?;
+        let looked = [&proven::script(&plan), plan::text(claim.path())?, plan::text(&plan.root)?];
+        let proven = proven::read(&plan, &first.ask(&looked).await?).map_err(DockerError::Unproven)?;
         Ok(DockerSandbox {
             engine,
             plan,
             image,
+            proven,
             claim: Mutex::new(Some(claim)),
             files: Arc::new(files),
             places: Semaphore::new(AT_ONCE),
@@ -195,7 +201,7 @@ impl Sandbox for DockerSandbox {
             kind: "docker".to_owned(),
             gaps: self.plan.gaps(),
             image: Some(self.image.label()),
-            ..SandboxSpec::default()
+            proven: self.proven.clone(),
         }
     }
 

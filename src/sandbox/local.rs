@@ -65,6 +65,8 @@ pub struct LocalSandbox {
     options: LocalOptions,
     secrets: GlobSet,
     view: View,
+    readable: Vec<OsString>,
+    stage: &'static str,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
     covers: OnceLock<Vec<Cover>>,
     keeper: Keeper,
@@ -83,7 +85,37 @@ impl LocalSandbox {
         let secrets = covers::globs(&options.secrets);
         let keeper = Keeper::of(files.root());
         let (filters, covers, proven) = (confine::filters(), OnceLock::new(), OnceLock::new());
-        Ok(LocalSandbox { files, options, secrets, view, filters, covers, keeper, proven, scratch })
+        let (readable, stage) = (vec!["/".into()], "namespaces");
+        Ok(LocalSandbox {
+            files,
+            options,
+            secrets,
+            view,
+            readable,
+            stage,
+            filters,
+            covers,
+            keeper,
+            proven,
+            scratch,
+        })
+    }
+
+    /// The same where namespaces are refused: only what Landlock and seccomp hold, which is named *landlock-only*.
+    pub fn open_without_namespaces(root: &Path, options: LocalOptions) -> Result<Self, String> {
+        if !confine::landlock_works() {
+            return Err("this kernel has no Landlock".to_owned());
+        }
+        let mut sandbox = LocalSandbox::open(root, options)?;
+        let read_only = sandbox.options.read_only;
+        let (readable, view) = sandbox.view.of_rules(sandbox.files.root(), sandbox.scratch.path(), read_only);
+        (sandbox.readable, sandbox.view, sandbox.stage) = (readable, view, "guard");
+        sandbox.filters.as_mut().map_err(|error| error.clone())?.push(confine::no_sockets()?);
+        Ok(sandbox)
+    }
+
+    fn has_namespaces(&self) -> bool {
+        self.stage == "namespaces"
     }
 
     /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims.
@@ -94,7 +126,7 @@ impl LocalSandbox {
         let end = self.exec(exec, &Deaf, &CancellationToken::new()).await?;
         match end.exit {
             Some(0) => {
-                let held = proven::read(&end.stdout)?;
+                let held = proven::read(&end.stdout, self.has_namespaces())?;
                 // Started twice it has shown the same.
                 let _ = self.proven.set(held);
                 Ok(())
@@ -115,6 +147,7 @@ impl LocalSandbox {
             mounts: self.view.mounts.clone(),
             workspace: self.files.root().as_os_str().to_owned(),
             covers,
+            readable: self.readable.clone(),
             writable: self.view.writable.clone(),
             cwd: directory.as_os_str().to_owned(),
             command: exec.command.clone(),
@@ -129,7 +162,7 @@ impl LocalSandbox {
 fn scratch() -> std::io::Result<TempDir> {
     use std::os::unix::fs::PermissionsExt;
     let scratch = tempfile::Builder::new().prefix("agon-sandbox-").tempdir()?;
-    for (name, mode) in [("tmp", 0o1777), ("vartmp", 0o1777), ("root", 0o700)] {
+    for (name, mode) in [("tmp", 0o1777), ("vartmp", 0o1777), ("home", 0o700), ("root", 0o700)] {
         let folder = scratch.path().join(name);
         std::fs::create_dir(&folder)?;
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode))?;
@@ -140,6 +173,11 @@ fn scratch() -> std::io::Result<TempDir> {
 #[async_trait]
 impl Sandbox for LocalSandbox {
     fn spec(&self) -> SandboxSpec {
+        let proven = self.proven.get().cloned().unwrap_or_default();
+        if !self.has_namespaces() {
+            let gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
+            return SandboxSpec { kind: "landlock-only".to_owned(), gaps, image: None, proven };
+        }
         let mut gaps = vec!["new instruction files below the workspace's top are not kept out".to_owned()];
         if self.filters.is_err() {
             gaps.push("no system call is refused on this processor".to_owned());
@@ -150,7 +188,6 @@ impl Sandbox for LocalSandbox {
         if rustix::process::geteuid().is_root() && !limits_root(&kernel()) {
             gaps.push("for root this kernel does not limit the number of processes".to_owned());
         }
-        let proven = self.proven.get().cloned().unwrap_or_default();
         SandboxSpec { kind: "local".to_owned(), gaps, image: None, proven }
     }
 
@@ -161,10 +198,12 @@ impl Sandbox for LocalSandbox {
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
         let started = Instant::now();
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
-        let call = self.keeper.begin();
-        let (child, reach) = launch::launch(&self.options.program, &self.plan(&exec, &directory)).await?;
+        // Names can only be kept where they can be covered.
+        let call = self.has_namespaces().then(|| self.keeper.begin());
+        let (child, reach) =
+            launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await?;
         let mut end = process::watch(&exec, child, reach, started, live, cancel).await?;
-        for line in call.end() {
+        for line in call.map(keeper::Call::end).unwrap_or_default() {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }
@@ -175,6 +214,14 @@ impl Sandbox for LocalSandbox {
         self.keeper.clear();
     }
 }
+
+/// What Landlock and seccomp alone leave open.
+const LANDLOCK_ONLY: [&str; 4] = [
+    "commands can change `.git`, settings and instructions in the workspace",
+    "commands can read the workspace's secrets",
+    "commands can see that files and processes outside exist, and change the mode of their user's files",
+    "the network is refused altogether, so servers cannot be tested",
+];
 
 fn kernel() -> OsString {
     use std::os::unix::ffi::OsStringExt;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::{Config, DockerTable};
+use crate::config::{Config, DockerTable, KeyPath, Source};
 use crate::ports::Sandbox;
-use crate::protocol::spec::{Action, Policy};
 use crate::sandbox::docker::{
     self, DockerError, DockerPlace, DockerSandbox, DockerSettings, Engine, ImageFacts, MountSettings,
 };
 pub use crate::sandbox::docker::{DOCKERFILE, Found, Owner, Progress};
+use crate::session::policy;
 use crate::wiring::WireError;
 
 /// The engine of a configuration with agon's containers and its image.
@@ -83,18 +83,16 @@ impl Containers {
 /// The sandbox of one session.
 pub(super) async fn open(config: &Config, root: &Path, session: &str) -> Result<Arc<dyn Sandbox>, WireError> {
     let Containers { engine, settings, claims } = Containers::connect(config).await?;
-    let secrets = secret_paths(&config.policy());
+    let secrets = policy::denied_to_all(&config.policy());
     let place =
         DockerPlace { root: root.to_owned(), session: session.to_owned(), claims, secrets, read_only: false };
     Ok(Arc::new(DockerSandbox::open(engine, settings, &place).await?))
 }
 
-/// The paths that no tool may touch in any way: commands see them empty.
-fn secret_paths(policy: &Policy) -> Vec<String> {
-    let closed = policy.rules.iter().filter(|rule| {
-        rule.action == Action::Deny && rule.tool.is_none() && rule.command.is_none() && rule.risk.is_none()
-    });
-    closed.filter_map(|rule| rule.path.clone()).collect()
+/// True when somebody has named an image, and not only the default stands.
+pub(super) fn names_an_image(config: &Config) -> bool {
+    let leaf = config.layer().0.get(&KeyPath::of(&["sandbox", "docker", "image"]));
+    leaf.is_some_and(|leaf| leaf.sources.iter().any(|source| *source != Source::Default))
 }
 
 fn settings(config: &Config) -> Result<DockerSettings, WireError> {

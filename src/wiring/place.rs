@@ -44,7 +44,7 @@ pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, V
 /// The sandbox a session was run in, as configuration names it.
 pub fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
     match sandbox.kind.as_str() {
-        "local" => SandboxKind::Local,
+        "local" | "landlock-only" => SandboxKind::Local,
         "docker" => SandboxKind::Docker,
         _ => SandboxKind::None,
     }
@@ -64,11 +64,17 @@ async fn confined(
     let local = async || local(root, &policy::denied_to_all(&config.policy())).await;
     match kind {
         SandboxKind::None => unconfined(root),
-        SandboxKind::Local => local().await.map_err(|why| WireError::NoSandbox { kind: kind.word(), why }),
+        SandboxKind::Local => match local().await {
+            Ok(sandbox) => Ok(sandbox),
+            // Asked for by name, it is better than none, and called what it is.
+            Err(why) => {
+                landlock_only(root).await.map_err(|_| WireError::NoSandbox { kind: kind.word(), why })
+            }
+        },
         SandboxKind::Docker => docker::open(config, root, session).await,
         SandboxKind::Auto => match local().await {
             Ok(sandbox) => Ok(sandbox),
-            Err(_) if config.docker()?.image.is_some() => docker::open(config, root, session).await,
+            Err(_) if docker::names_an_image(config) => docker::open(config, root, session).await,
             Err(why) => Err(WireError::NothingConfines(why)),
         },
     }
@@ -104,6 +110,19 @@ async fn local(root: &Path, secrets: &[String]) -> Result<Arc<dyn Sandbox>, Stri
     let sandbox = LocalSandbox::open(root, options)?;
     sandbox.start().await?;
     Ok(Arc::new(sandbox))
+}
+
+#[cfg(target_os = "linux")]
+async fn landlock_only(root: &Path) -> Result<Arc<dyn Sandbox>, String> {
+    use crate::sandbox::{LocalOptions, LocalSandbox};
+    let sandbox = LocalSandbox::open_without_namespaces(root, LocalOptions::default())?;
+    sandbox.start().await?;
+    Ok(Arc::new(sandbox))
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn landlock_only(_: &Path) -> Result<Arc<dyn Sandbox>, String> {
+    Err("it needs Linux".to_owned())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
 use crate::sandbox::protected;
-use crate::session::policy::DeniedPaths;
 
 /// Folders that are not looked into: others' packages and what builds leave behind.
 const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycache__"];
@@ -29,7 +30,7 @@ pub struct Covers {
 impl Covers {
     /// Looks through a workspace. `secrets` are globs of paths beneath it.
     pub fn find(root: &Path, secrets: &[String]) -> Self {
-        let secrets = DeniedPaths::new(secrets);
+        let secrets = globs(secrets);
         let missing: Vec<PathBuf> =
             ALWAYS.iter().map(|name| root.join(name)).filter(|path| !exists(path)).collect();
         let mut covers = Covers { guarded: missing.clone(), masked: Vec::new(), missing };
@@ -47,7 +48,7 @@ impl Covers {
                 let is_link = kind.as_ref().is_ok_and(fs::FileType::is_symlink);
                 let name = path.to_string_lossy();
                 let is_protected = protected::reason(&name).is_some();
-                match (is_link, secrets.holds(&name), is_protected) {
+                match (is_link, secrets.is_match(&path), is_protected) {
                     (true, ..) => {}
                     (_, true, _) if !is_folder => covers.masked.push(root.join(path)),
                     (_, _, true) => covers.guarded.push(root.join(path)),
@@ -100,6 +101,18 @@ fn free_name(root: &Path, path: &Path) -> PathBuf {
         PathBuf::from(name)
     };
     (0..1000).map(name).find(|name| !exists(&root.join(name))).unwrap_or_else(|| name(0))
+}
+
+/// The patterns as one set, read as policy reads them; one that cannot be read matches nothing.
+fn globs(patterns: &[String]) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        let mut glob = GlobBuilder::new(pattern);
+        if let Ok(glob) = glob.empty_alternates(true).case_insensitive(true).build() {
+            set.add(glob);
+        }
+    }
+    set.build().unwrap_or_else(|_| GlobSet::empty())
 }
 
 /// Makes an empty folder to mount upon; true when there is a folder.

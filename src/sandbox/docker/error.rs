@@ -38,6 +38,9 @@ pub enum DockerError {
     /// A variable, limit or network that the settings ask for cannot be had.
     #[error("the engine does not accept the settings of `[sandbox.docker]`: {0}")]
     BadSettings(String),
+    /// A container was made and does not hold what it should.
+    #[error("the engine's containers do not hold what they must: it is not so that {0}")]
+    Unproven(String),
     /// The container is gone, stopped or paused, by somebody else's hand or for want of memory.
     #[error("the container was stopped or removed from outside while {doing}: {error}")]
     Gone { doing: &'static str, error: String },
@@ -70,6 +73,9 @@ impl DockerError {
                 "pull or build it for this machine, or name another: `[sandbox.docker] image = …`"
             }
             DockerError::NoShell { .. } => "name an image with `bash` or `sh`: `[sandbox.docker] image = …`",
+            DockerError::Unproven(_) => {
+                "the engine's own settings weaken its containers; look at its daemon.json"
+            }
             DockerError::Gone { .. } => {
                 "a new container is made for the next command; what it left in the workspace stays"
             }

@@ -243,31 +243,34 @@ pub fn text(path: &Path) -> Result<&str, DockerError> {
     })
 }
 
+/// A plan for tests.
+#[cfg(test)]
+pub fn sample() -> Plan {
+    Plan {
+        settings: DockerSettings {
+            image: "img".to_owned(),
+            memory: 1 << 30,
+            milli_cpus: 1500,
+            pids: 99,
+            network: "none".to_owned(),
+            mounts: Vec::new(),
+            env: BTreeMap::from([("GOPROXY".to_owned(), "off".to_owned())]),
+        },
+        root: PathBuf::from("/w/[id] +a"),
+        session: "s1".to_owned(),
+        host: "h".to_owned(),
+        guarded: vec![PathBuf::from("/w/[id] +a/.git")],
+        masked: vec![PathBuf::from("/w/[id] +a/.env")],
+        writable: true,
+        caller: (1000, 100),
+        traits: Traits { seccomp: true, ..Traits::default() },
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::sample as plan;
     use super::*;
-
-    fn plan() -> Plan {
-        Plan {
-            settings: DockerSettings {
-                image: "img".to_owned(),
-                memory: 1 << 30,
-                milli_cpus: 1500,
-                pids: 99,
-                network: "none".to_owned(),
-                mounts: Vec::new(),
-                env: BTreeMap::from([("GOPROXY".to_owned(), "off".to_owned())]),
-            },
-            root: PathBuf::from("/w/[id] +a"),
-            session: "s1".to_owned(),
-            host: "h".to_owned(),
-            guarded: vec![PathBuf::from("/w/[id] +a/.git")],
-            masked: vec![PathBuf::from("/w/[id] +a/.env")],
-            writable: true,
-            caller: (1000, 100),
-            traits: Traits { seccomp: true, ..Traits::default() },
-        }
-    }
 
     fn host(plan: &Plan) -> HostConfig {
         plan.container(Path::new("/state/c.lock")).unwrap().host_config.unwrap()

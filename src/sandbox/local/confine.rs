@@ -1,6 +1,6 @@
 //! What a process takes from itself before a command of others runs in it; nothing of it can be given back.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use landlock::{
@@ -22,7 +22,7 @@ pub fn confine(plan: &Plan) -> Result<(), String> {
     limit(&plan.limits).map_err(|error| format!("the limits cannot be set: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
     drop_capabilities().map_err(|error| format!("the capabilities cannot be dropped: {error}"))?;
-    restrict_files(&plan.writable)?;
+    restrict_files(plan)?;
     for filter in &plan.filters {
         let program: Vec<sock_filter> = filter.iter().filter_map(instruction).collect();
         seccompiler::apply_filter(&program).map_err(|error| format!("seccomp: {error}"))?;
@@ -30,20 +30,30 @@ pub fn confine(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
+/// One more program, for a sandbox that shares the network with everybody: no socket can be made, but pairs of them.
+pub fn no_sockets() -> Result<Vec<[u32; 4]>, String> {
+    let json = r#"{"sockets": {"mismatch_action": "allow", "match_action": {"errno": 1},
+                   "filter": [{"syscall": "socket"}]}}"#;
+    compiled(json)?.remove("sockets").ok_or_else(|| "seccomp: the program is empty".to_owned())
+}
+
 /// The programs for this machine's processor; an error where the kernel's filter does not know it.
 pub fn filters() -> Result<Vec<Vec<[u32; 4]>>, String> {
-    let arch = std::env::consts::ARCH.try_into().map_err(|error| format!("seccomp: {error}"))?;
-    let compiled = seccompiler::compile_from_json(REFUSED_CALLS.as_bytes(), arch)
-        .map_err(|error| format!("seccomp: {error}"))?;
-    let numbers = |filter: &[sock_filter]| {
-        filter.iter().map(|i| [u32::from(i.code), u32::from(i.jt), u32::from(i.jf), i.k]).collect::<Vec<_>>()
-    };
+    let mut compiled = compiled(REFUSED_CALLS)?;
     let mut all: Vec<Vec<[u32; 4]>> =
-        ["absent", "refused"].into_iter().filter_map(|name| compiled.get(name)).map(|f| numbers(f)).collect();
+        ["absent", "refused"].into_iter().filter_map(|name| compiled.remove(name)).collect();
     if cfg!(target_arch = "x86_64") {
         all.push(without_x32());
     }
     Ok(all)
+}
+
+fn compiled(json: &str) -> Result<BTreeMap<String, Vec<[u32; 4]>>, String> {
+    let arch = std::env::consts::ARCH.try_into().map_err(|error| format!("seccomp: {error}"))?;
+    let programs = seccompiler::compile_from_json(json.as_bytes(), arch);
+    let numbers = |i: &sock_filter| [u32::from(i.code), u32::from(i.jt), u32::from(i.jf), i.k];
+    let programs = programs.map_err(|error| format!("seccomp: {error}"))?;
+    Ok(programs.into_iter().map(|(name, program)| (name, program.iter().map(numbers).collect())).collect())
 }
 
 /// Load the number; from x32 on answer EPERM, else allow.
@@ -91,9 +101,9 @@ fn drop_capabilities() -> rustix::io::Result<()> {
     rustix::thread::set_capabilities(None, none)
 }
 
-/// The view is already small; Landlock holds on to it should a mount be lost. Kernels without it are told apart
-/// by [`landlock_works`], before.
-fn restrict_files(writable: &[OsString]) -> Result<(), String> {
+/// In namespaces the view is already small, and Landlock holds on to it should a mount be lost; without them it is
+/// all there is. Kernels without Landlock are told apart by [`landlock_works`], before.
+fn restrict_files(plan: &Plan) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| format!("landlock: {error}");
     let all = AccessFs::from_all(ABI::V5);
     let read = AccessFs::from_read(ABI::V5);
@@ -104,10 +114,13 @@ fn restrict_files(writable: &[OsString]) -> Result<(), String> {
         .map_err(|error| words(&error))?
         .create()
         .map_err(|error| words(&error))?;
-    let rules = [("/".into(), read)].into_iter().chain(writable.iter().cloned().map(|path| (path, all)));
-    for (path, access) in rules {
-        let folder = PathFd::new(Path::new(&path)).map_err(|error| words(&error))?;
-        let rule = PathBeneath::new(folder, access);
+    let reads = plan.readable.iter().map(|path| (path, read));
+    for (path, access) in reads.chain(plan.writable.iter().map(|path| (path, all))) {
+        let path = Path::new(path);
+        let file = PathFd::new(path).map_err(|error| words(&error))?;
+        // What only folders can have is no right of a file.
+        let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V5) };
+        let rule = PathBeneath::new(file, access);
         ruleset = ruleset.add_rule(rule).map_err(|error| words(&error))?;
     }
     ruleset.no_new_privs(true).restrict_self().map_err(|error| words(&error))?;

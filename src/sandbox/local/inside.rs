@@ -28,6 +28,7 @@ pub fn enter() {
     let done = match arguments.next().as_ref().and_then(|stage| stage.to_str()) {
         Some("namespaces") => make_namespaces(),
         Some("init") => be_init(),
+        Some("guard") => be_guard(),
         _ => Err("this is no command".to_owned()),
     };
     if let Err(error) = done {
@@ -102,6 +103,45 @@ fn be_init() -> Result<(), String> {
         None => tell("failed the parent is gone"),
     }
     Ok(())
+}
+
+/// Where namespaces are refused: one process that takes rights from itself, starts the command in a group of its
+/// own, and ends whatever the command leaves behind, which all falls to it.
+fn be_guard() -> Result<(), String> {
+    let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|e| system("subreaper", e))?;
+    let plan = read_plan()?;
+    confine::confine(&plan)?;
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(&plan.command).current_dir(&plan.cwd).env_clear().envs(&plan.environment);
+    let child = command.stdin(Stdio::null()).process_group(0).spawn();
+    let child = child.map_err(|e| format!("`sh` cannot be started: {e}"))?;
+    tell(&format!("pid {}", child.id()));
+    let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("the command has no number")?;
+    let status = wait_for(child)?;
+    end_children();
+    match status {
+        Some(status) => tell(&words(status)),
+        None => tell("failed the parent is gone"),
+    }
+    Ok(())
+}
+
+/// Ends every child, and those that fall to this process when their parents end, until there is none.
+fn end_children() {
+    let list = format!("/proc/self/task/{}/children", rustix::thread::gettid().as_raw_nonzero());
+    loop {
+        let children = std::fs::read_to_string(&list).unwrap_or_default();
+        for child in children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+            // One that is gone already is what was wanted.
+            let _ = rustix::process::kill_process(child, Signal::KILL);
+        }
+        // Waits for one and looks again: it may have left children of its own.
+        if rustix::process::wait(WaitOptions::empty()).is_err() {
+            return;
+        }
+    }
 }
 
 fn read_plan() -> Result<Plan, String> {

@@ -13,8 +13,8 @@ use super::inside::ENTRY;
 use super::plan::Plan;
 use crate::sandbox::process::Reach;
 
-/// Starts the sandbox and hands it its plan.
-pub async fn launch(program: &Path, plan: &Plan) -> Result<(Child, Hold), String> {
+/// Starts the sandbox with one of its stages and hands it its plan.
+pub async fn launch(program: &Path, stage: &str, plan: &Plan) -> Result<(Child, Hold), String> {
     let cannot = |error: std::io::Error| format!("the sandbox cannot be started: {error}");
     let text =
         serde_json::to_vec(plan).map_err(|error| format!("the sandbox's plan cannot be written: {error}"))?;
@@ -23,7 +23,7 @@ pub async fn launch(program: &Path, plan: &Plan) -> Result<(Child, Hold), String
     theirs.set_nonblocking(false).map_err(cannot)?;
     let child = Command::new(program)
         .arg0("agon-sandbox")
-        .args([ENTRY, "namespaces"])
+        .args([ENTRY, stage])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))

@@ -16,7 +16,9 @@ pub struct Plan {
     pub workspace: OsString,
     /// Names in the workspace that get a cover, relative to it, ancestors first.
     pub covers: Vec<Cover>,
-    /// Where Landlock lets a command write; everything that is in the view may be read.
+    /// Where Landlock lets a command read.
+    pub readable: Vec<OsString>,
+    /// Where Landlock lets a command read and write.
     pub writable: Vec<OsString>,
     /// Directory the command starts in.
     pub cwd: OsString,

@@ -26,6 +26,32 @@ pub struct View {
 }
 
 impl View {
+    /// The same for a sandbox without a view of its own: what may be read and written of the real one, with a home
+    /// and temporary files in `scratch`.
+    pub fn of_rules(&self, workspace: &Path, scratch: &Path, read_only: bool) -> (Vec<OsString>, View) {
+        let mut readable: Vec<OsString> = vec!["/proc".into(), workspace.as_os_str().to_owned()];
+        for mount in &self.mounts {
+            match &mount.kind {
+                MountKind::Bind { source, writable: false } => readable.push(source.clone()),
+                // The links of `/dev` lead to whatever is open, which is no file of a file system.
+                MountKind::Link { .. } if SYSTEM.iter().any(|system| mount.target == *system) => {
+                    readable.push(mount.target.clone());
+                }
+                _ => {}
+            }
+        }
+        let (home, tmp) = (scratch.join("home").into_os_string(), scratch.join("tmp").into_os_string());
+        let mut writable = vec![home.clone(), tmp.clone()];
+        writable.extend(DEVICES.iter().filter(|device| Path::new(device).exists()).map(OsString::from));
+        if !read_only {
+            writable.push(workspace.as_os_str().to_owned());
+        }
+        let mut environment = self.environment.clone();
+        environment.insert("HOME".to_owned(), home);
+        environment.insert("TMPDIR".to_owned(), tmp);
+        (readable, View { mounts: Vec::new(), writable, environment })
+    }
+
     /// The view on `workspace` with `scratch/tmp` as `/tmp`. `variable` is the caller's environment.
     pub fn of(
         workspace: &Path,

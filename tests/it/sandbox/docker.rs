@@ -40,6 +40,7 @@ async fn streams_code_signal_and_directory() {
     }
     let spec = sandbox.spec();
     assert_eq!((spec.kind.as_str(), spec.gaps.len()), ("docker", 1), "{spec:?}");
+    assert_eq!(spec.proven.len(), 7, "{spec:?}");
     let image = spec.image.unwrap();
     assert!(image.starts_with(&format!("{IMAGE} (id sha256:")), "{image}");
 }

@@ -140,3 +140,27 @@ async fn tools_of_the_system_work_inside() {
     let end = opened.run(exec("test -w $HOME && test -w /tmp && : >/dev/null && echo ok; ls /")).await;
     assert!(end.stdout.starts_with("ok\n"), "{end:?}");
 }
+
+/// What is left where namespaces are refused: it is named, and these acts are refused all the same.
+#[tokio::test]
+async fn landlock_alone_holds_what_it_says() {
+    use agon::sandbox::proof::{self, Stage, Verdict};
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let stage = Stage::set(folder.path()).unwrap();
+    let sandbox = match LocalSandbox::open_without_namespaces(&stage.workspace(), options()) {
+        Ok(sandbox) => sandbox,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    sandbox.start().await.unwrap();
+    let spec = sandbox.spec();
+    assert_eq!((spec.kind.as_str(), spec.gaps.len(), spec.proven.len()), ("landlock-only", 4, 3));
+    let proofs = proof::prove(&stage, &sandbox).await;
+    let succeeded: Vec<&str> = proofs
+        .iter()
+        .filter(|proof| matches!(proof.verdict, Verdict::Succeeded(_)))
+        .map(|proof| proof.id)
+        .filter(|id| !["dns", "fork_bomb"].contains(id))
+        .collect();
+    // The first two gaps in other words; everything else is refused.
+    assert_eq!(succeeded, ["read_secret", "git_hooks", "git_moved", "own_settings", "instructions"]);
+}
