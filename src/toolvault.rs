@@ -15,7 +15,7 @@ pub mod unified;
 mod write_file;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
@@ -49,20 +49,26 @@ pub enum VaultError {
 }
 
 /// The tools, by name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct ToolVault {
     tools: BTreeMap<String, Held>,
 }
 
+#[derive(Clone)]
 struct Held {
     tool: Arc<dyn Tool>,
     spec: ToolSpec,
-    check: ArgumentCheck,
+    check: Arc<ArgumentCheck>,
 }
 
 impl ToolVault {
-    /// A vault with the built-in tools.
+    /// A vault with the built-in tools. Their schemas are compiled once in a process.
     pub fn builtin() -> Result<Self, VaultError> {
+        static BUILTIN: OnceLock<Result<ToolVault, VaultError>> = OnceLock::new();
+        BUILTIN.get_or_init(ToolVault::compiled).clone()
+    }
+
+    fn compiled() -> Result<Self, VaultError> {
         let mut vault = ToolVault::default();
         vault.register(Arc::new(read_file::ReadFile))?;
         vault.register(Arc::new(write_file::WriteFile))?;
@@ -84,6 +90,7 @@ impl ToolVault {
             return Err(VaultError::Duplicate(spec.name));
         }
         let check = ArgumentCheck::compile(&spec.schema)
+            .map(Arc::new)
             .map_err(|error| VaultError::BadSchema { name: spec.name.clone(), error })?;
         self.tools.insert(spec.name.clone(), Held { tool, spec, check });
         Ok(())

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod docker;
 pub mod error;
 mod fork;
+mod head;
 pub mod lock;
 mod place;
 mod providers;

@@ -27,7 +27,10 @@ impl Session {
         use crate::protocol::effect::EffectOrder;
         self.order_time_limit(0);
         self.begin_lookup();
-        if self.squad.as_ref().is_some_and(|squad| squad.cache.stage == cache::Stage::Off)
+        let off = |squad: &Squad| squad.cache.stage == cache::Stage::Off;
+        // Where nobody may write there is no diff to take.
+        let writes = |squad: &Squad| squad.roles.iter().any(|role| role.writes);
+        if self.squad.as_ref().is_some_and(|squad| off(squad) && writes(squad))
             && self.checkpoints.pending.is_none()
         {
             self.order(None, EffectOrder::Checkpoint);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{SystemClock, WireError, cache, docker, providers, spec};
+use super::{SystemClock, WireError, cache, docker, head, providers};
 use crate::arena::ArenaPorts;
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
@@ -162,7 +162,7 @@ impl Place {
     pub(super) fn workspace_spec(&self) -> WorkspaceSpec {
         WorkspaceSpec {
             root: self.root.display().to_string(),
-            git_head: spec::git_head(&self.root),
+            git_head: head::git_head(&self.root),
             sandbox: self.sandbox.spec(),
         }
     }

@@ -1,8 +1,4 @@
 //! Makes the spec a session is opened with out of the configuration and the files that count at that moment.
-
-use std::path::Path;
-use std::process::{Command, Stdio};
-
 use crate::arena::PROGRAM;
 use crate::config::{Config, ConfigError, ModelName, places, unknown};
 use crate::library::{self, Library, demo};
@@ -173,24 +169,4 @@ pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, Wire
         spec.family = Some(name.model.clone());
     }
     Ok(spec)
-}
-
-/// The commit a work tree is on. Nothing in the repository is executed, and one that git will not read has none.
-pub(super) fn git_head(root: &Path) -> Option<String> {
-    root.ancestors().find(|folder| folder.join(".git").exists())?;
-    let mut git = Command::new("git");
-    git.args([
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "core.hooksPath=/dev/null",
-        "rev-parse",
-        "--verify",
-        "HEAD",
-    ]);
-    git.current_dir(root).env_clear().env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_OPTIONAL_LOCKS", "0");
-    git.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    let output = git.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    let head = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !head.is_empty()).then_some(head)
 }

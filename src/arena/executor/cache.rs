@@ -331,7 +331,7 @@ mod tests {
         assert_eq!((hit.tokens, hit.answer.as_str()), (7, "all tests pass"));
         let paths = ["old.txt", "src/main.rs", "src/new/run.rs"];
         assert_eq!(hit.plan.paths.iter().map(|base| base.path.as_str()).collect::<Vec<_>>(), paths);
-        for shown in ["`old.txt` is removed", "-fn main() {}\n+fn main() { run() }", "+fn run() {}"] {
+        for shown in ["`old.txt` is removed", "-fn main() {}", "+fn main() { run() }", "+fn run() {}"] {
             assert!(hit.plan.preview.contains(shown), "{}", hit.plan.preview);
         }
         let OutcomeBody::PatchApplied(applied) = place.patch(&hit.plan.digest).await else { panic!() };
