@@ -59,6 +59,7 @@ fn opened() -> ArenaEvent {
         retry: RetrySpec::default(),
         instructions: Vec::new(),
         blueprint: None,
+        cache: None,
     };
     ArenaEvent::SessionOpened(Box::new(SessionOpened { id: ID.to_owned(), rules: 1, spec }))
 }

@@ -1,5 +1,6 @@
 //! The runtime of one session: drives the pure session and carries out its effects; names no adapter.
 
+mod doors;
 mod driver;
 mod executor;
 mod live;
@@ -21,6 +22,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{Command, Entry, Fact, Input, RULES};
+use crate::session::convergence::Scorers;
 use crate::session::{OutOfOrder, Session};
 use crate::toolvault::ToolVault;
 
@@ -55,6 +57,8 @@ pub struct ArenaPorts {
     pub provider_limits: BTreeMap<String, usize>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// How debates are scored: the built-in scorers and those a program registers.
+    pub scorers: Scorers,
     /// Secrets that must not reach log, screen or stream: name and value.
     pub secrets: Vec<(String, String)>,
     /// False when nobody can answer an approval: the session then pauses instead of waiting.
@@ -78,6 +82,9 @@ pub enum ArenaError {
         "entry {0} holds `{1}`, which this version of agon does not know; it can show this session but not go on"
     )]
     Newer(u64, String),
+    /// A debate of the log names a scorer that is not among the ports.
+    #[error("entry {0} holds a debate scored by `{1}`, which is no scorer of this program")]
+    NoScorer(u64, String),
 }
 
 /// Why a command was not taken.
@@ -116,6 +123,7 @@ pub struct Arena {
     bus: Arc<dyn SignalBus>,
     log: Arc<dyn EventLog>,
     ending: watch::Receiver<Option<Ending>>,
+    doors: Arc<doors::Doors>,
     /// Fires on a hard stop; every task of this session listens to it.
     stop: CancellationToken,
     tracker: TaskTracker,
@@ -125,7 +133,8 @@ impl Arena {
     /// Opens a new session under `id` and waits until that is on disk.
     pub async fn open(id: String, spec: Spec, ports: ArenaPorts) -> Result<Arena, ArenaError> {
         let opened = SessionOpened { id, rules: RULES, spec };
-        Arena::start(Session::new(), vec![ArenaEvent::SessionOpened(Box::new(opened))], 0, ports).await
+        let session = Session::new().with_scorers(ports.scorers.clone());
+        Arena::start(session, vec![ArenaEvent::SessionOpened(Box::new(opened))], 0, ports).await
     }
 
     /// Takes a recorded session up again. `before` are facts to record first (`fault_recovered`).
@@ -156,7 +165,7 @@ impl Arena {
                 return Err(ArenaError::Newer(entry.seq, kind.clone()));
             }
         }
-        Arena::start(Session::fold(entries)?, facts, active_ms, ports).await
+        Arena::start(folded(entries, &ports.scorers)?, facts, active_ms, ports).await
     }
 
     /// Records facts without starting anything they order: a copy that is only made. A later resume settles
@@ -166,7 +175,7 @@ impl Arena {
         facts: Vec<ArenaEvent>,
         ports: &ArenaPorts,
     ) -> Result<(), ArenaError> {
-        let mut session = Session::fold(entries)?;
+        let mut session = folded(entries, &ports.scorers)?;
         let redactor = Redactor::new(&ports.secrets);
         let mut made = Vec::new();
         let left = ArenaEvent::SessionPaused(SessionPaused { cause: PauseCause::Quit });
@@ -191,7 +200,9 @@ impl Arena {
         let tracker = TaskTracker::new();
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
         let redactor = Arc::new(Redactor::new(&ports.secrets));
-        let executor = executor::Executor::new(ports, Arc::clone(&redactor), inbox.clone(), &stop);
+        let doors = Arc::new(doors::Doors::new(&ports.providers, &ports.provider_limits));
+        let executor =
+            executor::Executor::new(ports, Arc::clone(&doors), Arc::clone(&redactor), inbox.clone(), &stop);
         let mut driver = driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
         let mut first = Vec::new();
         for fact in facts {
@@ -207,7 +218,7 @@ impl Arena {
             let _ = ended.send(Some(ending));
         });
         tracker.close();
-        Ok(Arena { inbox, bus, log, ending, stop, tracker })
+        Ok(Arena { inbox, bus, log, ending, doors, stop, tracker })
     }
 
     /// Hands a command in and waits until the session's answer to it is on disk.
@@ -216,6 +227,24 @@ impl Arena {
         let message = driver::Message::Command { command, reply };
         self.inbox.send(message).await.map_err(|_| SubmitError::Ended)?;
         answer.await.map_err(|_| SubmitError::Ended)?
+    }
+
+    /// The settings in force; none once the arena has ended.
+    pub async fn spec(&self) -> Option<Spec> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(driver::Message::Spec { reply }).await.ok()?;
+        answer.await.ok().flatten()
+    }
+
+    /// True when models of this provider can be called.
+    pub fn is_connected(&self, provider: &str) -> bool {
+        self.doors.get(provider).is_some()
+    }
+
+    /// Makes one more provider callable, `limit` calls at once (default 16). Its secrets must be among those the arena
+    /// was opened with.
+    pub fn connect(&self, name: &str, provider: Arc<dyn Provider>, limit: Option<usize>) {
+        self.doors.connect(name, provider, limit);
     }
 
     /// Listens from now on.
@@ -243,6 +272,14 @@ impl Arena {
         self.stop.cancel();
         self.tracker.wait().await;
     }
+}
+
+/// The session of recorded entries, deciding with these scorers.
+fn folded(entries: &[Arc<Entry>], scorers: &Scorers) -> Result<Session, ArenaError> {
+    if let Some((seq, name)) = replay::missing_scorer(entries, scorers) {
+        return Err(ArenaError::NoScorer(seq, name));
+    }
+    Ok(Session::fold(entries)?.with_scorers(scorers.clone()))
 }
 
 impl Drop for Arena {

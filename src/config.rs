@@ -270,6 +270,16 @@ impl Config {
         }
     }
 
+    /// Sets how many model calls a turn may make where no file, variable or flag says so.
+    pub fn default_max_steps(&mut self, steps: u32) {
+        let leaf = self.layer.0.get(&KeyPath::of(&["limits", "max_steps"]));
+        let is_said =
+            leaf.and_then(|leaf| leaf.sources.first()).is_some_and(|source| *source != Source::Default);
+        if !is_said {
+            self.file.limits.get_or_insert_default().max_steps = Some(steps);
+        }
+    }
+
     /// How failed model calls are repeated.
     pub fn retry(&self) -> RetrySpec {
         let defaults = RetrySpec::default();

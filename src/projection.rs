@@ -4,16 +4,19 @@
 //! references instead of bodies, and accepts any order of events without a panic.
 
 pub mod board;
+pub mod caching;
 pub mod calls;
 pub mod costs;
 pub mod gauge;
 pub mod ledger;
+pub mod lines;
 pub mod matrix;
 pub mod partials;
 pub mod report;
 pub mod safe_text;
 pub mod squad;
 pub mod transcript;
+pub mod typed;
 pub mod why;
 pub mod words;
 

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::protocol::effect::{Effect, EffectOrder, FinishedRun, ToolCall};
-use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, ToolPrepared, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, PathBase, ToolUse, TurnCause};
 use crate::protocol::expand::expand_parts;
 use crate::protocol::message::{Args, Part};
 use crate::protocol::spec::{Rule, Spec};
@@ -206,10 +206,13 @@ impl Session {
             EffectOrder::Checkpoint => Effect::Checkpoint,
             EffectOrder::Diff { from } => Effect::Diff { from: from.clone() },
             EffectOrder::CacheGet { key } => Effect::CacheGet { key: key.clone() },
-            EffectOrder::CachePut { key, before, git, answer, cause } => {
-                let (key, before, git) = (key.clone(), before.clone(), git.clone());
-                Effect::CachePut { key, before, git, run: self.finished_run(*answer, *cause)? }
-            }
+            EffectOrder::CachePut { key, before, after, git, answer, cause } => Effect::CachePut {
+                key: key.clone(),
+                before: before.clone(),
+                after: after.clone(),
+                git: git.clone(),
+                run: self.finished_run(*answer, *cause)?,
+            },
             EffectOrder::Patch { key, digest } => Effect::Patch { key: key.clone(), digest: digest.clone() },
         })
     }
@@ -217,16 +220,21 @@ impl Session {
     /// What the open turn came to, for the team cache.
     fn finished_run(&self, answer: EventRef, cause: TurnCause) -> Option<FinishedRun> {
         let ArenaEvent::ModelAnswered(answered) = self.event(answer)? else { return None };
-        let (tokens, micro_usd) = self.turn.as_ref().map(|turn| turn.spent_before).unwrap_or_default();
+        let turn = self.turn.as_ref()?;
+        let (tokens, micro_usd) = turn.spent_before;
+        let squad = self.squad.as_ref();
+        let sparks = squad.iter().flat_map(|squad| squad.roles.iter().filter_map(|role| role.spark));
         let models: std::collections::BTreeSet<String> =
-            self.sparks.values().map(|spark| spark.model.clone()).collect();
+            sparks.filter_map(|id| self.sparks.get(&id)).map(|spark| spark.model.clone()).collect();
         Some(FinishedRun {
             session: self.id.clone(),
             answer: answered.body.text(),
             cause,
+            calls: turn.steps,
             tokens: self.ledger.tokens.saturating_sub(tokens),
             micro_usd: self.ledger.micro_usd.saturating_sub(micro_usd),
             models: models.into_iter().collect(),
+            flags: squad.map(|squad| squad.flags.clone()).unwrap_or_default(),
         })
     }
 
@@ -356,13 +364,7 @@ impl Session {
 
     /// The plan of a prepared call.
     fn plan(&self, prepared: EventRef) -> Option<&crate::protocol::event::Plan> {
-        match self.event(prepared)? {
-            ArenaEvent::ToolPrepared(answer) => match &answer.body {
-                ToolPrepared { result: PrepareResult::Ready(plan), .. } => Some(plan),
-                _ => None,
-            },
-            _ => None,
-        }
+        self.event(prepared)?.plan()
     }
 
     fn keep(&mut self, entry: &Arc<Entry>) {

@@ -11,7 +11,7 @@ mod list_dir;
 mod read_file;
 mod seen;
 mod tool;
-mod unified;
+pub mod unified;
 mod write_file;
 
 use std::collections::BTreeMap;

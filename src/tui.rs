@@ -6,6 +6,7 @@
 mod composer;
 mod diff;
 mod draw;
+mod highlight;
 mod keys;
 mod markdown;
 mod record;
@@ -17,6 +18,7 @@ mod story;
 mod text;
 mod theme;
 mod update;
+mod wish;
 
 use std::sync::Arc;
 
@@ -26,13 +28,15 @@ use crate::protocol::{Command, Entry, Signal};
 
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
+pub use record::{Record, Shelf};
 pub use slash::{SLASHES, Slash};
 pub use state::{Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
 pub use update::update;
+pub use wish::{Wish, Worker};
 
 /// Everything that can reach the screen.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Msg {
     /// A key was pressed.
     Key(KeyEvent),
@@ -53,6 +57,13 @@ pub enum Msg {
         /// True while this process runs it.
         is_live: bool,
     },
+    /// The same, folded already: whole, or its end while the rest is being counted.
+    Record {
+        /// What was read.
+        record: Box<Record>,
+        /// True while this process runs it.
+        is_live: bool,
+    },
     /// The running session came to its end; the record stays.
     Ended,
     /// The recorded sessions, newest first.
@@ -61,6 +72,17 @@ pub enum Msg {
     Files(Vec<String>),
     /// What the screen should know of its surroundings.
     Profile(Profile),
+    /// Who works on the tasks to come.
+    Mode(Wish),
+    /// A longer piece of work on sessions began, in words, or ended.
+    Busy(Option<String>),
+    /// What was written could not be done, and why: it goes back to where it was written.
+    Refused {
+        /// The text as it was written.
+        text: String,
+        /// Why not.
+        why: String,
+    },
     /// Something to tell the person.
     Log(String),
 }
@@ -69,7 +91,16 @@ pub enum Msg {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// Gives the next task: to the running session, or to one that is opened or taken up for it.
-    Prompt(String),
+    Prompt {
+        /// The task.
+        text: String,
+        /// Who works on it.
+        wish: Wish,
+        /// What was written, to be given back when it is refused.
+        written: String,
+    },
+    /// Lets others work on the tasks to come, once the flags are found good.
+    Mode(Wish),
     /// Hands a command to the running session.
     Submit(Command),
     /// Leaves this session for a new one.
@@ -82,14 +113,34 @@ pub enum Act {
     List,
     /// Reads the names of the workspace's files.
     Files,
-    /// Copies this session up to an entry and goes on in the copy.
-    Fork(u64),
-    /// Uses another model from the next task on.
+    /// Copies a session up to an entry, its last when absent, and goes on in the copy.
+    Fork {
+        /// The session; the one on the screen when absent.
+        id: Option<String>,
+        /// The entry.
+        seq: Option<u64>,
+    },
+    /// Uses another model from the next call on.
     Model(String),
+    /// Works as another persona from the next call on.
+    Persona(String),
+    /// Adds the rules of a policy file from the next call on.
+    Policy(String),
+    /// Confines the tools otherwise from the next task on.
+    Sandbox(String),
+    /// Sets limits from the next call on; flags as they were typed.
+    Limits(Vec<String>),
+    /// Gives a recorded session a name of its own.
+    Rename {
+        /// The session.
+        id: String,
+        /// The name; empty takes it away.
+        name: String,
+    },
     /// Puts a text on the clipboard of the terminal.
     Copy(String),
-    /// Runs the demo.
-    Demo,
+    /// Runs a demo: `run`, `squad` or `debate`.
+    Demo(String),
     /// Rings the bell.
     Bell,
     /// Draws everything again.

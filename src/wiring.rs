@@ -2,6 +2,7 @@
 
 mod builder;
 mod cache;
+mod change;
 pub mod clock;
 pub mod docker;
 pub mod error;
@@ -10,8 +11,10 @@ pub mod lock;
 mod place;
 mod providers;
 pub mod sessions;
+pub mod shelf;
 mod spec;
 mod squad;
+pub mod standing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,22 +22,23 @@ use std::sync::Arc;
 pub use crate::eventlog::LogError;
 pub use builder::ArenaBuilder;
 pub use cache::Runs;
+pub use change::{Changes, LimitChanges, change};
 pub use clock::SystemClock;
 pub use error::WireError;
 pub use fork::{Fork, ForkPlan};
 pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, prove, sandbox};
 pub use sessions::Sessions;
-pub use spec::{Request, personas};
+pub use spec::{Request, check_model, personas};
 pub use squad::SquadWish;
 
+use change::changes;
 use place::{Place, kind_of};
-use squad::Crew;
 
 use crate::arena::Arena;
-use crate::config::{Config, ModelName, SandboxKind};
+use crate::config::Config;
 use crate::eventlog::SessionStore;
-use crate::protocol::spec::{Limits, Policy, Risk, SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::protocol::spec::{Risk, SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::session::Session;
 pub use crate::teamcache::Removed as RemovedRuns;
@@ -82,63 +86,6 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let workspace = config.workspace().to_owned();
     let (recorded, asks) = (Vec::new(), Vec::new());
     Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock })
-}
-
-/// What is different from the recorded settings when a session is taken up again.
-#[derive(Clone, Debug, Default)]
-pub struct Changes {
-    /// Another default model.
-    pub model: Option<ModelName>,
-    /// Another persona.
-    pub persona: Option<String>,
-    /// Other limits; what is absent stays as recorded.
-    pub limits: LimitChanges,
-    /// Another policy.
-    pub policy: Option<Policy>,
-    /// Another sandbox.
-    pub sandbox: Option<SandboxKind>,
-    /// A squad for the next turn.
-    pub squad: Option<SquadWish>,
-}
-
-/// Limits that are wanted instead of the recorded ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitChanges {
-    /// Model calls of one turn.
-    pub max_steps: Option<u32>,
-    /// Tokens of the session.
-    pub max_tokens: Option<u64>,
-    /// Millionths of a dollar of the session.
-    pub max_micro_usd: Option<u64>,
-    /// Active seconds of one turn.
-    pub max_seconds: Option<u64>,
-}
-
-impl LimitChanges {
-    fn over(self, recorded: &Limits) -> Limits {
-        Limits {
-            max_steps: self.max_steps.unwrap_or(recorded.max_steps),
-            max_tokens: self.max_tokens.or(recorded.max_tokens),
-            max_micro_usd: self.max_micro_usd.or(recorded.max_micro_usd),
-            max_seconds: self.max_seconds.or(recorded.max_seconds),
-            ..recorded.clone()
-        }
-    }
-}
-
-impl Changes {
-    /// What was changed, for people; `None` when nothing was.
-    fn in_words(&self) -> Option<String> {
-        let words = [
-            self.model.as_ref().map(|name| format!("model {name}")),
-            self.persona.as_ref().map(|id| format!("persona {id}")),
-            self.policy.as_ref().map(|_| "policy".to_owned()),
-            (self.limits != LimitChanges::default()).then(|| "limits".to_owned()),
-            self.sandbox.map(|kind| format!("sandbox {}", kind.word())),
-        ];
-        let words: Vec<String> = words.into_iter().flatten().collect();
-        (!words.is_empty()).then(|| words.join(", "))
-    }
 }
 
 /// Takes a session up again. `config` must have been loaded for the session's own workspace
@@ -190,88 +137,4 @@ pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Ru
 /// The session store of a configuration.
 fn store(config: &Config) -> SessionStore {
     SessionStore::new(config.places().state.clone())
-}
-
-/// The settings that differ from what the log says, and the spec with them applied.
-fn changes(
-    config: &Config,
-    mut spec: Spec,
-    workspace: WorkspaceSpec,
-    wanted: &Changes,
-) -> Result<(Vec<Setting>, Spec), WireError> {
-    let mut changed = Vec::new();
-    if workspace != spec.workspace {
-        spec.workspace = workspace.clone();
-        changed.push(Setting::Workspace(workspace));
-    }
-    changed.extend(voices(config, &spec, wanted)?);
-    for setting in &changed {
-        match setting {
-            Setting::Model { spec: model, default } => {
-                spec.models.retain(|known| known.name != model.name);
-                spec.models.insert(if *default { 0 } else { spec.models.len() }, model.clone());
-            }
-            Setting::Persona { spec: persona, .. } => {
-                spec.personas.retain(|known| known.id != persona.id);
-                spec.personas.insert(0, persona.clone());
-            }
-            _ => {}
-        }
-    }
-    if let Some(policy) = &wanted.policy {
-        spec.policy = policy.clone();
-        changed.push(Setting::Policy(policy.clone()));
-    }
-    let limits = wanted.limits.over(&spec.limits);
-    if limits != spec.limits {
-        spec.limits = limits.clone();
-        changed.push(Setting::Limits(limits));
-    }
-    if let Some(wish) = &wanted.squad {
-        let crew = Crew::of(config, wish, &spec.tools, wanted.model.is_some())?;
-        for name in crew.models() {
-            let name: ModelName = name.parse().map_err(crate::config::ConfigError::from)?;
-            if spec.models.iter().all(|known| known.name != name.to_string()) {
-                let model = spec::model(config, &name)?;
-                spec.models.push(model.clone());
-                changed.push(Setting::Model { spec: model, default: false });
-            }
-        }
-        let personas = crew.personas.into_iter().map(|spec| Setting::Persona { spec, default: false });
-        changed.extend(personas);
-        spec.blueprint = Some(crew.blueprint.clone());
-        changed.push(Setting::Blueprint(crew.blueprint));
-    }
-    spec::check(&spec)?;
-    Ok((changed, spec))
-}
-
-/// The wanted model and persona with every model they bring in. A wanted model counts more than a persona's own.
-fn voices(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting>, WireError> {
-    let named = wanted.persona.as_deref().map(|id| spec::named_persona(config, id)).transpose()?;
-    let mut persona = named.or_else(|| {
-        let recorded = spec.personas.first().filter(|persona| persona.model.is_some());
-        wanted.model.as_ref().and(recorded).cloned()
-    });
-    if let (Some(persona), Some(_)) = (&mut persona, &wanted.model) {
-        persona.model = None;
-    }
-    let own = persona.as_ref().and_then(|persona| persona.model.clone());
-    let mut names: Vec<ModelName> = wanted.model.iter().cloned().collect();
-    names.extend(own.as_deref().map(str::parse).transpose().map_err(crate::config::ConfigError::from)?);
-    let mut changed = Vec::new();
-    for (i, model) in spec::models_of(config, names)?.into_iter().enumerate() {
-        let default = i == 0 && wanted.model.is_some();
-        let is_known = spec.models.iter().any(|known| known.name == model.name);
-        if default || !is_known {
-            changed.push(Setting::Model { spec: model, default });
-        }
-    }
-    if let Some(persona) = persona {
-        let id = persona.id.clone();
-        changed.push(Setting::Persona { spec: persona, default: true });
-        // A spark at work goes over to it as well.
-        changed.extend(own.map(|model| Setting::RoleModel { role: id, model }));
-    }
-    Ok(changed)
 }

@@ -10,6 +10,7 @@ use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, InterruptRequested, PauseCause, PromptGiven, SessionPaused,
     SettingsChanged, SteeringGiven, StopRequested,
 };
+use crate::protocol::spec::Spec;
 use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome};
 use crate::session::Session;
 
@@ -28,6 +29,11 @@ pub(super) enum Message {
         command: Command,
         /// Seq of the entry that took it, or why it was not taken.
         reply: oneshot::Sender<Result<u64, SubmitError>>,
+    },
+    /// Asks for the settings in force.
+    Spec {
+        /// Where they go.
+        reply: oneshot::Sender<Option<Spec>>,
     },
     /// The answer to an effect.
     Outcome(Outcome),
@@ -103,6 +109,11 @@ impl Driver {
                         continue;
                     }
                 },
+                Message::Spec { reply } => {
+                    // Whoever asked may have left.
+                    let _ = reply.send(self.session.spec().cloned());
+                    continue;
+                }
                 Message::Outcome(outcome) => {
                     self.executor.forget(outcome.call);
                     (self.timed(outcome.into_event()), None)

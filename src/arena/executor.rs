@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +21,7 @@ use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
 use crate::toolvault::cut_middle;
 
 use super::ArenaPorts;
+use super::doors::Doors;
 use super::driver::Message;
 use super::live::LiveSink;
 use super::redact::Redactor;
@@ -30,9 +31,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How long an effect without a deadline of its own may take: recording and comparing a workspace.
 const LONGEST: Duration = Duration::from_secs(600);
-
-/// Model calls under way at one provider at once.
-const CALLS_PER_PROVIDER: usize = 16;
 
 /// Bytes a model's answer may have as a log entry, leaving room for the decisions beside it.
 const MAX_REPLY: usize = 700 * 1024;
@@ -53,27 +51,19 @@ pub(super) struct Executor {
 struct Shared {
     ports: ArenaPorts,
     redactor: Arc<Redactor>,
-    /// Permits per provider; held by the executor so that a delay is no decision.
-    gates: BTreeMap<String, Semaphore>,
+    doors: Arc<Doors>,
 }
 
 impl Executor {
     /// `stop` is the session's hard stop: every call's token is a child of it.
     pub fn new(
         ports: ArenaPorts,
+        doors: Arc<Doors>,
         redactor: Arc<Redactor>,
         inbox: mpsc::Sender<Message>,
         stop: &CancellationToken,
     ) -> Self {
-        let gates = ports
-            .providers
-            .keys()
-            .map(|name| {
-                let permits = ports.provider_limits.get(name).copied().unwrap_or(CALLS_PER_PROVIDER);
-                (name.clone(), Semaphore::new(permits.max(1)))
-            })
-            .collect();
-        let shared = Arc::new(Shared { ports, redactor, gates });
+        let shared = Arc::new(Shared { ports, redactor, doors });
         let (all, tracker) = (stop.child_token(), TaskTracker::new());
         Executor { shared, running: BTreeMap::new(), all, tracker, inbox }
     }
@@ -219,22 +209,22 @@ fn deadline(effect: &Effect) -> Duration {
 }
 
 /// A place among the calls a provider takes at once, held until the call has ended.
-struct Place<'a> {
-    _permit: Option<SemaphorePermit<'a>>,
+struct Place {
+    _permit: Option<OwnedSemaphorePermit>,
     waited_ms: u64,
 }
 
 impl Shared {
     /// Waits until the provider of a model call takes one more; other effects go on at once.
-    async fn admit(&self, effect: &Effect, token: &CancellationToken) -> Result<Place<'_>, OutcomeBody> {
+    async fn admit(&self, effect: &Effect, token: &CancellationToken) -> Result<Place, OutcomeBody> {
         let gate = match effect {
-            Effect::Model { request, .. } => self.gates.get(provider_of(&request.model)),
+            Effect::Model { request, .. } => self.doors.get(provider_of(&request.model)),
             _ => None,
         };
-        let Some(gate) = gate else { return Ok(Place { _permit: None, waited_ms: 0 }) };
+        let Some((_, gate)) = gate else { return Ok(Place { _permit: None, waited_ms: 0 }) };
         let asked = Instant::now();
         tokio::select! {
-            permit = gate.acquire() => {
+            permit = gate.acquire_owned() => {
                 let waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
                 Ok(Place { _permit: permit.ok(), waited_ms })
             }
@@ -275,7 +265,9 @@ impl Shared {
             },
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
             Effect::CacheGet { key } => self.cache_get(key, &live, &token).await,
-            Effect::CachePut { key, before, git, run } => self.cache_put(key, &before, git, run).await,
+            Effect::CachePut { key, before, after, git, run } => {
+                self.cache_put(key, (&before, &after), git, run).await
+            }
             Effect::Patch { key, digest } => self.patch(&key, &digest).await,
         };
         live.finish();
@@ -290,7 +282,7 @@ impl Shared {
         token: &CancellationToken,
     ) -> OutcomeBody {
         let name = provider_of(&request.model);
-        let Some(provider) = self.ports.providers.get(name) else {
+        let Some((provider, _)) = self.doors.get(name) else {
             let message = format!("no provider `{name}` is configured for model `{}`", request.model);
             return model_failed(ErrorKind::BadRequest, message);
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::protocol::event::{ArenaEvent, Class};
+use crate::protocol::spec::Mode;
 use crate::protocol::{Entry, Fact, Input, RULES};
 use crate::session::Session;
 use crate::session::convergence::Scorers;
@@ -29,12 +30,15 @@ pub struct Verification {
     pub differences: Vec<Difference>,
     /// The first entry that could not be fed at all: it does not follow, or starts with no fact.
     pub unreadable: Option<u64>,
+    /// The first debate whose scorer is not known here, and that scorer's name: nothing was compared.
+    pub no_scorer: Option<(u64, String)>,
 }
 
 impl Verification {
     /// True when the log holds to its own rules; with `strict` also to today's.
     pub fn holds(&self, strict: bool) -> bool {
-        self.unreadable.is_none() && !self.differences.iter().any(|difference| strict || difference.strict)
+        let is_compared = self.unreadable.is_none() && self.no_scorer.is_none();
+        is_compared && !self.differences.iter().any(|difference| strict || difference.strict)
     }
 }
 
@@ -47,6 +51,10 @@ pub fn verify(entries: &[Arc<Entry>]) -> Verification {
 /// The same with the scorers a program registered beside the built-in ones.
 pub fn verify_with(entries: &[Arc<Entry>], scorers: &Scorers) -> Verification {
     let mut found = Verification::default();
+    if let Some(missing) = missing_scorer(entries, scorers) {
+        found.no_scorer = Some(missing);
+        return found;
+    }
     let mut session = Session::new().with_scorers(scorers.clone());
     let mut folded = session.clone();
     let mut strict = false;
@@ -77,6 +85,19 @@ pub fn verify_with(entries: &[Arc<Entry>], scorers: &Scorers) -> Verification {
         }
     }
     found
+}
+
+/// The first debate that was begun with a scorer which is not among these, and that scorer's name.
+pub fn missing_scorer(entries: &[Arc<Entry>], scorers: &Scorers) -> Option<(u64, String)> {
+    entries.iter().filter(|entry| !entry.is_void()).find_map(|entry| match entry.fact()? {
+        ArenaEvent::PromptGiven(data) => match &data.mode {
+            Mode::Debate(plan) if scorers.get(&plan.scorer).is_none() => {
+                Some((entry.seq, plan.scorer.clone()))
+            }
+            _ => None,
+        },
+        _ => None,
+    })
 }
 
 /// The rules a segment was written under, for an entry that begins one.

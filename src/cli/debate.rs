@@ -13,8 +13,8 @@ use crate::protocol::spec::{DebatePlan, Mode};
 use crate::session::convergence::Scorers;
 use crate::wiring::{self, Request};
 
-/// Model calls a debate may make when no limit is set: the longest one, evidence included.
-const MAX_STEPS: u64 = 600;
+/// Model calls a debate may make where no limit is configured: the longest one, evidence included.
+pub(super) const MAX_STEPS: u32 = 600;
 
 /// Holds a debate.
 pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
@@ -22,11 +22,8 @@ pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -
     let mut overrides = plan::overrides(&typed.arena);
     let text = |text: &String| toml::Value::String(text.clone());
     overrides.extend(typed.model.as_ref().map(|model| plan::set("--model", &["model"], text(model))));
-    if typed.arena.max_steps.is_none() {
-        let steps = toml::Value::Integer(i64::try_from(MAX_STEPS).unwrap_or(i64::MAX));
-        overrides.push(plan::set("debate", &["limits", "max_steps"], steps));
-    }
-    let config = Config::load(environment, &workspace, &overrides)?;
+    let mut config = Config::load(environment, &workspace, &overrides)?;
+    config.default_max_steps(MAX_STEPS);
     super::config::warn(&config, output);
     let policy = plan::policy_of(&config, typed.arena.policy.as_deref())?;
     let plan = plan_of(typed, &config)?;
@@ -60,7 +57,7 @@ fn topic(typed: &str) -> Result<String, Failure> {
 }
 
 /// Who debates how, every name checked.
-fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan, Failure> {
+pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan, Failure> {
     let library = wiring::personas(config);
     let personas: Vec<String> = match typed.personas.as_slice() {
         [] => DEBATERS.iter().map(|id| (*id).to_owned()).collect(),

@@ -7,11 +7,13 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::report;
 use crate::config::{Environment, Places};
+use crate::projection::lines::WIDTH;
 use crate::projection::report::debate::{DebateReport, DebateState};
 use crate::projection::report::{plain, wording};
 use crate::projection::safe_text::safe_line;
 use crate::projection::{Report, words};
 use crate::protocol::ArenaEvent;
+use crate::protocol::event::TurnCause;
 use crate::protocol::spec::Mode;
 use crate::wiring::Sessions;
 use crate::wiring::sessions::Read;
@@ -51,7 +53,10 @@ fn has_debate(read: &Read) -> bool {
 /// A session that cannot be read is said and passed over.
 fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> {
     let mut rows = Vec::new();
-    for summary in sessions.list()? {
+    let summaries = sessions.list()?;
+    let all: Vec<String> = summaries.iter().map(|summary| summary.id.clone()).collect();
+    let length = short_ids(&all);
+    for summary in summaries {
         match sessions.read(&summary.id) {
             Ok(read) if has_debate(&read) => rows.push((read.id.clone(), Report::of(&read.entries))),
             Ok(_) => {}
@@ -67,13 +72,31 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
     if rows.is_empty() {
         output.say("there are no debates yet; `agon demo debate` holds one");
     }
-    output.data(&debates.map(|(id, report, debate)| row(id, report, debate)).collect::<String>())
+    output.data(
+        &debates
+            .map(|(id, report, debate)| row(id.get(..length).unwrap_or(id), report, debate))
+            .collect::<String>(),
+    )
 }
 
+/// One line of 80 columns: as much of the id as tells it from the others, when, the end, the question.
 fn row(id: &str, report: &Report, debate: &DebateReport) -> String {
     let at = report.session.last_at;
-    let when = format!("{} {}", words::day(at), words::time_of_day(at));
-    format!("{id}  {when}  {:<12}  {}\n", ending(debate), first_words(&debate.question))
+    let time = words::time_of_day(at);
+    let when = format!("{} {}", words::day(at), time.get(..5).unwrap_or(&time));
+    let start = format!("{id}  {when}  {:<12}  ", ending(debate));
+    let room = WIDTH.saturating_sub(start.chars().count()).max(20);
+    format!("{start}{}\n", first_words(&debate.question, room))
+}
+
+/// As much of each id as no other begins with, and the time it was made at in any case.
+fn short_ids(ids: &[String]) -> usize {
+    const AT_LEAST: usize = 13;
+    let mut sorted: Vec<&String> = ids.iter().collect();
+    sorted.sort();
+    let shared = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let longest = sorted.windows(2).map(|pair| shared(pair[0], pair[1]) + 1).max();
+    longest.unwrap_or_default().max(AT_LEAST)
 }
 
 fn row_json(id: &str, report: &Report, debate: &DebateReport) -> serde_json::Value {
@@ -85,19 +108,21 @@ fn row_json(id: &str, report: &Report, debate: &DebateReport) -> serde_json::Val
 
 fn ending(debate: &DebateReport) -> String {
     match (&debate.state, &debate.verdict) {
+        (_, Some(verdict)) if verdict.is_majority => "sealed vote".to_owned(),
         (_, Some(verdict)) => format!("verdict {}", wording::per_cent(verdict.confidence_pm)),
-        (DebateState::Gated(_), None) => "no debate".to_owned(),
+        (DebateState::Gated(_), None) => "no verdict".to_owned(),
+        (DebateState::Ended(TurnCause::Stopped | TurnCause::Interrupted), None) => "stopped".to_owned(),
         (DebateState::Open, None) => "unfinished".to_owned(),
         (DebateState::Decided | DebateState::Ended(_), None) => "no verdict".to_owned(),
     }
 }
 
 /// The start of a text on one line.
-fn first_words(text: &str) -> String {
+fn first_words(text: &str, room: usize) -> String {
     let line = safe_line(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
+    match (line.char_indices().nth(room), line.char_indices().nth(room.saturating_sub(1))) {
+        (Some(_), Some((end, _))) => format!("{}…", &line[..end]),
+        _ => line,
     }
 }
 

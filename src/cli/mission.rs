@@ -1,12 +1,19 @@
 //! Mission control behind the screen: opens, resumes, forks and leaves sessions, and does what the screen wants.
 
+mod acts;
 mod arrange;
 mod desk;
+mod kit;
 pub mod lines;
+mod places;
+mod record;
+mod wish;
+mod work;
 
 use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
+use crate::cli::plain;
 use crate::config::{Environment, Places};
 use crate::tui::screen::{self, Left};
 use crate::tui::{Msg, State, update};
@@ -23,30 +30,37 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     let mut state = State::new(mission.profile(), 80, 24);
     if typed.go_on {
         let newest = mission.newest_here()?;
-        take(&mut state, mission.open(&newest)?);
+        take(&mut state, mission.open(newest));
     }
     follow(mission, state, output).await
 }
 
 /// The screen on the built-in demo.
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let mut mission = arrange::mission(&ChatArgs::default(), environment)?;
-    mission.says_yes = typed.arena.yes;
+    let chat = ChatArgs {
+        yes: typed.arena.yes,
+        policy: typed.arena.policy.clone(),
+        sandbox: typed.arena.sandbox,
+        max_usd: typed.arena.max_usd,
+        max_tokens: typed.arena.max_tokens,
+        max_seconds: typed.arena.max_seconds,
+        max_steps: typed.arena.max_steps,
+        ..ChatArgs::default()
+    };
+    let mut mission = arrange::mission(&chat, environment)?;
     let mut state = State::new(mission.profile(), 80, 24);
-    take(&mut state, mission.demo(typed.show, typed.arena.workspace.workspace.as_deref()).await?);
+    take(&mut state, mission.demo(typed.show, typed.arena.workspace.workspace.clone()));
     follow(mission, state, output).await
 }
 
 /// The screen on a record.
 pub async fn replay(typed: &ReplayArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let read = Sessions::at(&Places::find(&environment)?).read(&typed.session)?;
+    Sessions::at(&Places::find(&environment)?).find(&typed.session)?;
     let mut mission = arrange::mission(&ChatArgs::default(), environment)?;
     mission.is_record = true;
     let mut state = State::new(mission.profile(), 80, 24);
-    take(&mut state, mission.show(read));
-    if let Some(seq) = typed.at {
-        state.look_at(seq);
-    }
+    take(&mut state, mission.open(typed.session.clone()));
+    state.begin_at = typed.at;
     follow(mission, state, output).await
 }
 
@@ -59,8 +73,17 @@ fn take(state: &mut State, news: Vec<Msg>) {
 
 async fn follow(mut mission: Mission, mut state: State, output: Output) -> Result<u8, Failure> {
     let left = screen::run(&mut mission, &mut state).await;
-    let summary = mission.close().await;
-    output.tell(&summary);
+    let is_record = mission.is_record;
+    let (last, id) = mission.close().await;
+    for entry in last {
+        let _ = update(&mut state, Msg::Entry(entry));
+    }
+    if state.next_seq() > 0 {
+        output.tell(&plain::ending(state.board(), state.costs(), None, None));
+        if let Some(id) = id.filter(|_| !is_record) {
+            output.tell(&format!("go on    agon --continue, or agon run --resume {id} \"...\"\n"));
+        }
+    }
     Ok(match left? {
         Left::Quit => DONE,
         Left::Terminated => INTERRUPTED,

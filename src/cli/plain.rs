@@ -9,6 +9,8 @@ mod summary;
 
 use std::collections::BTreeMap;
 
+use debates::Debating;
+
 use crate::projection::calls::OpenCalls;
 use crate::projection::safe_text::safe_line;
 use crate::projection::words;
@@ -16,9 +18,11 @@ use crate::protocol::expand::Lookup;
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
-pub use debates::{Summary, debate_summary, safe_block};
 pub use roles::role_table;
 pub use summary::{audit_lines, cost_table, ending};
+
+/// The widest column of names.
+const LABEL: usize = 24;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub struct Options {
     pub full: bool,
     /// A column with the time of day in UTC.
     pub times: bool,
+    /// The caller tells at the end what a debate came to, so its lines need not.
+    pub summed_up: bool,
 }
 
 /// What a line is about, as a colour says it once more.
@@ -75,16 +81,32 @@ struct Line {
     detail: String,
     /// True when the detail may be cut.
     cut: bool,
+    /// True when an empty line stands before it.
+    gap: bool,
+    /// The event it is about, when that is not the one that is told.
+    from: Option<EventRef>,
 }
 
 impl Line {
     fn new(who: Who, word: &'static str, tone: Tone, text: impl Into<String>) -> Self {
-        Line { who, word, tone, text: text.into(), detail: String::new(), cut: true }
+        Line { who, word, tone, text: text.into(), detail: String::new(), cut: true, gap: false, from: None }
     }
 
     /// Adds lines below, cut where they are many.
     fn with(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
+        self
+    }
+
+    /// Puts an empty line before it.
+    fn after_a_gap(mut self) -> Self {
+        self.gap = true;
+        self
+    }
+
+    /// Says that it is about another event than the one that is told.
+    fn from(mut self, at: EventRef) -> Self {
+        self.from = Some(at);
         self
     }
 
@@ -114,8 +136,8 @@ pub struct Renderer {
     labels: BTreeMap<SparkId, String>,
     /// True when one spark works at a time and its coming and going is no news.
     solo: bool,
-    /// True while debate ballots are sealed.
-    sealed: bool,
+    /// What lines of a debate refer to.
+    debating: Debating,
     /// Width of the spark column.
     label_width: usize,
 }
@@ -133,8 +155,9 @@ impl Renderer {
     pub fn entry(&mut self, entry: &Entry, lookup: Lookup<'_>) -> String {
         let mut out = String::new();
         for (from, event) in entry.effective() {
+            self.label(event);
             for line in self.say(entry.at, event, lookup) {
-                self.lay_out(&mut out, from, entry.at, &line);
+                self.lay_out(&mut out, line.from.unwrap_or(from), entry.at, &line);
             }
             self.fold(entry.at, from, event);
         }
@@ -144,35 +167,37 @@ impl Renderer {
     /// Takes an entry in without a line, for a view that starts in the middle of a log.
     pub fn skip(&mut self, entry: &Entry) {
         for (from, event) in entry.effective() {
+            self.label(event);
             self.fold(entry.at, from, event);
+        }
+    }
+
+    /// A spark has its name from its first line on.
+    fn label(&mut self, event: &ArenaEvent) {
+        match event {
+            ArenaEvent::PromptGiven(data) => {
+                self.solo = data.mode == Mode::Solo;
+                self.widen_for(&data.mode);
+            }
+            ArenaEvent::SparkIgnited(data) => {
+                let label = if self.solo { data.spark.to_string() } else { data.role.clone() };
+                self.label_width = self.label_width.max(label.chars().count().min(LABEL));
+                self.labels.insert(data.spark, label);
+            }
+            _ => {}
         }
     }
 
     fn fold(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
         self.calls.apply(at, from, event);
-        match event {
-            ArenaEvent::PromptGiven(data) => {
-                self.solo = data.mode == Mode::Solo;
-                self.sealed = matches!(data.mode, Mode::Debate(_));
-                self.widen_for(&data.mode);
-            }
-            ArenaEvent::SparkIgnited(data) => {
-                let label = if self.solo { data.spark.to_string() } else { data.role.clone() };
-                self.label_width = self.label_width.max(label.chars().count().min(20));
-                self.labels.insert(data.spark, label);
-            }
-            ArenaEvent::BallotsRevealed(_) | ArenaEvent::DebateGated(_) | ArenaEvent::TurnClosed(_) => {
-                self.sealed = false;
-            }
-            _ => {}
-        }
+        self.debating.fold(from, event);
     }
 
     /// A debate's names are known before its first line, so its columns never move.
     fn widen_for(&mut self, mode: &Mode) {
         if let Mode::Debate(plan) = mode {
             let longest = plan.personas.iter().map(|name| name.chars().count()).max().unwrap_or_default();
-            self.label_width = self.label_width.max(longest.min(20));
+            self.label_width = self.label_width.max(longest.min(LABEL));
         }
     }
 
@@ -188,6 +213,9 @@ impl Renderer {
             place.push_str(&format!("{}  ", words::time_of_day(at)));
         }
         let width = self.label_width;
+        if line.gap {
+            out.push('\n');
+        }
         out.push_str(&self.painted(&place, Tone::Quiet));
         out.push_str(&format!("{who:<width$}  {}", self.painted(line.word, line.tone)));
         if !line.text.is_empty() {

@@ -56,13 +56,15 @@ pub struct ShowPlan {
 impl RunPlan {
     /// Checks the arguments of `run`, reads configuration, the files that are named and standard input.
     pub fn of(typed: &RunArgs, environment: Environment) -> Result<Self, Failure> {
-        RunPlan::with(typed, environment, piped_input)
+        RunPlan::with(typed, environment, Vec::new(), piped_input)
     }
 
-    /// The same with another source of what is piped in, asked only once everything else is in order.
+    /// The same with more values that flags set, and another source of what is piped in, asked only once
+    /// everything else is in order.
     pub fn with(
         typed: &RunArgs,
         environment: Environment,
+        more: Vec<Override>,
         piped: impl FnOnce() -> Result<Option<String>, Failure>,
     ) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
@@ -71,6 +73,7 @@ impl RunPlan {
             None => workspace(&typed.arena.workspace)?,
         };
         let mut overrides = overrides(&typed.arena);
+        overrides.extend(more);
         let text = |text: &String| toml::Value::String(text.clone());
         overrides.extend(typed.model.as_ref().map(|model| set("--model", &["model"], text(model))));
         overrides.extend(typed.persona.as_ref().map(|id| set("--persona", &["persona"], text(id))));
@@ -78,20 +81,15 @@ impl RunPlan {
         let model = model.map_err(crate::config::ConfigError::from)?;
         let config = Config::load(environment, &workspace, &overrides)?;
         let policy = policy_of(&config, typed.arena.policy.as_deref())?;
-        let limits = config.limits();
         Ok(RunPlan {
             changes: Changes {
                 model,
                 persona: typed.persona.clone(),
-                limits: LimitChanges {
-                    max_steps: typed.arena.max_steps.map(|_| limits.max_steps),
-                    max_tokens: typed.arena.max_tokens.and(limits.max_tokens),
-                    max_micro_usd: typed.arena.max_usd.and(limits.max_micro_usd),
-                    max_seconds: typed.arena.max_seconds.and(limits.max_seconds),
-                },
+                limits: limit_changes(&typed.arena, &config),
                 policy: typed.arena.policy.is_some().then(|| policy.clone()),
                 sandbox: typed.arena.sandbox,
                 squad: None,
+                debate: None,
             },
             policy,
             prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
@@ -116,7 +114,11 @@ impl RunPlan {
             resume: typed.resume,
             arena: typed.arena,
         };
-        let mut plan = RunPlan::of(&run, environment)?;
+        let on = |value| toml::Value::Boolean(value);
+        let no_cache = typed.no_cache.then(|| set("--no-cache", &["cache", "enabled"], on(false)));
+        let refresh = typed.refresh.then(|| set("--refresh", &["cache", "refresh"], on(true)));
+        let more = no_cache.into_iter().chain(refresh).collect();
+        let mut plan = RunPlan::with(&run, environment, more, piped_input)?;
         plan.changes.squad = Some(SquadWish { blueprint, checks: typed.check });
         Ok(plan)
     }
@@ -164,6 +166,17 @@ pub fn overrides(typed: &ArenaArgs) -> Vec<Override> {
         typed.max_steps.map(|n| set("--max-steps", &["limits", "max_steps"], number(n.into()))),
     ];
     sets.into_iter().flatten().collect()
+}
+
+/// The limits that were given as flags; what configuration alone says changes no recorded session.
+pub fn limit_changes(typed: &ArenaArgs, config: &Config) -> LimitChanges {
+    let limits = config.limits();
+    LimitChanges {
+        max_steps: typed.max_steps.map(|_| limits.max_steps),
+        max_tokens: typed.max_tokens.and(limits.max_tokens),
+        max_micro_usd: typed.max_usd.and(limits.max_micro_usd),
+        max_seconds: typed.max_seconds.and(limits.max_seconds),
+    }
 }
 
 /// A value that a flag sets.

@@ -11,6 +11,7 @@ use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::sessions::copy_out;
 use crate::config::{Environment, Places};
+use crate::projection::caching::CacheSheet;
 use crate::projection::{Board, Costs};
 use crate::protocol::ArenaEvent;
 use crate::wiring::{LogError, Sessions, WireError};
@@ -34,7 +35,7 @@ pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Outpu
     let shown = read.entries.iter().take_while(|entry| typed.at.is_none_or(|at| entry.seq <= at));
     let mut renderer =
         Renderer::new(Options { color: output.colours_data(), full: typed.full, ..Options::default() });
-    let (mut board, mut costs) = (Board::default(), Costs::default());
+    let (mut board, mut costs, mut cache) = (Board::default(), Costs::default(), CacheSheet::default());
     let mut last = None;
     for entry in shown {
         pause(typed.speed, last.replace(entry.at), entry.at).await;
@@ -44,9 +45,10 @@ pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Outpu
         output.data(&renderer.entry(entry, &lookup))?;
         board.apply(entry);
         costs.apply(entry);
+        cache.apply(entry);
     }
     let is_whole = board.seq.is_some_and(|seq| seq + 1 == read.head.count);
-    output.data(&plain::ending(&board, &costs, is_whole.then_some(&read.head)))?;
+    output.data(&plain::ending(&board, &costs, cache.words(), is_whole.then_some(&read.head)))?;
     match read.fault {
         Some(fault) => Err(WireError::from(fault).into()),
         None => Ok(()),
@@ -72,6 +74,7 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
         output.json(&json!({
             "id": read.id, "holds": holds, "entries": read.head.count, "head": read.head.hash,
             "unfinished_bytes": read.unfinished, "fault": fault, "unreadable": found.unreadable,
+            "no_scorer": found.no_scorer.as_ref().map(|(seq, name)| json!({ "seq": seq, "name": name })),
             "differences": differences,
         }))?;
         return Ok(if holds { DONE } else { DIVERGED });
@@ -85,6 +88,10 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
     }
     for difference in &found.differences {
         text += &difference_text(difference);
+    }
+    if let Some((seq, scorer)) = &found.no_scorer {
+        let words = format!("e{seq} holds a debate scored by `{scorer}`, which is no scorer of this program");
+        return Err(Failure::usage(words).hint("verify it with the program that registered that scorer"));
     }
     if found.differences.is_empty() && found.unreadable.is_none() {
         text +=

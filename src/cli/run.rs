@@ -31,7 +31,7 @@ pub async fn task(
     environment: Environment,
     output: Output,
 ) -> Result<(u8, String), Failure> {
-    perform(RunPlan::with(typed, environment, || Ok(None))?, Mode::Solo, output).await
+    perform(RunPlan::with(typed, environment, Vec::new(), || Ok(None))?, Mode::Solo, output).await
 }
 
 /// Gives one task to a squad.

@@ -7,6 +7,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::config::{Environment, Places};
+use crate::projection::caching::CacheSheet;
 use crate::projection::safe_text::safe_line;
 use crate::projection::{Board, Costs, words};
 use crate::wiring::Sessions;
@@ -17,6 +18,14 @@ pub fn run(typed: SessionsArgs, environment: &Environment, output: Output) -> Re
     match typed.command.unwrap_or(SessionsCommand::List { json: typed.json }) {
         SessionsCommand::List { json } => list(&sessions, json, output),
         SessionsCommand::Show { session, json } => show(&sessions, &session, json, output),
+        SessionsCommand::Rename { session, name } => {
+            let id = sessions.rename(&session, &name)?;
+            output.say(&format!(
+                "{} {id}",
+                if name.trim().is_empty() { "the name is gone from" } else { "named" }
+            ));
+            Ok(())
+        }
         SessionsCommand::Rm { session } => session.iter().try_for_each(|session| {
             let id = sessions.remove(session)?;
             output.say(&format!("removed {id}"));
@@ -60,7 +69,7 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
     let all = sessions.list_checked()?;
     if json {
         let rows = all.iter().map(|row| {
-            json!({ "id": row.id, "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
+            json!({ "id": row.id, "name": sessions.name_of(&row.id), "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
                     "newest_at": row.newest_at, "workspace": row.workspace, "prompt": row.prompt, "fault": row.fault,
                     "parent": row.parent.as_ref().map(|(id, seq)| json!({ "session": id, "seq": seq })) })
         });
@@ -71,7 +80,8 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
     }
     let lines = all.iter().map(|row| {
         let when = format!("{} {}", words::day(row.newest_at), words::time_of_day(row.newest_at));
-        let prompt = row.prompt.as_deref().unwrap_or_default();
+        let name = sessions.name_of(&row.id);
+        let prompt = name.as_deref().or(row.prompt.as_deref()).unwrap_or_default();
         let fault = row.fault.as_ref().map(|fault| format!("  [{fault}]")).unwrap_or_default();
         let parent = row.parent.as_ref().map(|(id, seq)| format!("  (fork of {id} at e{seq})"));
         let (parent, fault) = (parent.unwrap_or_default(), safe_line(&fault).into_owned());
@@ -91,8 +101,9 @@ fn first_words(text: &str) -> String {
 
 fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(), Failure> {
     let read = sessions.read(name)?;
-    let (mut board, mut costs) = (Board::default(), Costs::default());
+    let (mut board, mut costs, mut cache) = (Board::default(), Costs::default(), CacheSheet::default());
     for entry in &read.entries {
+        cache.apply(entry);
         board.apply(entry);
         costs.apply(entry);
     }
@@ -108,7 +119,7 @@ fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(
             "fault": read.fault.as_ref().map(ToString::to_string),
         }))?;
     } else {
-        output.data(&plain::ending(&board, &costs, Some(&read.head)))?;
+        output.data(&plain::ending(&board, &costs, cache.words(), Some(&read.head)))?;
         output.data(&plain::cost_table(&costs))?;
     }
     match read.fault {

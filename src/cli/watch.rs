@@ -1,5 +1,7 @@
 //! Follows a running session to its end: shows it, answers for the person, and turns the end into an exit code.
 
+mod ends;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,9 +17,11 @@ use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::ports::Subscription;
+use crate::projection::caching::CacheSheet;
+use crate::projection::report;
 use crate::projection::squad::SquadSheet;
-use crate::projection::{Board, Costs, words};
-use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, LimitKind, TurnCause};
+use crate::projection::{Board, Costs};
+use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, TurnCause};
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 use crate::session::unfenced;
 use crate::wiring::Running;
@@ -35,6 +39,7 @@ pub struct Watch {
     board: Board,
     costs: Costs,
     squad: SquadSheet,
+    cache: CacheSheet,
     entries: Vec<Arc<Entry>>,
     /// Approvals that wait for an answer.
     asks: Vec<(CallId, String)>,
@@ -63,7 +68,7 @@ impl Watch {
     pub fn new(output: Output, show: ShowPlan, by: &'static str) -> Self {
         let tells = output.is_live() && !show.json;
         let desk = (show.is_attended() && !show.yes).then(Desk::default);
-        let options = Options { color: output.has_colour(), ..Options::default() };
+        let options = Options { color: output.has_colour(), summed_up: true, ..Options::default() };
         Watch {
             output,
             show,
@@ -74,6 +79,7 @@ impl Watch {
             board: Board::default(),
             costs: Costs::default(),
             squad: SquadSheet::default(),
+            cache: CacheSheet::default(),
             entries: Vec::new(),
             asks: Vec::new(),
             desk,
@@ -171,6 +177,7 @@ impl Watch {
         self.board.apply(entry);
         self.costs.apply(entry);
         self.squad.apply(entry);
+        self.cache.apply(entry);
         for (_, event) in entry.effective() {
             match event {
                 ArenaEvent::TurnClosed(_) => self.is_closed = true,
@@ -238,17 +245,16 @@ impl Watch {
 
     /// Prints the answer and the summary.
     fn finish(&self, arena: &Arena, id: &str, ending: Ending) -> Result<u8, Failure> {
-        if let Some(summary) = plain::debate_summary(&self.entries) {
+        let debate = self.debate();
+        if let Some(debate) = &debate {
+            let outcome = report::plain::outcome(debate);
             match &ending {
-                Ending::Sealed(Some(_)) if summary.is_decided => self.answer(&summary.text)?,
-                _ => self.output.tell(&plain::safe_block(&summary.text)),
+                Ending::Sealed(Some(_)) if debate.verdict.is_some() => self.answer(&outcome)?,
+                _ => self.output.tell(&format!("\n{outcome}\n")),
             }
-            self.output.tell(&plain::cost_table(&self.costs));
         } else if let Ending::Sealed(Some(closed)) = &ending
-            && let Some(answer) = closed.answer
-            && let Some(ArenaEvent::ModelAnswered(reply)) = event(&self.entries, answer)
+            && let Some(text) = closed.answer.and_then(|answer| event(&self.entries, answer)?.answer_text())
         {
-            let text = reply.body.text();
             // A typed answer is for a program: without the fence that models like to put around JSON.
             match (self.squad.is_squad, self.is_typed) {
                 (true, _) => self.answer(&self.squad.words(unfenced(&text)))?,
@@ -262,11 +268,11 @@ impl Watch {
         if let Some((words, _)) = &complaint {
             self.output.say(&format!("error: {}", visible(words)));
         }
-        if self.squad.is_squad {
+        if (self.squad.is_squad || debate.is_some()) && self.costs.total.calls > 0 {
             self.output.tell(&plain::role_table(&self.costs));
         }
         let head = arena.log().head();
-        self.output.tell(&plain::ending(&self.board, &self.costs, Some(&head)));
+        self.output.tell(&plain::ending(&self.board, &self.costs, self.cache.words(), Some(&head)));
         match ending {
             Ending::Failed(error) => {
                 let code = exit_code(&Ending::Failed(error.clone()), self.is_interrupted);
@@ -284,83 +290,6 @@ impl Watch {
                 Ok(exit_code(&ending, self.is_interrupted))
             }
         }
-    }
-
-    /// How an interrupted session is gone on with.
-    fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
-        let is_open = self.board.turn > 0 && self.board.cause.is_none();
-        let again =
-            if is_open { format!("agon resume {id}") } else { format!("agon run --resume {id} \"go on\"") };
-        (exit_code(ending, self.is_interrupted) == INTERRUPTED).then_some(again)
-    }
-
-    /// Why the turn ended without an answer, and what the person may try.
-    fn complaint(&self, ending: &Ending, id: &str) -> Option<(String, String)> {
-        let Ending::Sealed(Some(closed)) = ending else { return None };
-        let words = words::turn_cause(closed.cause).to_owned();
-        let again = format!("agon run --resume {id}");
-        Some(match closed.cause {
-            TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped => return None,
-            TurnCause::ModelFailed => (
-                self.last_failure(ending).map_or(words, str::to_owned),
-                format!("go on later: {again} \"...\""),
-            ),
-            TurnCause::EmptyAnswer | TurnCause::Refused => {
-                (words, format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""))
-            }
-            TurnCause::BadAnswer => (
-                self.misfit().map_or(words.clone(), |misfit| format!("{words}: {misfit}")),
-                format!("its last answer stands in the log: agon replay {id}"),
-            ),
-            TurnCause::Truncated => {
-                (words, "ask for less, or raise `max_output` of the model in the configuration".to_owned())
-            }
-            TurnCause::ContextFull => (
-                words,
-                "ask for less at once, or take a model with a larger window: -m PROVIDER/MODEL".to_owned(),
-            ),
-            TurnCause::Loop | TurnCause::Incomplete => {
-                (words, format!("say it differently: {again} \"...\""))
-            }
-            TurnCause::Limit => self.limit_reached(words, &again),
-        })
-    }
-
-    fn limit_reached(&self, words: String, again: &str) -> (String, String) {
-        let Some((limit, used, max)) = self.board.limit else { return (words, format!("{again} \"go on\"")) };
-        let hint = match limit {
-            // These begin anew with each turn.
-            LimitKind::Steps | LimitKind::Seconds => format!("{again} \"go on\""),
-            LimitKind::Tokens | LimitKind::MicroUsd => {
-                format!("{again} {} N \"go on\"", words::limit_flag(limit))
-            }
-        };
-        (format!("{words}: {}", words::limit_with_flag(limit, used, max)), hint)
-    }
-
-    /// What of the last answer did not fit its schema, and the answer.
-    fn misfit(&self) -> Option<String> {
-        let mut events = self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
-        let (errors, call) = events.find_map(|event| match event {
-            ArenaEvent::AnswerRejected(data) => Some((data.errors.join("; "), data.call)),
-            _ => None,
-        })?;
-        let mut events = self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
-        let answer = events.find_map(|event| match event {
-            ArenaEvent::ModelAnswered(data) if data.call == call => Some(data.body.text()),
-            _ => None,
-        });
-        Some(format!("{errors}\nthe answer was: {}", answer.unwrap_or_default().trim_end()))
-    }
-
-    /// What the model call said that ended the turn.
-    fn last_failure(&self, ending: &Ending) -> Option<&str> {
-        let Ending::Sealed(Some(closed)) = ending else { return None };
-        let mut failures = self.entries.iter().rev().filter_map(|entry| match entry.fact() {
-            Some(ArenaEvent::ModelFailed(failed)) if !entry.is_void() => Some(failed.body.message.as_str()),
-            _ => None,
-        });
-        (closed.cause == TurnCause::ModelFailed).then(|| failures.next()).flatten()
     }
 
     fn answer(&self, text: &str) -> Result<(), Failure> {

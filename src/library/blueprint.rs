@@ -34,7 +34,7 @@ pub enum BlueprintError {
     Unknown { name: String, known: Vec<String> },
     /// Something in it is wrong.
     #[error("`{place}` line {line}: {fault}")]
-    Fault { place: String, line: usize, fault: String },
+    Fault { place: String, line: usize, fault: String, hint: Option<String> },
 }
 
 /// What a blueprint may name.
@@ -91,19 +91,35 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Reads a blueprint and holds it against what there is. `place` is for messages.
 pub fn parse(place: &str, text: &str, known: &Known<'_>) -> Result<Blueprint, BlueprintError> {
-    let fault = |at: Range<usize>, fault: String| BlueprintError::Fault {
+    let fault = |fault: Fault| BlueprintError::Fault {
         place: place.to_owned(),
-        line: text.get(..at.start).map_or(1, |before| before.matches('\n').count() + 1),
-        fault,
+        line: text.get(..fault.at.start).map_or(1, |before| before.matches('\n').count() + 1),
+        fault: fault.words,
+        hint: fault.hint,
     };
-    let written: Written = toml::from_str(text)
-        .map_err(|error| fault(error.span().unwrap_or(0..0), error.message().trim().to_owned()))?;
-    written.check(known).map_err(|(at, words)| fault(at, words))?;
+    let written: Written = toml::from_str(text).map_err(|error| {
+        fault(Fault::new(error.span().unwrap_or(0..0), error.message().trim().to_owned()))
+    })?;
+    written.check(known).map_err(fault)?;
     Ok(written.into_blueprint())
 }
 
-/// A fault and where it stands.
-type Fault = (Range<usize>, String);
+/// A fault, where it stands, and what one may try.
+struct Fault {
+    at: Range<usize>,
+    words: String,
+    hint: Option<String>,
+}
+
+impl Fault {
+    fn new(at: Range<usize>, words: impl Into<String>) -> Self {
+        Fault { at, words: words.into(), hint: None }
+    }
+
+    fn hint(self, hint: impl Into<String>) -> Self {
+        Fault { hint: Some(hint.into()), ..self }
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,7 +127,7 @@ struct Written {
     name: String,
     lead: Option<Spanned<String>>,
     #[serde(default)]
-    checks: Vec<String>,
+    checks: Vec<Spanned<String>>,
     #[serde(default, rename = "role")]
     roles: Vec<WrittenRole>,
 }
@@ -143,10 +159,11 @@ impl Written {
             let name = role.name.get_ref().as_str();
             if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
                 let words = format!("`{name}` is not a name of letters, digits, hyphens and underscores");
-                return Err((role.name.span(), words));
+                return Err(Fault::new(role.name.span(), words));
             }
             if places.insert(name, i).is_some() {
-                return Err((role.name.span(), format!("two roles are called `{name}`")));
+                let fault = Fault::new(role.name.span(), format!("two roles are called `{name}`"));
+                return Err(fault.hint("give one of them another name; two roles may share a persona"));
             }
         }
         for role in &self.roles {
@@ -156,7 +173,12 @@ impl Written {
         self.check_lead(&places, known)?;
         if !self.roles.iter().any(|role| role.writes(known.tools)) {
             let words = "no role may write; give one a tool that does, such as `edit_file`";
-            return Err((self.roles.first().map_or(0..0, |role| role.name.span()), words.to_owned()));
+            let fault = Fault::new(self.roles.first().map_or(0..0, |role| role.name.span()), words);
+            return Err(fault.hint("tools = [\"read_file\", \"edit_file\"] in a role that does not lead"));
+        }
+        if let Some(check) = self.checks.iter().find(|check| check.get_ref().trim().is_empty()) {
+            let fault = Fault::new(check.span(), "a check is empty");
+            return Err(fault.hint("name a command, such as \"cargo test\", or leave `checks` out"));
         }
         Ok(())
     }
@@ -166,14 +188,16 @@ impl Written {
         for (i, role) in self.roles.iter().enumerate() {
             let mut path = vec![i];
             if let Some((circle, at)) = self.circle(places, &mut path, &mut BTreeSet::new()) {
-                return Err((at, format!("roles wait for each other in a circle: {circle}")));
+                let fault = Fault::new(at, format!("roles wait for each other in a circle: {circle}"));
+                return Err(fault.hint("take one of these names out of an `after`"));
             }
             let before = self.before(places, i);
             for target in &role.revise {
                 if !places.get(target.get_ref().as_str()).is_some_and(|at| before.contains(at)) {
                     let (name, target_name) = (role.name.get_ref(), target.get_ref());
                     let words = format!("`{name}` cannot send `{target_name}` back without coming after it");
-                    return Err((target.span(), words));
+                    let hint = format!("add \"{target_name}\" to the `after` of `{name}`");
+                    return Err(Fault::new(target.span(), words).hint(hint));
                 }
             }
         }
@@ -221,22 +245,30 @@ impl Written {
         let (lead, at) = match &self.lead {
             Some(name) => match places.get(name.get_ref().as_str()) {
                 Some(place) => (self.roles.get(*place), name.span()),
-                None => return Err((name.span(), no_role(name.get_ref()))),
+                None => return Err(no_role(name, places)),
             },
             None => (self.roles.first(), self.roles.first().map_or(0..0, |role| role.name.span())),
         };
-        let Some(lead) = lead else { return Err((0..0, "there is no `[[role]]`".to_owned())) };
+        let Some(lead) = lead else {
+            let fault = Fault::new(0..0, "there is no `[[role]]`");
+            return Err(
+                fault.hint("each role is a `[[role]]` with a `name` and a `persona`; the first one leads")
+            );
+        };
         let name = lead.name.get_ref();
         if !lead.after.is_empty() {
-            return Err((at, format!("`{name}` leads, so it cannot come after another role")));
+            let fault = Fault::new(at, format!("`{name}` leads, so it cannot come after another role"));
+            return Err(fault.hint("name another `lead`, or take its `after` out"));
         }
         if lead.writes(known.tools) {
-            return Err((at, format!("`{name}` leads, so it can have no tool that writes")));
+            let fault = Fault::new(at, format!("`{name}` leads, so it can have no tool that writes"));
+            return Err(fault.hint("give the tool to a role that comes after it"));
         }
         for role in &self.roles {
             let back = role.revise.iter().find(|target| target.get_ref() == name);
             if let Some(back) = back {
-                return Err((back.span(), format!("`{name}` leads, so nobody can send it back")));
+                let fault = Fault::new(back.span(), format!("`{name}` leads, so nobody can send it back"));
+                return Err(fault.hint("name a role that writes"));
             }
         }
         Ok(())
@@ -247,7 +279,7 @@ impl Written {
             name: self.name,
             lead: self.lead.map(Spanned::into_inner),
             roles: self.roles.into_iter().map(WrittenRole::into_role).collect(),
-            checks: self.checks,
+            checks: self.checks.into_iter().map(Spanned::into_inner).collect(),
         }
     }
 }
@@ -256,23 +288,26 @@ impl WrittenRole {
     fn check(&self, places: &BTreeMap<&str, usize>, known: &Known<'_>) -> Result<(), Fault> {
         let persona = self.persona.get_ref();
         if !(known.persona)(persona) {
-            return Err((self.persona.span(), format!("no persona is called `{persona}`")));
+            let fault = Fault::new(self.persona.span(), format!("no persona is called `{persona}`"));
+            return Err(fault.hint("`agon personas list` shows them all"));
         }
         for tool in self.tools.iter().flatten() {
             if !known.tools.iter().any(|known| known.name == *tool.get_ref()) {
-                return Err((tool.span(), format!("there is no tool `{}`", tool.get_ref())));
+                let names: Vec<&str> = known.tools.iter().map(|tool| tool.name.as_str()).collect();
+                let fault = Fault::new(tool.span(), format!("there is no tool `{}`", tool.get_ref()));
+                return Err(fault.hint(meant(tool.get_ref(), &names)));
             }
         }
         if let Some(model) = &self.model {
             let parts = model.get_ref().split_once('/');
             if parts.is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) {
                 let words = format!("`{}` is not a model name of the form `PROVIDER/MODEL`", model.get_ref());
-                return Err((model.span(), words));
+                return Err(Fault::new(model.span(), words).hint("such as `openai/gpt-5`"));
             }
         }
         for name in self.after.iter().chain(&self.revise) {
             if !places.contains_key(name.get_ref().as_str()) {
-                return Err((name.span(), no_role(name.get_ref())));
+                return Err(no_role(name, places));
             }
         }
         Ok(())
@@ -298,8 +333,18 @@ impl WrittenRole {
     }
 }
 
-fn no_role(name: &str) -> String {
-    format!("no role is called `{name}`")
+fn no_role(name: &Spanned<String>, places: &BTreeMap<&str, usize>) -> Fault {
+    let names: Vec<&str> = places.keys().copied().collect();
+    let fault = Fault::new(name.span(), format!("no role is called `{}`", name.get_ref()));
+    fault.hint(meant(name.get_ref(), &names))
+}
+
+/// The name that looks most like a wrong one, and all there are.
+fn meant(wrong: &str, names: &[&str]) -> String {
+    let near = names.iter().map(|name| (strsim::normalized_damerau_levenshtein(wrong, name), *name));
+    let best = near.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(likeness, _)| *likeness > 0.6);
+    let guess = best.map(|(_, name)| format!("did you mean `{name}`? ")).unwrap_or_default();
+    format!("{guess}there are: {}", names.join(", "))
 }
 
 #[cfg(test)]

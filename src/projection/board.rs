@@ -118,6 +118,12 @@ impl Board {
         }
     }
 
+    /// Drops ended sparks before this one; what they used stays in the totals.
+    pub fn forget(&mut self, oldest: SparkId) {
+        self.sparks.retain(|row| row.spark >= oldest || row.ended.is_none());
+        self.ledger.forget(oldest);
+    }
+
     /// Takes a live piece of a running call; anything late, doubled or out of order is dropped.
     pub fn hint(&mut self, signal: &Signal) {
         let words = matches!(signal.lane, Lane::Text | Lane::Reasoning | Lane::Args(_));
@@ -212,6 +218,7 @@ impl Board {
             E::ToolInvoked(data) => self.with_row(data.spark, |row| row.tool_calls += 1),
             E::BudgetSettled(data) => self.settle(data),
             E::ApprovalRequested(data) => self.asked(at, data),
+            E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::CritiqueIssued(data) => self.found(&data.findings),

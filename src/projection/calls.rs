@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
-use crate::protocol::event::{EffectOrdered, ModelReply, PrepareResult, ToolPrepared, ToolUse};
+use crate::protocol::event::{CacheHit, EffectOrdered, ModelReply, PrepareResult, ToolPrepared, ToolUse};
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
 /// The longest target kept, in characters; a view that wants more opens the call itself.
 const TARGET_CHARS: usize = 200;
+
+/// What applying a run of the team cache is called beside tools.
+pub const PATCH: &str = "recorded run";
 
 /// A tool call as people speak of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +198,8 @@ impl OpenCalls {
                 self.failed.insert(call, closed.as_ref().and_then(|open| open.spark));
             }
             E::ToolPrepared(data) => self.refine_target(&data.body),
+            E::CacheHit(data) => self.name_patch(from, closed.as_ref(), &data.body),
+            E::PatchApplied(_) | E::PatchRefused(_) => self.tools.retain(|_, face| face.tool != PATCH),
             E::ToolResolved(data) => drop(self.tools.remove(&data.body.tool_use)),
             _ => {}
         }
@@ -208,6 +213,17 @@ impl OpenCalls {
                 self.tools.insert(ToolUse { answer: from, part }, face);
             }
         }
+    }
+
+    /// Applying a recorded run is asked about like a tool call.
+    fn name_patch(&mut self, from: EventRef, looked_up: Option<&OpenCall>, hit: &CacheHit) {
+        let target = match hit.plan.paths.as_slice() {
+            [only] => one_line(&only.path),
+            many => format!("{} files", many.len()),
+        };
+        let spark = looked_up.and_then(|open| open.spark);
+        let face = ToolFace { spark, tool: PATCH.to_owned(), target };
+        self.tools.insert(ToolUse { answer: from, part: 0 }, face);
     }
 
     /// Once prepared, the exact command or path is known.

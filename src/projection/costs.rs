@@ -98,6 +98,12 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Drops the rows of sparks before this one; the totals, the models and the roles keep what they used.
+    pub fn forget(&mut self, oldest: SparkId) {
+        self.sparks.retain(|spark, _| *spark >= oldest);
+        self.ledger.forget(oldest);
+    }
+
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
         let away = matches!(entry.fact(), Some(ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_)));

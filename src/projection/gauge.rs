@@ -15,6 +15,12 @@ pub struct Gauge {
 }
 
 impl Gauge {
+    /// Drops what is known of sparks before this one.
+    pub fn forget(&mut self, oldest: SparkId) {
+        self.called.retain(|spark, _| *spark >= oldest);
+        self.used.retain(|spark, _| *spark >= oldest);
+    }
+
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
         for (_, event) in entry.effective() {

@@ -29,6 +29,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Drops the settled calls of sparks before this one.
+    pub fn forget(&mut self, oldest: SparkId) {
+        self.calls.retain(|_, payer| payer.spark >= oldest);
+    }
+
     /// Folds one event.
     pub fn apply(&mut self, event: &ArenaEvent) {
         use ArenaEvent as E;

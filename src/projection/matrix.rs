@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::protocol::event::{ConvergenceProbed, Flip, Rating};
+use crate::protocol::event::{Ask, ConvergenceProbed, Flip, Rating, RoundOpened};
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 /// What one debater said in one phase.
@@ -21,10 +21,19 @@ pub struct Stand {
 pub struct Phase {
     /// Its name.
     pub name: String,
+    /// Which of those of its name, from 1: a debate may be refined more than once.
+    pub nth: u32,
     /// Who said what.
     pub stands: BTreeMap<SparkId, Stand>,
     /// What was measured at its end.
     pub probe: Option<Probe>,
+}
+
+impl Phase {
+    /// Its name, numbered from the second of the same name on.
+    pub fn label(&self) -> String {
+        if self.nth > 1 { format!("{} {}", self.name, self.nth) } else { self.name.clone() }
+    }
 }
 
 /// What a probe measured, per mille.
@@ -75,7 +84,7 @@ impl Matrix {
         use ArenaEvent as E;
         match event {
             E::TurnOpened(_) => *self = Matrix { is_sealed: true, ..Matrix::default() },
-            E::RoundOpened(data) => drop(self.phase(&data.phase)),
+            E::RoundOpened(data) => self.round(data),
             E::BallotCast(data) => {
                 let stand = self.stand(&data.phase, data.spark);
                 (stand.ballot, stand.confidence_pm) = (Some(data.source), Some(data.confidence_pm));
@@ -103,9 +112,21 @@ impl Matrix {
         }
     }
 
+    /// What the moderator is asked belongs to no phase; a name that was probed already begins anew.
+    fn round(&mut self, round: &RoundOpened) {
+        let continues =
+            self.phases.last().is_some_and(|last| last.name == round.phase && last.probe.is_none());
+        if !continues && !matches!(round.ask, Ask::Propositions | Ask::Verdict) {
+            let nth = 1 + self.phases.iter().filter(|phase| phase.name == round.phase).count();
+            let nth = u32::try_from(nth).unwrap_or(u32::MAX);
+            self.phases.push(Phase { name: round.phase.clone(), nth, ..Phase::default() });
+        }
+    }
+
+    /// The newest phase of a name.
     fn phase(&mut self, name: &str) -> &mut Phase {
-        let at = self.phases.iter().position(|phase| phase.name == name).unwrap_or_else(|| {
-            self.phases.push(Phase { name: name.to_owned(), ..Phase::default() });
+        let at = self.phases.iter().rposition(|phase| phase.name == name).unwrap_or_else(|| {
+            self.phases.push(Phase { name: name.to_owned(), nth: 1, ..Phase::default() });
             self.phases.len() - 1
         });
         &mut self.phases[at]

@@ -11,6 +11,7 @@ pub mod markdown;
 pub mod plain;
 pub mod said;
 pub mod session;
+mod voices;
 pub mod wording;
 
 use std::sync::Arc;

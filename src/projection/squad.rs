@@ -6,7 +6,7 @@ use super::words;
 use crate::protocol::event::{ClaimFlagged, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::typed::SquadAnswer;
-use crate::protocol::{ArenaEvent, Entry};
+use crate::protocol::{ArenaEvent, Entry, EventRef};
 
 /// The squad of the last prompt, as far as its answer needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,17 +17,24 @@ pub struct SquadSheet {
     pub flags: Vec<ClaimFlagged>,
     /// Roles that did not do their part, and why.
     pub missing: Vec<(String, TurnCause)>,
+    /// A run that was found in the team cache, and what its own log did not bear out.
+    recorded: Option<(EventRef, Vec<ClaimFlagged>)>,
 }
 
 impl SquadSheet {
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
-        for (_, event) in entry.effective() {
+        for (at, event) in entry.effective() {
             match event {
                 ArenaEvent::PromptGiven(data) => {
                     *self = SquadSheet { is_squad: data.mode == Mode::Squad, ..SquadSheet::default() };
                 }
                 ArenaEvent::ClaimFlagged(data) => self.flags.push(data.clone()),
+                ArenaEvent::CacheHit(data) => self.recorded = Some((at, data.body.flags.clone())),
+                ArenaEvent::TurnClosed(data) => {
+                    let used = self.recorded.take_if(|(hit, _)| data.answer == Some(*hit));
+                    self.flags.extend(used.into_iter().flat_map(|(_, flags)| flags));
+                }
                 ArenaEvent::RoleFailed(data) => self.missing.push((data.role.clone(), data.cause)),
                 _ => {}
             }
@@ -59,6 +66,13 @@ impl SquadSheet {
         out + &self.missing_words()
     }
 
+    /// Who did not do their part, in one line; none when everybody did.
+    pub fn missing_line(&self) -> Option<String> {
+        let one = |(role, cause): &(String, TurnCause)| format!("{role}: {}", words::turn_cause(*cause));
+        let line = self.missing.iter().map(one).collect::<Vec<_>>().join(", ");
+        (!line.is_empty()).then_some(line)
+    }
+
     fn missing_words(&self) -> String {
         if self.missing.is_empty() {
             return String::new();
@@ -84,6 +98,7 @@ mod tests {
             is_squad: true,
             flags: vec![flag],
             missing: vec![("reviewer".to_owned(), TurnCause::Refused)],
+            ..SquadSheet::default()
         };
         let typed = r#"{"answer":"Done.\n","claims":[{"kind":"checks_pass","text":"tests pass","evidence":["e7"]}],"open":["F2"]}"#;
         let words = sheet.words(typed);

@@ -153,6 +153,18 @@ impl Transcript {
         }
     }
 
+    /// True when no tool call and no ask waits for its end.
+    pub fn is_settled(&self) -> bool {
+        self.open_tools.is_empty() && self.open_asks.is_empty()
+    }
+
+    /// Hands the items over and goes on without them; what is open stays without its end there.
+    pub fn take_items(&mut self) -> Vec<Item> {
+        self.open_tools.clear();
+        self.open_asks.clear();
+        std::mem::take(&mut self.items)
+    }
+
     fn answered(&mut self, at: u64, source: EventRef, spark: Option<SparkId>, reply: &ModelReply) {
         for (part, said) in (0u16..).zip(&reply.message) {
             let kind = match said {

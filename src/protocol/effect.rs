@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::event::{
-    Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed, ModelFailed,
-    ModelReply, PatchApplied, PatchRefused, PathBase, TimerFired, ToolPrepared, ToolResolved, ToolUse,
-    TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, ClaimFlagged, DiffTaken,
+    EffectFailed, ModelFailed, ModelReply, PatchApplied, PatchRefused, PathBase, TimerFired, ToolPrepared,
+    ToolResolved, ToolUse, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
 use crate::protocol::{CallId, EventRef, SparkId};
@@ -54,6 +54,8 @@ pub enum EffectOrder {
         key: String,
         /// The tree before the run.
         before: String,
+        /// The tree the squad left; what the workspace holds now must be that.
+        after: String,
         /// What `.git` was before the run, from `workspace_fingerprinted`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         git: Option<String>,
@@ -141,6 +143,8 @@ pub enum Effect {
         key: String,
         /// The tree before the run.
         before: String,
+        /// The tree the squad left.
+        after: String,
         /// What `.git` was before the run; none where there was none.
         git: Option<String>,
         /// What the run came to.
@@ -164,12 +168,17 @@ pub struct FinishedRun {
     pub answer: String,
     /// How it ended.
     pub cause: TurnCause,
+    /// Model calls it took, repeated attempts not counted.
+    pub calls: u32,
     /// Tokens it took, input and output.
     pub tokens: u64,
     /// Millionths of a dollar it took.
     pub micro_usd: u64,
     /// The models that worked on it, as `PROVIDER/MODEL`, sorted.
     pub models: Vec<String>,
+    /// Claims of its answer that its own log did not bear out. Their references are of that log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<ClaimFlagged>,
 }
 
 /// A tool call as it is prepared and run.

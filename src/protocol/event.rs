@@ -292,6 +292,8 @@ events! {
     Decision RoleFailed(RoleFailed) = "role_failed";
     /// A claim of an answer is not borne out by the log.
     Decision ClaimFlagged(ClaimFlagged) = "claim_flagged";
+    /// A squad does without the team cache, and why.
+    Decision CacheSkipped(CacheSkipped) = "cache_skipped";
     /// A debater cast a ballot.
     Decision BallotCast(BallotCast) = "ballot_cast";
     /// The propositions in dispute were stated.

@@ -60,11 +60,17 @@ pub fn expand_parts(
     parts: &[RequestPart],
     lookup: Lookup<'_>,
 ) -> Result<Request, ExpandError> {
+    let messages = expand_messages(parts, lookup)?;
     let mut memo = Memo { lookup, last: None };
-    let messages = parts.iter().map(|part| message(part, &mut memo)).collect::<Result<_, _>>()?;
     let tools = called.tools.iter().map(|tool| declaration(tool, &mut memo)).collect::<Result<_, _>>()?;
     let (model, params) = (called.model.clone(), called.params.clone());
     Ok(Request { spark: String::new(), model, params, messages, tools })
+}
+
+/// The messages that parts stand for.
+pub fn expand_messages(parts: &[RequestPart], lookup: Lookup<'_>) -> Result<Vec<Message>, ExpandError> {
+    let mut memo = Memo { lookup, last: None };
+    parts.iter().map(|part| message(part, &mut memo)).collect()
 }
 
 /// SHA-256 of a value's JSON, in hex.
@@ -196,6 +202,7 @@ fn words(part: &RequestPart, memo: &Memo<'_>) -> Result<Vec<Part>, ExpandError> 
             Some(tool_use) => result(from, tool_use, &data.text, true, memo)?,
             None => text(&data.text),
         },
+        E::CacheHit(data) => text(&data.body.answer),
         E::CheckRan(data) => text(&cited(from, &check(&data.body))),
         E::DiffTaken(data) => text(&cited(from, &data.body.diff)),
         E::CritiqueIssued(data) => text(&cited(from, &critique(data))),

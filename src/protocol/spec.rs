@@ -1,5 +1,7 @@
 //! Everything decisions need to know before they are taken, as it stands in the log; reads nothing itself.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +35,17 @@ pub struct Spec {
     /// The blueprint squads follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blueprint: Option<Blueprint>,
+    /// Present when squads look their runs up in the team cache and store them there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheSpec>,
+}
+
+/// What decides a squad's result and stands nowhere else in the spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheSpec {
+    /// Provider name → SHA-256 over what answers under that name (its kind and address, or its script), hex.
+    #[serde(default)]
+    pub providers: BTreeMap<String, String>,
 }
 
 /// Where the work happens.
@@ -61,6 +74,13 @@ pub struct SandboxSpec {
     /// What it showed of itself when it was started, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proven: Vec<String>,
+}
+
+impl SandboxSpec {
+    /// True when commands are kept from everything but the workspace, with nothing left open.
+    pub fn confines(&self) -> bool {
+        self.kind != "none" && self.gaps.is_empty()
+    }
 }
 
 /// One model: its name, what it can take and what it costs.
@@ -402,6 +422,8 @@ pub enum Setting {
     Blueprint(Blueprint),
     /// The workspace and what confines it.
     Workspace(WorkspaceSpec),
+    /// The team cache; off when absent.
+    Cache(Option<CacheSpec>),
     /// The model of one role or persona.
     RoleModel {
         /// Role or persona id.

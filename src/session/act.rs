@@ -187,7 +187,7 @@ impl Session {
         self.advance();
     }
 
-    fn ask(&mut self, spark: SparkId, tool_use: ToolUse, prepared: EventRef, digest: String) {
+    pub(super) fn ask(&mut self, spark: SparkId, tool_use: ToolUse, prepared: EventRef, digest: String) {
         let call = self.new_call();
         let asked = ApprovalRequested { call, attempt: 1, spark, tool_use, prepared, digest };
         self.emit(ArenaEvent::ApprovalRequested(asked));

@@ -53,6 +53,11 @@ impl Ledger {
         self.micro_usd = self.micro_usd.saturating_add(settled.micro_usd);
     }
 
+    /// Estimated tokens per thousand bytes.
+    pub fn ratio(&self) -> u64 {
+        self.ratio
+    }
+
     /// What is set aside for a call.
     pub fn reserved_for(&self, call: CallId) -> Option<(u64, u64)> {
         self.reserved.get(&call).copied()

@@ -195,6 +195,7 @@ pub(super) fn bytes_of(part: &RequestPart, lookup: Lookup<'_>) -> u64 {
         E::CallLost(data) => bytes(&data.text) + 8,
         E::CheckRan(data) => bytes(&data.body.output) + bytes(&data.body.command) + 32,
         E::DiffTaken(data) => bytes(&data.body.diff) + 8,
+        E::CacheHit(data) => bytes(&data.body.answer),
         _ => json_bytes(&event.data()),
     }
 }

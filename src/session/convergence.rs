@@ -1,4 +1,81 @@
 //! How far a debate's voices agree: measures and scorers, pure functions over ballots, integers only.
+//!
+//! A scorer of one's own, registered from Rust. It is named in the plan of each debate, and so in the log; a session
+//! that names it is resumed and verified where it is registered, and refused by name elsewhere.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use agon::arena::replay;
+//! use agon::protocol::spec::{DebatePlan, Mode, ModelSpec, PersonaSpec};
+//! use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
+//! use agon::provider::script::Script;
+//! use agon::session::convergence::{Panel, Scored, Scorers, measure};
+//! use agon::{ArenaBuilder, Ending};
+//! use tokio_stream::StreamExt;
+//!
+//! /// Agreement, and nothing at all while anybody still changes sides.
+//! fn settled(panel: &Panel) -> Scored {
+//!     let measures = measure(panel);
+//!     let agreed = measures.agreement_pm.iter().min().copied().unwrap_or_default();
+//!     let score_pm = if measures.flips.is_empty() { agreed } else { 0 };
+//!     Scored { score_pm, parts: vec![("least agreed".to_owned(), agreed)] }
+//! }
+//!
+//! # const SCRIPT: &str = r#"
+//! # [[answer]]
+//! # expect = "independently"
+//! # text = '{"position": "Yes.", "confidence": 80, "claims": ["It works."], "evidence": [], "would_change": "A failure."}'
+//! # [[answer]]
+//! # spark = "cat"
+//! # expect = "you take no side"
+//! # text = '{"propositions": ["It should be built."]}'
+//! # [[answer]]
+//! # expect = "Rate every proposition"
+//! # text = '{"ratings": [{"proposition": 1, "rating": 2, "confidence": 80}]}'
+//! # [[answer]]
+//! # spark = "cat"
+//! # expect = "write the verdict"
+//! # text = '{"answer": "Build it.", "rulings": [{"proposition": 1, "stance": "upheld", "because": "Nobody is against.", "evidence": []}], "confidence": 80, "minority": "", "risks": []}'
+//! # "#;
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! # let (workspace, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! let running = ArenaBuilder::new(workspace.path(), state.path())
+//!     .provider("mock", Arc::new(Script::from_toml("mock", SCRIPT)?))
+//!     .model(ModelSpec::named("mock/any"))
+//!     .persona(PersonaSpec::with_text("ann", "You like to build."))
+//!     .persona(PersonaSpec::with_text("ben", "You like to measure."))
+//!     .persona(PersonaSpec::with_text("cat", "You moderate."))
+//!     .scorer("settled", settled)
+//!     .open()
+//!     .await?;
+//! let plan = DebatePlan {
+//!     personas: vec!["ann".to_owned(), "ben".to_owned()],
+//!     moderator: "cat".to_owned(),
+//!     rounds: 2,
+//!     scorer: "settled".to_owned(),
+//!     models: vec![],
+//! };
+//! let mut news = running.arena.subscribe();
+//! let text = "Shall we build it?".to_owned();
+//! running.arena.submit(Command::Prompt { text, mode: Mode::Debate(plan), schema: None }).await?;
+//! while let Some(entry) = news.entries.next().await {
+//!     if entry.events.iter().any(|event| matches!(event, ArenaEvent::TurnClosed(_))) {
+//!         break;
+//!     }
+//! }
+//! running.arena.submit(Command::Stop { cause: StopCause::Finished }).await?;
+//! assert!(matches!(running.arena.ended().await, Ending::Sealed(_)));
+//!
+//! let lines = running.arena.log().lines(0)?;
+//! let log: Vec<Arc<Entry>> = lines.iter().map(|line| serde_json::from_slice(line)).collect::<Result<_, _>>()?;
+//! let scorers = Scorers::default().with("settled", settled);
+//! assert!(replay::verify_with(&log, &scorers).holds(true));
+//! assert_eq!(replay::verify(&log).no_scorer, Some((1, "settled".to_owned())));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod ballots;
 pub mod lexical;

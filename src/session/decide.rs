@@ -58,6 +58,8 @@ impl Session {
             E::WorkspaceCheckpointed(data) => self.due_checkpoint(data.call, Some(data.body.tree.clone())),
             E::EffectFailed(data) => self.due_effect_failed(data.call, data.body.status, &data.body.error),
             E::CheckRan(_) | E::DiffTaken(_) | E::WorkspaceFingerprinted(_) => Due::Ended,
+            E::CacheHit(_) | E::CacheMissed(_) | E::CacheStored(_) => Due::Ended,
+            E::PatchApplied(_) | E::PatchRefused(_) => Due::Ended,
             E::TimerFired(data) => self.due_timer(data.call, data.body.active_ms),
             _ => Due::Nothing,
         }
@@ -131,6 +133,9 @@ impl Session {
     }
 
     fn on_approval(&mut self, tool_use: ToolUse, answered: ApprovalAnswered) {
+        if self.is_hit(tool_use) {
+            return self.on_hit_answered(&answered.choice, &answered.by);
+        }
         if let Choice::Deny(words) = answered.choice {
             let words = if words.trim().is_empty() { "no reason was given".to_owned() } else { words };
             self.refuse(tool_use, RefusalReason::Denied, format!("{} said no: {words}", answered.by));

@@ -36,6 +36,13 @@ impl Session {
                 self.end_spark(id, cause);
             }
         }
+        // What proves the work of a role that has failed has nobody at work any more.
+        if self.turn.as_ref().is_some_and(|turn| turn.stopping.is_some()) {
+            let ended: Vec<SparkId> =
+                self.sparks.iter().filter(|(_, s)| s.completed.is_some()).map(|(id, _)| *id).collect();
+            self.cancel_calls(|call| call.is_some_and(|id| ended.contains(&id)), "the turn is stopping");
+        }
+        self.stop_storing();
         self.seal_if_over();
     }
 
@@ -76,7 +83,7 @@ impl Session {
     }
 
     /// Tells one call to stop; a retry timer goes with the model call that waited for it.
-    fn cancel(&mut self, call: CallId, reason: &str) {
+    pub(super) fn cancel(&mut self, call: CallId, reason: &str) {
         if self.calls.get(&call).is_none_or(|open| open.cancelled) {
             return;
         }

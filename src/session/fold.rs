@@ -43,6 +43,14 @@ impl Session {
             E::TimerFired(data) => self.fold_timer(data.call),
             E::CheckRan(Answered { call, .. }) | E::DiffTaken(Answered { call, .. }) => self.close(*call),
             E::WorkspaceFingerprinted(Answered { call, .. }) => self.close(*call),
+            E::CacheHit(Answered { call, .. }) | E::CacheMissed(Answered { call, .. }) => self.close(*call),
+            E::CacheStored(Answered { call, .. }) | E::PatchRefused(Answered { call, .. }) => {
+                self.close(*call);
+            }
+            E::PatchApplied(Answered { call, .. }) => {
+                self.close(*call);
+                self.checkpoints.fresh = false;
+            }
             E::TurnOpened(data) => self.turns = data.turn,
             E::TurnClosed(data) => self.fold_turn_closed(data),
             E::SessionSealed(data) => self.sealed = Some(data.cause),
@@ -186,6 +194,7 @@ impl Session {
                 Setting::Limits(limits) => spec.limits = limits.clone(),
                 Setting::Blueprint(blueprint) => spec.blueprint = Some(blueprint.clone()),
                 Setting::Workspace(workspace) => spec.workspace = workspace.clone(),
+                Setting::Cache(cache) => spec.cache = cache.clone(),
                 Setting::RoleModel { role, model } => {
                     if let Some(persona) = spec.personas.iter_mut().find(|p| p.id == *role) {
                         persona.model = Some(model.clone());
@@ -283,6 +292,10 @@ impl Session {
     fn fold_completed(&mut self, data: &SparkCompleted) {
         if let Some(spark) = self.sparks.get_mut(&data.spark) {
             spark.completed = Some(data.cause);
+        }
+        // A recorded answer is what the next turn's conversation goes on from.
+        if let Some(at) = data.answer.filter(|at| matches!(self.event(*at), Some(ArenaEvent::CacheHit(_)))) {
+            self.enqueue(data.spark, RequestPart { role: Role::Assistant, from: at, sel: None });
         }
         self.fold_debater_completed(data.spark);
     }

@@ -43,6 +43,7 @@ impl Session {
         if self.turn.is_some() && self.checkpoints.tree.is_some() && self.checkpoints.pending.is_none() {
             self.order(None, EffectOrder::Checkpoint);
         }
+        self.record_base();
         self.go_on();
     }
 
@@ -83,7 +84,7 @@ impl Session {
                     self.repeat_model_call(id);
                 }
             }
-            CallKind::Ask { .. } if how == TakeUp::Resume => {}
+            CallKind::Ask { .. } if how == TakeUp::Resume && !self.is_stale_cache_call(id) => {}
             CallKind::Ask { .. } => self.cancel_silently(id),
             CallKind::Tool { tool_use, prepared, digest } => {
                 let repeatable = self.use_mut(*tool_use).is_some_and(|one| one.repeatable);
@@ -102,6 +103,7 @@ impl Session {
                 }
             }
             CallKind::Effect(EffectOrder::Check { .. }) => self.lose(id, call),
+            CallKind::Effect(_) if self.is_stale_cache_call(id) => self.lose(id, call),
             CallKind::Effect(order) => self.order_again(id, call, order, active_ms),
         }
     }

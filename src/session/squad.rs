@@ -1,6 +1,7 @@
 //! Squad turns: which role begins, what its answer leads to, when the work is done; knows no model and no file.
 
 mod brief;
+pub mod cache;
 mod claims;
 mod flow;
 mod fold;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use crate::protocol::event::{
     ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause,
 };
-use crate::protocol::spec::Risk;
+use crate::protocol::spec::RoleSpec;
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
@@ -20,11 +21,15 @@ use super::state::Spark;
 use state::{RoleKind, RoleState, Squad, Stage};
 
 impl Session {
-    /// Records the workspace, so that every diff has a beginning, and lets the first roles begin.
+    /// Looks the run up where the team cache is on; else records the workspace, so that every diff has a
+    /// beginning, and lets the first roles begin.
     pub(super) fn begin_squad(&mut self) {
         use crate::protocol::effect::EffectOrder;
         self.order_time_limit(0);
-        if self.checkpoints.pending.is_none() {
+        self.begin_lookup();
+        if self.squad.as_ref().is_some_and(|squad| squad.cache.stage == cache::Stage::Off)
+            && self.checkpoints.pending.is_none()
+        {
             self.order(None, EffectOrder::Checkpoint);
         }
         self.advance_squad();
@@ -65,6 +70,7 @@ impl Session {
         let role = squad.roles[i].spec.name.clone();
         if self.turn_stop().is_none() {
             match (cause, is_lead) {
+                (TurnCause::Done, true) if self.is_to_be_stored() => return self.advance_squad(),
                 (TurnCause::Done, true) => return self.close_turn(self.squad_cause(), answer),
                 (TurnCause::Done, false) => return,
                 _ => {
@@ -137,19 +143,12 @@ impl Session {
         self.typed_schema(&squad.roles[i], squad.roles[i].tasks)
     }
 
-    /// Tools of a role: the blueprint's; else those of its persona, or all, that only look.
+    /// Tools of a role, by the settings as they are now.
     pub(super) fn role_tools(&self, spark: &Spark) -> Option<Vec<String>> {
-        let spec = self.spec.as_ref()?;
         let squad = self.squad.as_ref()?;
         let role = squad.named(&spark.role).and_then(|i| squad.roles.get(i))?;
-        if let Some(given) = &role.spec.tools {
-            return Some(given.clone());
-        }
-        let persona = spec.personas.iter().find(|persona| persona.id == spark.persona);
-        let wanted = persona.and_then(|persona| persona.tools.as_ref());
-        let looks = spec.tools.iter().filter(|tool| tool.risk == Risk::Read);
-        let names = looks.map(|tool| tool.name.clone());
-        Some(names.filter(|name| wanted.is_none_or(|list| list.contains(name))).collect())
+        let persona = RoleSpec { persona: spark.persona.clone(), ..role.spec.clone() };
+        Some(state::tools_of(self.spec.as_ref()?, &persona))
     }
 
     /// Gives a role its spark.

@@ -163,6 +163,12 @@ impl Composer {
         text
     }
 
+    /// Puts a text back that was taken out by a key: a command is one again.
+    pub fn restore(&mut self, text: &str) {
+        self.insert(text);
+        self.offer = None;
+    }
+
     pub fn clear(&mut self) {
         self.text.clear();
         self.cursor = 0;
@@ -219,15 +225,15 @@ impl Composer {
         let from =
             before.char_indices().rfind(|(_, c)| c.is_whitespace()).map_or(0, |(at, c)| at + c.len_utf8());
         let word = &before[from..];
-        let choices: Vec<(String, String)> = if self.is_typed && from == 0 && word.starts_with('/') {
-            slash::starting(word)
-                .map(|slash: &Slash| (slash.name.to_owned(), slash.help.to_owned()))
-                .collect()
-        } else if let Some(part) = word.strip_prefix('@') {
-            let fits = self.files.iter().filter(|file| file.contains(part));
-            fits.take(OFFERED).map(|file| (format!("@{file}"), String::new())).collect()
-        } else {
+        let choices: Vec<(String, String)> = if let Some(part) = word.strip_prefix('@') {
+            self.named_files(part)
+        } else if !self.is_command() {
             Vec::new()
+        } else if from == 0 {
+            let text = |slash: &Slash| (slash.name.to_owned(), format!("{}  {}", slash.takes, slash.help));
+            slash::starting(word).map(text).map(|(name, help)| (name, help.trim_start().to_owned())).collect()
+        } else {
+            slash::following(&before[..from], word)
         };
         let done = choices.len() == 1 && choices[0].0 == word;
         self.offer = (!choices.is_empty() && !done).then(|| Offer {
@@ -235,6 +241,20 @@ impl Composer {
             choices: choices.into_iter().take(OFFERED).collect(),
             chosen: 0,
         });
+    }
+
+    /// Files and folders whose names contain a part; those that begin with it come first. A range of lines stays
+    /// behind the name.
+    fn named_files(&self, part: &str) -> Vec<(String, String)> {
+        let (part, lines) = match part.split_once(':') {
+            Some((part, lines)) => (part, format!(":{lines}")),
+            None => (part, String::new()),
+        };
+        let begins = |file: &&String| file.starts_with(part);
+        let contains = |file: &&String| !file.starts_with(part) && file.contains(part);
+        let fits = self.files.iter().filter(begins).chain(self.files.iter().filter(contains));
+        let about = |file: &str| if file.ends_with('/') { "a folder" } else { "a file; :10-20 names lines" };
+        fits.take(OFFERED).map(|file| (format!("@{file}{lines}"), about(file).to_owned())).collect()
     }
 
     /// True when the word before the cursor names a file: then the names are needed.

@@ -1,23 +1,51 @@
-//! Unified diffs and code with a little colour: added, removed, place, comments and literals; parses no language.
+//! Unified diffs and code, line by line: the sign of each line says what it is, colours only help.
 
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::highlight::Painter;
 use super::text::Wrap;
 use super::theme::{Theme, Tone};
 
 /// A unified diff, every line told apart by its sign and its colour.
 pub(super) fn diff(theme: Theme, text: &str, wrap: &Wrap, out: &mut Vec<Line<'static>>) {
+    let mut sides: Option<(Painter, Painter)> = None;
     for line in text.lines() {
-        let tone = match line.as_bytes().first() {
-            _ if line.starts_with("+++") || line.starts_with("---") => Tone::Strong,
-            Some(b'+') => Tone::Good,
-            Some(b'-') => Tone::Bad,
-            Some(b'@') => Tone::Code,
-            _ => Tone::Text,
+        if line.starts_with("--- ") || line.starts_with("+++ ") {
+            sides = Some(painters(theme, line));
+            wrap.line(&[(theme.style(Tone::Strong), line)], out);
+            continue;
+        }
+        let (sign, rest) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
+        let (tone, plain) = match sign {
+            "+" => (Tone::Good, Tone::Good),
+            "-" => (Tone::Bad, Tone::Bad),
+            "@" => {
+                wrap.line(&[(theme.style(Tone::Code), line)], out);
+                continue;
+            }
+            _ => (Tone::Text, Tone::Text),
         };
-        wrap.line(&[(theme.style(tone), line)], out);
+        let mut pieces = vec![(theme.style(tone), sign)];
+        match &mut sides {
+            Some((_, new)) if sign == "+" => pieces.extend(new.line(plain, rest)),
+            Some((old, _)) if sign == "-" => pieces.extend(old.line(plain, rest)),
+            // What is on both sides moves both on.
+            Some((old, new)) => {
+                let _ = old.line(plain, rest);
+                pieces.extend(new.line(plain, rest));
+            }
+            None => pieces.push((theme.style(plain), rest)),
+        }
+        wrap.line(&pieces, out);
     }
+}
+
+/// Painters of the old and the new side, by the ending of the file's name.
+fn painters(theme: Theme, line: &str) -> (Painter, Painter) {
+    let path = line.get(4..).unwrap_or_default().split('\t').next().unwrap_or_default();
+    let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, end)| end);
+    let painter = Painter::of(theme, ending.trim_end());
+    (painter.clone(), painter)
 }
 
 /// True for a text that is a unified diff.
@@ -27,88 +55,18 @@ pub(super) fn is_diff(text: &str) -> bool {
         && lines.next().is_some_and(|line| line.starts_with("+++ "))
 }
 
-/// Code of any language: comments and string literals stand out, nothing else does.
-pub(super) fn code(theme: Theme, language: &str, text: &str, wrap: &Wrap, out: &mut Vec<Line<'static>>) {
-    if language == "diff" || is_diff(text) {
-        return diff(theme, text, wrap, out);
+/// Code of a language.
+pub(super) fn code(painter: Painter, is_a_diff: bool, text: &str, wrap: &Wrap, out: &mut Vec<Line<'static>>) {
+    if is_a_diff || is_diff(text) {
+        return diff(painter.theme(), text, wrap, out);
     }
+    let mut painter = painter;
     for line in text.lines() {
-        wrap.line(&pieces(theme, language, line), out);
+        wrap.line(&painter.line(Tone::Text, line), out);
     }
-}
-
-/// How a language begins a comment that runs to the end of the line.
-fn comment_of(language: &str) -> &'static [&'static str] {
-    match language {
-        "sh" | "bash" | "python" | "py" | "toml" | "yaml" | "ruby" | "make" | "dockerfile" => &["#"],
-        "sql" | "lua" | "haskell" => &["--"],
-        "json" | "text" | "txt" | "markdown" | "md" | "" => &[],
-        _ => &["//"],
-    }
-}
-
-fn pieces<'a>(theme: Theme, language: &str, line: &'a str) -> Vec<(Style, &'a str)> {
-    let plain = theme.style(Tone::Text);
-    let mut pieces = Vec::new();
-    let (mut from, mut at) = (0, 0);
-    while let Some(c) = line[at..].chars().next() {
-        let at_word = line[..at].chars().next_back().is_none_or(|before| !before.is_alphanumeric());
-        if at_word && comment_of(language).iter().any(|mark| line[at..].starts_with(mark)) {
-            pieces.push((plain, &line[from..at]));
-            pieces.push((theme.style(Tone::Comment), &line[at..]));
-            return pieces;
-        }
-        if (c == '"' || c == '\'' && at_word)
-            && let Some(end) = literal_end(&line[at..], c)
-        {
-            pieces.push((plain, &line[from..at]));
-            pieces.push((theme.style(Tone::Literal), &line[at..at + end]));
-            (from, at) = (at + end, at + end);
-            continue;
-        }
-        at += c.len_utf8();
-    }
-    pieces.push((plain, &line[from..]));
-    pieces
-}
-
-/// Bytes of the literal a text begins with, quotes included; none when it does not end on this line.
-fn literal_end(text: &str, quote: char) -> Option<usize> {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            _ if c == quote => return Some(at + c.len_utf8()),
-            _ => {}
-        }
-    }
-    None
 }
 
 /// A prefix of one span.
 pub(super) fn prefix(theme: Theme, tone: Tone, text: &str) -> Vec<Span<'static>> {
     vec![Span::styled(text.to_owned(), theme.style(tone))]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn toned(language: &str, line: &str) -> Vec<(String, bool)> {
-        let plain = Theme::Dark.style(Tone::Text);
-        let pieces = pieces(Theme::Dark, language, line);
-        pieces.into_iter().filter(|p| !p.1.is_empty()).map(|(s, t)| (t.to_owned(), s != plain)).collect()
-    }
-
-    #[test]
-    fn comments_and_literals_stand_out() {
-        let of = |text: &str, marked| (text.to_owned(), marked);
-        assert_eq!(
-            toned("sh", "echo \"a # b\" # c"),
-            [of("echo ", false), of("\"a # b\"", true), of(" ", false), of("# c", true)]
-        );
-        assert_eq!(toned("rust", "it's // so"), [of("it's ", false), of("// so", true)]);
-        assert_eq!(toned("text", "an \"open end"), [of("an \"open end", false)]);
-    }
 }

@@ -69,10 +69,11 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
 }
 
 fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
-    if state.record.entries.is_empty() {
+    if state.record.last().is_none() {
         return welcome::draw(state, scene, frame, area);
     }
-    let many = scene.moment.board.sparks.len() > 1;
+    let sparks = scene.at_work().count();
+    let many = sparks > 1;
     let story = match (many, area.width >= BESIDE) {
         (false, _) => area,
         (true, true) => {
@@ -84,7 +85,7 @@ fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect
             story
         }
         (true, false) => {
-            let wanted = u16::try_from(scene.moment.board.sparks.len()).unwrap_or(u16::MAX);
+            let wanted = u16::try_from(sparks).unwrap_or(u16::MAX);
             let rows = wanted.min(area.height / 3);
             let [top, rule, story] =
                 Layout::vertical([Constraint::Length(rows), Constraint::Length(1), Constraint::Min(1)])

@@ -5,13 +5,23 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::diff;
+use super::highlight::Painter;
 use super::text::{Wrap, clean, clean_line, width};
 use super::theme::{Theme, Tone};
 
 /// Renders a text that [`clean`] has seen, `wide` cells at most.
 pub(super) fn markdown(theme: Theme, text: &str, wide: usize) -> Vec<Line<'static>> {
+    rendered(theme, text, wide, false)
+}
+
+/// The same for a text that is still coming in: code gets its colours once it is whole.
+pub(super) fn coming_in(theme: Theme, text: &str, wide: usize) -> Vec<Line<'static>> {
+    rendered(theme, text, wide, true)
+}
+
+fn rendered(theme: Theme, text: &str, wide: usize, is_quick: bool) -> Vec<Line<'static>> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut page = Page::new(theme, wide.max(4));
+    let mut page = Page::new(theme, wide.max(4), is_quick);
     for event in Parser::new_ext(text, options) {
         page.event(event);
     }
@@ -28,6 +38,7 @@ type Count = Option<u64>;
 struct Page {
     theme: Theme,
     wide: usize,
+    is_quick: bool,
     out: Vec<Line<'static>>,
     pieces: Vec<(Style, String)>,
     tones: Vec<Tone>,
@@ -48,10 +59,11 @@ struct Table {
 }
 
 impl Page {
-    fn new(theme: Theme, wide: usize) -> Self {
+    fn new(theme: Theme, wide: usize, is_quick: bool) -> Self {
         Page {
             theme,
             wide,
+            is_quick,
             out: Vec::new(),
             pieces: Vec::new(),
             tones: Vec::new(),
@@ -236,7 +248,11 @@ impl Page {
         let mut prefix = self.prefix();
         prefix.push(Span::styled("▏ ", self.theme.style(Tone::Quiet)));
         let wrap = Wrap::to(self.wide).with(prefix.clone(), prefix).anywhere();
-        diff::code(self.theme, &language, &text, &wrap, &mut self.out);
+        let painter = match self.is_quick {
+            true => Painter::quick(self.theme, &language),
+            false => Painter::of(self.theme, &language),
+        };
+        diff::code(painter, language == "diff", &text, &wrap, &mut self.out);
         self.is_apart = true;
     }
 

@@ -1,12 +1,34 @@
-//! A session as the screen holds it: its entries, the folds over them, and any earlier moment of them.
+//! A session as the screen holds it: entries, the folds over them, and any earlier moment and item of them. What is
+//! kept is bounded: entries are read again, items and moments are folded again from the nearest kept moment.
 
+mod pages;
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::projection::transcript::Item;
 use crate::projection::{Board, Costs, Gauge, Matrix, Reasons, Transcript};
-use crate::protocol::{ArenaEvent, Entry, EventRef, Signal};
+use crate::protocol::{ArenaEvent, Entry, EventRef, Signal, SparkId};
 
-/// Entries between two kept moments: a jump folds at most this many.
-const KEYFRAME: usize = 4_096;
+use pages::Pages;
+pub use pages::Shelf;
+
+/// Entries between two kept moments at first; twice as many whenever there are too many moments.
+const STRIDE: u64 = 4_096;
+
+/// Moments that are kept at most.
+const MOMENTS: usize = 192;
+
+/// Entries before a stretch in which causes of what is in it are looked for.
+const BEFORE: u64 = 512;
+
+/// Stretches whose items and causes are kept when they can be folded again.
+const KEPT: usize = 4;
+
+/// Ended sparks that a moment remembers.
+const SPARKS: usize = 128;
 
 /// The folds that have to be made again for another moment.
 #[derive(Clone, Debug, Default)]
@@ -23,57 +45,250 @@ impl Moment {
         self.costs.apply(entry);
         self.gauge.apply(entry);
         self.matrix.apply(entry);
+        if self.board.sparks.len() > 2 * SPARKS {
+            let oldest = self.board.sparks[self.board.sparks.len() - SPARKS].spark;
+            self.board.forget(oldest);
+            self.costs.forget(oldest);
+            self.gauge.forget(oldest);
+        }
     }
 }
 
-/// A session: entries without gaps from 0, and what is folded from them.
+/// A stretch of the session: what was known before it, and, as long as somebody looks, what is in it.
 #[derive(Debug, Default)]
-pub(super) struct Record {
-    pub entries: Vec<Arc<Entry>>,
-    pub now: Moment,
-    pub transcript: Transcript,
-    pub reasons: Reasons,
-    keyframes: Vec<Moment>,
+struct Stretch {
+    /// Its first entry.
+    from: u64,
+    /// Items before it.
+    items_before: usize,
+    moment: Moment,
+    /// Without items: only what is open.
+    transcript: Transcript,
+    items: OnceCell<Box<[Item]>>,
+    reasons: OnceCell<Box<Reasons>>,
+}
+
+/// A session: entries without gaps, and what is folded from them.
+#[derive(Debug)]
+pub struct Record {
+    pages: Pages,
+    pub(super) now: Moment,
+    /// True until the entries before the first one that is known are counted as well.
+    is_counting: bool,
+    stretches: Vec<Stretch>,
+    stride: u64,
+    /// What is in the last stretch.
+    transcript: Transcript,
+    reasons: Reasons,
+    /// Stretches that are there, those folded first first.
+    there: RefCell<VecDeque<u64>>,
+    can_read: bool,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Record::begin(0, None)
+    }
 }
 
 impl Record {
+    /// An empty record whose entries are read again from a shelf; without one all are kept. A record that does not
+    /// begin with the first entry is the end of one that is being counted.
+    pub fn begin(first: u64, shelf: Option<Box<dyn Shelf>>) -> Self {
+        let can_read = shelf.is_some();
+        let pages = Pages::from(first, shelf);
+        Record {
+            stretches: vec![Stretch { from: pages.first(), ..Stretch::default() }],
+            is_counting: pages.first() > 0,
+            pages,
+            now: Moment::default(),
+            stride: STRIDE,
+            transcript: Transcript::default(),
+            reasons: Reasons::default(),
+            there: RefCell::default(),
+            can_read,
+        }
+    }
+
     /// Takes the next entry; one that is known already or comes out of order is passed over.
     pub fn apply(&mut self, entry: Arc<Entry>) -> bool {
-        if entry.seq != self.entries.len() as u64 {
+        if entry.seq != self.pages.next() {
             return false;
         }
-        if self.entries.len().is_multiple_of(KEYFRAME) {
-            self.keyframes.push(self.now.clone());
+        if self.is_time() {
+            self.close_stretch(entry.seq);
         }
         self.now.apply(&entry);
         self.transcript.apply(&entry);
         self.reasons.apply(&entry);
-        self.entries.push(entry);
+        self.pages.push(entry);
         true
     }
 
+    /// A stretch ends where no tool call is open, so that every call is seen with its end; but not too late.
+    fn is_time(&self) -> bool {
+        let from = self.stretches.last().map_or(0, |stretch| stretch.from);
+        let length = self.pages.next() - from;
+        length >= self.stride && (self.transcript.is_settled() || length >= 4 * self.stride)
+    }
+
+    fn close_stretch(&mut self, next: u64) {
+        let items = self.transcript.take_items().into_boxed_slice();
+        let mut items_before = items.len();
+        if let Some(last) = self.stretches.last_mut() {
+            items_before += last.items_before;
+            // The cells of the last stretch are empty: what is in it stood beside it.
+            let _ = last.items.set(items);
+            let _ = last.reasons.set(Box::new(std::mem::take(&mut self.reasons)));
+            self.there.get_mut().push_back(last.from);
+        }
+        self.pages.each(next.saturating_sub(BEFORE)..next, |entry| self.reasons.apply(entry));
+        let (moment, transcript) = (self.now.clone(), self.transcript.clone());
+        self.stretches.push(Stretch { from: next, items_before, moment, transcript, ..Stretch::default() });
+        if self.stretches.len() > MOMENTS {
+            self.thin_out();
+        }
+        self.trim();
+    }
+
+    /// Every second stretch becomes part of the one before it.
+    fn thin_out(&mut self) {
+        self.stride *= 2;
+        let last = self.stretches.len() - 1;
+        let mut nth = 0;
+        self.stretches.retain(|_| {
+            nth += 1;
+            nth % 2 == 1 || nth > last
+        });
+        for stretch in &mut self.stretches {
+            (stretch.items, stretch.reasons) = Default::default();
+        }
+        self.there.get_mut().clear();
+    }
+
+    /// Drops what nobody looks at and what can be made again.
+    pub(super) fn trim(&mut self) {
+        self.pages.trim();
+        if !self.can_read {
+            return;
+        }
+        while self.there.get_mut().len() > KEPT {
+            let Some(from) = self.there.get_mut().pop_front() else { return };
+            if let Ok(at) = self.stretches.binary_search_by_key(&from, |stretch| stretch.from) {
+                (self.stretches[at].items, self.stretches[at].reasons) = Default::default();
+            }
+        }
+    }
+
     /// Takes a live piece.
-    pub fn hint(&mut self, signal: &Signal) {
+    pub(super) fn hint(&mut self, signal: &Signal) {
         self.now.board.hint(signal);
     }
 
+    /// An entry.
+    pub(super) fn entry(&self, seq: u64) -> Option<&Arc<Entry>> {
+        self.pages.get(seq)
+    }
+
     /// Finds an event.
-    pub fn event(&self, at: EventRef) -> Option<&ArenaEvent> {
-        self.entries.get(usize::try_from(at.seq).ok()?)?.events.get(usize::from(at.i))
+    pub(super) fn event(&self, at: EventRef) -> Option<&ArenaEvent> {
+        self.entry(at.seq)?.events.get(usize::from(at.i))
     }
 
     /// Position of the last entry.
     pub fn last(&self) -> Option<u64> {
-        (self.entries.len() as u64).checked_sub(1)
+        self.pages.next().checked_sub(1).filter(|_| self.pages.next() > self.pages.first())
+    }
+
+    /// True for the end of a session the rest of which is being counted.
+    pub fn is_counting(&self) -> bool {
+        self.is_counting
+    }
+
+    /// Position of the first entry that is known.
+    pub(super) fn first(&self) -> u64 {
+        self.pages.first()
+    }
+
+    /// Position of the entry to come.
+    pub fn next(&self) -> u64 {
+        self.pages.next()
     }
 
     /// The folds as they were once entry `seq` was taken.
-    pub fn moment(&self, seq: u64) -> Moment {
-        let end = usize::try_from(seq).unwrap_or(usize::MAX).saturating_add(1).min(self.entries.len());
-        let frame = (end / KEYFRAME).min(self.keyframes.len().saturating_sub(1));
-        let mut moment = self.keyframes.get(frame).cloned().unwrap_or_default();
-        let from = (frame * KEYFRAME).min(end);
-        self.entries[from..end].iter().for_each(|entry| moment.apply(entry));
+    pub(super) fn moment(&self, seq: u64) -> Moment {
+        let Some(stretch) = self.stretch_of(seq) else { return Moment::default() };
+        let mut moment = stretch.moment.clone();
+        self.pages.each(stretch.from..seq.saturating_add(1), |entry| moment.apply(entry));
         moment
     }
+
+    fn place_of(&self, seq: u64) -> Option<usize> {
+        self.stretches.partition_point(|stretch| stretch.from <= seq).checked_sub(1)
+    }
+
+    fn stretch_of(&self, seq: u64) -> Option<&Stretch> {
+        self.stretches.get(self.place_of(seq)?)
+    }
+
+    /// The entries of a stretch.
+    fn range(&self, place: usize) -> Range<u64> {
+        let end = self.stretches.get(place + 1).map_or(self.pages.next(), |next| next.from);
+        self.stretches[place].from..end
+    }
+
+    /// The items of a stretch.
+    fn items_of(&self, place: usize) -> &[Item] {
+        if place + 1 == self.stretches.len() {
+            return &self.transcript.items;
+        }
+        let stretch = &self.stretches[place];
+        stretch.items.get_or_init(|| {
+            self.there.borrow_mut().push_back(stretch.from);
+            let mut transcript = stretch.transcript.clone();
+            self.pages.each(self.range(place), |entry| transcript.apply(entry));
+            transcript.take_items().into_boxed_slice()
+        })
+    }
+
+    /// How many items there are, or were once entry `cut` was taken.
+    pub(super) fn count_items(&self, cut: Option<u64>) -> usize {
+        let Some(place) = self.place_of(cut.unwrap_or(u64::MAX)) else { return 0 };
+        let items = self.items_of(place);
+        let within = cut.map_or(items.len(), |cut| items.partition_point(|item| item.source.seq <= cut));
+        self.stretches[place].items_before + within
+    }
+
+    /// An item by its number.
+    pub(super) fn item(&self, at: usize) -> Option<&Item> {
+        let place = self.stretches.partition_point(|stretch| stretch.items_before <= at).checked_sub(1)?;
+        self.items_of(place).get(at - self.stretches[place].items_before)
+    }
+
+    /// Why what happened around an event happened.
+    pub(super) fn reasons(&self, seq: u64) -> &Reasons {
+        let place = self.place_of(seq).unwrap_or(0);
+        if place + 1 == self.stretches.len() {
+            return &self.reasons;
+        }
+        let stretch = &self.stretches[place];
+        stretch.reasons.get_or_init(|| {
+            self.there.borrow_mut().push_back(stretch.from);
+            let mut reasons = Box::new(Reasons::default());
+            let range = self.range(place);
+            let from = range.start.saturating_sub(BEFORE);
+            self.pages.each(from..range.end, |entry| reasons.apply(entry));
+            reasons
+        })
+    }
+
+    /// What a spark is called, also when a moment does not remember it any more.
+    pub(super) fn role(&self, spark: SparkId, seq: u64) -> Option<&str> {
+        let place = self.place_of(seq)?;
+        let after = self.stretches.get(place + 1).map_or(&self.now.board, |next| &next.moment.board);
+        after.row(spark).map(|row| row.role.as_str())
+    }
 }
+
+#[cfg(test)]
+mod tests;

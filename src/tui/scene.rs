@@ -1,5 +1,6 @@
 //! What every pane draws from: a session at one moment, in one look; changes nothing.
 
+use crate::projection::board::SparkRow;
 use crate::projection::transcript::{Item, ItemKind};
 use crate::projection::words;
 use crate::protocol::{ArenaEvent, EventRef, SparkId};
@@ -24,13 +25,20 @@ pub(super) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The transcript up to this moment.
-    pub fn items(&self) -> &'a [Item] {
-        let items = &self.record.transcript.items;
-        match self.cut {
-            Some(cut) => &items[..items.partition_point(|item| item.source.seq <= cut)],
-            None => items,
-        }
+    /// How many items there are at this moment.
+    pub fn count(&self) -> usize {
+        self.record.count_items(self.cut)
+    }
+
+    /// An item of this moment; the caller knows that it is one.
+    pub fn item(&self, at: usize) -> Option<&'a Item> {
+        self.record.item(at)
+    }
+
+    /// Items of this moment before a position, the nearest first.
+    pub fn back_from(&self, at: usize) -> impl Iterator<Item = &'a Item> {
+        let record = self.record;
+        (0..at.min(self.count())).rev().map_while(move |at| record.item(at))
     }
 
     /// Finds an event.
@@ -52,8 +60,24 @@ impl<'a> Scene<'a> {
     pub fn name(&self, spark: SparkId) -> String {
         match self.moment.board.row(spark) {
             Some(row) => clean_line(&row.role),
-            None => spark.to_string(),
+            None => match self.record.role(spark, self.cut.unwrap_or(0)) {
+                Some(role) => clean_line(role),
+                None => spark.to_string(),
+            },
         }
+    }
+
+    /// The sparks of the turn: those of earlier turns are part of the story only.
+    pub fn at_work(&self) -> impl Iterator<Item = &'a SparkRow> {
+        let board = &self.moment.board;
+        let opened = board.turn_opened;
+        board.sparks.iter().filter(move |row| row.ended.is_none() || row.started >= opened)
+    }
+
+    /// True when different roles speak, so that each needs its name.
+    pub fn has_voices(&self) -> bool {
+        let sparks = &self.moment.board.sparks;
+        sparks.iter().any(|row| row.role != sparks[0].role)
     }
 
     /// True while nobody may see what the debaters hold.

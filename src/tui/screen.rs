@@ -26,7 +26,7 @@ pub trait Desk {
     fn news(&mut self) -> impl Future<Output = Vec<Msg>>;
 
     /// Does what the screen wants, or begins to; what comes of it later comes with the news.
-    fn perform(&mut self, act: Act) -> impl Future<Output = Vec<Msg>>;
+    fn perform(&mut self, act: Act) -> Vec<Msg>;
 }
 
 /// Why the screen was left.
@@ -58,7 +58,7 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
                     Act::Redraw => screen.redraw(state)?,
                     Act::Suspend => screen.suspend(state)?,
                     act => {
-                        for msg in desk.perform(act).await {
+                        for msg in desk.perform(act) {
                             more.extend(update(state, msg));
                         }
                     }

@@ -5,17 +5,37 @@
 pub(super) enum Order {
     Help,
     New,
+    Squad,
+    Debate,
+    Mode,
     Sessions,
     Resume,
+    Rename,
     Fork,
     Replay,
     Events,
     Cost,
+    Matrix,
     Model,
+    Persona,
+    Policy,
+    Sandbox,
+    Limits,
     Theme,
     Copy,
     Demo,
     Quit,
+}
+
+/// A flag of a slash command, the same as its twin's on the command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// With its dashes.
+    pub name: &'static str,
+    /// What its value is.
+    pub takes: &'static str,
+    /// What it does.
+    pub help: &'static str,
 }
 
 /// One slash command.
@@ -29,6 +49,10 @@ pub struct Slash {
     pub help: &'static str,
     /// The same on the command line; empty when it is about the screen alone.
     pub twin: &'static str,
+    /// Words that may follow it, for completion.
+    pub words: &'static [&'static str],
+    /// Flags that may follow it.
+    pub flags: &'static [Flag],
     pub(super) order: Order,
 }
 
@@ -39,14 +63,66 @@ const fn slash(
     twin: &'static str,
     order: Order,
 ) -> Slash {
-    Slash { name, takes, help, twin, order }
+    Slash { name, takes, help, twin, words: &[], flags: &[], order }
 }
+
+impl Slash {
+    const fn words(self, words: &'static [&'static str]) -> Slash {
+        Slash { words, ..self }
+    }
+
+    const fn flags(self, flags: &'static [Flag]) -> Slash {
+        Slash { flags, ..self }
+    }
+}
+
+const fn flag(name: &'static str, takes: &'static str, help: &'static str) -> Flag {
+    Flag { name, takes, help }
+}
+
+const SQUAD: &[Flag] = &[
+    flag("--blueprint", "NAME|FILE", "Follow this blueprint"),
+    flag("--check", "'COMMAND'", "Run this after each turn of a role that writes"),
+];
+
+const DEBATE: &[Flag] = &[
+    flag("--personas", "ID,ID", "Who debates; default all six"),
+    flag("--rounds", "N", "Phases in total, 2 to 12"),
+    flag("--moderator", "ID", "Who writes the verdict"),
+    flag("--scorer", "ballots|lexical", "How convergence is scored"),
+    flag("--with-model", "ID=PROVIDER/MODEL", "Give one persona a model"),
+];
+
+const LIMITS: &[Flag] = &[
+    flag("--max-tokens", "N", "Tokens of the session, input and output"),
+    flag("--max-usd", "DOLLARS", "Cost of the session"),
+    flag("--max-seconds", "N", "Seconds of work of a turn"),
+    flag("--max-steps", "N", "Model calls of a turn"),
+];
 
 /// Every slash command, in the order of the help.
 pub const SLASHES: &[Slash] = &[
+    slash("/squad", "[FLAGS] TASK", "Give one task to a squad", "agon squad", Order::Squad).flags(SQUAD),
+    slash("/debate", "[FLAGS] TOPIC", "Let personas debate a question", "agon debate", Order::Debate)
+        .flags(DEBATE),
+    slash(
+        "/mode",
+        "solo|squad|debate [FLAGS]",
+        "Say who works on the tasks to come",
+        "agon run, squad, debate",
+        Order::Mode,
+    )
+    .words(&["solo", "squad", "debate"]),
     slash("/new", "", "Leave this session for a new one", "agon", Order::New),
-    slash("/sessions", "", "Search, open and remove sessions", "agon sessions", Order::Sessions),
+    slash(
+        "/sessions",
+        "",
+        "Search, open, fork, rename and remove sessions",
+        "agon sessions",
+        Order::Sessions,
+    ),
     slash("/resume", "SESSION", "Open a session by the start of its id", "agon resume", Order::Resume),
+    slash("/rename", "[NAME]", "Give this session a name of its own", "agon sessions rename", Order::Rename),
     slash("/fork", "[SEQ]", "Copy this session up to an entry and go on there", "agon fork", Order::Fork),
     slash("/replay", "", "Play this session from its beginning", "agon replay", Order::Replay),
     slash(
@@ -57,16 +133,49 @@ pub const SLASHES: &[Slash] = &[
         Order::Events,
     ),
     slash("/cost", "", "Show tokens and money by spark, role and model", "agon replay", Order::Cost),
+    slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(
         "/model",
         "PROVIDER/MODEL",
-        "Use another model from the next task on",
+        "Use another model from the next call on",
         "agon run --model",
         Order::Model,
     ),
-    slash("/demo", "", "Watch the built-in script work: no key, no network", "agon demo", Order::Demo),
+    slash(
+        "/persona",
+        "ID",
+        "Work as another persona from the next call on",
+        "agon run --persona",
+        Order::Persona,
+    ),
+    slash(
+        "/policy",
+        "FILE",
+        "Add the rules of a file from the next call on",
+        "agon run --policy",
+        Order::Policy,
+    ),
+    slash(
+        "/sandbox",
+        "KIND",
+        "Confine the tools otherwise from the next task on",
+        "agon run --sandbox",
+        Order::Sandbox,
+    )
+    .words(&["auto", "local", "docker", "none"]),
+    slash("/limits", "FLAGS", "Set limits from the next call on", "agon run --max-tokens ...", Order::Limits)
+        .flags(LIMITS),
+    slash(
+        "/demo",
+        "[run|squad|debate]",
+        "Watch the built-in script work: no key, no network",
+        "agon demo",
+        Order::Demo,
+    )
+    .words(&["run", "squad", "debate"]),
     slash("/copy", "", "Copy the last answer to the terminal's clipboard", "", Order::Copy),
-    slash("/theme", "dark|light|plain", "Change the colours", "", Order::Theme),
+    slash("/theme", "dark|light|plain", "Change the colours", "", Order::Theme)
+        .words(&["dark", "light", "plain"]),
     slash("/help", "", "Show keys and commands", "agon help", Order::Help),
     slash("/quit", "", "Leave agon", "", Order::Quit),
 ];
@@ -81,4 +190,20 @@ pub(super) fn parse(line: &str) -> Option<(&'static Slash, &str)> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     SLASHES.iter().find(|slash| slash.name == word).map(|slash| (slash, rest.trim()))
+}
+
+/// What may stand where a word of a command is being written: word and explanation.
+pub(super) fn following(before: &str, word: &str) -> Vec<(String, String)> {
+    let Some((slash, rest)) = parse(before) else { return Vec::new() };
+    let is_first = rest.is_empty();
+    let flags = match (slash.order, rest.split_whitespace().next()) {
+        (Order::Mode, Some("squad")) => SQUAD,
+        (Order::Mode, Some("debate")) => DEBATE,
+        _ => slash.flags,
+    };
+    let words = slash.words.iter().filter(|_| is_first).map(|name| ((*name).to_owned(), String::new()));
+    let is_shown = word.starts_with("--") || is_first && word.is_empty();
+    let flags = flags.iter().filter(|_| is_shown);
+    let flags = flags.map(|flag| (flag.name.to_owned(), format!("{}  {}", flag.takes, flag.help)));
+    words.chain(flags).filter(|(name, _)| name.starts_with(word)).collect()
 }

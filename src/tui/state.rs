@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::projection::{Board, Costs};
 use crate::protocol::{CallId, EventRef};
 
 use super::composer::Composer;
@@ -9,6 +10,7 @@ use super::record::{Moment, Record};
 use super::scene::Scene;
 use super::story::Story;
 use super::theme::Theme;
+use super::wish::Wish;
 
 /// What the screen is told of its surroundings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct Profile {
     pub theme: Theme,
     /// Nothing moves by itself.
     pub is_calm: bool,
+    /// The model that was asked for by name: what is taken up goes on with it.
+    pub wanted: Option<String>,
 }
 
 /// Why no work can begin.
@@ -49,6 +53,10 @@ pub struct SessionRow {
     pub id: String,
     /// Its first task.
     pub prompt: String,
+    /// The name a person gave it.
+    pub name: Option<String>,
+    /// How it stands, in a word or two; empty when that is not known.
+    pub state: &'static str,
     /// Root of its workspace.
     pub workspace: String,
     /// Entries.
@@ -146,6 +154,8 @@ pub(super) struct Sessions {
     pub chosen: usize,
     /// The session that Enter would remove.
     pub doomed: Option<String>,
+    /// The session that gets another name, and the name so far.
+    pub naming: Option<(String, String)>,
 }
 
 /// Everything the screen knows. Only [`update`](super::update) changes it.
@@ -164,6 +174,12 @@ pub struct State {
     pub(super) overlays: Vec<Overlay>,
     pub(super) sessions: Option<Vec<SessionRow>>,
     pub(super) note: Option<(String, u64)>,
+    /// Who works on the tasks to come.
+    pub(super) wish: Wish,
+    /// What is being done with sessions just now, in words.
+    pub(super) busy: Option<String>,
+    /// The moment that is looked at once the session is there.
+    pub begin_at: Option<u64>,
     /// Ctrl-C was pressed with nothing left to clear.
     pub(super) is_leaving: bool,
     pub(super) theme: Theme,
@@ -210,7 +226,17 @@ impl State {
 
     /// The position of the entry to come.
     pub fn next_seq(&self) -> u64 {
-        self.record.entries.len() as u64
+        self.record.next()
+    }
+
+    /// What the session is at.
+    pub fn board(&self) -> &Board {
+        &self.record.now.board
+    }
+
+    /// What it has cost.
+    pub fn costs(&self) -> &Costs {
+        &self.record.now.costs
     }
 
     pub(super) fn scene(&self) -> Scene<'_> {
@@ -224,13 +250,14 @@ impl State {
         Scene { record: &self.record, moment, cut, theme: self.theme, now, beat }
     }
 
-    pub(super) fn tell(&mut self, text: impl Into<String>) {
-        self.note = Some((text.into(), self.now + NOTE));
+    pub(super) fn set_mode(&mut self, wish: Wish) {
+        let flags = wish.flags.iter().map(|flag| format!(" {flag}")).collect::<String>();
+        self.tell(format!("{}{flags} works on what you write from now on", wish.worker.word()));
+        self.wish = wish;
     }
 
-    /// Begins with the moment after an entry; the newest one is the present.
-    pub fn look_at(&mut self, seq: u64) {
-        self.travel(seq);
+    pub(super) fn tell(&mut self, text: impl Into<String>) {
+        self.note = Some((text.into(), self.now + NOTE));
     }
 
     /// Looks at the moment after an entry; the newest one is the present.
@@ -246,7 +273,9 @@ impl State {
         let next = self.past.take().filter(|past| past.cut + 1 == seq);
         let moment = match next {
             Some(mut past) => {
-                past.moment.apply(&self.record.entries[usize::try_from(seq).unwrap_or(0)]);
+                if let Some(entry) = self.record.entry(seq) {
+                    past.moment.apply(entry);
+                }
                 past.moment
             }
             None => self.record.moment(seq),

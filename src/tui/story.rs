@@ -19,6 +19,9 @@ use super::theme::Theme;
 /// Blocks that are kept once they were made.
 const KEPT_BLOCKS: usize = 1_024;
 
+/// Items that are looked through for the beginning of a turn.
+const FARTHEST: usize = 20_000;
+
 /// A block of lines, shared between frames.
 type Block = Rc<Vec<Line<'static>>>;
 
@@ -67,7 +70,7 @@ impl Story {
         *self.shown.borrow_mut() = Shown { top, height, width };
         let mut lines = Vec::with_capacity(height);
         let (mut at, mut skip) = top;
-        let end = scene.items().len();
+        let end = scene.count();
         while at <= end && lines.len() < height {
             let block = self.block(scene, at, width);
             lines.extend(block.iter().skip(skip).take(height - lines.len()).cloned());
@@ -101,11 +104,11 @@ impl Story {
     /// Goes to the beginning of a turn: the prompt before or after the top of the window.
     pub fn go_to_prompt(&mut self, scene: &Scene<'_>, forwards: bool) {
         let (top, _) = self.shown.borrow().top;
-        let items = scene.items();
-        let is_prompt = |item: &Item| item.kind == ItemKind::Prompt;
+        let is_prompt = |at: &usize| scene.item(*at).is_some_and(|item| item.kind == ItemKind::Prompt);
+        let count = scene.count();
         let found = match forwards {
-            true => (top + 1..items.len()).find(|at| is_prompt(&items[*at])),
-            false => (0..top.min(items.len())).rev().find(|at| is_prompt(&items[*at])),
+            true => (top + 1..count).take(FARTHEST).find(is_prompt),
+            false => (0..top.min(count)).rev().take(FARTHEST).find(is_prompt),
         };
         self.anchor = found.map(|at| (at, 0)).or(if forwards { None } else { Some((0, 0)) });
     }
@@ -126,7 +129,7 @@ impl Story {
 
     /// The top of the window that ends with the story.
     fn last_top(&self, scene: &Scene<'_>, width: usize, height: usize) -> Anchor {
-        let mut at = scene.items().len();
+        let mut at = scene.count();
         let mut room = height;
         loop {
             let lines = self.block(scene, at, width).len();
@@ -159,8 +162,8 @@ impl Story {
 
     fn forward(&self, scene: &Scene<'_>, from: Anchor, by: usize, width: usize) -> Anchor {
         let (mut at, mut line) = from;
-        let mut left = by;
-        while at <= scene.items().len() {
+        let (mut left, count) = (by, scene.count());
+        while at <= count {
             let lines = self.block(scene, at, width).len();
             if line + left < lines {
                 return (at, line + left);
@@ -173,8 +176,7 @@ impl Story {
 
     /// The lines of one item; of what is going on now for the position after the last.
     fn block(&self, scene: &Scene<'_>, at: usize, width: usize) -> Block {
-        let items = scene.items();
-        let Some(item) = items.get(at) else {
+        let Some(item) = scene.item(at).filter(|_| at < scene.count()) else {
             return Rc::new(live::lines(scene, self.focus, width, &mut self.cache.borrow_mut().streams));
         };
         if self.focus.is_some() && item.spark.is_some() && item.spark != self.focus {
@@ -184,7 +186,8 @@ impl Story {
         if is_final && let Some(block) = self.cache.borrow().blocks.get(&at) {
             return Rc::clone(block);
         }
-        let page = block::Page { scene, width, is_open: self.is_open, before: self.before(items, at) };
+        let page =
+            block::Page { scene, width, is_open: self.is_open, before: self.before(scene, at), nth: at };
         let made = Rc::new(page.lines(item));
         if is_final {
             self.cache.borrow_mut().blocks.insert(at, Rc::clone(&made));
@@ -193,11 +196,11 @@ impl Story {
     }
 
     /// The item shown before this one: it decides whether a blank line or a name goes first.
-    fn before<'a>(&self, items: &'a [Item], at: usize) -> Option<&'a Item> {
+    fn before<'a>(&self, scene: &Scene<'a>, at: usize) -> Option<&'a Item> {
         let is_shown = |item: &&Item| {
             let theirs = self.focus.is_none() || item.spark.is_none() || item.spark == self.focus;
             theirs && block::is_shown(item)
         };
-        items[..at].iter().rev().take(64).find(is_shown)
+        scene.back_from(at).take(64).find(is_shown)
     }
 }

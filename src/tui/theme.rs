@@ -15,6 +15,10 @@ pub(super) enum Tone {
     Code,
     Comment,
     Literal,
+    Number,
+    Keyword,
+    Name,
+    Kind,
     Slanted,
     Struck,
     Chosen,
@@ -53,7 +57,9 @@ impl Theme {
             Tone::Struck => style.add_modifier(Modifier::CROSSED_OUT),
             Tone::Chosen => style.add_modifier(Modifier::REVERSED),
             Tone::Quiet | Tone::Comment if self == Theme::Plain => style.add_modifier(Modifier::DIM),
-            Tone::Bad | Tone::Warn if self == Theme::Plain => style.add_modifier(Modifier::BOLD),
+            Tone::Bad | Tone::Warn | Tone::Keyword if self == Theme::Plain => {
+                style.add_modifier(Modifier::BOLD)
+            }
             _ => style,
         };
         match self.colour(tone) {
@@ -70,6 +76,10 @@ impl Theme {
             Tone::Bad => (Color::Red, Color::Red),
             Tone::Warn => (Color::Yellow, Color::Magenta),
             Tone::Literal => (Color::Green, Color::Magenta),
+            Tone::Number => (Color::Yellow, Color::Magenta),
+            Tone::Keyword => (Color::Magenta, Color::Blue),
+            Tone::Name => (Color::LightBlue, Color::Cyan),
+            Tone::Kind => (Color::Cyan, Color::Cyan),
             _ => return None,
         };
         match self {

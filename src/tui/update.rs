@@ -7,9 +7,11 @@ mod overlay;
 
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 
+use crate::projection::transcript::{Item, ItemKind};
 use crate::protocol::{ArenaEvent, Command, Entry};
 
 use super::keys::{self, Do, Place};
+use super::record::Record;
 use super::state::{Overlay, Pane, State};
 use super::{Act, Msg};
 
@@ -26,6 +28,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Signal(signal) => state.record.hint(&signal),
         Msg::Tick(now) => tick(state, now),
         Msg::Session { entries, is_live } => show(state, entries, is_live, &mut acts),
+        Msg::Record { record, is_live } => look_at(state, *record, is_live, &mut acts),
         Msg::Ended => state.is_live = false,
         Msg::Sessions(rows) => state.sessions = Some(rows),
         Msg::Files(files) => {
@@ -33,12 +36,16 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.composer.complete();
         }
         Msg::Profile(profile) => state.profile = profile,
+        Msg::Mode(wish) => state.set_mode(wish),
+        Msg::Busy(busy) => state.busy = busy,
+        Msg::Refused { text, why } => compose::give_back(state, &text, why),
         Msg::Log(text) => {
             approve::refused(state);
             state.tell(text);
         }
     }
     state.is_dirty |= visible;
+    state.record.trim();
     acts
 }
 
@@ -62,19 +69,47 @@ fn remember(state: &mut State, entry: &Entry) {
 }
 
 fn show(state: &mut State, entries: Vec<std::sync::Arc<Entry>>, is_live: bool, acts: &mut Vec<Act>) {
-    state.record = super::record::Record::default();
-    state.past = None;
-    state.story = super::story::Story::default();
-    state.overlays.clear();
-    state.is_live = is_live;
+    let mut record = Record::default();
     for entry in entries {
-        remember(state, &entry);
-        state.now = state.now.max(entry.at);
-        state.record.apply(entry);
+        record.apply(entry);
+    }
+    look_at(state, record, is_live, acts);
+}
+
+/// Another session, or the same one once all of it is counted.
+fn look_at(state: &mut State, record: Record, is_live: bool, acts: &mut Vec<Act>) {
+    let was_counting = state.record.is_counting() && !record.is_counting();
+    let anchor = state.story.anchor.take().filter(|_| was_counting);
+    if was_counting {
+        let before = record.count_items(Some(state.record.first().saturating_sub(1)));
+        state.story = super::story::Story::default();
+        state.story.anchor = anchor.map(|(at, line)| (at + before, line));
+    } else {
+        state.past = None;
+        state.story = super::story::Story::default();
+        state.overlays.clear();
+    }
+    state.record = record;
+    state.is_live = is_live;
+    state.now = state.now.max(state.record.now.board.at);
+    remember_prompts(state);
+    if let Some(seq) = state.begin_at.take_if(|_| !state.record.is_counting()) {
+        state.travel(seq);
     }
     approve::look(state);
     if is_live && !state.record.now.board.approvals.is_empty() {
         acts.push(Act::Bell);
+    }
+}
+
+/// The newest tasks of a record are there to be given again.
+fn remember_prompts(state: &mut State) {
+    let scene = state.scene();
+    let prompts = scene.back_from(usize::MAX).take(2_000).filter(|item| item.kind == ItemKind::Prompt);
+    let text = |item: &Item| item.body(&|at| scene.event(at)).map(std::borrow::Cow::into_owned);
+    let mut texts: Vec<String> = prompts.take(50).filter_map(text).collect();
+    while let Some(text) = texts.pop() {
+        state.composer.remember(&text);
     }
 }
 

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{Arena, PROGRAM};
+use crate::arena::{Arena, ArenaPorts, PROGRAM};
 use crate::config::SandboxKind;
-use crate::eventlog::SessionStore;
+use crate::eventlog::{SessionLog, SessionStore};
 use crate::ports::{Provider, Tool};
-use crate::protocol::spec::{Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Spec};
-use crate::session::policy;
+use crate::protocol::ArenaEvent;
+use crate::protocol::spec::{Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec};
+use crate::session::convergence::{Scorer, Scorers};
+use crate::session::{Session, policy};
 use crate::toolvault::VaultError;
-use crate::wiring::place::{Place, plain};
+use crate::wiring::place::{Place, kind_of, plain};
 use crate::wiring::{Running, WireError, providers, spec};
 
 /// Opens a session from Rust. See the example of the [crate].
@@ -25,7 +27,9 @@ pub struct ArenaBuilder {
     providers: BTreeMap<String, Arc<dyn Provider>>,
     models: Vec<ModelSpec>,
     personas: Vec<PersonaSpec>,
+    blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
+    scorers: Scorers,
     policy: Policy,
     limits: Limits,
     retry: RetrySpec,
@@ -43,7 +47,9 @@ impl ArenaBuilder {
             providers: BTreeMap::new(),
             models: Vec::new(),
             personas: Vec::new(),
+            blueprint: None,
             tools: Vec::new(),
+            scorers: Scorers::default(),
             policy: policy::standard(),
             limits: Limits::default(),
             retry: RetrySpec::default(),
@@ -74,10 +80,25 @@ impl ArenaBuilder {
         self
     }
 
+    /// Gives the squad whose roles a prompt in squad mode is worked on by. The personas it names must be added.
+    #[must_use]
+    pub fn blueprint(mut self, blueprint: Blueprint) -> Self {
+        self.blueprint = Some(blueprint);
+        self
+    }
+
     /// Adds a tool beside the built-in ones.
     #[must_use]
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);
+        self
+    }
+
+    /// Adds a scorer of debates under a name that plans can give, beside `ballots` and `lexical`. A session
+    /// whose log names it can only be resumed and verified where it is registered.
+    #[must_use]
+    pub fn scorer(mut self, name: impl Into<String>, scorer: Scorer) -> Self {
+        self.scorers = self.scorers.with(name, scorer);
         self
     }
 
@@ -124,19 +145,14 @@ impl ArenaBuilder {
     }
 
     /// Opens the session and waits until that is on disk.
-    pub async fn open(self) -> Result<Running, WireError> {
+    pub async fn open(mut self) -> Result<Running, WireError> {
         if self.models.is_empty() {
             return Err(WireError::Provider("no model is named for this session".to_owned()));
         }
         let id = uuid::Uuid::now_v7().to_string();
-        let sandbox = plain(self.sandbox, &self.workspace).await?;
-        let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
-        for tool in self.tools {
-            place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
-        }
-        let mut personas = self.personas;
-        if personas.is_empty() {
-            personas.push(PersonaSpec::with_text(
+        let place = self.place(self.sandbox).await?;
+        if self.personas.is_empty() {
+            self.personas.push(PersonaSpec::with_text(
                 "solo",
                 "You work with the tools you have and say what you did.",
             ));
@@ -145,25 +161,70 @@ impl ArenaBuilder {
             program: PROGRAM.to_owned(),
             seed: uuid::Uuid::now_v7().as_u64_pair().1,
             workspace: place.workspace_spec(),
-            models: self.models,
-            personas,
+            models: std::mem::take(&mut self.models),
+            personas: std::mem::take(&mut self.personas),
             tools: place.vault.specs(),
-            policy: self.policy,
-            limits: self.limits,
-            retry: self.retry,
+            policy: self.policy.clone(),
+            limits: self.limits.clone(),
+            retry: self.retry.clone(),
             instructions: Vec::new(),
-            blueprint: None,
+            blueprint: self.blueprint.take(),
+            cache: None,
         };
         spec::check(&spec)?;
-        let log = SessionStore::new(self.state).create(&id)?;
+        let log = SessionStore::new(self.state.clone()).create(&id)?;
         let sandbox = spec.workspace.sandbox.clone();
-        let (providers, secrets) = (self.providers, self.secrets);
-        let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets };
-        let ports = place.ports(log, connected, self.attended);
+        let ports = self.ports(place, log);
         let arena = Arena::open(id.clone(), spec, ports).await?;
         // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.
         let (recorded, asks, lock) = (Vec::new(), Vec::new(), None);
         let workspace = self.workspace;
         Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock })
+    }
+
+    /// Takes a recorded session of the state folder up again, by its id or the start of it. Providers, tools,
+    /// scorers and secrets are those of this builder; models, personas, policy and limits are the recorded ones.
+    pub async fn resume(mut self, name: &str) -> Result<Running, WireError> {
+        let store = SessionStore::new(self.state.clone());
+        let path = store.find(name)?;
+        let mut recorded = Vec::new();
+        let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
+        let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
+        let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
+        let kind = kind_of(&spec.workspace.sandbox);
+        let place = self.place(kind).await?;
+        let here = place.workspace_spec();
+        let changed = (here != spec.workspace).then_some(Setting::Workspace(here)).into_iter().collect();
+        let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
+        let ports = self.ports(place, opened.log);
+        let arena = Arena::resume(&recorded, before, changed, ports).await?;
+        Ok(Running {
+            arena,
+            id: path.id,
+            asks: session.open_asks(),
+            has_open_turn: session.has_open_turn(),
+            sandbox: spec.workspace.sandbox,
+            workspace: self.workspace,
+            recorded,
+            lock: None,
+        })
+    }
+
+    /// The workspace with the tools of this builder.
+    async fn place(&mut self, kind: SandboxKind) -> Result<Place, WireError> {
+        let sandbox = plain(kind, &self.workspace).await?;
+        let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
+        for tool in std::mem::take(&mut self.tools) {
+            place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
+        }
+        Ok(place)
+    }
+
+    fn ports(&mut self, place: Place, log: SessionLog) -> ArenaPorts {
+        let providers = std::mem::take(&mut self.providers);
+        let secrets = std::mem::take(&mut self.secrets);
+        let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets };
+        let ports = place.ports(log, connected, self.attended);
+        ArenaPorts { scorers: self.scorers.clone(), ..ports }
     }
 }

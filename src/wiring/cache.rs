@@ -1,13 +1,15 @@
 //! The team cache as an arena and the command line see it: made from the configuration.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{CacheTable, Config};
 use crate::ports::{FoundRun, TeamCache};
+use crate::protocol::spec::{CacheSpec, ModelSpec};
 use crate::teamcache::{Removed, Row, RunStore, Settings, Stats};
-use crate::wiring::{SystemClock, WireError};
+use crate::wiring::{SystemClock, WireError, providers};
 
 /// How long a session waits for another that makes the same run.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -64,6 +66,25 @@ impl Runs {
     pub fn clear(&self) -> Result<Removed, WireError> {
         Ok(self.store.clear()?)
     }
+}
+
+/// What squads on these models need to know of the cache; none when it is switched off, and none with the
+/// built-in scripts: a demonstration that is over at once shows nothing.
+pub(super) fn spec(config: &Config, models: &[ModelSpec]) -> Option<CacheSpec> {
+    if !config.cache().enabled.unwrap_or(true) {
+        return None;
+    }
+    let mut providers = BTreeMap::new();
+    for model in models {
+        let name = model.name.split('/').next().unwrap_or_default();
+        if providers::is_builtin(config, name) {
+            return None;
+        }
+        if !providers.contains_key(name) {
+            providers.insert(name.to_owned(), providers::identity(config, name)?);
+        }
+    }
+    Some(CacheSpec { providers })
 }
 
 /// The cache of one new session; none when it is switched off.

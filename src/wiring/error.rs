@@ -72,6 +72,12 @@ pub enum WireError {
     /// A log without an opening.
     #[error("session `{0}` was never opened")]
     NeverOpened(String),
+    /// There is nothing to change any more.
+    #[error("the session has ended")]
+    Ended,
+    /// The session would not take the settings.
+    #[error("the settings were not taken: {0}")]
+    Set(String),
     /// agon contradicts itself: a bug.
     #[error("internal: {0}")]
     Internal(String),
@@ -93,12 +99,16 @@ impl WireError {
             WireError::WorkspaceGone(_) => {
                 Some("`agon fork` makes a folder from the files as they were recorded".to_owned())
             }
+            WireError::Blueprint(BlueprintError::Fault { hint, .. }) => hint.clone(),
             WireError::Blueprint(BlueprintError::Unknown { known, .. }) => {
                 Some(format!("there are: {}", known.join(", ")))
             }
             WireError::Busy { .. } => {
                 Some("wait for it to end, or work in a copy: `--workspace DIR`".to_owned())
             }
+            WireError::Arena(ArenaError::NoScorer(..)) => Some(
+                "take it up with the program that registered that scorer (`ArenaBuilder::scorer`)".to_owned(),
+            ),
             WireError::Docker(error) => error.hint(),
             WireError::NoSandbox { .. } | WireError::NothingConfines(_) => Some(
                 "`agon doctor` says more; `--sandbox none` (or `[sandbox] kind = \"none\"`) runs the tools with \

@@ -13,6 +13,7 @@ use crate::protocol::spec::{SandboxSpec, WorkspaceSpec};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, Unconfined};
+use crate::session::convergence::Scorers;
 use crate::session::policy;
 use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
@@ -183,6 +184,7 @@ impl Place {
             cache: self.cache,
             providers: connected.providers,
             provider_limits: connected.limits,
+            scorers: Scorers::default(),
             clock: Arc::new(SystemClock),
             secrets: connected.secrets,
             attended,

@@ -8,6 +8,7 @@ use crate::config::providers::known_keys;
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
 use crate::ports::Provider;
+use crate::protocol::expand::digest_of;
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 use crate::provider::Timeouts;
@@ -93,6 +94,16 @@ fn provider(
             Ok(Arc::new(openai))
         }
     }
+}
+
+/// Digest of what answers under a provider's name: kind and address, or the text of its script. Keys and
+/// headers are not in it: they say who asks, and a digest of a secret is no secret. None when it cannot be had;
+/// connecting says why.
+pub(super) fn identity(config: &Config, name: &str) -> Option<String> {
+    Some(match config.connection(name).ok()? {
+        Connection::Script { file } => digest_of(&("script", library::read_text(&file, MAX_SCRIPT).ok()??)),
+        Connection::Openai { base_url, .. } => digest_of(&("openai", base_url.to_string())),
+    })
 }
 
 /// The demo's provider, and `log/SESSION`, which answers as a recorded session did, are built in, unless

@@ -9,6 +9,8 @@ use crate::eventlog::{LogError, SessionStore};
 use crate::ports::Head;
 use crate::protocol::{ArenaEvent, Entry};
 use crate::session::Session;
+use crate::wiring::shelf::LogShelf;
+use crate::wiring::standing::{self, Standing};
 use crate::wiring::{WireError, fork};
 
 /// A log that was read to its end, or to where it is damaged.
@@ -57,6 +59,11 @@ impl Sessions {
         Ok(all)
     }
 
+    /// Finds a session by id, unique prefix, `latest` or path; gives its id.
+    pub fn find(&self, name: &str) -> Result<String, WireError> {
+        Ok(self.store.find(name)?.id)
+    }
+
     /// Reads a whole log. Damage ends the reading and is told beside what could be read.
     pub fn read(&self, name: &str) -> Result<Read, WireError> {
         let path = self.store.find(name)?;
@@ -85,6 +92,41 @@ impl Sessions {
             return Err(LogError::NotALog(path.log).into());
         }
         Ok(read)
+    }
+
+    /// The log file of a session, to be read by position.
+    pub fn shelf(&self, name: &str) -> Result<LogShelf, WireError> {
+        let path = self.store.find(name)?.log;
+        LogShelf::open(&path)
+            .map_err(|error| WireError::Workspace(format!("`{}` cannot be read: {error}", path.display())))
+    }
+
+    /// Hands every entry of a log to `take`, its chain checked, until that says false. Damage ends the reading and
+    /// is given back.
+    pub fn scan(
+        &self,
+        name: &str,
+        take: &mut dyn FnMut(Entry) -> bool,
+    ) -> Result<Option<LogError>, WireError> {
+        let path = self.store.find(name)?;
+        let mut reader = self.store.read(&path)?;
+        let mut count = 0u64;
+        let fault = loop {
+            match reader.next_entry() {
+                Ok(Some(entry)) => {
+                    count += 1;
+                    if !take(entry) {
+                        return Ok(None);
+                    }
+                }
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        if count == 0 && fault.is_none() && !path.stored {
+            return Err(LogError::NotALog(path.log).into());
+        }
+        Ok(fault)
     }
 
     /// Hands every line of a log up to entry `last` to `take`, byte for byte, until that says false.
@@ -120,6 +162,37 @@ impl Sessions {
     /// Refuses a session that another process writes, or that can only be read.
     pub fn check_free(&self, name: &str) -> Result<(), WireError> {
         Ok(self.store.check_free(&self.store.find(name)?)?)
+    }
+
+    /// How a session stands.
+    pub fn standing(&self, id: &str) -> Standing {
+        match self.store.find(id).and_then(|path| self.store.check_free(&path).map(|()| path)) {
+            Ok(path) => standing::of(&path.log),
+            Err(LogError::Held { .. }) => Standing::Running,
+            Err(_) => Standing::Unknown,
+        }
+    }
+
+    /// The name a session was given by a person.
+    pub fn name_of(&self, id: &str) -> Option<String> {
+        standing::name(&self.folder(id))
+    }
+
+    /// Gives a session a name; an empty one takes it away. Its log is not touched.
+    pub fn rename(&self, name: &str, new: &str) -> Result<String, WireError> {
+        let path = self.store.find(name)?;
+        if !path.stored {
+            return Err(LogError::Outside(path.log).into());
+        }
+        let folder = self.folder(&path.id);
+        let failed =
+            |error| WireError::Workspace(format!("cannot name it in `{}`: {error}", folder.display()));
+        standing::rename(&folder, new).map_err(failed)?;
+        Ok(path.id)
+    }
+
+    fn folder(&self, id: &str) -> PathBuf {
+        self.state.join("sessions").join(id)
     }
 
     /// The root of a session's workspace as its log last said, before its damage if there is any.

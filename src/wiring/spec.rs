@@ -11,7 +11,7 @@ use crate::protocol::spec::{
 };
 use crate::session::policy;
 use crate::wiring::squad::Crew;
-use crate::wiring::{SquadWish, WireError, providers};
+use crate::wiring::{SquadWish, WireError, cache, providers};
 
 /// The most a spec may hold as JSON, so that its entry fits into a line of the log.
 const MAX_SPEC: usize = 700 * 1024;
@@ -73,7 +73,6 @@ pub(super) fn make(
         program: PROGRAM.to_owned(),
         seed: uuid::Uuid::now_v7().as_u64_pair().1,
         workspace,
-        models,
         personas,
         tools,
         policy: request.policy.clone(),
@@ -81,6 +80,8 @@ pub(super) fn make(
         retry: config.retry(),
         instructions: library::instructions(&config.places().instructions(), root)?,
         blueprint,
+        cache: request.squad.as_ref().and_then(|_| cache::spec(config, &models)),
+        models,
     };
     check(&spec)?;
     Ok(spec)
@@ -153,6 +154,11 @@ pub(super) fn models_of(config: &Config, names: Vec<ModelName>) -> Result<Vec<Mo
         found.push(spec);
     }
     Ok(found)
+}
+
+/// Refuses a model that cannot be called here.
+pub fn check_model(config: &Config, name: &ModelName) -> Result<(), WireError> {
+    model(config, name).map(|_| ())
 }
 
 /// One model's rows.

@@ -2,4 +2,5 @@
 
 mod faults;
 mod kit;
+mod scorers;
 mod turns;

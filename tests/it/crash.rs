@@ -2,6 +2,8 @@
 //!
 //! The short form belongs to every run of the tests; `AGON_KILLS=1000` asks for the long one.
 
+mod squad;
+
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::Arc;

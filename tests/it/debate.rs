@@ -2,8 +2,12 @@
 
 mod chat;
 mod command;
+mod examples;
+pub mod golden;
+mod program;
 mod properties;
 mod scorers;
+mod wire;
 
 use agon::protocol::ballot::names::named;
 use agon::protocol::effect::OutcomeBody;

@@ -29,6 +29,7 @@ const LICENCES: &[&str] = &[
 /// Crates that are there in more than one version, and why that is borne.
 const TWICE: &[(&str, &str)] = &[
     ("base64", "tiktoken-rs still has 0.22"),
+    ("fancy-regex", "syntect still has 0.16; jsonschema has 0.19"),
     ("getrandom", "ring has 0.2 and ahash has 0.3; uuid has 0.4"),
     ("io-lifetimes", "fs-set-times, which cap-std brings, still has 2"),
     ("similar", "insta has 2; in tests only"),

@@ -63,7 +63,7 @@ fn rendered(entries: &[Entry], options: Options) -> String {
     entries.iter().map(|entry| renderer.entry(entry, &lookup)).collect()
 }
 
-const CALM: Options = Options { color: false, full: false, times: true };
+const CALM: Options = Options { color: false, full: false, times: true, summed_up: false };
 
 #[test]
 fn a_walked_turn_in_calm_lines() {
@@ -83,7 +83,7 @@ fn the_summary_the_cost_sheet_and_the_audit() {
     let lookup = |of| find(&entries, of);
     insta::assert_snapshot!(format!(
         "{}\n{}\n{}",
-        ending(&board, &costs, Some(&head)),
+        ending(&board, &costs, None, Some(&head)),
         cost_table(&costs),
         audit_lines(&reasons(&entries), &lookup)
     ));
@@ -225,11 +225,18 @@ fn while_ballots_are_sealed_no_position_is_shown() {
     live.hint(&said);
     assert_eq!(live.partial(CallId(1), Lane::Text), None);
     entries.push(log::ballot_answered(3));
-    let before = rendered(&entries, Options { full: true, ..CALM });
-    assert!(!before.contains("for it") && before.contains("sealed until every ballot is in"), "{before}");
-    assert!(!before.contains("+2") && !before.contains(r#""rating""#), "{before}");
+    for full in [true, false] {
+        let before = rendered(&entries, Options { full, ..CALM });
+        assert!(!before.contains("for it") && before.contains("sealed"), "{before}");
+        assert!(!before.contains("+2") && !before.contains(r#""rating""#), "{before}");
+        assert!(
+            !before.contains("75") && !before.contains("76"),
+            "its confidence is sealed as well: {before}"
+        );
+    }
     entries.push(log::ballots_revealed(4));
-    assert!(rendered(&entries, CALM).contains("I am for it"));
+    let after = rendered(&entries, CALM);
+    assert!(after.contains("P1 +2  75\u{a0}% sure\n        I am for it"), "{after}");
 }
 
 #[test]
@@ -261,7 +268,7 @@ fn a_price_that_is_not_known_is_said_to_be_unknown() {
     let entries = log::without_price(walked_turn());
     let (board, costs) = (board(&entries), costs(&entries));
     assert_eq!((board.used.unpriced, costs.total.unpriced), (2, 2));
-    assert!(ending(&board, &costs, None).contains("cost     price unknown\n"));
+    assert!(ending(&board, &costs, None, None).contains("cost     price unknown\n"));
     assert!(cost_table(&costs).lines().last().unwrap().contains("unknown"));
 }
 
@@ -388,7 +395,7 @@ proptest! {
         }
         let shown = rendered(&entries, Options { full: true, ..CALM });
         prop_assert!(!shown.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
-        ending(&board, &costs, None);
+        ending(&board, &costs, None, None);
         cost_table(&costs);
     }
 

@@ -6,6 +6,7 @@ use agon::arena::replay;
 use agon::protocol::RULES;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
+use agon::protocol::spec::SandboxSpec;
 use agon::session::Session;
 
 use crate::support::world::*;
@@ -25,6 +26,13 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
     // A third of the sessions are squads'.
     if dice.roll(3) == 0 {
         crate::support::squad::staff(&mut spec, &mut dice);
+        if dice.roll(2) == 0 {
+            spec.cache = crate::support::cache::cache();
+        }
+        if dice.roll(2) == 0 {
+            spec.workspace.sandbox =
+                SandboxSpec { kind: "local".to_owned(), gaps: vec![], ..SandboxSpec::default() };
+        }
     }
     if dice.roll(4) == 0 {
         spec.models[0].context = 3000;

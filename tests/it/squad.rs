@@ -1,7 +1,11 @@
 //! Squads in the pure session: what each role is told, what its answer leads to, and what bad input does.
 
+mod again;
+mod cache;
 mod flow;
+mod key;
 mod program;
+mod story;
 
 use agon::protocol::event::*;
 use agon::protocol::message::{Message, Part, Request};

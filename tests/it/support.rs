@@ -1,6 +1,8 @@
 //! What the tests of several modules share: environments and small makers of values.
 
+pub mod cache;
 pub mod env;
+pub mod long;
 pub mod panel;
 pub mod server;
 pub mod squad;

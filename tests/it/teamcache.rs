@@ -94,9 +94,11 @@ fn run(answer: &str) -> FinishedRun {
         session: "0190".to_owned(),
         answer: answer.to_owned(),
         cause: TurnCause::Done,
+        calls: 5,
         tokens: 1200,
         micro_usd: 34,
         models: vec!["mock/a".to_owned(), "mock/b".to_owned()],
+        flags: Vec::new(),
     }
 }
 

@@ -1,7 +1,11 @@
 //! Mission control: what each view looks like, what each key does, and the real program in a real terminal.
 
+mod exits;
 mod hostile;
 mod keys;
+mod long;
 mod made;
+mod pictures;
+mod pty;
 mod screens;
 mod terminal;

@@ -1,5 +1,7 @@
 //! Carries out what concerns the team cache: a run found, stored, applied; decides nothing about sessions.
 
+mod plan;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,23 +28,12 @@ impl Shared {
         token: &CancellationToken,
     ) -> OutcomeBody {
         let found = match &self.ports.cache {
-            Some(cache) => cache.get(&key, live, token).await,
+            Some(cache) => self.found(&**cache, &key, live, token).await,
             None => Err(CacheMiss::Disabled),
         };
-        let found = match found {
-            Ok(found) => found,
+        let hit = match found {
+            Ok(hit) => hit,
             Err(miss) => return missed(key, &miss),
-        };
-        let run = found.run;
-        let hit = CacheHit {
-            key: key.clone(),
-            session: run.run.session,
-            stored_at: run.stored_at,
-            answer: run.run.answer,
-            tokens: run.run.tokens,
-            micro_usd: run.run.micro_usd,
-            digest: found.digest,
-            paths: run.changes.into_iter().map(|change| change.path).collect(),
         };
         match serde_json::to_vec(&hit).map(|json| json.len()) {
             Ok(bytes) if bytes <= MAX_REPLY => OutcomeBody::CacheHit(hit),
@@ -50,14 +41,43 @@ impl Shared {
         }
     }
 
+    async fn found(
+        &self,
+        cache: &dyn TeamCache,
+        key: &str,
+        live: &LiveSink,
+        token: &CancellationToken,
+    ) -> Result<CacheHit, CacheMiss> {
+        let digest = cache.get(key, live, token).await?.digest;
+        let (found, contents) = cache.open(key).await?;
+        if found.digest != digest {
+            return Err(CacheMiss::Unusable("another run was stored meanwhile".to_owned()));
+        }
+        let (files, changes) = (self.ports.sandbox.files(), found.run.changes);
+        let planned = tokio::task::spawn_blocking(move || plan::of(&*files, &changes, &contents, digest));
+        let planned = planned.await.map_err(|error| CacheMiss::Unusable(error.to_string()))?;
+        let run = found.run.run;
+        Ok(CacheHit {
+            key: key.to_owned(),
+            session: run.session,
+            stored_at: found.run.stored_at,
+            answer: run.answer,
+            calls: run.calls,
+            tokens: run.tokens,
+            micro_usd: run.micro_usd,
+            flags: run.flags,
+            plan: planned.map_err(CacheMiss::Unusable)?,
+        })
+    }
+
     pub(super) async fn cache_put(
         &self,
         key: String,
-        before: &str,
+        trees: (&str, &str),
         git: Option<String>,
         run: FinishedRun,
     ) -> OutcomeBody {
-        match self.stored(&key, before, git, run).await {
+        match self.stored(&key, trees, git, run).await {
             Ok(bytes) => OutcomeBody::CacheStored(CacheStored { key, bytes }),
             Err(reason) => failed(FailStatus::Failed, format!("the run is not stored: {reason}")),
         }
@@ -66,7 +86,7 @@ impl Shared {
     async fn stored(
         &self,
         key: &str,
-        before: &str,
+        (before, after): (&str, &str),
         git: Option<String>,
         run: FinishedRun,
     ) -> Result<u64, String> {
@@ -76,6 +96,9 @@ impl Shared {
         }
         if self.ports.workspace.fingerprint().await?.git != git {
             return Err("it changed `.git`".to_owned());
+        }
+        if self.ports.workspace.checkpoint().await?.tree != after {
+            return Err("the workspace changed since the squad left it".to_owned());
         }
         let changes = self.ports.workspace.changes(before).await?;
         self.check_writes(changes.clone()).await?;
@@ -186,6 +209,7 @@ mod tests {
 
     use super::*;
     use crate::arena::ArenaPorts;
+    use crate::arena::doors::Doors;
     use crate::arena::redact::Redactor;
     use crate::bus::Bus;
     use crate::eventlog::SessionStore;
@@ -228,12 +252,14 @@ mod tests {
                 cache: Some(Arc::new(RunStore::new(settings, Arc::new(SystemClock)))),
                 providers: BTreeMap::new(),
                 provider_limits: BTreeMap::new(),
+                scorers: crate::session::convergence::Scorers::default(),
                 clock: Arc::new(SystemClock),
                 secrets: Vec::new(),
                 attended: false,
             };
             let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]));
-            let shared = Shared { ports, redactor, gates: BTreeMap::new() };
+            let doors = Arc::new(Doors::new(&BTreeMap::new(), &BTreeMap::new()));
+            let shared = Shared { ports, redactor, doors };
             Place { folder, shared, key: "0a".repeat(32) }
         }
 
@@ -260,12 +286,15 @@ mod tests {
                 session: "0190-test".to_owned(),
                 answer: "all tests pass".to_owned(),
                 cause,
+                calls: 2,
                 tokens: 7,
                 micro_usd: 3,
                 models: vec!["mock/a".to_owned()],
+                flags: Vec::new(),
             };
             let (before, git) = before;
-            self.carry_out(Effect::CachePut { key: self.key.clone(), before, git, run }).await
+            let (after, key) = (self.tree().await.0, self.key.clone());
+            self.carry_out(Effect::CachePut { key, before, after, git, run }).await
         }
 
         async fn look(&self) -> OutcomeBody {
@@ -301,13 +330,16 @@ mod tests {
         let OutcomeBody::CacheHit(hit) = place.look().await else { panic!() };
         assert_eq!((hit.tokens, hit.answer.as_str()), (7, "all tests pass"));
         let paths = ["old.txt", "src/main.rs", "src/new/run.rs"];
-        assert_eq!(hit.paths, paths);
-        let OutcomeBody::PatchApplied(applied) = place.patch(&hit.digest).await else { panic!() };
+        assert_eq!(hit.plan.paths.iter().map(|base| base.path.as_str()).collect::<Vec<_>>(), paths);
+        for shown in ["`old.txt` is removed", "-fn main() {}\n+fn main() { run() }", "+fn run() {}"] {
+            assert!(hit.plan.preview.contains(shown), "{}", hit.plan.preview);
+        }
+        let OutcomeBody::PatchApplied(applied) = place.patch(&hit.plan.digest).await else { panic!() };
         assert_eq!(applied.paths, paths);
         assert_eq!(place.tree().await.0, after);
         // An attempt after a crash finds it done.
         assert!(
-            matches!(place.patch(&hit.digest).await, OutcomeBody::PatchApplied(again) if again.paths.is_empty())
+            matches!(place.patch(&hit.plan.digest).await, OutcomeBody::PatchApplied(again) if again.paths.is_empty())
         );
     }
 
@@ -320,10 +352,13 @@ mod tests {
         place.put("a.txt", "two");
         place.put("b.txt", "two");
         place.store(before, TurnCause::Done).await;
-        let OutcomeBody::CacheHit(hit) = place.look().await else { panic!() };
         place.put("a.txt", "one");
+        place.put("b.txt", "one");
+        let OutcomeBody::CacheHit(hit) = place.look().await else { panic!() };
         place.put("b.txt", "three");
-        let OutcomeBody::PatchRefused(refused) = place.patch(&hit.digest).await else { panic!() };
+        let OutcomeBody::CacheMissed(missed) = place.look().await else { panic!() };
+        assert!(missed.reason.contains("`b.txt` is not what it was before"), "{}", missed.reason);
+        let OutcomeBody::PatchRefused(refused) = place.patch(&hit.plan.digest).await else { panic!() };
         assert_eq!(refused.path, "b.txt");
         assert_eq!(fs::read_to_string(place.path("a.txt")).unwrap(), "one");
         let OutcomeBody::PatchRefused(refused) = place.patch("another").await else { panic!() };

@@ -35,6 +35,15 @@ pub struct ChatArgs {
     /// Stop before the session costs more than this many dollars; needs a model with a known price
     #[arg(long, value_name = "DOLLARS")]
     pub max_usd: Option<Dollars>,
+    /// Stop after this many tokens of the session, input and output
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_tokens: Option<u64>,
+    /// Stop a turn after this many seconds of work
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_seconds: Option<u64>,
+    /// Stop a turn after this many model calls; default 100
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_steps: Option<u32>,
     /// Colours for a dark or a light screen, or none: dark, light, plain; default dark
     #[arg(long, value_name = "THEME", value_parser = ["dark", "light", "plain"], hide_possible_values = true)]
     pub theme: Option<String>,
@@ -55,6 +64,9 @@ impl ChatArgs {
             policy: self.policy.clone(),
             sandbox: self.sandbox,
             max_usd: self.max_usd,
+            max_tokens: self.max_tokens,
+            max_seconds: self.max_seconds,
+            max_steps: self.max_steps,
             ..ArenaArgs::default()
         }
     }

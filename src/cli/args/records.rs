@@ -33,6 +33,14 @@ pub enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Give a session a name of its own; its log is not touched
+    Rename {
+        /// The session
+        session: String,
+        /// The name; without one it is taken away
+        #[arg(default_value = "")]
+        name: String,
+    },
     /// Remove sessions with their logs
     Rm {
         /// The session (can be repeated)

@@ -21,6 +21,12 @@ pub struct SquadArgs {
     /// Use this model for roles that name none, as PROVIDER/MODEL
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
+    /// Neither look the run up in the team cache nor store it there
+    #[arg(long, conflicts_with = "refresh")]
+    pub no_cache: bool,
+    /// Make the run anew, and store it in place of a recorded one
+    #[arg(long)]
+    pub refresh: bool,
     /// Require an answer that fits the JSON Schema in a file
     #[arg(long, value_name = "FILE")]
     pub output_schema: Option<PathBuf>,

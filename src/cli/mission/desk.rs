@@ -1,367 +1,299 @@
 //! The desk behind the screen: one session at a time, live or only looked at, and the work the screen asks for.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::JoinHandle;
 
-use crate::arena::{Arena, Ending};
+use crate::arena::Ending;
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
-use crate::cli::plain;
-use crate::cli::run::{config_for, demo_folder, demo_of_debate, prompt};
-use crate::config::{Config, ConfigError, Environment, ModelName};
-use crate::library::demo;
-use crate::ports::Subscription;
-use crate::projection::{Board, Costs};
-use crate::protocol::spec::{Mode, Policy};
-use crate::protocol::{ArenaEvent, Choice, Command, Entry, StopCause};
+use crate::config::{ConfigError, ModelName};
+use crate::protocol::{ArenaEvent, Choice, Command, Entry};
 use crate::tui::screen::Desk;
-use crate::tui::{Act, Msg, Profile, SessionRow, Theme, Trouble};
-use crate::wiring::sessions::Read;
-use crate::wiring::{self, Changes, ForkPlan, Request, Running, Sessions};
+use crate::tui::{Act, Msg, Profile, Theme};
 
-/// Files of the workspace that completion knows at most.
-const MOST_FILES: usize = 20_000;
+use super::kit::Kit;
+use super::places::{homely, in_words, newest, trouble};
+use super::record::{self, Asks, Following, PACE, Seen};
+use super::work::{self, Live, Opened};
 
 /// Pieces of news that are taken at once.
 const AT_ONCE: usize = 512;
 
-/// How long a session that is left may take to end what it runs.
-const PARTING: std::time::Duration = std::time::Duration::from_secs(8);
-
-/// A session that runs here.
-struct Live {
-    arena: Arc<Arena>,
-    news: Subscription,
-    /// Position of the entry to come.
-    next: u64,
+/// What came of work that was begun.
+pub(super) enum Done {
+    News(Vec<Msg>),
+    Found(Found),
+    Opened(Box<Opened>),
+    Seen(Box<Seen>),
+    Counted(Box<Seen>),
+    /// It failed; what was written for it goes back.
+    Failed(Failure, Option<String>),
 }
+
+type Found = Result<(ModelName, Option<String>), ConfigError>;
 
 /// The desk.
 pub(super) struct Mission {
-    config: Config,
-    environment: Environment,
-    policy: Policy,
+    pub(super) kit: Arc<Kit>,
     by: String,
     theme: Theme,
     pub is_calm: bool,
     pub is_record: bool,
     pub says_yes: bool,
-    pub model_is_wanted: bool,
-    pub changes: Changes,
-    found: Option<Result<(ModelName, Option<String>), ConfigError>>,
-    live: Option<Live>,
+    pub(super) found: Option<Found>,
+    is_looking: bool,
+    pub(super) live: Option<Live>,
     /// The session that is shown; it runs here or not.
-    id: Option<String>,
-    /// What was shown of it, for the summary at the end.
-    board: Board,
-    costs: Costs,
-    pending: FuturesUnordered<LocalBoxFuture<'static, Vec<Msg>>>,
+    pub(super) id: Option<String>,
+    /// Small things under way: commands, lists.
+    pub(super) pending: FuturesUnordered<LocalBoxFuture<'static, Done>>,
+    /// A session that is being opened, copied or read.
+    opening: Option<LocalBoxFuture<'static, Done>>,
+    /// Tells the counting of a long session that nobody wants it any more.
+    counting: Option<Arc<AtomicBool>>,
+    /// The session on the screen, while another process writes it.
+    following: Option<Following>,
+    /// Sessions that are being left.
+    leaving: Vec<JoinHandle<Vec<Arc<Entry>>>>,
 }
 
 impl Mission {
-    pub fn new(config: Config, environment: Environment, policy: Policy, by: String, theme: Theme) -> Self {
+    pub fn new(kit: Arc<Kit>, by: String, theme: Theme) -> Self {
         Mission {
-            config,
-            environment,
-            policy,
+            kit,
             by,
             theme,
             is_calm: false,
             is_record: false,
             says_yes: false,
-            model_is_wanted: false,
-            changes: Changes::default(),
             found: None,
+            is_looking: false,
             live: None,
             id: None,
-            board: Board::default(),
-            costs: Costs::default(),
             pending: FuturesUnordered::new(),
+            opening: None,
+            counting: None,
+            following: None,
+            leaving: Vec::new(),
         }
     }
 
     /// What the screen should know. A model that has to be looked for comes with the news.
     pub fn profile(&self) -> Profile {
+        let named = self.kit.named_model();
         let mut profile = Profile {
             program: crate::arena::PROGRAM.to_owned(),
-            workspace: homely(&self.environment, self.config.workspace()),
+            workspace: homely(&self.kit.environment, self.kit.config.workspace()),
             by: self.by.clone(),
             is_record: self.is_record,
             theme: self.theme,
             is_calm: self.is_calm,
+            wanted: named.map(ToString::to_string),
             ..Profile::default()
         };
-        match &self.found {
-            None => profile.model = Some("looking for one…".to_owned()),
-            Some(Ok((name, why))) => {
+        match (named, &self.found) {
+            (Some(name), _) => profile.model = Some(name.to_string()),
+            (None, None) => profile.model = Some("looking for one…".to_owned()),
+            (None, Some(Ok((name, why)))) => {
                 (profile.model, profile.why) = (Some(name.to_string()), why.clone());
             }
-            Some(Err(error)) => profile.trouble = Some(trouble(error)),
+            (None, Some(Err(error))) => profile.trouble = Some(trouble(error)),
         }
         profile
     }
 
     /// The newest session of this workspace.
     pub fn newest_here(&self) -> Result<String, Failure> {
-        newest(&Sessions::of(&self.config), self.config.workspace())
+        newest(&self.kit.sessions(), self.kit.config.workspace())
     }
 
-    /// Looks at a recorded session.
-    pub fn open(&mut self, name: &str) -> Result<Vec<Msg>, Failure> {
-        let read = Sessions::of(&self.config).read(name)?;
-        Ok(self.show(read))
+    /// Begins with a recorded session.
+    pub fn open(&mut self, name: String) -> Vec<Msg> {
+        let kit = Arc::clone(&self.kit);
+        self.begin(
+            "opening…",
+            None,
+            move || async move { Ok(Done::Seen(Box::new(record::look(&kit, &name)?))) },
+        )
     }
 
-    /// Shows what was read of a session.
-    pub fn show(&mut self, read: Read) -> Vec<Msg> {
-        self.live = None;
-        self.id = Some(read.id);
-        self.forget();
-        read.entries.iter().for_each(|entry| self.fold(entry));
-        let mut news = vec![Msg::Session { entries: read.entries, is_live: false }];
-        news.extend(read.fault.map(|fault| Msg::Log(fault.to_string())));
+    /// Begins with a demo.
+    pub fn demo(&mut self, show: DemoKind, folder: Option<PathBuf>) -> Vec<Msg> {
+        let kit = Arc::clone(&self.kit);
+        self.begin("opening…", None, move || async move {
+            Ok(Done::Opened(Box::new(work::demo(&kit, show, folder).await?)))
+        })
+    }
+
+    /// Leaves what runs; gives what was recorded meanwhile of the session that is shown, and its id.
+    pub async fn close(&mut self) -> (Vec<Arc<Entry>>, Option<String>) {
+        let last = match self.live.take() {
+            Some(live) => live.leave().await,
+            None => Vec::new(),
+        };
+        for left in std::mem::take(&mut self.leaving) {
+            // A session that could not be left in peace is taken up like one that was cut off.
+            let _ = left.await;
+        }
+        (last, self.id.clone())
+    }
+
+    /// Begins a longer piece of work apart from the screen; one at a time.
+    pub(super) fn begin<F, W>(&mut self, busy: &str, written: Option<String>, work: W) -> Vec<Msg>
+    where
+        F: Future<Output = Result<Done, Failure>>,
+        W: FnOnce() -> F + Send + 'static,
+    {
+        if self.opening.is_some() {
+            let why = "another session is being opened".to_owned();
+            return vec![written.map_or(Msg::Log(why.clone()), |text| Msg::Refused { text, why })];
+        }
+        let leaving = std::mem::take(&mut self.leaving);
+        self.opening = Some(Box::pin(async move {
+            for left in leaving {
+                // What it left is read from its log.
+                let _ = left.await;
+            }
+            work::apart(work).await.unwrap_or_else(|failure| Done::Failed(failure, written))
+        }));
+        vec![Msg::Busy(Some(busy.to_owned()))]
+    }
+
+    /// Leaves what runs without waiting for it.
+    pub(super) fn leave(&mut self) {
+        self.following = None;
+        if let Some(stop) = self.counting.take() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        if let Some(live) = self.live.take() {
+            let runtime = tokio::runtime::Handle::current();
+            self.leaving.push(tokio::task::spawn_blocking(move || runtime.block_on(live.leave())));
+        }
+    }
+
+    fn take(&mut self, opened: Opened) -> Vec<Msg> {
+        let Opened { id, live, record, asks, first, note } = opened;
+        self.leave();
+        self.is_record = false;
+        self.id = Some(id);
+        self.live = Some(live);
+        let mut news = vec![Msg::Profile(self.profile())];
+        news.push(Msg::Record { record: Box::new(record), is_live: true });
+        news.extend(note.map(Msg::Log));
+        if let Some(first) = first {
+            self.submit(first, None);
+        }
+        self.answer(asks);
         news
     }
 
-    /// Opens the demo and gives its task.
-    pub async fn demo(&mut self, show: DemoKind, folder: Option<&Path>) -> Result<Vec<Msg>, Failure> {
-        let (story, mode, debate) = match show {
-            DemoKind::Debate => demo_of_debate(),
-            DemoKind::Run | DemoKind::Squad => (&demo::RUN, Mode::Solo, None),
-        };
-        let root = demo_folder(story, folder)?;
-        let config = Config::load(self.environment.clone(), &root, &[])?;
-        let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
-        let request = Request { model, model_is_wanted: true, policy: config.policy(), squad: None, debate };
-        let running = wiring::open(&config, &request, true).await?;
-        let mut news = self.take(running)?;
-        news.push(Msg::Log(format!("the demo works in {}", root.display())));
-        self.submit(prompt(story.prompt.trim_end().to_owned(), mode, None)?);
-        Ok(news)
-    }
-
-    /// Leaves what runs, and tells how it stands.
-    pub async fn close(&mut self) -> String {
-        self.leave().await;
-        if self.board.seq.is_none() {
-            return String::new();
+    /// Shows what was read; of a long session the rest is counted meanwhile.
+    fn show(&mut self, seen: Seen) -> Vec<Msg> {
+        self.leave();
+        self.id = Some(seen.id.clone());
+        if seen.record.is_counting() {
+            let (kit, id, stop) = (Arc::clone(&self.kit), seen.id.clone(), Arc::new(AtomicBool::new(false)));
+            self.counting = Some(Arc::clone(&stop));
+            self.pending.push(Box::pin(async move {
+                let counted = work::apart(move || async move { record::whole(&kit, &id, &stop) }).await;
+                counted
+                    .map_or_else(|failure| Done::Failed(failure, None), |seen| Done::Counted(Box::new(seen)))
+            }));
         }
-        let mut text = plain::ending(&self.board, &self.costs, None);
-        if let Some(id) = &self.id
-            && !self.is_record
-        {
-            text.push_str(&format!("go on    agon --continue, or agon run --resume {id} \"...\"\n"));
+        self.show_record(seen)
+    }
+
+    fn show_record(&mut self, seen: Seen) -> Vec<Msg> {
+        if seen.is_elsewhere {
+            self.following = Following::of(&self.kit, &seen.id, seen.record.next());
         }
-        text
-    }
-
-    /// Takes a session that was opened; what was recorded before is shown first.
-    fn take(&mut self, running: Running) -> Result<Vec<Msg>, Failure> {
-        let Running { arena, id, .. } = running;
-        self.forget();
-        self.id = Some(id);
-        let news = arena.subscribe();
-        let mut live = Live { arena: Arc::new(arena), news, next: 0 };
-        let entries = read_on(&mut live)?;
-        entries.iter().for_each(|entry| self.fold(entry));
-        self.live = Some(live);
-        self.answer(&entries);
-        Ok(vec![Msg::Session { entries, is_live: true }])
-    }
-
-    fn forget(&mut self) {
-        (self.board, self.costs) = (Board::default(), Costs::default());
-    }
-
-    fn fold(&mut self, entry: &Entry) {
-        self.board.apply(entry);
-        self.costs.apply(entry);
-    }
-
-    /// Ends what runs here: finished when nothing does, else stopped.
-    async fn leave(&mut self) {
-        let Some(live) = self.live.take() else { return };
-        let is_open = self.board.turn > 0 && self.board.cause.is_none();
-        let cause = if is_open { StopCause::Quit } else { StopCause::Finished };
-        // A session that ended meanwhile needs no stop.
-        let _ = live.arena.submit(Command::Stop { cause }).await;
-        if tokio::time::timeout(PARTING, live.arena.ended()).await.is_err() {
-            live.arena.stop_hard().await;
+        let mut news = vec![Msg::Record { record: Box::new(seen.record), is_live: false }];
+        if seen.is_elsewhere {
+            news.push(Msg::Log("another agon works on this session; what it does is shown".to_owned()));
         }
-        let mut live = live;
-        for entry in read_on(&mut live).unwrap_or_default() {
-            self.fold(&entry);
-        }
+        news.extend(seen.fault.map(Msg::Log));
+        news
     }
 
-    /// Hands a command over; a refusal comes with the news.
-    fn submit(&mut self, command: Command) {
+    /// Hands a command over; a refusal comes with the news, and what was written goes back.
+    pub(super) fn submit(&mut self, command: Command, written: Option<String>) {
         let Some(live) = &self.live else { return };
         let arena = Arc::clone(&live.arena);
         self.pending.push(Box::pin(async move {
-            match arena.submit(command).await {
-                Ok(_) => Vec::new(),
-                Err(error) => vec![Msg::Log(error.to_string())],
+            match (arena.submit(command).await, written) {
+                (Ok(_), _) => Done::News(Vec::new()),
+                (Err(error), Some(text)) => Done::News(vec![Msg::Refused { text, why: error.to_string() }]),
+                (Err(error), None) => Done::News(vec![Msg::Log(error.to_string())]),
             }
         }));
     }
 
-    /// With `--yes`, answers what was asked.
-    fn answer(&mut self, entries: &[Arc<Entry>]) {
+    /// With `--yes`, answers what is asked.
+    fn answer(&mut self, asks: Asks) {
         if !self.says_yes {
             return;
         }
-        let asks: Vec<(crate::protocol::CallId, String)> = entries
-            .iter()
-            .flat_map(|entry| entry.effective())
-            .filter_map(|(_, event)| match event {
-                ArenaEvent::ApprovalRequested(ask) => Some((ask.call, ask.digest.clone())),
-                _ => None,
-            })
-            .filter(|(call, _)| self.board.approvals.iter().any(|open| open.call == *call))
-            .collect();
-        for (call, digest) in asks {
-            self.submit(Command::Answer { call, digest, choice: Choice::Once, by: "--yes".to_owned() });
+        for (call, digest) in asks.0 {
+            let by = "--yes".to_owned();
+            self.submit(Command::Answer { call, digest, choice: Choice::Once, by }, None);
         }
     }
 
-    /// Gives a task: to what runs, to what is shown, or to a new session.
-    async fn prompt(&mut self, text: String) -> Result<Vec<Msg>, Failure> {
-        let mut news = Vec::new();
-        if self.live.is_none() {
-            let running = match self.id.clone() {
-                Some(id) => self.resume(&id).await?,
-                None => self.begin().await?,
-            };
-            let has_open_turn = running.has_open_turn;
-            news = self.take(running)?;
-            if has_open_turn {
-                self.submit(Command::Steer { spark: None, text });
-                return Ok(news);
-            }
-        }
-        self.submit(prompt(text, Mode::Solo, None)?);
-        Ok(news)
-    }
-
-    async fn begin(&mut self) -> Result<Running, Failure> {
-        let model = match (&self.changes.model, &self.found) {
-            (Some(model), _) | (None, Some(Ok((model, _)))) => model.clone(),
-            (None, _) => self.config.choose_model().await?.0,
+    fn done(&mut self, done: Done) -> Vec<Msg> {
+        let failed = |failure: &Failure, written| match written {
+            Some(text) => Msg::Refused { text, why: in_words(failure) },
+            None => Msg::Log(in_words(failure)),
         };
-        let (model_is_wanted, policy) = (self.model_is_wanted, self.policy.clone());
-        let request = Request { model, model_is_wanted, policy, squad: None, debate: None };
-        Ok(wiring::open(&self.config, &request, true).await?)
-    }
-
-    async fn resume(&mut self, id: &str) -> Result<Running, Failure> {
-        let config = config_for(id, self.environment.clone(), &[])?;
-        Ok(wiring::resume(&config, id, &self.changes, true).await?)
-    }
-
-    async fn fork(&mut self, seq: u64) -> Result<Vec<Msg>, Failure> {
-        let Some(session) = self.id.clone() else { return Ok(Vec::new()) };
-        let config = config_for(&session, self.environment.clone(), &[])?;
-        let plan = ForkPlan { session, at: Some(seq), changes: self.changes.clone() };
-        let running = wiring::fork(&config, &plan, true).await?;
-        self.leave().await;
-        self.is_record = false;
-        let mut news = self.take(running)?;
-        news.insert(0, Msg::Profile(self.profile()));
-        news.push(Msg::Log(format!("forked at e{seq}; the workspace is a copy of its own")));
-        Ok(news)
-    }
-
-    /// Uses another model from the next task on: what runs is put down and taken up with it.
-    async fn model(&mut self, name: &str) -> Result<Vec<Msg>, Failure> {
-        if self.live.is_some() && self.board.turn > 0 && self.board.cause.is_none() {
-            return Ok(vec![Msg::Log("the model can be changed once this turn is over".to_owned())]);
-        }
-        let name: ModelName = name.parse().map_err(ConfigError::from)?;
-        self.config.model_spec(&name)?;
-        self.leave().await;
-        self.changes.model = Some(name.clone());
-        self.model_is_wanted = true;
-        self.found = Some(Ok((name.clone(), None)));
-        Ok(vec![Msg::Ended, Msg::Profile(self.profile()), Msg::Log(format!("the next task goes to {name}"))])
-    }
-
-    fn list(&self) -> Result<Vec<Msg>, Failure> {
-        let rows = Sessions::of(&self.config).list()?;
-        let row = |summary: crate::wiring::sessions::SessionSummary| SessionRow {
-            id: summary.id,
-            prompt: summary.prompt.unwrap_or_default(),
-            workspace: summary.workspace.unwrap_or_default(),
-            entries: summary.entries,
-            newest_at: summary.newest_at,
-            fault: summary.fault,
-        };
-        Ok(vec![Msg::Sessions(rows.into_iter().map(row).collect())])
-    }
-
-    fn remove(&mut self, id: &str) -> Result<Vec<Msg>, Failure> {
-        if self.id.as_deref() == Some(id) {
-            return Ok(vec![Msg::Log("this session is on the screen; /new leaves it".to_owned())]);
-        }
-        Sessions::of(&self.config).remove(id)?;
-        self.list()
-    }
-
-    fn files(&mut self) {
-        let root: PathBuf = self.config.workspace().to_owned();
-        let read = tokio::task::spawn_blocking(move || files(&root));
-        self.pending.push(Box::pin(async move { vec![Msg::Files(read.await.unwrap_or_default())] }));
-    }
-
-    async fn try_perform(&mut self, act: Act) -> Result<Vec<Msg>, Failure> {
-        match act {
-            Act::Prompt(text) => self.prompt(text).await,
-            Act::Submit(command) => {
-                self.submit(command);
-                Ok(Vec::new())
+        match done {
+            Done::News(news) => news,
+            Done::Found(found) => {
+                self.found = Some(found);
+                vec![Msg::Profile(self.profile())]
             }
-            Act::New => {
-                self.leave().await;
-                self.id = None;
-                self.forget();
-                Ok(vec![Msg::Session { entries: Vec::new(), is_live: false }])
+            Done::Seen(seen) => self.show(*seen),
+            Done::Counted(seen) if self.id.as_ref() == Some(&seen.id) && self.live.is_none() => {
+                self.show_record(*seen)
             }
-            Act::Open(name) => {
-                let read = Sessions::of(&self.config).read(&name)?;
-                self.leave().await;
-                Ok(self.show(read))
-            }
-            Act::Remove(id) => self.remove(&id),
-            Act::List => self.list(),
-            Act::Files => {
-                self.files();
-                Ok(Vec::new())
-            }
-            Act::Fork(seq) => self.fork(seq).await,
-            Act::Model(name) => self.model(&name).await,
-            Act::Demo => {
-                self.leave().await;
-                self.demo(DemoKind::Run, None).await
-            }
-            // These are the screen's own.
-            Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => Ok(Vec::new()),
+            Done::Counted(_) => Vec::new(),
+            Done::Opened(opened) => self.take(*opened),
+            Done::Failed(failure, written) => vec![failed(&failure, written)],
         }
     }
 
     /// What the bus told of is read from the log, so nothing is missed.
     fn catch_up(&mut self) -> Vec<Msg> {
         let Some(live) = &mut self.live else { return Vec::new() };
-        match read_on(live) {
+        match live.read_on() {
             Ok(entries) => {
-                entries.iter().for_each(|entry| self.fold(entry));
-                self.answer(&entries);
+                for (_, event) in entries.iter().flat_map(|entry| entry.effective()) {
+                    match event {
+                        ArenaEvent::TurnOpened(_) => live.is_open = true,
+                        ArenaEvent::TurnClosed(_) => live.is_open = false,
+                        _ => {}
+                    }
+                }
+                let mut asks = Asks::default();
+                entries.iter().for_each(|entry| asks.apply(entry));
+                self.answer(asks);
                 entries.into_iter().map(Msg::Entry).collect()
             }
             Err(failure) => vec![Msg::Log(failure.text())],
         }
+    }
+
+    /// What another process has added.
+    fn follow(&mut self) -> Vec<Msg> {
+        let Some(following) = &mut self.following else { return Vec::new() };
+        let (entries, goes_on) = following.read_on();
+        if !goes_on {
+            self.following = None;
+        }
+        entries.into_iter().map(Msg::Entry).collect()
     }
 
     fn ended(&mut self, ending: &Ending) -> Vec<Msg> {
@@ -375,101 +307,83 @@ impl Mission {
     }
 }
 
-impl Desk for Mission {
-    async fn news(&mut self) -> Vec<Msg> {
-        if self.found.is_none() && !self.is_record {
-            self.found = Some(self.config.choose_model().await);
-            return vec![Msg::Profile(self.profile())];
+/// What woke the desk.
+enum Woke {
+    Done(Done),
+    Opened(Done),
+    Entry,
+    Elsewhere,
+    Signals(Vec<Msg>),
+    End(Ending),
+}
+
+impl Mission {
+    /// Looks for a model once, when none is named.
+    fn look(&mut self) {
+        if !self.is_looking && !self.is_record && self.kit.named_model().is_none() {
+            self.is_looking = true;
+            let kit = Arc::clone(&self.kit);
+            self.pending.push(Box::pin(async move { Done::Found(kit.config.choose_model().await) }));
         }
-        let Some(live) = &mut self.live else {
-            return match self.pending.next().await {
-                Some(news) => news,
-                None => std::future::pending().await,
-            };
+    }
+
+    async fn wait(&mut self) -> Woke {
+        self.look();
+        let Mission { live, pending, opening, following, .. } = self;
+        let arena = live.as_ref().map(|live| Arc::clone(&live.arena));
+        let (mut entries, mut signals) = match live {
+            Some(live) => (Some(&mut live.news.entries), Some(&mut live.news.signals)),
+            None => (None, None),
         };
-        enum Woke {
-            Entry,
-            News(Vec<Msg>),
-            End(Ending),
-        }
-        let arena = Arc::clone(&live.arena);
-        let woke = tokio::select! {
+        tokio::select! {
             biased;
-            Some(news) = self.pending.next() => Woke::News(news),
-            Some(_) = live.news.entries.next() => Woke::Entry,
-            Some(signal) = live.news.signals.next() => {
+            Some(done) = pending.next() => Woke::Done(done),
+            done = waited(opening.as_mut()) => Woke::Opened(done),
+            Some(_) = waited(entries.as_mut().map(|entries| entries.next())) => {
+                while let Some(Some(_)) = entries.as_mut().and_then(|entries| entries.next().now_or_never()) {}
+                Woke::Entry
+            }
+            Some(signal) = waited(signals.as_mut().map(|signals| signals.next())) => {
                 let mut news = vec![Msg::Signal(signal)];
                 while news.len() < AT_ONCE
-                    && let Some(Some(signal)) = live.news.signals.next().now_or_never()
+                    && let Some(Some(Some(signal))) = signals.as_mut().map(|all| all.next().now_or_never())
                 {
                     news.push(Msg::Signal(signal));
                 }
-                Woke::News(news)
+                Woke::Signals(news)
             }
-            ending = arena.ended() => Woke::End(ending),
-        };
-        match woke {
-            Woke::News(news) => news,
-            Woke::Entry => {
-                while let Some(Some(_)) = live.news.entries.next().now_or_never() {}
-                self.catch_up()
+            () = tokio::time::sleep(PACE), if following.is_some() => Woke::Elsewhere,
+            ending = waited(arena.as_ref().map(|arena| Box::pin(arena.ended()))) => Woke::End(ending),
+        }
+    }
+}
+
+/// Waits for something that may not be there: then for ever.
+async fn waited<F: Future + Unpin>(what: Option<F>) -> F::Output {
+    match what {
+        Some(what) => what.await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Desk for Mission {
+    async fn news(&mut self) -> Vec<Msg> {
+        match self.wait().await {
+            Woke::Done(done) => self.done(done),
+            Woke::Opened(done) => {
+                self.opening = None;
+                let mut news = vec![Msg::Busy(None)];
+                news.extend(self.done(done));
+                news
             }
+            Woke::Entry => self.catch_up(),
+            Woke::Elsewhere => self.follow(),
+            Woke::Signals(news) => news,
             Woke::End(ending) => self.ended(&ending),
         }
     }
 
-    async fn perform(&mut self, act: Act) -> Vec<Msg> {
-        match self.try_perform(act).await {
-            Ok(news) => news,
-            Err(failure) => {
-                let hint = failure.hints.first().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                vec![Msg::Log(format!("{}{hint}", failure.error))]
-            }
-        }
+    fn perform(&mut self, act: Act) -> Vec<Msg> {
+        self.try_perform(act).unwrap_or_else(|failure| vec![Msg::Log(in_words(&failure))])
     }
-}
-
-/// The entries that are new in the log.
-fn read_on(live: &mut Live) -> Result<Vec<Arc<Entry>>, Failure> {
-    let mut entries = Vec::new();
-    for line in live.arena.log().lines(live.next)? {
-        entries.push(Arc::new(serde_json::from_slice::<Entry>(&line)?));
-        live.next += 1;
-    }
-    Ok(entries)
-}
-
-/// The newest session of a workspace.
-pub(super) fn newest(sessions: &Sessions, workspace: &Path) -> Result<String, Failure> {
-    let here = |root: &Option<String>| root.as_deref().is_some_and(|root| Path::new(root) == workspace);
-    let found = sessions.list()?.into_iter().find(|summary| here(&summary.workspace));
-    found.map(|summary| summary.id).ok_or_else(|| {
-        Failure::usage(format!("there is no session of `{}` to go on with", workspace.display())).hint("agon")
-    })
-}
-
-fn trouble(error: &ConfigError) -> Trouble {
-    let hints = error.hint().into_iter().collect();
-    Trouble { what: error.to_string(), hints }
-}
-
-/// A path with the home folder as `~`.
-fn homely(environment: &Environment, path: &Path) -> String {
-    let home = environment.get("HOME").filter(|home| !home.is_empty());
-    match home.and_then(|home| path.strip_prefix(home).ok()) {
-        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
-        Some(rest) => format!("~/{}", rest.display()),
-        None => path.display().to_string(),
-    }
-}
-
-/// Files of a workspace, without what is ignored there.
-fn files(root: &Path) -> Vec<String> {
-    let walk = ignore::WalkBuilder::new(root).build().filter_map(Result::ok);
-    let is_file = |entry: &ignore::DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
-    let name =
-        |entry: ignore::DirEntry| entry.path().strip_prefix(root).ok().map(|path| path.display().to_string());
-    let mut files: Vec<String> = walk.filter(is_file).filter_map(name).take(MOST_FILES).collect();
-    files.sort();
-    files
 }

@@ -14,7 +14,7 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     let asks = std::io::stdin().is_terminal();
     let sessions = || Places::find(&environment).map(|places| Sessions::at(&places));
     let mut session = match typed.go_on {
-        true => Some(super::desk::newest(&sessions()?, &crate::cli::plan::workspace(&typed.workspace)?)?),
+        true => Some(super::places::newest(&sessions()?, &crate::cli::plan::workspace(&typed.workspace)?)?),
         false => None,
     };
     let mut code = None;

@@ -1,277 +1,267 @@
-//! How a debate ended, as plain lines: verdict, sealed majority, who changed sides and why, minority, risks.
+//! What the events of debates are called in plain lines: phase by phase, and nothing of a ballot while it is sealed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::Arc;
 
-use crate::projection::safe_text::safe_line;
+use crate::projection::lines::wrapped;
+use crate::projection::report::wording;
+use crate::projection::words;
 use crate::protocol::ballot::{self, names};
 use crate::protocol::event::{
-    ArenaEvent, BallotsRevealed, ConvergenceProbed, DissentRecorded, Flip, PropositionsStated, RatingsCast,
-    RoundOpened, VerdictReached,
+    ArenaEvent, Ask, BallotsRevealed, ConvergenceProbed, DissentRecorded, ModelReply, PromptGiven,
+    PropositionsStated, Rating, RatingsCast, RoundOpened, VerdictReached,
 };
+use crate::protocol::expand::Lookup;
+use crate::protocol::message::Part;
 use crate::protocol::spec::Mode;
-use crate::protocol::{Entry, EventRef, SparkId};
+use crate::protocol::{EventRef, SparkId};
 
-/// The end of a debate in words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// All of it, with newlines.
-    pub text: String,
-    /// True once there is a verdict, or the sealed majority stands for it.
-    pub is_decided: bool,
-    /// The last score; none before the first probe.
-    pub score_pm: Option<u32>,
-    /// Phases that were begun.
-    pub phases: u32,
+use super::{Line, Renderer, Tone, Who};
+
+/// Columns of words below a line, beside their indent.
+const COLUMNS: usize = 72;
+
+/// What later lines of a debate refer to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Debating {
+    /// True from the question to the end of its turn.
+    pub is_on: bool,
+    /// True until the ballots are revealed.
+    pub is_sealed: bool,
+    /// The last `round_opened`.
+    round: Option<EventRef>,
+    /// The last ratings of each debater.
+    ratings: BTreeMap<SparkId, Vec<Rating>>,
+    /// The probe that waits for the ballots to be revealed.
+    held: Option<(EventRef, ConvergenceProbed)>,
 }
 
-/// Sums up the last debate of a session; none when there was none.
-pub fn debate_summary(entries: &[Arc<Entry>]) -> Option<Summary> {
-    let is_debate = |entry: &&Arc<Entry>| match entry.fact() {
-        Some(ArenaEvent::PromptGiven(data)) => matches!(data.mode, Mode::Debate(_)) && !entry.is_void(),
-        _ => false,
-    };
-    let start = entries.iter().rposition(|entry| is_debate(&entry))?;
-    let mut told = Told { entries, names: BTreeMap::new(), ..Told::empty(entries) };
-    for (at, event) in entries.iter().skip(start).flat_map(|entry| entry.effective()) {
-        told.take(at, event);
-    }
-    Some(told.summary())
-}
-
-/// A text of several lines without what could steer a terminal.
-pub fn safe_block(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", safe_line(line))).collect()
-}
-
-struct Told<'a> {
-    entries: &'a [Arc<Entry>],
-    names: BTreeMap<SparkId, String>,
-    rounds: Vec<(EventRef, &'a RoundOpened)>,
-    stated: Option<&'a PropositionsStated>,
-    revealed: Option<&'a BallotsRevealed>,
-    ratings: Vec<(EventRef, &'a RatingsCast)>,
-    probes: Vec<&'a ConvergenceProbed>,
-    verdict: Option<(&'a VerdictReached, Option<&'a RoundOpened>)>,
-    dissents: Vec<&'a DissentRecorded>,
-    notes: Vec<String>,
-    phases: u32,
-}
-
-impl<'a> Told<'a> {
-    fn empty(entries: &'a [Arc<Entry>]) -> Self {
-        Told {
-            entries,
-            names: BTreeMap::new(),
-            rounds: Vec::new(),
-            stated: None,
-            revealed: None,
-            ratings: Vec::new(),
-            probes: Vec::new(),
-            verdict: None,
-            dissents: Vec::new(),
-            notes: Vec::new(),
-            phases: 0,
-        }
-    }
-
-    fn take(&mut self, at: EventRef, event: &'a ArenaEvent) {
+impl Debating {
+    /// Folds one event.
+    pub(super) fn fold(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
         match event {
-            E::SparkIgnited(data) => _ = self.names.insert(data.spark, data.role.clone()),
-            E::PhaseShifted(data) => self.phases += u32::from(data.to != "verdict"),
-            E::RoundOpened(data) => self.rounds.push((at, data)),
-            E::PropositionsStated(data) => self.stated = Some(data),
-            E::BallotsRevealed(data) => self.revealed = Some(data),
-            E::RatingsCast(data) => self.ratings.push((at, data)),
-            E::ConvergenceProbed(data) => self.probes.push(data),
-            E::VerdictReached(data) => {
-                self.verdict = Some((data, self.rounds.last().map(|(_, round)| *round)));
+            E::PromptGiven(data) => {
+                let is_on = matches!(data.mode, Mode::Debate(_));
+                *self = Debating { is_on, is_sealed: is_on, ..Debating::default() };
             }
-            E::DissentRecorded(data) => self.dissents.push(data),
-            E::DebateGated(data) => self.notes.push(format!("not worth a debate: {}", data.reason)),
-            E::DebateShortened(data) => self.notes.push(format!("ended early: {}", data.reason)),
-            E::RoleFailed(data) => {
-                let cause = crate::projection::words::turn_cause(data.cause);
-                self.notes.push(format!("{} was absent once: {cause}", data.role));
+            E::RoundOpened(_) => self.round = Some(at),
+            E::RatingsCast(data) => _ = self.ratings.insert(data.spark, data.ratings.clone()),
+            E::ConvergenceProbed(data) if self.is_sealed => self.held = Some((at, data.clone())),
+            E::BallotsRevealed(_) => {
+                self.is_sealed = false;
+                self.held = None;
             }
+            E::DebateGated(_) | E::TurnClosed(_) => self.is_sealed = false,
             _ => {}
         }
     }
+}
 
-    fn event(&self, at: EventRef) -> Option<&'a ArenaEvent> {
-        let entries: &'a [Arc<Entry>] = self.entries;
-        entries.get(usize::try_from(at.seq).ok()?)?.events.get(usize::from(at.i))
-    }
-
-    fn name(&self, spark: SparkId) -> &str {
-        self.names.get(&spark).map_or("somebody", String::as_str)
-    }
-
-    fn summary(&self) -> Summary {
-        let mut text = String::new();
-        self.verdict_lines(&mut text);
-        self.proposition_lines(&mut text);
-        self.flip_lines(&mut text);
-        self.minority_lines(&mut text);
-        self.convergence_lines(&mut text);
-        if !self.notes.is_empty() {
-            text.push_str("Notes\n");
-            self.notes.iter().for_each(|note| _ = writeln!(text, "  {note}"));
-            text.push('\n');
+impl Renderer {
+    /// The lines of a debate's event; none when it is no such event, or no debate is on.
+    pub(super) fn say_debate(&self, event: &ArenaEvent, lookup: Lookup<'_>) -> Option<Vec<Line>> {
+        use ArenaEvent as E;
+        if let E::PromptGiven(data) = event {
+            return matches!(data.mode, Mode::Debate(_)).then(|| vec![say_question(data)]);
         }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-        Summary {
-            text,
-            is_decided: self.verdict.is_some(),
-            score_pm: self.probes.last().map(|probe| probe.score_pm),
-            phases: self.phases,
+        let full = self.options.full;
+        if !self.debating.is_on {
+            return None;
         }
-    }
-
-    /// The moderator's verdict and the risks it names, letters turned back into names.
-    fn verdict_lines(&self, text: &mut String) {
-        let Some((reached, round)) = self.verdict else {
-            text.push_str("No verdict was reached. What there is so far:\n\n");
-            return;
-        };
-        let Some(verdict) = ballot::verdict_of(reached.source, &|at| self.event(at)) else {
-            text.push_str("The moderator gave no verdict; the sealed majority stands.\n\n");
-            return;
-        };
-        let named = |words: &str| match round {
-            Some(round) => match round.order.first() {
-                Some(order) => names::named(words, round, order.spark),
-                None => words.to_owned(),
-            },
-            None => words.to_owned(),
-        };
-        let _ = writeln!(text, "Verdict (confidence {} %)\n", reached.confidence_pm / 10);
-        let _ = writeln!(text, "{}\n", named(verdict.answer.trim()));
-        for ruling in &verdict.rulings {
-            let _ = writeln!(text, "  on {}: {}", ruling.proposition, named(ruling.because.trim()));
-        }
-        text.push('\n');
-        if !verdict.risks.is_empty() {
-            text.push_str("Open risks\n");
-            verdict.risks.iter().for_each(|risk| _ = writeln!(text, "  - {}", named(risk.trim())));
-            text.push('\n');
-        }
-        if !verdict.minority.trim().is_empty() {
-            let _ = writeln!(text, "The minority's case\n  {}\n", named(verdict.minority.trim()));
-        }
-    }
-
-    fn proposition_lines(&self, text: &mut String) {
-        let Some(stated) = self.stated else { return };
-        text.push_str("Propositions: sealed vote, verdict\n");
-        let propositions = ballot::propositions_of(stated, &|at| self.event(at));
-        for (n, proposition) in propositions.iter().enumerate() {
-            let vote = self.revealed.and_then(|revealed| revealed.majority.get(n));
-            let ruled = self.verdict.and_then(|(reached, _)| reached.upheld.get(n));
-            let differs = self
-                .verdict
-                .is_some_and(|(reached, _)| reached.differs.iter().any(|d| usize::try_from(*d) == Ok(n)));
-            let mark = if differs { "  <- differs from the sealed vote" } else { "" };
-            let vote = vote.map_or("not taken", |vote| ["against", "tied", "for"][side(*vote)]);
-            let ruled = ruled.map_or("none", |ruled| ["rejected", "open", "upheld"][side(*ruled)]);
-            let _ = writeln!(
-                text,
-                "  {}. {}\n     vote {vote}, verdict {ruled}{mark}",
-                n + 1,
-                proposition.trim()
-            );
-        }
-        text.push('\n');
-    }
-
-    fn flip_lines(&self, text: &mut String) {
-        let flips: Vec<(&str, &Flip)> = self
-            .probes
-            .iter()
-            .flat_map(|probe| probe.flips.iter().map(|flip| (probe.phase.as_str(), flip)))
-            .collect();
-        text.push_str("Changed sides\n");
-        if flips.is_empty() {
-            text.push_str("  nobody\n");
-        }
-        for (phase, flip) in flips {
-            let Flip { spark, proposition, from, to } = flip;
-            let _ = writeln!(
-                text,
-                "  {} on {} in {phase}: {from:+} to {to:+}",
-                self.name(*spark),
-                proposition + 1
-            );
-            match self.reason(phase, flip) {
-                Some(reason) => _ = writeln!(text, "     because {reason}"),
-                None => text.push_str("     gave no reason\n"),
+        let line = match event {
+            E::SparkIgnited(data) => {
+                Line::new(Who::Spark(data.spark), "joins", Tone::Quiet, format!("on {}", data.model))
             }
-            if let Some(condition) = self.condition(*spark) {
-                let _ = writeln!(text, "     had asked for: {condition}");
+            E::PhaseShifted(data) => {
+                Line::new(Who::Agon, "phase", Tone::Strong, wording::spaced(&data.to)).after_a_gap()
             }
-        }
-        text.push('\n');
+            E::RoundOpened(data) => return Some(say_round(data).into_iter().collect()),
+            // What is asked of each is the same every time.
+            E::NoticeGiven(data) if data.notice == crate::protocol::event::Notice::Brief && !full => {
+                return Some(Vec::new());
+            }
+            E::ModelAnswered(data) if !full => return self.say_typed(data.call, &data.body),
+            E::BallotCast(data) if data.sealed => {
+                Line::new(Who::Spark(data.spark), "ballot", Tone::Quiet, "cast, sealed")
+            }
+            E::BallotCast(_) => return Some(Vec::new()),
+            E::PropositionsStated(data) => say_propositions(data, self.debating.is_sealed, lookup),
+            E::RatingsCast(data) if data.sealed => {
+                Line::new(Who::Spark(data.spark), "ratings", Tone::Quiet, "cast, sealed")
+            }
+            E::RatingsCast(data) => self.say_stand(data, lookup),
+            E::BallotsRevealed(data) => return Some(self.say_revealed(data, lookup)),
+            E::ConvergenceProbed(_) if self.debating.is_sealed => return Some(Vec::new()),
+            E::ConvergenceProbed(data) => self.say_probe(data),
+            E::DebateGated(data) => {
+                Line::new(Who::Agon, "gate", Tone::Good, "not worth a debate").with(folded(&data.reason))
+            }
+            E::DebateShortened(data) => {
+                Line::new(Who::Agon, "short", Tone::Good, "no further phase").with(folded(&data.reason))
+            }
+            E::VerdictReached(data) => self.say_verdict(data, lookup),
+            E::DissentRecorded(data) => say_dissent(data),
+            E::RoleFailed(data) => {
+                Line::new(Who::Spark(data.spark), "absent", Tone::Bad, words::turn_cause(data.cause))
+            }
+            _ => return None,
+        };
+        Some(vec![line])
     }
 
-    fn reason(&self, phase: &str, flip: &Flip) -> Option<String> {
-        let mut casts = self.ratings.iter();
-        let (at, _) = casts.rfind(|(_, cast)| cast.spark == flip.spark && cast.phase == phase)?;
-        let changes = ballot::changes_of(*at, &|at| self.event(at));
-        let (_, because) = changes.into_iter().find(|(proposition, _)| *proposition == flip.proposition)?;
-        let (_, round) = self.rounds.iter().rfind(|(opened, _)| opened < at)?;
-        Some(names::named(because.trim(), round, flip.spark))
+    /// A typed answer is told by the event it becomes; what is said beside tool calls is told here.
+    fn say_typed(&self, call: crate::protocol::CallId, reply: &ModelReply) -> Option<Vec<Line>> {
+        let asks = reply.message.iter().any(|part| matches!(part, Part::Call { .. }));
+        if asks { (self.debating.is_sealed).then(Vec::new) } else { Some(self.say_odd_end(call, reply)) }
     }
 
-    /// What a debater's sealed ballot said would change its mind.
-    fn condition(&self, spark: SparkId) -> Option<String> {
-        let cast = self.revealed?.ballots.iter().find(|at| match self.event(**at) {
-            Some(ArenaEvent::BallotCast(cast)) => cast.spark == spark,
-            _ => false,
-        })?;
-        ballot::ballot_of(*cast, &|at| self.event(at)).map(|ballot| ballot.would_change.trim().to_owned())
+    /// Where somebody stands now, and why it changed sides.
+    fn say_stand(&self, data: &RatingsCast, lookup: Lookup<'_>) -> Line {
+        let Some(said) = ballot::ballot_of(data.source, lookup) else {
+            return Line::new(Who::Spark(data.spark), "holds", Tone::Plain, ratings(&data.ratings));
+        };
+        let mut detail = vec![folded(&self.named(&said.position, data.spark, lookup))];
+        for (proposition, because) in ballot::changes_of(data.source, lookup) {
+            let because = self.named(&because, data.spark, lookup);
+            detail.push(folded(&format!("changed on {}: {because}", wording::name(proposition))));
+        }
+        holds(data.spark, said.confidence, &ratings(&data.ratings), &detail.join("\n"))
     }
 
-    fn minority_lines(&self, text: &mut String) {
-        if self.verdict.is_none() {
-            return;
+    /// Words with names in the place of letters.
+    fn named(&self, text: &str, writer: SparkId, lookup: Lookup<'_>) -> String {
+        match self.debating.round.and_then(lookup) {
+            Some(ArenaEvent::RoundOpened(round)) => names::named(text.trim(), round, writer),
+            _ => text.trim().to_owned(),
         }
-        text.push_str("Still against the verdict\n");
-        if self.dissents.is_empty() {
-            text.push_str("  nobody\n");
-        }
-        for dissent in &self.dissents {
-            let on: Vec<String> = dissent.propositions.iter().map(|n| (n + 1).to_string()).collect();
-            let ballot = ballot::ballot_of(dissent.source, &|at| self.event(at));
-            let position = ballot.map(|ballot| ballot.position.trim().to_owned()).unwrap_or_default();
-            let _ = writeln!(text, "  {} on {}: {position}", self.name(dissent.spark), on.join(", "));
-        }
-        text.push('\n');
     }
 
-    fn convergence_lines(&self, text: &mut String) {
-        let Some(last) = self.probes.last() else { return };
-        text.push_str("Convergence, 0 opposed to 1000 agreed\n");
-        for probe in &self.probes {
-            let collapse = if probe.collapse { ", dissent vanished without a reason" } else { "" };
-            let _ = writeln!(text, "  {:<20} {:>4}{collapse}", probe.phase, probe.score_pm);
+    /// The sealed ballots, now that all are in, then the probe that waited for them.
+    fn say_revealed(&self, data: &BallotsRevealed, lookup: Lookup<'_>) -> Vec<Line> {
+        let sides = (0u32..).zip(&data.majority);
+        let sides = sides.map(|(n, side)| format!("{} {}", wording::name(n), wording::majority(Some(*side))));
+        let sides: Vec<_> = sides.collect();
+        let vote = format!("a plain vote would say: {}", sides.join(", "));
+        let text = words::counted(data.ballots.len() as u64, "ballot");
+        let line = Line::new(Who::Agon, "reveal", Tone::Strong, text);
+        let mut lines = vec![if sides.is_empty() { line } else { line.with_whole(folded(&vote)) }];
+        for at in &data.ballots {
+            let (Some(ArenaEvent::BallotCast(cast)), Some(said)) =
+                (lookup(*at), ballot::ballot_of(*at, lookup))
+            else {
+                continue;
+            };
+            let rated = self.debating.ratings.get(&cast.spark).map(|all| ratings(all)).unwrap_or_default();
+            lines.push(holds(cast.spark, said.confidence, &rated, &folded(&said.position)));
         }
-        let votes = last.effective_votes_pm;
-        let _ = writeln!(
-            text,
-            "  independent votes by model family: at most {}.{}\n",
-            votes / 1000,
-            votes % 1000 / 100
-        );
+        lines.extend(self.debating.held.iter().map(|(at, probe)| self.say_probe(probe).from(*at)));
+        lines
+    }
+
+    fn say_probe(&self, data: &ConvergenceProbed) -> Line {
+        let label = |spark: SparkId| self.labels.get(&spark).cloned().unwrap_or_else(|| spark.to_string());
+        let flips = data.flips.iter().map(|flip| {
+            let (from, to) = (wording::rating(flip.from), wording::rating(flip.to));
+            format!(
+                "{} changed sides on {}, {from} \u{2192} {to}",
+                label(flip.spark),
+                wording::name(flip.proposition)
+            )
+        });
+        let mut detail: Vec<String> = flips.collect();
+        if data.collapse {
+            detail.push("dissent vanished without a stated reason".to_owned());
+        }
+        let parts = data.parts.iter().map(|(name, value)| format!("{name} {}", wording::per_cent(*value)));
+        let parts: Vec<_> = parts.collect();
+        if !parts.is_empty() {
+            detail.push(folded(&parts.join(", ")));
+        }
+        let text = format!("{} agreed", wording::per_cent(data.score_pm));
+        Line::new(Who::Agon, "score", Tone::Strong, text).with_whole(detail.join("\n"))
+    }
+
+    fn say_verdict(&self, data: &VerdictReached, lookup: Lookup<'_>) -> Line {
+        let rulings = (0u32..).zip(&data.upheld);
+        let rulings =
+            rulings.map(|(n, side)| format!("{} {}", wording::name(n), wording::upheld(Some(*side))));
+        let text = format!("{} sure [{}]", wording::per_cent(data.confidence_pm), data.source);
+        let vote = match data.differs.as_slice() {
+            [] => "a plain vote would have said the same".to_owned(),
+            which => format!("a plain vote would have said otherwise on {}", wording::names(which)),
+        };
+        let mut detail = vec![folded(&format!("{}; {vote}", rulings.collect::<Vec<_>>().join(", ")))];
+        let told = ballot::verdict_of(data.source, lookup);
+        if let (Some(told), false) = (told, self.options.summed_up) {
+            let moderator = match self.debating.round.and_then(lookup) {
+                Some(ArenaEvent::RoundOpened(round)) => round.order.first().map(|order| order.spark),
+                _ => None,
+            };
+            let answer =
+                moderator.map_or(told.answer.clone(), |spark| self.named(&told.answer, spark, lookup));
+            detail.push(folded(&answer));
+        }
+        Line::new(Who::Agon, "verdict", Tone::Good, text).with_whole(detail.join("\n"))
     }
 }
 
-fn side(sign: i8) -> usize {
-    match sign.signum() {
-        -1 => 0,
-        0 => 1,
-        _ => 2,
+/// Where somebody stands: how sure beside the name, and the ratings too where they are few.
+fn holds(spark: SparkId, confidence: u32, ratings: &str, words: &str) -> Line {
+    let sure = format!("{} sure", wording::per_cent(confidence.saturating_mul(10)));
+    let fits = sure.chars().count() + 2 + ratings.chars().count() <= COLUMNS - 32;
+    let (text, detail) = match fits {
+        true => (format!("{ratings}  {sure}"), words.to_owned()),
+        false => (sure, format!("{ratings}\n{words}")),
+    };
+    Line::new(Who::Spark(spark), "holds", Tone::Plain, text.trim_start()).with_whole(detail)
+}
+
+fn folded(text: &str) -> String {
+    wrapped(text.trim(), COLUMNS).join("\n")
+}
+
+fn say_question(data: &PromptGiven) -> Line {
+    let text = data.text.trim();
+    // It was typed or is in a file: of a long one the ends are enough to know it by.
+    Line::new(Who::You, "question", Tone::Strong, "").with(folded(text))
+}
+
+/// What is asked in a set of calls.
+fn say_round(data: &RoundOpened) -> Option<Line> {
+    let text = match data.ask {
+        Ask::Ballot => "everybody alone, ballots stay sealed",
+        Ask::Propositions => "the moderator what is in dispute",
+        Ask::Ratings => "everybody to rate it, still alone",
+        Ask::Statement => "everybody again, names hidden",
+        Ask::Verdict => return None,
+    };
+    Some(Line::new(Who::Agon, "asks", Tone::Quiet, text))
+}
+
+fn ratings(all: &[Rating]) -> String {
+    let one = |rating: &Rating| {
+        format!("{} {:>2}", wording::name(rating.proposition), wording::rating(rating.rating))
+    };
+    all.iter().map(one).collect::<Vec<_>>().join("  ")
+}
+
+/// The moderator's list is neutral and shown at once; ballots that stand in for it are positions, still sealed.
+fn say_propositions(data: &PropositionsStated, is_sealed: bool, lookup: Lookup<'_>) -> Line {
+    let text = words::counted(u64::from(data.count), "proposition");
+    let line = Line::new(Who::Agon, "dispute", Tone::Strong, text);
+    let is_list = data.source.iter().all(|at| matches!(lookup(*at), Some(ArenaEvent::ModelAnswered(_))));
+    if is_sealed && !is_list {
+        return line;
     }
+    let stated = ballot::propositions_of(data, lookup);
+    let stated = (0u32..).zip(&stated).map(|(n, text)| {
+        let rows = wrapped(text.trim(), COLUMNS - 4);
+        format!("{}  {}", wording::name(n), rows.join("\n    "))
+    });
+    line.with_whole(stated.collect::<Vec<_>>().join("\n"))
+}
+
+fn say_dissent(data: &DissentRecorded) -> Line {
+    let text = format!("against the verdict on {} [{}]", wording::names(&data.propositions), data.source);
+    Line::new(Who::Spark(data.spark), "dissent", Tone::Warn, text)
 }

@@ -22,6 +22,9 @@ impl Renderer {
     /// The lines of one event; most have one, routine decisions have one only in full.
     pub(super) fn say(&self, at: u64, event: &ArenaEvent, lookup: Lookup<'_>) -> Vec<Line> {
         use ArenaEvent as E;
+        if let Some(lines) = self.say_debate(event, lookup) {
+            return lines;
+        }
         let line = match event {
             E::SessionOpened(data) => say_opened(at, data),
             E::SessionResumed(data) => {
@@ -54,13 +57,13 @@ impl Renderer {
             E::DiffTaken(data) => self.say_diff(data.call, &data.body),
             E::InputRefused(data) => Line::new(Who::Agon, "refused", Tone::Warn, &data.reason),
             E::Unknown { kind, raw } => say_unknown(kind, raw),
-            _ => return self.say_progress(event, lookup),
+            _ => return self.say_progress(event),
         };
         vec![line]
     }
 
     /// News that are not part of the conversation itself.
-    fn say_progress(&self, event: &ArenaEvent, lookup: Lookup<'_>) -> Vec<Line> {
+    fn say_progress(&self, event: &ArenaEvent) -> Vec<Line> {
         use ArenaEvent as E;
         let line = match event {
             // A task is long, and what follows shows what it was.
@@ -102,16 +105,6 @@ impl Renderer {
                 let text = format!("turn {}: {}", data.turn, words::turn_cause(data.cause));
                 Line::new(Who::Agon, "end", tone, text)
             }
-            E::CacheHit(data) => {
-                let hit = &data.body;
-                let saved = format!("{}, {}", counted(hit.tokens, "token"), words::money(hit.micro_usd));
-                Line::new(
-                    Who::Agon,
-                    "cache",
-                    Tone::Good,
-                    format!("run of session {}, saves {saved}", hit.session),
-                )
-            }
             E::SandboxRefused(data) => {
                 let text = format!("{}: {}", data.body.kind, data.body.reason);
                 Line::new(Who::Agon, "sandbox", Tone::Bad, text)
@@ -124,7 +117,7 @@ impl Renderer {
                 let text = format!("{what}{}", data.body.error);
                 Line::new(self.who(data.call, None), "failed", Tone::Bad, text)
             }
-            _ => return self.say_team(event, lookup).unwrap_or_else(|| self.say_routine(event)),
+            _ => return self.say_team(event).unwrap_or_else(|| self.say_routine(event)),
         };
         vec![line]
     }
@@ -192,7 +185,7 @@ impl Renderer {
     /// A model's thinking (in full), then what it says; its tool calls are shown when they run.
     fn say_reply(&self, call: CallId, reply: &ModelReply) -> Vec<Line> {
         let who = self.who(call, None);
-        if self.sealed {
+        if self.debating.is_sealed {
             return vec![Line::new(who, "answer", Tone::Plain, "sealed until every ballot is in")];
         }
         let mut lines = Vec::new();
@@ -219,6 +212,12 @@ impl Renderer {
             lines.push(Line::new(who, "usage", Tone::Quiet, text));
         }
         lines
+    }
+
+    /// How an answer ended, when that is unusual.
+    pub(super) fn say_odd_end(&self, call: CallId, reply: &ModelReply) -> Vec<Line> {
+        let line = |why: String| Line::new(self.who(call, None), "notice", Tone::Warn, why);
+        unusual(&reply.finish).map(line).into_iter().collect()
     }
 
     fn say_failure(&self, call: CallId, failed: &ModelFailed) -> Line {
@@ -259,13 +258,10 @@ impl Renderer {
     fn say_asked(&self, data: &ApprovalRequested, lookup: Lookup<'_>) -> Line {
         let text = format!("may it run? {} ({})", shown(&self.tool(data.tool_use)), data.call);
         let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text);
-        match lookup(data.prepared) {
-            Some(ArenaEvent::ToolPrepared(prepared)) => match &prepared.body.result {
-                PrepareResult::Ready(plan) if self.is_said(data.tool_use, &plan.preview) => line,
-                PrepareResult::Ready(plan) => line.with_whole(shown(&plan.preview)),
-                PrepareResult::Unfit(why) => line.with_whole(why),
-            },
-            _ => line,
+        match lookup(data.prepared).and_then(ArenaEvent::plan) {
+            Some(plan) if self.is_said(data.tool_use, &plan.preview) => line,
+            Some(plan) => line.with_whole(shown(&plan.preview)),
+            None => line,
         }
     }
 
@@ -366,7 +362,8 @@ fn say_kept(event: &ArenaEvent) -> Line {
         ),
         E::StopRequested(data) => ("stop", words::stop_cause(data.cause).to_owned()),
         E::TimerFired(data) => ("timer", format!("{} fired", data.call)),
-        E::CacheMissed(data) => ("cache", format!("no run stored: {}", data.body.reason)),
+        E::CacheMissed(data) => ("cache", format!("no recorded run: {}", data.body.reason)),
+        E::CacheStored(data) => ("cache", format!("stored, {}", bytes(data.body.bytes))),
         other => ("event", format!("{} {}", other.kind(), other.data())),
     };
     Line::new(Who::Agon, word, Tone::Quiet, text)

@@ -11,8 +11,9 @@ use crate::protocol::expand::Lookup;
 
 /// The last summary of a run: why it ended, what it took, and where the log stands.
 ///
-/// Four to six aligned lines with a newline each. `head` is the log's end, left out when unknown.
-pub fn ending(board: &Board, costs: &Costs, head: Option<&Head>) -> String {
+/// Four to seven aligned lines with a newline each. `cache`: what the team cache did, if anything. `head` is the
+/// log's end, left out when unknown.
+pub fn ending(board: &Board, costs: &Costs, cache: Option<String>, head: Option<&Head>) -> String {
     let total = &costs.total;
     let mut rows = vec![
         ("end", end_words(board)),
@@ -20,6 +21,7 @@ pub fn ending(board: &Board, costs: &Costs, head: Option<&Head>) -> String {
         ("tokens", words::tokens(&total.usage)),
         ("cost", words::money_known(total.micro_usd, total.unpriced)),
     ];
+    rows.extend(cache.map(|words| ("cache", words)));
     if !board.changed.is_empty() {
         let files = board.changed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         rows.push(("files", format!("changed: {files}")));
@@ -182,7 +184,10 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
 fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
     use crate::protocol::message::Part;
     let Some(ArenaEvent::ModelAnswered(answer)) = lookup(tool_use.answer) else {
-        return format!("tool call {}", tool_use.part);
+        return match lookup(tool_use.answer) {
+            Some(ArenaEvent::CacheHit(hit)) => format!("recorded run of session {}", hit.body.session),
+            _ => format!("tool call {}", tool_use.part),
+        };
     };
     match answer.body.message.get(usize::from(tool_use.part)) {
         Some(Part::Call { name, args, .. }) => {

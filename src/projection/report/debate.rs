@@ -19,6 +19,10 @@ pub struct DebateReport {
     pub asked_in: Option<EventRef>,
     /// How far it came.
     pub state: DebateState,
+    /// Why it was not worth a debate, where the sealed ballots already agreed.
+    pub gated: Option<String>,
+    /// Why it ended before its last phase.
+    pub shortened: Option<String>,
     /// Persona id of the moderator.
     pub moderator: String,
     /// Scorer of convergence.
@@ -153,6 +157,8 @@ pub struct Probe {
     pub scorer: String,
     /// 0 opposed to 1000 agreed.
     pub score_pm: u32,
+    /// What the score was made of, for scorers that have parts.
+    pub parts: Vec<ScorePart>,
     /// Agreement per proposition.
     pub agreement_pm: Vec<u32>,
     /// Polarisation.
@@ -163,6 +169,22 @@ pub struct Probe {
     pub effective_votes_pm: u32,
     /// True when dissent vanished without a stated reason.
     pub collapse: bool,
+}
+
+impl Probe {
+    /// True when the scorer says what its score was made of.
+    pub fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+}
+
+/// One part of a score.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ScorePart {
+    /// Its name.
+    pub name: String,
+    /// Its value, per mille.
+    pub value_pm: u32,
 }
 
 /// One change of side.
@@ -242,8 +264,10 @@ pub struct Absence {
     pub persona: String,
     /// In which phase; none before the first.
     pub phase: Option<String>,
-    /// Why.
+    /// Why, as one of a closed list.
     pub cause: TurnCause,
+    /// Why, in words: what its last call really came to.
+    pub why: String,
     /// The `role_failed`.
     pub source: EventRef,
 }
@@ -264,6 +288,23 @@ impl DebateReport {
         self.moves
             .iter()
             .any(|step| step.persona == persona && step.phase == phase && step.proposition == proposition)
+    }
+
+    /// Who was missing for a reason of its own: whoever was asked when all was stopped is not.
+    pub fn missing(&self) -> impl Iterator<Item = &Absence> {
+        let stopped = |absence: &&Absence| {
+            matches!(absence.cause, TurnCause::Stopped | TurnCause::Interrupted)
+                && self.state == DebateState::Ended(absence.cause)
+        };
+        self.absences.iter().filter(move |absence| !stopped(absence))
+    }
+
+    /// What each debater held last, in the debaters' order.
+    pub fn last_stands(&self) -> impl Iterator<Item = &Stand> {
+        self.debaters.iter().filter_map(|debater| {
+            let phases = self.phases.iter().rev();
+            phases.filter_map(|phase| phase.stand(&debater.persona)).find(|stand| stand.position.is_some())
+        })
     }
 
     /// True when the debater was absent in a phase.

@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::projection::words;
 use crate::protocol::event::{ModelReply, PrepareResult};
 use crate::protocol::message::{Args, Part};
-use crate::protocol::text::cut_middle;
+use crate::protocol::text::{cut_middle, unfenced};
 use crate::protocol::{ArenaEvent, EventRef, SparkId};
 
 use super::Log;
 use super::debate::DebateReport;
 use super::session::SessionReport;
+use super::voices::Voices;
 
 /// Bytes of one excerpt's text; the middle of longer ones is left out.
 const CAP: usize = 1_600;
@@ -31,6 +33,8 @@ pub struct Excerpt {
     pub who: Option<String>,
     /// A line on it: the tool with its target, the command, the model.
     pub title: Option<String>,
+    /// Who is meant by the letters in it, when its writer knew others by letters only.
+    pub letters: Option<String>,
     /// Its text, the middle left out when it is long.
     pub text: String,
     /// True when something was left out.
@@ -50,7 +54,19 @@ pub(super) fn cited(log: &Log<'_>, session: &SessionReport, debates: &[DebateRep
     });
     debates.iter().for_each(|debate| of_debate(debate, &mut wanted));
     let people = People::of(log);
-    wanted.into_iter().map(|at| excerpt(log, &people, at)).collect()
+    let mut voices = Voices::default();
+    let events = log.entries.iter().flat_map(|entry| entry.effective());
+    events.for_each(|(at, event)| voices.apply(at, event));
+    let absences: Vec<_> = debates.iter().flat_map(|debate| &debate.absences).collect();
+    let one = |at: EventRef| {
+        let mut one = excerpt(log, &people, at);
+        one.letters = voices.legend(log, at, &one.text);
+        if let Some(absence) = absences.iter().find(|absence| absence.source == at) {
+            one.text.clone_from(&absence.why);
+        }
+        one
+    };
+    wanted.into_iter().map(one).collect()
 }
 
 fn of_debate(debate: &DebateReport, wanted: &mut BTreeSet<EventRef>) {
@@ -109,11 +125,21 @@ impl People {
 fn excerpt(log: &Log<'_>, people: &People, at: EventRef) -> Excerpt {
     let (Some(entry), Some(event)) = (log.entry(at.seq), log.event(at)) else {
         let text = "this log has no such event".to_owned();
-        return Excerpt { at, time: 0, kind: "missing".into(), who: None, title: None, text, is_cut: false };
+        return Excerpt {
+            at,
+            time: 0,
+            kind: "missing".into(),
+            who: None,
+            title: None,
+            letters: None,
+            text,
+            is_cut: false,
+        };
     };
     let (title, text) = said(log, event);
     let (text, is_cut) = cut_middle(&text, CAP);
-    Excerpt { at, time: entry.at, kind: event.kind().to_owned(), who: people.who(event), title, text, is_cut }
+    let (kind, who) = (event.kind().to_owned(), people.who(event));
+    Excerpt { at, time: entry.at, kind, who, title, letters: None, text, is_cut }
 }
 
 /// What an event says: a title and its text.
@@ -151,6 +177,10 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
 /// An answer's text, else the tools it asked for.
 fn reply(reply: &ModelReply) -> String {
     let text = reply.text();
+    if let Ok(value @ Value::Object(_)) = serde_json::from_str(unfenced(&text)) {
+        // Laid out in lines: models often write a typed answer as one.
+        return serde_json::to_string_pretty(&value).unwrap_or(text);
+    }
     if !text.trim().is_empty() {
         return text;
     }

@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 
 use crate::protocol::event::{
-    BallotCast, BallotsRevealed, ConvergenceProbed, DissentRecorded, Flip, PropositionsStated, RatingsCast,
-    RoleFailed, SparkIgnited, VerdictReached,
+    Ask, BallotCast, BallotsRevealed, ConvergenceProbed, DissentRecorded, Flip, PropositionsStated,
+    RatingsCast, RoleFailed, RoundOpened, SparkIgnited, VerdictReached,
 };
 use crate::protocol::spec::{DebatePlan, Mode, PersonaSpec, Setting};
 use crate::protocol::{ArenaEvent, EventRef, SparkId};
 
 use super::Log;
 use super::debate::{
-    Absence, DebateReport, DebateState, Debater, Dissent, Move, Phase, Probe, Proposition, Rated, Stand,
-    Talk, Verdict,
+    Absence, DebateReport, DebateState, Debater, Dissent, Move, Phase, Probe, Proposition, Rated, ScorePart,
+    Stand, Talk, Verdict,
 };
 use super::said;
 use super::session::CostLine;
+use super::voices::Voices;
 
 /// The most propositions a report shows, whatever a log claims.
 const MOST: u32 = 64;
@@ -73,6 +74,7 @@ struct Open {
     report: DebateReport,
     /// Persona ids by spark.
     names: BTreeMap<SparkId, String>,
+    voices: Voices,
     /// Names of phases as the log has them, beside those of the report.
     heard: Vec<String>,
     is_sealed: bool,
@@ -139,7 +141,13 @@ impl Fold<'_> {
             debaters: plan.personas.iter().map(debater).collect(),
             ..DebateReport::default()
         };
-        self.open = Some(Open { report, names: BTreeMap::new(), heard: Vec::new(), is_sealed: true });
+        self.open = Some(Open {
+            report,
+            names: BTreeMap::new(),
+            voices: Voices::default(),
+            heard: Vec::new(),
+            is_sealed: true,
+        });
     }
 
     fn close(&mut self) {
@@ -152,19 +160,22 @@ impl Fold<'_> {
 impl Open {
     fn apply(&mut self, at: EventRef, event: &ArenaEvent, log: &Log<'_>) {
         use ArenaEvent as E;
+        self.voices.apply(at, event);
         match event {
             E::SparkIgnited(data) => self.ignited(data),
-            E::RoundOpened(data) => self.round(&data.phase),
+            E::RoundOpened(data) => self.round(data),
             E::BallotCast(data) => self.ballot(data, log),
             E::PropositionsStated(data) => self.stated(data, log),
             E::RatingsCast(data) => self.rated(data),
             E::BallotsRevealed(data) => self.revealed(data),
             E::ConvergenceProbed(data) => self.probed(data, log),
-            E::RoleFailed(data) => self.failed(at, data),
+            E::RoleFailed(data) => self.failed(at, data, log),
             E::DebateGated(data) => {
                 self.is_sealed = false;
                 self.report.state = DebateState::Gated(data.reason.clone());
+                self.report.gated = Some(data.reason.clone());
             }
+            E::DebateShortened(data) => self.report.shortened = Some(data.reason.clone()),
             E::VerdictReached(data) => self.verdict(data, log),
             E::DissentRecorded(data) => self.dissented(data, log),
             E::TurnClosed(data) => {
@@ -190,8 +201,13 @@ impl Open {
         self.names.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
     }
 
-    /// A round continues its phase until that was probed; the same name after a probe is a new phase.
-    fn round(&mut self, name: &str) {
+    /// A round continues its phase until that was probed; the same name after a probe is a new phase. What the
+    /// moderator is asked belongs to no phase.
+    fn round(&mut self, round: &RoundOpened) {
+        if matches!(round.ask, Ask::Propositions | Ask::Verdict) {
+            return;
+        }
+        let name = &round.phase;
         let continues = self.heard.last().is_some_and(|last| last == name)
             && self.report.phases.last().is_some_and(|phase| phase.probe.is_none());
         if !continues {
@@ -215,6 +231,13 @@ impl Open {
         &mut self.report.phases[at]
     }
 
+    /// A ballot in words, with names where its writer knew only letters.
+    fn said(&self, log: &Log<'_>, at: EventRef) -> said::Ballot {
+        let source = said::answer_of(log, at);
+        let name = |words: String| self.voices.named(log, Some(source), &words);
+        said::ballot(log, at).unwrap_or_default().renamed(&name)
+    }
+
     fn stand(&mut self, phase: &str, spark: SparkId) -> &mut Stand {
         let persona = self.name(spark);
         let stands = &mut self.phase(phase).stands;
@@ -226,7 +249,7 @@ impl Open {
     }
 
     fn ballot(&mut self, data: &BallotCast, log: &Log<'_>) {
-        let said = said::ballot(log, data.source).unwrap_or_default();
+        let said = self.said(log, data.source);
         self.phase(&data.phase).sealed |= data.sealed;
         let stand = self.stand(&data.phase, data.spark);
         stand.source = Some(data.source);
@@ -264,6 +287,10 @@ impl Open {
 
     fn revealed(&mut self, data: &BallotsRevealed) {
         self.is_sealed = false;
+        let mut stands = self.report.phases.iter().flat_map(|phase| &phase.stands);
+        if stands.all(|stand| stand.ratings.is_empty()) {
+            return;
+        }
         for (proposition, majority) in self.report.propositions.iter_mut().zip(&data.majority) {
             proposition.sealed_majority = Some(*majority);
         }
@@ -273,6 +300,7 @@ impl Open {
         self.phase(&data.phase).probe = Some(Probe {
             scorer: data.scorer.clone(),
             score_pm: data.score_pm,
+            parts: data.parts.iter().map(part).collect(),
             agreement_pm: data.agreement_pm.clone(),
             polarisation_pm: data.polarisation_pm,
             movement_pm: data.movement_pm,
@@ -291,7 +319,7 @@ impl Open {
         let named = named.clone().find(|stand| stand.would_change.is_some());
         let stand = after.first().and_then(|phase| phase.stand(&persona));
         let source = stand.and_then(|stand| stand.source);
-        let changes = source.and_then(|at| said::ballot(log, at)).unwrap_or_default().changes;
+        let changes = source.map(|at| self.said(log, at)).unwrap_or_default().changes;
         let because = changes.into_iter().find(|(proposition, _)| *proposition == flip.proposition);
         let step = Move {
             proposition: flip.proposition,
@@ -307,14 +335,15 @@ impl Open {
         self.report.moves.push(step);
     }
 
-    fn failed(&mut self, at: EventRef, data: &RoleFailed) {
+    fn failed(&mut self, at: EventRef, data: &RoleFailed, log: &Log<'_>) {
         let phase = self.report.phases.last().map(|phase| phase.name.clone());
         let persona = self.names.get(&data.spark).cloned().unwrap_or_else(|| data.role.clone());
-        self.report.absences.push(Absence { persona, phase, cause: data.cause, source: at });
+        let why = self.voices.why(log, data);
+        self.report.absences.push(Absence { persona, phase, cause: data.cause, why, source: at });
     }
 
     fn dissented(&mut self, data: &DissentRecorded, log: &Log<'_>) {
-        let said = said::ballot(log, data.source).unwrap_or_default();
+        let said = self.said(log, data.source);
         self.report.minority.push(Dissent {
             persona: self.name(data.spark),
             propositions: data.propositions.clone(),
@@ -326,7 +355,8 @@ impl Open {
     }
 
     fn verdict(&mut self, data: &VerdictReached, log: &Log<'_>) {
-        let said = said::verdict(log, data.source);
+        let name = |words: String| self.voices.named(log, Some(data.source), &words);
+        let said = said::verdict(log, data.source).map(|said| said.renamed(&name));
         let is_majority = matches!(log.event(data.source), Some(ArenaEvent::BallotsRevealed(_)));
         self.report.state = DebateState::Decided;
         for (proposition, upheld) in self.report.propositions.iter_mut().zip(&data.upheld) {
@@ -369,4 +399,8 @@ impl Open {
         }
         self.report
     }
+}
+
+fn part(part: &(String, u32)) -> ScorePart {
+    ScorePart { name: part.0.clone(), value_pm: part.1 }
 }

@@ -6,7 +6,7 @@ use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::words;
 use crate::protocol::EventRef;
 
-use super::debate::{DebateReport, Phase};
+use super::debate::{DebateReport, Phase, Probe};
 use super::session::{CostLine, TurnReport};
 use super::{Excerpt, Report, wording};
 
@@ -104,6 +104,9 @@ fn one_debate(out: &mut String, debate: &DebateReport) {
             refs([&verdict.source])
         );
     }
+    if let Some(why) = wording::short_of_plan(debate) {
+        let _ = writeln!(out, "{}\n", line(&why));
+    }
     propositions(out, debate);
     absences(out, debate);
     moves(out, debate);
@@ -141,13 +144,13 @@ fn propositions(out: &mut String, debate: &DebateReport) {
 }
 
 fn absences(out: &mut String, debate: &DebateReport) {
-    if debate.absences.is_empty() {
+    if debate.missing().next().is_none() {
         return;
     }
     out.push_str("## Who was missing\n\n");
-    for absence in &debate.absences {
+    for absence in debate.missing() {
         let phase = absence.phase.as_deref().map(|phase| format!(" in {}", line(phase))).unwrap_or_default();
-        let cause = words::turn_cause(absence.cause);
+        let cause = line(&absence.why);
         let _ = writeln!(out, "- **{}**{phase}: {cause}{}", line(&absence.persona), refs([&absence.source]));
     }
     out.push('\n');
@@ -231,7 +234,14 @@ fn probes(out: &mut String, debate: &DebateReport) {
         let _ =
             writeln!(out, "| {}{collapse} | {score} | {polarised} | {moved} | {votes} |", line(&phase.name));
     }
-    out.push('\n');
+    let _ = writeln!(out, "\nVotes are counted by {}.\n", line(&wording::families(debate)));
+    for phase in debate.phases.iter().filter(|phase| phase.probe.as_ref().is_some_and(Probe::has_parts)) {
+        let parts = phase.probe.iter().flat_map(|probe| &probe.parts).map(wording::part).collect::<Vec<_>>();
+        let _ = writeln!(out, "- score after {}: {}", line(&phase.name), line(&parts.join(", ")));
+    }
+    if debate.phases.iter().any(|phase| phase.probe.as_ref().is_some_and(Probe::has_parts)) {
+        out.push('\n');
+    }
 }
 
 fn minority(out: &mut String, debate: &DebateReport) {
@@ -334,6 +344,9 @@ fn excerpts(out: &mut String, excerpts: &[Excerpt]) {
             each.at,
             line(&each.kind)
         );
+        if let Some(letters) = &each.letters {
+            let _ = writeln!(out, "{}\n", line(letters));
+        }
         quote(out, &each.text);
     }
 }

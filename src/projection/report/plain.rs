@@ -1,18 +1,25 @@
-//! Writes a report's essence as plain lines for a terminal; the other writers have the whole of it.
+//! Writes a report as plain lines of 80 columns for a terminal; the other writers have the whole of it.
 
 use std::fmt::Write as _;
 
-use crate::projection::safe_text::safe_line;
+use crate::projection::lines::{WIDTH, hanging};
+use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::words;
+use crate::protocol::EventRef;
 
-use super::debate::DebateReport;
+use super::debate::{DebateReport, Dissent, Move, Phase, Proposition, Verdict};
 use super::{Report, wording};
 
-/// The newest debate, or the turns when there was none.
+/// The newest debate, or the turns when there was none, and what it cost.
 pub fn page(report: &Report) -> String {
     let mut out = String::new();
     match report.debate() {
-        Some(debate) => one_debate(&mut out, debate),
+        Some(debate) => {
+            block(&mut out, "", &debate.question);
+            out.push('\n');
+            out.push_str(&outcome(debate));
+            out.push('\n');
+        }
         None => turns(&mut out, report),
     }
     let total = &report.session.total;
@@ -20,53 +27,252 @@ pub fn page(report: &Report) -> String {
         (words::counted(u64::from(total.calls), "call"), total.input.saturating_add(total.output));
     let _ =
         writeln!(out, "cost         {}, {} tokens, {calls}", wording::money(total), words::grouped(tokens));
+    let _ = writeln!(out, "session      {}", safe_line(&report.session.id));
     out
 }
 
-fn row(out: &mut String, name: &str, text: &str) {
-    let _ = writeln!(out, "{name:<12} {}", safe_line(text));
+/// What a debate came to, from the verdict to the last number.
+pub fn outcome(debate: &DebateReport) -> String {
+    let mut out = String::new();
+    verdict(&mut out, debate);
+    propositions(&mut out, debate);
+    moves(&mut out, debate);
+    minority(&mut out, debate);
+    list(
+        &mut out,
+        "Open risks",
+        debate.verdict.iter().flat_map(|verdict| verdict.open_risks.iter().cloned()),
+    );
+    absences(&mut out, debate);
+    if debate.verdict.is_none() {
+        stands(&mut out, debate);
+    }
+    positions(&mut out, debate);
+    convergence(&mut out, debate);
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
 }
 
-fn one_debate(out: &mut String, debate: &DebateReport) {
-    row(out, "question", &debate.question);
-    if let Some(state) = wording::state(debate) {
-        row(out, "state", &state);
+/// Text of others, indented and broken into lines; its own paragraphs stay.
+fn block(out: &mut String, indent: &str, text: &str) {
+    let text = safe(text);
+    for line in text.trim().lines() {
+        let hung = hanging(indent, line, WIDTH);
+        out.push_str(if hung.is_empty() { "\n" } else { &hung });
     }
-    if let Some(verdict) = &debate.verdict {
-        let stands_in = "none by the moderator; the sealed majority stands in";
-        row(out, "verdict", verdict.answer.as_deref().unwrap_or(stands_in));
-        row(out, "confidence", &wording::per_cent(verdict.confidence_pm));
-        row(out, "plain vote", &wording::talk(debate));
+}
+
+/// One line of others after `first`, the rest hanging below.
+fn item(out: &mut String, first: &str, text: &str) {
+    out.push_str(&hanging(first, safe_line(text).trim(), WIDTH));
+}
+
+fn list(out: &mut String, heading: &str, items: impl Iterator<Item = String>) {
+    let mut items = items.peekable();
+    if items.peek().is_some() {
+        let _ = writeln!(out, "{heading}");
+        items.for_each(|text| item(out, "  - ", &text));
+        out.push('\n');
     }
-    for each in &debate.propositions {
-        let (vote, verdict) = (wording::majority(each.sealed_majority), wording::upheld(each.verdict));
-        let text = format!("{} (vote: {vote}; verdict: {verdict})", each.text);
-        row(out, &wording::name(each.number), &text);
+}
+
+fn refs<'a>(all: impl IntoIterator<Item = &'a EventRef>) -> String {
+    all.into_iter().map(|at| format!(" [{at}]")).collect()
+}
+
+fn verdict(out: &mut String, debate: &DebateReport) {
+    match &debate.verdict {
+        None => out.push_str("No verdict\n"),
+        Some(verdict) => ruling(out, verdict),
     }
-    for step in &debate.moves {
-        let (from, to) = (wording::rating(step.from), wording::rating(step.to));
-        let why = step.because.as_deref().unwrap_or("gave no reason");
-        let name = wording::name(step.proposition);
-        row(out, "moved", &format!("{}, {name} {from} \u{2192} {to}: {why}", step.persona));
+    for note in [wording::state(debate), wording::short_of_plan(debate)].into_iter().flatten() {
+        item(out, "  ", &note);
     }
-    for dissent in &debate.minority {
-        let on = wording::names(&dissent.propositions);
-        let position = dissent.position.as_deref().unwrap_or_default();
-        row(out, "minority", &format!("{} against {on}: {position}", dissent.persona));
+    if debate.verdict.is_some() {
+        item(out, "  ", &wording::talk(debate));
     }
-    for absence in &debate.absences {
-        let phase = absence.phase.as_deref().unwrap_or("the beginning");
-        row(out, "absent", &format!("{} in {phase}: {}", absence.persona, words::turn_cause(absence.cause)));
+    out.push('\n');
+}
+
+fn ruling(out: &mut String, verdict: &Verdict) {
+    let at = verdict.source;
+    if verdict.is_majority {
+        out.push_str("No verdict by the moderator\n");
+        item(out, "  ", "What the sealed majority said stands in for it.");
+        return;
     }
-    for risk in debate.verdict.iter().flat_map(|verdict| &verdict.open_risks) {
-        row(out, "risk", risk);
+    let _ = writeln!(out, "Verdict, {} sure [{at}]\n", wording::per_cent(verdict.confidence_pm));
+    block(out, "  ", verdict.answer.as_deref().unwrap_or("Its words cannot be read from the log."));
+    out.push('\n');
+}
+
+fn propositions(out: &mut String, debate: &DebateReport) {
+    if debate.propositions.is_empty() {
+        return;
     }
+    out.push_str("What was in dispute\n");
+    debate.propositions.iter().for_each(|each| dispute(out, each));
+    out.push('\n');
+}
+
+fn dispute(out: &mut String, each: &Proposition) {
+    let text = if each.text.is_empty() { "its words cannot be read from the log" } else { &each.text };
+    item(out, &format!("  {}  ", wording::name(each.number)), text);
+    let (vote, verdict) = (wording::majority(each.sealed_majority), wording::upheld(each.verdict));
+    let differs = if each.differs { "  \u{2190} differs" } else { "" };
+    let ruled = each.verdict.map(|_| format!(", verdict: {verdict}{differs}")).unwrap_or_default();
+    if each.sealed_majority.is_some() || each.verdict.is_some() {
+        let _ = writeln!(out, "      sealed majority: {vote}{ruled}");
+    }
+    if let Some(because) = &each.because {
+        item(out, "      ", &format!("{because}{}", refs(&each.evidence)));
+    }
+}
+
+/// Where everybody was when it ended, where no verdict sums that up.
+fn stands(out: &mut String, debate: &DebateReport) {
+    let mut stands = debate.last_stands().peekable();
+    if stands.peek().is_some() {
+        out.push_str("What they held\n");
+        for stand in stands {
+            let sure = stand.confidence_pm.map(wording::per_cent).unwrap_or_default();
+            item(out, "  ", &format!("{}, {sure} sure{}", stand.persona, refs(&stand.source)));
+            item(out, "      ", stand.position.as_deref().unwrap_or_default());
+        }
+        out.push('\n');
+    }
+}
+
+fn moves(out: &mut String, debate: &DebateReport) {
+    if debate.first_rated().is_none() {
+        return;
+    }
+    out.push_str("Who moved, and why\n");
+    if debate.moves.is_empty() {
+        out.push_str("  Nobody changed sides.\n");
+    }
+    debate.moves.iter().for_each(|step| moved(out, step));
+    out.push('\n');
+}
+
+fn moved(out: &mut String, step: &Move) {
+    let (from, to) = (wording::rating(step.from), wording::rating(step.to));
+    let (name, phase) = (wording::name(step.proposition), wording::spaced(&step.phase));
+    item(out, "  ", &format!("{}, {name} {from} \u{2192} {to}, in {phase}", step.persona));
+    if let Some(condition) = &step.condition {
+        let named = refs(&step.named_in);
+        item(out, "      ", &format!("had said it would move if: {condition}{named}"));
+    }
+    match &step.because {
+        Some(because) => item(out, "      ", &format!("moved because: {because}{}", refs(&step.source))),
+        None => out.push_str("      gave no reason\n"),
+    }
+}
+
+fn minority(out: &mut String, debate: &DebateReport) {
+    let Some(verdict) = &debate.verdict else { return };
+    out.push_str("Minority report\n");
+    if debate.minority.is_empty() {
+        out.push_str("  Nobody stands against the verdict.\n");
+    } else if let Some(told) = &verdict.minority {
+        block(out, "  ", told);
+        out.push('\n');
+    }
+    debate.minority.iter().for_each(|dissent| dissented(out, dissent));
+    out.push('\n');
+}
+
+fn dissented(out: &mut String, dissent: &Dissent) {
+    let on = wording::names(&dissent.propositions);
+    item(out, "  ", &format!("{}, against the verdict on {on} [{}]", dissent.persona, dissent.source));
+    item(out, "      ", dissent.position.as_deref().unwrap_or("its words cannot be read from the log"));
+}
+
+fn absences(out: &mut String, debate: &DebateReport) {
+    // Whoever fails together for one reason is told of together.
+    let mut told: Vec<(String, Vec<&str>, String)> = Vec::new();
+    for absence in debate.missing() {
+        let phase = absence.phase.as_deref().map(wording::spaced);
+        let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
+        match told.iter_mut().find(|(known, _, why)| *known == phase && *why == absence.why) {
+            Some((_, who, _)) => who.push(&absence.persona),
+            None => told.push((phase, vec![&absence.persona], absence.why.clone())),
+        }
+    }
+    let lines = told.iter().map(|(phase, who, why)| format!("{}{phase}: {why}", who.join(", ")));
+    list(out, "Who was missing", lines);
+}
+
+/// Every rating: a row a debater, the phases from left to right in one cell.
+fn positions(out: &mut String, debate: &DebateReport) {
+    let rated: Vec<&Phase> = debate
+        .phases
+        .iter()
+        .filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
+        .collect();
+    if rated.is_empty() || debate.propositions.is_empty() {
+        return;
+    }
+    let name_width = debate.debaters.iter().map(|one| one.persona.chars().count()).max().unwrap_or(0);
+    // Where all phases do not fit beside each other, the sealed rating and the last tell the way.
+    let whole = name_width + 2 + debate.propositions.len() * (3 * rated.len() + 1) <= WIDTH;
+    let shown: Vec<&Phase> = match rated.as_slice() {
+        [first, .., last] if !whole => vec![first, last],
+        all => all.to_vec(),
+    };
+    let phases: Vec<String> = shown.iter().map(|phase| wording::spaced(&phase.name)).collect();
+    out.push_str(&hanging("Where they stood: ", &phases.join(", "), WIDTH));
+    let cell_width = 3 * shown.len() + 1;
+    let heads = debate.propositions.iter();
+    let heads: String = heads.map(|each| format!(" {:<cell_width$}", wording::name(each.number))).collect();
+    let _ = writeln!(out, "{}", format!("  {:name_width$} {heads}", "").trim_end());
+    for debater in &debate.debaters {
+        let cells = debate.propositions.iter().map(|each| {
+            let rating = |phase: &&Phase| {
+                let stand = phase.stand(&debater.persona)?;
+                Some(wording::rating(stand.rating(each.number)?.rating))
+            };
+            let ratings = shown.iter().map(|phase| rating(phase).unwrap_or("\u{b7}".to_owned()));
+            let cell: String = ratings.map(|rating| format!("{rating:>3}")).collect();
+            format!("{cell:<width$}", width = cell_width + 1)
+        });
+        let row = format!("  {:<name_width$} {}", safe_line(&debater.persona), cells.collect::<String>());
+        let _ = writeln!(out, "{}", row.trim_end());
+    }
+    out.push('\n');
+}
+
+fn convergence(out: &mut String, debate: &DebateReport) {
+    let probes: Vec<_> =
+        debate.phases.iter().filter_map(|phase| Some((phase, phase.probe.as_ref()?))).collect();
+    let Some((_, last)) = probes.last() else { return };
+    let scorer = safe_line(&last.scorer).into_owned();
+    let _ = writeln!(out, "Did they converge? Scored by `{scorer}`: 0 is opposed, 100 agreed.");
+    let names = probes.iter().map(|(phase, _)| wording::spaced(&phase.name).chars().count());
+    let width = names.max().unwrap_or(0);
+    for (phase, probe) in &probes {
+        let bar = "\u{2588}".repeat(usize::try_from((probe.score_pm + 12) / 25).unwrap_or(40).min(40));
+        let name = wording::spaced(&phase.name);
+        let line = format!("  {:<width$}  {:>5}  {bar}", safe_line(&name), wording::per_cent(probe.score_pm));
+        let _ = writeln!(out, "{}", line.trim_end());
+        if probe.collapse {
+            let _ = writeln!(out, "  {:width$}         dissent vanished without a stated reason", "");
+        }
+        if probe.has_parts() {
+            let parts: Vec<_> = probe.parts.iter().map(wording::part).collect();
+            item(out, &format!("  {:width$}         ", ""), &parts.join(", "));
+        }
+    }
+    let votes = wording::votes(last.effective_votes_pm);
+    let families = wording::families(debate);
+    item(out, "  ", &format!("Independent votes: at most {votes}, by {families}."));
 }
 
 fn turns(out: &mut String, report: &Report) {
     for turn in &report.session.turns {
-        row(out, "task", &turn.prompt);
-        row(out, "answer", turn.answer.as_deref().unwrap_or("none"));
-        row(out, "end", turn.cause.map_or("the turn is not over", words::turn_cause));
+        item(out, "task         ", &turn.prompt);
+        item(out, "answer       ", turn.answer.as_deref().unwrap_or("none"));
+        item(out, "end          ", turn.cause.map_or("the turn is not over", words::turn_cause));
     }
 }

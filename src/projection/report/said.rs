@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::protocol::ballot as protocol;
 use crate::protocol::message::{Args, Part};
+use crate::protocol::text::unfenced;
 use crate::protocol::{ArenaEvent, EventRef};
 
 use super::Log;
@@ -46,6 +48,30 @@ pub struct Verdict {
     pub risks: Vec<String>,
 }
 
+impl Ballot {
+    /// The same with every text passed through `name`.
+    pub(super) fn renamed(mut self, name: &dyn Fn(String) -> String) -> Self {
+        let all = |texts: Vec<String>| texts.into_iter().map(name).collect();
+        self.position = self.position.map(name);
+        self.would_change = self.would_change.map(name);
+        self.claims = all(self.claims);
+        self.evidence.iter_mut().for_each(|one| one.shows = name(std::mem::take(&mut one.shows)));
+        self.changes.iter_mut().for_each(|(_, because)| *because = name(std::mem::take(because)));
+        self
+    }
+}
+
+impl Verdict {
+    /// The same with every text passed through `name`.
+    pub(super) fn renamed(mut self, name: &dyn Fn(String) -> String) -> Self {
+        self.answer = self.answer.map(name);
+        self.minority = self.minority.map(name);
+        self.risks = self.risks.into_iter().map(name).collect();
+        self.rulings.iter_mut().for_each(|one| one.because = name(std::mem::take(&mut one.because)));
+        self
+    }
+}
+
 /// What decides one proposition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ruling {
@@ -68,52 +94,49 @@ pub(super) fn answer_of(log: &Log<'_>, at: EventRef) -> EventRef {
 
 /// The ballot behind an event, whether it was a first ballot or part of a statement.
 pub(super) fn ballot(log: &Log<'_>, at: EventRef) -> Option<Ballot> {
-    let whole = typed(log.event(answer_of(log, at))?)?;
-    let ballot = whole.get("ballot").filter(|ballot| ballot.is_object()).unwrap_or(&whole);
-    let evidence = items(ballot, "evidence").iter().filter_map(|item| {
-        let shows = words(item, "shows")?;
-        Some(Evidence { at: item.get("reference")?.as_str().and_then(reference), shows })
-    });
+    let lookup = |at| log.event(at);
+    let said = protocol::ballot_of(at, &lookup)?;
+    let evidence = said
+        .evidence
+        .iter()
+        .map(|one| Evidence { at: reference(&one.reference), shows: one.shows.trim().to_owned() });
     Some(Ballot {
-        position: words(ballot, "position"),
-        claims: texts(ballot, "claims"),
+        position: words(&said.position),
+        claims: said.claims.iter().filter_map(|claim| words(claim)).collect(),
         evidence: evidence.collect(),
-        would_change: words(ballot, "would_change"),
-        changes: items(&whole, "changes").iter().filter_map(reason).collect(),
+        would_change: words(&said.would_change),
+        changes: protocol::changes_of(at, &lookup),
     })
 }
 
 /// The propositions' texts with the answer each stands in.
 pub(super) fn propositions(log: &Log<'_>, sources: &[EventRef]) -> Vec<(String, EventRef)> {
-    let stated = |at: &EventRef| -> Vec<(String, EventRef)> {
+    let stated = |at: &EventRef| {
         let source = answer_of(log, *at);
-        let listed = log.event(source).and_then(typed).map(|whole| texts(&whole, "propositions"));
-        let listed = listed.filter(|listed| !listed.is_empty());
-        let position = || ballot(log, *at).and_then(|ballot| ballot.position).into_iter().collect();
-        listed.unwrap_or_else(position).into_iter().map(|text| (text, source)).collect()
+        let texts = protocol::propositions(&[*at], &|at| log.event(at));
+        texts.into_iter().map(move |text| (text.trim().to_owned(), source))
     };
     sources.iter().flat_map(stated).collect()
 }
 
 /// The verdict in an answer; none when the event is no answer, as when the sealed majority stands in for it.
 pub(super) fn verdict(log: &Log<'_>, source: EventRef) -> Option<Verdict> {
-    let whole = typed(log.event(source)?)?;
-    let ruling = |item: &Value| {
-        let (proposition, because) = reason(item)?;
-        let evidence = texts(item, "evidence").iter().filter_map(|text| reference(text)).collect();
-        Some(Ruling { proposition, because, evidence })
+    let said = protocol::verdict_of(source, &|at| log.event(at))?;
+    let ruling = |one: protocol::Ruling| {
+        let evidence = one.evidence.iter().filter_map(|text| reference(text)).collect();
+        Some(Ruling { proposition: one.proposition.checked_sub(1)?, because: words(&one.because)?, evidence })
     };
     Some(Verdict {
-        answer: words(&whole, "answer"),
-        rulings: items(&whole, "rulings").iter().filter_map(ruling).collect(),
-        minority: words(&whole, "minority"),
-        risks: texts(&whole, "risks"),
+        answer: words(&said.answer),
+        minority: words(&said.minority),
+        risks: said.risks.iter().filter_map(|risk| words(risk)).collect(),
+        rulings: said.rulings.into_iter().filter_map(ruling).collect(),
     })
 }
 
 /// The `answer` of a typed answer, if there is one.
 pub(super) fn answer(event: &ArenaEvent) -> Option<String> {
-    words(&typed(event)?, "answer")
+    words(typed(event)?.get("answer")?.as_str()?)
 }
 
 /// The JSON object a model answered: its text, fenced or not, else the arguments of a forced tool.
@@ -128,30 +151,13 @@ fn typed(event: &ArenaEvent) -> Option<Value> {
 }
 
 fn object(text: &str) -> Option<Value> {
+    serde_json::from_str::<Value>(unfenced(text)).ok().filter(Value::is_object)
+}
+
+/// A text without blanks around it; none when nothing is left.
+fn words(text: &str) -> Option<String> {
     let text = text.trim();
-    let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
-    let body = inner.and_then(|inner| inner.split_once('\n')).map_or(text, |(_, body)| body);
-    serde_json::from_str::<Value>(body.trim()).ok().filter(Value::is_object)
-}
-
-fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-fn words(value: &Value, field: &str) -> Option<String> {
-    let words = value.get(field)?.as_str()?.trim();
-    (!words.is_empty()).then(|| words.to_owned())
-}
-
-fn texts(value: &Value, field: &str) -> Vec<String> {
-    let texts = items(value, field).iter().filter_map(Value::as_str).map(str::trim);
-    texts.filter(|text| !text.is_empty()).map(str::to_owned).collect()
-}
-
-/// `{proposition, because}` with the proposition counted from 0.
-fn reason(item: &Value) -> Option<(u32, String)> {
-    let number = item.get("proposition")?.as_u64()?.checked_sub(1)?;
-    Some((u32::try_from(number).ok()?, words(item, "because")?))
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// A reference as models write it: `e42`, `[e42.1]`.
@@ -168,16 +174,6 @@ mod tests {
     fn references_are_read_as_models_write_them() {
         assert_eq!(reference(" [e42.1] "), Some(EventRef { seq: 42, i: 1 }));
         assert_eq!([reference(""), reference("42"), reference("e1 and e2")], [None, None, None]);
-    }
-
-    #[test]
-    fn a_reason_needs_a_proposition_from_one_and_words() {
-        assert_eq!(reason(&json!({"proposition": 3, "because": "x"})), Some((2, "x".to_owned())));
-        for bad in
-            [json!({"proposition": 0, "because": "x"}), json!({"proposition": 1, "because": " "}), json!(7)]
-        {
-            assert_eq!(reason(&bad), None, "{bad}");
-        }
     }
 
     #[test]

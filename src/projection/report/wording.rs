@@ -2,7 +2,7 @@
 
 use crate::projection::words;
 
-use super::debate::{DebateReport, DebateState, Talk};
+use super::debate::{DebateReport, DebateState, ScorePart, Talk};
 use super::session::CostLine;
 
 /// A proposition's name: `P1` for number 0.
@@ -68,12 +68,44 @@ pub fn talk(debate: &DebateReport) -> String {
     }
 }
 
+/// Why it took fewer phases than planned, in one sentence; none when it took them all.
+pub fn short_of_plan(debate: &DebateReport) -> Option<String> {
+    let gated = debate.gated.as_ref().map(|reason| format!("Not worth a debate: {reason}."));
+    gated.or_else(|| debate.shortened.as_ref().map(|reason| format!("It ended early: {reason}.")))
+}
+
+/// Whose models spoke: `3 model families: oak (2), birch (2), demo/east (2)`; a model of no known family is one of
+/// its own, as the votes count it.
+pub fn families(debate: &DebateReport) -> String {
+    let mut families: Vec<(&str, u64)> = Vec::new();
+    for debater in &debate.debaters {
+        let family = debater.family.as_deref().unwrap_or(&debater.model);
+        match families.iter_mut().find(|(name, _)| *name == family) {
+            Some((_, count)) => *count += 1,
+            None => families.push((family, 1)),
+        }
+    }
+    let named: Vec<_> = families.iter().map(|(name, count)| format!("{name} ({count})")).collect();
+    let what = if families.len() == 1 { "model family" } else { "model families" };
+    format!("{} {what}: {}", families.len(), named.join(", "))
+}
+
+/// A part of a score and its value: `agreement 72 %`.
+pub fn part(part: &ScorePart) -> String {
+    format!("{} {}", part.name, per_cent(part.value_pm))
+}
+
+/// A name as people read it: `initial-analysis` is `initial analysis`.
+pub fn spaced(name: &str) -> String {
+    name.replace('-', " ")
+}
+
 /// How far a debate came, in one sentence; none when there is a verdict.
 pub fn state(debate: &DebateReport) -> Option<String> {
     match &debate.state {
         DebateState::Decided => None,
         DebateState::Open => Some("The debate is not over; this is what it reached so far.".to_owned()),
-        DebateState::Gated(reason) => Some(format!("Not worth a debate: {reason}")),
+        DebateState::Gated(_) => Some("There is no verdict yet.".to_owned()),
         DebateState::Ended(cause) => {
             Some(format!("There is no verdict ({}); this is what it reached.", words::turn_cause(*cause)))
         }

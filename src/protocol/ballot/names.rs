@@ -49,6 +49,8 @@ impl Alias {
                 }
             };
             let same = if self.exact { found == wanted } else { found.to_lowercase().eq([wanted]) };
+            // `peer A` is `Peer A`; the letter itself counts as written.
+            let same = same || self.exact && word.len() > 2 && found.eq_ignore_ascii_case(&wanted);
             if !same {
                 return None;
             }
@@ -59,6 +61,14 @@ impl Alias {
 
 /// Replaces every name by its alias in one pass, longest names first, whole words only.
 pub fn rename(text: &str, aliases: &[Alias]) -> String {
+    let single;
+    let text = match aliases.iter().any(|alias| alias.exact) {
+        true => {
+            single = one_by_one(text);
+            &single
+        }
+        false => text,
+    };
     let mut aliases: Vec<&Alias> = aliases.iter().collect();
     aliases.sort_by_key(|alias| std::cmp::Reverse(alias.words.len()));
     let mut out = String::with_capacity(text.len());
@@ -81,6 +91,55 @@ pub fn rename(text: &str, aliases: &[Alias]) -> String {
         }
     }
     out
+}
+
+/// `Peers A, B and C` as `Peer A, Peer B and Peer C`, so that each is found.
+fn one_by_one(text: &str) -> String {
+    const PLURALS: [(&str, &str); 2] = [("eers ", "Peer "), ("ebaters ", "Debater ")];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let begins = !out.chars().next_back().is_some_and(char::is_alphanumeric);
+        let list = PLURALS.iter().filter(|_| begins).find_map(|(plural, one)| {
+            let after = rest.strip_prefix(['P', 'p', 'D', 'd'])?.strip_prefix(plural)?;
+            listed(after, one)
+        });
+        match list {
+            Some((words, left)) => {
+                out.push_str(&words);
+                rest = left;
+            }
+            None => {
+                out.push(next);
+                rest = &rest[next.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+/// The letters a text begins with, each with `title` before it, and what follows; none when there are none.
+fn listed<'t>(text: &'t str, title: &str) -> Option<(String, &'t str)> {
+    const BETWEEN: [&str; 6] = [", and ", " and ", ", ", " or ", " & ", "/"];
+    let (first, mut rest) = a_letter(text)?;
+    let mut out = format!("{title}{first}");
+    while let Some((between, (next, left))) =
+        BETWEEN.iter().find_map(|between| Some((between, a_letter(rest.strip_prefix(*between)?)?)))
+    {
+        out.push_str(between);
+        out.push_str(title);
+        out.push_str(next);
+        rest = left;
+    }
+    Some((out, rest))
+}
+
+/// One or two capital letters that are a word, and what follows.
+fn a_letter(text: &str) -> Option<(&str, &str)> {
+    let length = text.bytes().take_while(u8::is_ascii_uppercase).count();
+    let (letters, rest) = text.split_at(length);
+    let ends = !rest.chars().next().is_some_and(char::is_alphanumeric);
+    ((1..=2).contains(&length) && ends).then_some((letters, rest))
 }
 
 /// The letter of the n-th, from 0: A to Z, then AA, AB, …
@@ -111,6 +170,21 @@ pub fn named(text: &str, round: &RoundOpened, writer: SparkId) -> String {
     rename(text, &aliases)
 }
 
+/// Who is meant by the letters a text holds that was written in answer to a round: `Peer A: pragmatist, …`;
+/// empty when it holds none.
+pub fn legend(text: &str, round: &RoundOpened, writer: SparkId) -> String {
+    let Some(order) = round.order.iter().find(|order| order.spark == writer) else { return String::new() };
+    let single = one_by_one(text);
+    let told = order.peers.iter().enumerate().filter_map(|(n, peer)| {
+        let title = title(round, writer, n);
+        let alias = Alias::of_letter(&title, "");
+        let is_meant = rename(&single, &[alias]) != single;
+        let name = &round.debaters.iter().find(|one| one.spark == *peer)?.name;
+        is_meant.then(|| format!("{title}: {name}"))
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +203,22 @@ mod tests {
             ("as Peer A said, peer a little", "as Peer C said, peer a little"),
             ("dévils advocate – pragmatist", "dévils advocate – Peer B"),
             ("", ""),
+        ] {
+            assert_eq!(rename(text, &aliases), expected);
+        }
+    }
+
+    #[test]
+    fn letters_are_found_in_lists_and_after_a_small_p() {
+        let aliases = [Alias::of_letter("Peer A", "ann"), Alias::of_letter("Peer C", "carl")];
+        for (text, expected) in [
+            ("Peers A and C agree", "ann and carl agree"),
+            ("peers A, B and C", "ann, Peer B and carl"),
+            ("as peer C's point", "as carl's point"),
+            ("Peers A/C", "ann/carl"),
+            ("my peers Are many, peers and A", "my peers Are many, peers and A"),
+            ("compeers A", "compeers A"),
+            ("Peers ABC", "Peers ABC"),
         ] {
             assert_eq!(rename(text, &aliases), expected);
         }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ArenaEvent;
 use crate::protocol::message::{Finish, Params, Part, Role, Usage};
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -89,6 +90,17 @@ pub struct ModelReply {
     /// Milliseconds the call waited for its turn at the provider.
     #[serde(default)]
     pub waited_ms: u64,
+}
+
+impl ArenaEvent {
+    /// The text of an answer, given now or recorded in another session; none for other events.
+    pub fn answer_text(&self) -> Option<String> {
+        match self {
+            ArenaEvent::ModelAnswered(reply) => Some(reply.body.text()),
+            ArenaEvent::CacheHit(hit) => Some(hit.body.answer.clone()),
+            _ => None,
+        }
+    }
 }
 
 impl ModelReply {

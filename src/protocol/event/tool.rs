@@ -3,13 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ArenaEvent;
 use crate::protocol::spec::{Action, Risk, ToolSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 /// Names one tool call of one answer; the provider's id is data, never a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ToolUse {
-    /// The `model_answered` that asked.
+    /// The `model_answered` that asked; the `cache_hit` when it is a recorded run that would be applied.
     pub answer: EventRef,
     /// Which part of its message.
     pub part: u16,
@@ -62,6 +63,20 @@ pub struct Plan {
     pub risk: Risk,
     /// SHA-256 over tool, arguments, paths with bases, cwd and sandbox: what an approval binds to.
     pub digest: String,
+}
+
+impl ArenaEvent {
+    /// What would be done, for an event a person may be asked about: a prepared call or a recorded run.
+    pub fn plan(&self) -> Option<&Plan> {
+        match self {
+            ArenaEvent::ToolPrepared(data) => match &data.body.result {
+                PrepareResult::Ready(plan) => Some(plan),
+                PrepareResult::Unfit(_) => None,
+            },
+            ArenaEvent::CacheHit(data) => Some(&data.body.plan),
+            _ => None,
+        }
+    }
 }
 
 /// Data of `policy_decided`.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{ClaimFlagged, Plan};
 use crate::protocol::spec::{Instruction, SandboxSpec};
 
 /// Body of `workspace_fingerprinted`.
@@ -59,17 +60,40 @@ pub struct CacheHit {
     pub session: String,
     /// Microseconds since the Unix epoch when it was stored.
     pub stored_at: u64,
-    /// The answer.
+    /// The answer, as the lead gave it.
     pub answer: String,
+    /// Model calls it saves.
+    pub calls: u32,
     /// Tokens it saves.
     pub tokens: u64,
     /// Millionths of a dollar it saves.
     pub micro_usd: u64,
-    /// Digest of the recorded run, to which its patch is bound; hex.
-    pub digest: String,
-    /// Files its patch writes or removes, sorted.
+    /// Claims of the answer that the recorded run's own log did not bear out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub paths: Vec<String>,
+    pub flags: Vec<ClaimFlagged>,
+    /// What its patch would do here; its digest is the recorded run's, to which the patch is bound.
+    pub plan: Plan,
+}
+
+/// Data of `cache_skipped`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheSkipped {
+    /// What is not done.
+    pub step: CacheStep,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// What a squad does with the team cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheStep {
+    /// Looking its run up.
+    Lookup,
+    /// Using the run that was found.
+    Use,
+    /// Storing its own run.
+    Store,
 }
 
 /// Body of `cache_missed`.

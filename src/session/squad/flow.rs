@@ -4,10 +4,11 @@ use crate::protocol::event::{ArenaEvent, InsightSurfaced, Notice, PhaseShifted, 
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 
+use super::cache::Next;
 use super::state::{RoleKind, RoleState, Squad, Stage};
 
 /// What a squad does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     /// The lead ended while the whole turn was being stopped, and then the session was taken up again.
     GiveUp(TurnCause),
@@ -19,6 +20,8 @@ enum Step {
     SendBack(usize),
     /// The lead writes the answer.
     Answer,
+    /// Something about the team cache.
+    Cache(Next),
 }
 
 impl Session {
@@ -31,6 +34,7 @@ impl Session {
                 Step::Begin(i) => self.begin_role(i),
                 Step::SendBack(i) => self.send_back(i),
                 Step::Answer => self.ask_for_answer(),
+                Step::Cache(next) => self.take_cache_step(next),
             }
         }
     }
@@ -39,6 +43,9 @@ impl Session {
     fn next_step(&self) -> Option<Step> {
         let squad = self.squad.as_ref()?;
         let turn = self.turn.as_ref()?;
+        if let Some(next) = self.last_cache_step() {
+            return Some(Step::Cache(next));
+        }
         let comparing = self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some();
         if comparing || turn.stopping.is_some() || self.stopping.is_some() {
             return None;
@@ -46,15 +53,18 @@ impl Session {
         if let Stage::Failed(cause) = squad.roles.get(squad.lead)?.stage {
             return Some(Step::GiveUp(cause));
         }
-        if squad.roles.get(squad.lead)?.tasks > 1 {
+        if let Some(next) = self.cache_step() {
+            return Some(Step::Cache(next));
+        }
+        if squad.cache.holds_roles() || squad.is_answering() {
             return None;
         }
         let all = 0..squad.roles.len();
-        let unproven = |role: &RoleState| role.stage == Stage::Proving && role.proof.awaited.is_none();
-        if let Some(i) = all.clone().find(|i| unproven(&squad.roles[*i])) {
+        if let Some(i) = all.clone().find(|i| squad.is_unproven(*i)) {
             return Some(Step::Prove(i));
         }
-        let base_awaited = squad.base.is_none() && self.checkpoints.pending.is_some();
+        let base_awaited =
+            squad.cache.holds_writers() || (squad.base.is_none() && self.checkpoints.pending.is_some());
         let is_free = |i: usize| !squad.roles[i].writes || (!squad.has_writer_at_work() && !base_awaited);
         if let Some(i) = all.clone().find(|i| squad.is_ready(*i) && is_free(*i)) {
             return Some(Step::Begin(i));
@@ -143,6 +153,7 @@ impl Session {
         self.notice(spark, Notice::Brief, &text);
         self.tell(spark, &sources);
         self.think(spark);
+        self.record_last();
     }
 
     /// What a role has not been told yet of what others left: answers, diffs, checks, critiques.

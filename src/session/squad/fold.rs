@@ -16,6 +16,14 @@ impl Session {
     /// Folds one event into the squad, after the session's own fold of it.
     pub(in crate::session) fn fold_squad(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
+        self.fold_role(at, event);
+        if self.squad.is_some() && !matches!(event, E::PromptGiven(_)) {
+            self.fold_cache(at, event);
+        }
+    }
+
+    fn fold_role(&mut self, at: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
         match event {
             E::PromptGiven(data) => self.fold_squad_prompt(data),
             E::TurnClosed(_) => self.squad = None,
@@ -46,6 +54,7 @@ impl Session {
                 });
             }),
             E::InsightSurfaced(data) => self.fold_insight(data),
+            E::ClaimFlagged(data) => self.with_squad(|squad| squad.flags.push(data.clone())),
             E::SparkCompleted(data) => self.fold_role_ended(data),
             E::RoleFailed(data) => self.fold_role_failed(data.spark),
             _ => {}
@@ -109,11 +118,13 @@ impl Session {
         };
         let answer = self.sparks.get(&spark).and_then(|spark| spark.answer);
         self.with_role(spark, |role| {
-            role.stage = Stage::Proving;
-            if role.answer != answer {
-                role.history.extend(answer);
+            if !matches!(role.stage, Stage::Failed(_)) {
+                role.stage = Stage::Proving;
+                if role.answer != answer {
+                    role.history.extend(answer);
+                }
+                role.answer = answer;
             }
-            role.answer = answer;
             let which = (!is_diff).then_some(role.proof.checks.len());
             role.proof.awaited = Some((data.call, which));
         });

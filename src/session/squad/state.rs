@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::protocol::event::{Finding, Judgement, TurnCause};
+use crate::protocol::event::{ClaimFlagged, Finding, Judgement, TurnCause};
 use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
+
+use super::cache::Caching;
 
 /// The squad of the open turn.
 #[derive(Clone, Debug)]
@@ -23,6 +25,10 @@ pub struct Squad {
     pub findings: Vec<Tracked>,
     /// Entry of the last call that changed files.
     pub last_change: Option<u64>,
+    /// Claims of the answer that are not borne out.
+    pub flags: Vec<ClaimFlagged>,
+    /// What the team cache is to this turn.
+    pub cache: Caching,
 }
 
 /// One role and how far it is.
@@ -34,6 +40,8 @@ pub struct RoleState {
     pub kind: RoleKind,
     /// True when it has tools that may change the workspace.
     pub writes: bool,
+    /// Tools it had when the turn began.
+    pub tools: Vec<String>,
     /// Its spark, once it was given its first task.
     pub spark: Option<SparkId>,
     /// How far it is.
@@ -128,7 +136,7 @@ impl Squad {
         let blueprint = spec.blueprint.as_ref()?;
         let lead = lead_of(blueprint)?;
         let roles = blueprint.roles.iter().enumerate();
-        let roles = roles.map(|(i, role)| RoleState::new(role, i == lead, &spec.tools)).collect();
+        let roles = roles.map(|(i, role)| RoleState::new(role, i == lead, spec)).collect();
         Some(Squad {
             lead,
             roles,
@@ -137,6 +145,8 @@ impl Squad {
             phase: None,
             findings: Vec::new(),
             last_change: None,
+            flags: Vec::new(),
+            cache: Caching::of(spec),
         })
     }
 
@@ -164,10 +174,28 @@ impl Squad {
     /// True when nothing more is to be awaited of a role before those after it begin.
     pub fn is_settled(&self, role: usize) -> bool {
         self.roles.get(role).is_none_or(|state| match state.stage {
-            Stage::Done | Stage::Failed(_) => true,
+            Stage::Done => true,
+            Stage::Failed(_) => !state.is_busy() && !self.is_unproven(role),
             Stage::Waiting => self.is_skipped(role),
             Stage::Working | Stage::Proving => false,
         })
+    }
+
+    /// True when the next piece of what shows a role's work is to be taken. A writer that failed leaves its diff,
+    /// and its checks where it changed anything.
+    pub fn is_unproven(&self, role: usize) -> bool {
+        let Some(state) = self.roles.get(role) else { return false };
+        let proof = &state.proof;
+        match state.stage {
+            _ if proof.awaited.is_some() => false,
+            Stage::Proving => true,
+            Stage::Failed(_) if state.kind == RoleKind::Writer && state.tasks > 0 => {
+                let untouched = proof.diff == Some(None) && !proof.incomparable;
+                let undiffed = proof.diff.is_none() && self.base.is_some();
+                undiffed || (!untouched && proof.checks.len() < self.checks.len())
+            }
+            _ => false,
+        }
     }
 
     /// True for a reviewer with nobody left to review.
@@ -196,6 +224,16 @@ impl Squad {
         self.roles.iter().any(|role| role.writes && role.is_busy())
     }
 
+    /// True before any role that may change the workspace was given a task.
+    pub fn is_unwritten(&self) -> bool {
+        self.roles.iter().all(|role| !role.writes || role.tasks == 0)
+    }
+
+    /// True once the lead was asked for the answer.
+    pub fn is_answering(&self) -> bool {
+        self.roles.get(self.lead).is_some_and(|lead| lead.tasks > 1)
+    }
+
     /// Open findings of one reviewer, or of all.
     pub fn open_findings(&self, by: Option<usize>) -> impl Iterator<Item = &Finding> {
         let open = self.findings.iter().filter(move |one| one.open && by.is_none_or(|by| one.by == by));
@@ -207,7 +245,7 @@ impl Squad {
         self.roles.iter().flat_map(|role| {
             let checks = role.proof.ran().map(|(at, _)| at);
             let diff = role.proof.diff.flatten();
-            let one = [role.answer, diff, role.critique.map(|(at, _)| at)];
+            let one = [role.answer, diff, role.critique.map(|(at, _)| at), self.cache.hit];
             let all = one.into_iter().flatten().chain(checks).chain(role.history.iter().copied());
             all.map(|at| at.seq).collect::<Vec<_>>()
         })
@@ -215,8 +253,8 @@ impl Squad {
 }
 
 impl RoleState {
-    fn new(spec: &RoleSpec, is_lead: bool, tools: &[ToolSpec]) -> Self {
-        let writes = writes(spec, tools);
+    fn new(spec: &RoleSpec, is_lead: bool, whole: &Spec) -> Self {
+        let writes = writes(spec, &whole.tools);
         let kind = match (is_lead, spec.revise.is_empty(), writes) {
             (true, ..) => RoleKind::Lead,
             (_, false, _) => RoleKind::Reviewer,
@@ -227,6 +265,7 @@ impl RoleState {
             spec: spec.clone(),
             kind,
             writes,
+            tools: tools_of(whole, spec),
             spark: None,
             stage: Stage::Waiting,
             tasks: 0,
@@ -241,9 +280,9 @@ impl RoleState {
         }
     }
 
-    /// True while it has a task or is being proven.
+    /// True while it has a task or is being proven, which goes on after it failed.
     pub fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Working | Stage::Proving)
+        matches!(self.stage, Stage::Working | Stage::Proving) || self.proof.awaited.is_some()
     }
 
     /// True when its last judgement asks for changes.
@@ -258,6 +297,18 @@ pub fn lead_of(blueprint: &Blueprint) -> Option<usize> {
         Some(lead) => blueprint.roles.iter().position(|role| role.name == *lead),
         None => (!blueprint.roles.is_empty()).then_some(0),
     }
+}
+
+/// Tools of a role: the blueprint's; else those of its persona, or all, that only look.
+pub fn tools_of(spec: &Spec, role: &RoleSpec) -> Vec<String> {
+    if let Some(given) = &role.tools {
+        return given.clone();
+    }
+    let persona = spec.personas.iter().find(|persona| persona.id == role.persona);
+    let wanted = persona.and_then(|persona| persona.tools.as_ref());
+    let looks = spec.tools.iter().filter(|tool| tool.risk == Risk::Read);
+    let names = looks.map(|tool| tool.name.clone());
+    names.filter(|name| wanted.is_none_or(|list| list.contains(name))).collect()
 }
 
 /// True when the blueprint gives a role a tool that may change the workspace. A persona cannot: only the

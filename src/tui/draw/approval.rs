@@ -9,7 +9,7 @@ use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::board::OpenApproval;
 use crate::projection::safe_text;
-use crate::protocol::event::{ArenaEvent, Plan, PrepareResult};
+use crate::protocol::event::Plan;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
 use crate::tui::scene::Scene;
@@ -35,13 +35,7 @@ fn shown(state: &State) -> Option<&OpenApproval> {
 }
 
 fn plan<'a>(scene: &Scene<'a>, open: &OpenApproval) -> Option<&'a Plan> {
-    match scene.event(open.prepared)? {
-        ArenaEvent::ToolPrepared(data) => match &data.body.result {
-            PrepareResult::Ready(plan) => Some(plan),
-            PrepareResult::Unfit(_) => None,
-        },
-        _ => None,
-    }
+    scene.event(open.prepared)?.plan()
 }
 
 /// Text with everything visible that a terminal would act on or hide.
@@ -154,7 +148,7 @@ fn answer(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
                 key("s"),
                 text(" for the session   "),
                 key("n"),
-                text(" no, and why   each then Enter"),
+                text(" no, and why   then Enter"),
             ]);
         }
     };

@@ -49,9 +49,10 @@ pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
 pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
     let right = place(state);
     let room = usize::from(area.width).saturating_sub(width(&right) + 3);
-    let (text, tone) = match &state.note {
-        Some((note, _)) => (clean_line(note), Tone::Warn),
-        None => (hints(state, room), Tone::Quiet),
+    let (text, tone) = match (&state.busy, &state.note) {
+        (Some(busy), _) => (clean_line(busy), Tone::Warn),
+        (None, Some((note, _))) => (clean_line(note), Tone::Warn),
+        (None, None) => (hints(state, room), Tone::Quiet),
     };
     let text = cut(&text, room);
     let gap = " ".repeat(room.saturating_sub(width(&text)) + 1);

@@ -19,6 +19,9 @@ use crate::tui::theme::Tone;
 /// Characters of a text that are looked at for a row.
 const ABOUT: usize = 300;
 
+/// Events that are looked through for those a filter lets pass: the next key goes on from there.
+const FARTHEST: usize = 20_000;
+
 /// One row.
 pub(in crate::tui) struct Row {
     pub at: EventAt,
@@ -39,8 +42,9 @@ pub(in crate::tui) fn rows(
 ) -> Vec<Row> {
     let filter = filter.to_lowercase();
     let mut found = Vec::new();
-    let mut next = Some(from);
-    while let Some(at) = next.filter(|_| found.len() < count) {
+    let (mut next, mut looked) = (Some(from), 0);
+    while let Some(at) = next.filter(|_| found.len() < count && looked < FARTHEST) {
+        looked += 1;
         if let Some(row) = row(scene, at).filter(|row| at == from || row.fits(&filter)) {
             found.push(row);
         }
@@ -50,8 +54,7 @@ pub(in crate::tui) fn rows(
 }
 
 fn neighbour(scene: &Scene<'_>, at: EventAt, down: bool) -> Option<EventAt> {
-    let entries = &scene.record.entries;
-    let count = |seq: u64| entries.get(usize::try_from(seq).ok()?).map(|entry| entry.events.len());
+    let count = |seq: u64| scene.record.entry(seq).map(|entry| entry.events.len());
     match (down, at.i) {
         (true, i) if usize::from(i) + 1 < count(at.seq)? => Some(EventAt { seq: at.seq, i: i + 1 }),
         (true, _) => count(at.seq + 1).map(|_| EventAt { seq: at.seq + 1, i: 0 }),
@@ -66,7 +69,7 @@ fn neighbour(scene: &Scene<'_>, at: EventAt, down: bool) -> Option<EventAt> {
 fn row(scene: &Scene<'_>, at: EventAt) -> Option<Row> {
     let from = EventRef { seq: at.seq, i: at.i };
     let event = scene.event(from)?;
-    let entry = scene.record.entries.get(usize::try_from(at.seq).ok()?)?;
+    let entry = scene.record.entry(at.seq)?;
     let spark = spark_of(scene, from, event).map(|spark| scene.name(spark)).unwrap_or_default();
     Some(Row {
         at,
@@ -106,7 +109,7 @@ fn spark_of(scene: &Scene<'_>, at: EventRef, event: &ArenaEvent) -> Option<Spark
         _ => None,
     };
     own(event).or_else(|| {
-        let causes = scene.record.reasons.direct(at);
+        let causes = scene.record.reasons(at.seq).direct(at);
         let orders = causes.iter().filter(|cause| cause.link == Link::OrderedBy);
         orders.filter_map(|cause| scene.event(cause.from)).find_map(own)
     })
@@ -178,11 +181,12 @@ pub(super) fn draw(scene: &Scene<'_>, list: &Events, frame: &mut Frame<'_>, area
     let last = scene.record.last().unwrap_or(0);
     let inner = super::sheet(scene, frame, area, &format!("events e0 to e{last}"), &foot);
     let height = usize::from(inner.height);
-    let mut all = rows(scene, list.chosen, &list.filter, false, height / 2 + 1);
+    let mut all = rows(scene, list.chosen, &list.filter, false, height);
     all.reverse();
     all.extend(rows(scene, list.chosen, &list.filter, true, height).into_iter().skip(1));
     let surplus = all.len().saturating_sub(height);
     let chosen = all.iter().position(|row| row.at == list.chosen).unwrap_or(0);
+    // In the middle where it can be; the list is as full as it gets.
     all.drain(..surplus.min(chosen.saturating_sub(height / 2)));
     all.truncate(height);
     let wide = usize::from(inner.width);
@@ -195,7 +199,7 @@ fn line(scene: &Scene<'_>, row: &Row, is_chosen: bool, wide: usize) -> Line<'sta
     let number = if row.at.i == 0 { format!("e{}", row.at.seq) } else { format!("  .{}", row.at.i) };
     let time = if row.at.i == 0 { words::time_of_day(row.time) } else { String::new() };
     let mark = if is_chosen { "▸" } else { " " };
-    let head = format!("{mark} {number:<8}{time:<10}{:<24}{:<12}", cut(&row.kind, 23), cut(&row.spark, 11));
+    let head = format!("{mark} {number:<9}{time:<10}{:<24}{:<12}", cut(&row.kind, 23), cut(&row.spark, 11));
     let about = cut(&row.about, wide.saturating_sub(width(&head)));
     let (tone, about_tone) = match (is_chosen, row.is_fact) {
         (true, _) => (Tone::Chosen, Tone::Chosen),

@@ -20,7 +20,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         0 => return,
         1 => vec![both(scene, area.width, &first(state, scene), &short_used(scene))],
         _ => vec![
-            both(scene, area.width, &first(state, scene), &confined(scene)),
+            both(scene, area.width, &first_whole(state, scene), &confined(state, scene)),
             both(scene, area.width, &second(state, scene), &used(scene)),
         ],
     };
@@ -53,9 +53,12 @@ fn both(scene: &Scene<'_>, wide: u16, left: &Words, right: &Words) -> Line<'stat
 fn first(state: &State, scene: &Scene<'_>) -> Words {
     let board = &scene.moment.board;
     let mut words = vec![(Tone::Accent, "agon".to_owned())];
-    let mode = board.mode.as_ref().map_or("", words::mode);
+    let mode = board.mode.as_ref().map_or(state.wish.worker.word(), words::mode);
     let doing = match board.state {
-        _ if board.seq.is_none() => return words,
+        _ if board.seq.is_none() => {
+            words.push((Tone::Quiet, format!("  {mode}")));
+            return words;
+        }
         BoardState::Idle => match board.cause {
             Some(cause) => words::turn_cause(cause).to_owned(),
             None => "ready".to_owned(),
@@ -68,21 +71,35 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
         BoardState::Sealed(cause) => words::stop_cause(cause).to_owned(),
     };
     let tone = if board.approvals.is_empty() { Tone::Text } else { Tone::Warn };
-    let mode = if mode.is_empty() { String::new() } else { format!("{mode} · ") };
     words.push((Tone::Quiet, format!("  {mode}")));
+    let next = state.wish.worker.word();
+    if next != mode && !state.is_working() && scene.cut.is_none() && !state.profile.is_record {
+        words.push((Tone::Warn, format!(", next {next}")));
+    }
+    words.push((Tone::Quiet, " · ".to_owned()));
     words.push((tone, doing));
     if let Some(phase) = &board.phase {
         words.push((Tone::Quiet, format!(" · {}", clean_line(phase))));
     }
-    if board.turn > 0 {
-        words.push((Tone::Quiet, format!(" · turn {}", board.turn)));
+    words
+}
+
+/// The same with the number of the turn, where there is room.
+fn first_whole(state: &State, scene: &Scene<'_>) -> Words {
+    let (mut words, turn) = (first(state, scene), scene.moment.board.turn);
+    if turn > 0 {
+        words.push((Tone::Quiet, format!(" · turn {turn}")));
     }
     words
 }
 
-fn confined(scene: &Scene<'_>) -> Words {
+fn confined(state: &State, scene: &Scene<'_>) -> Words {
     let board = &scene.moment.board;
     let mut words = vec![(Tone::Text, clean_line(&board.model))];
+    let wanted = state.profile.wanted.as_ref().filter(|_| !state.is_live && board.seq.is_some());
+    if let Some(wanted) = wanted.filter(|wanted| **wanted != board.model) {
+        words.push((Tone::Warn, format!(", next {}", clean_line(wanted))));
+    }
     if let Some(sandbox) = &board.sandbox {
         let (tone, name) = match sandbox.kind.as_str() {
             "none" => (Tone::Bad, "UNCONFINED".to_owned()),
@@ -108,6 +125,9 @@ fn used(scene: &Scene<'_>) -> Words {
     let board = &scene.moment.board;
     if board.seq.is_none() {
         return Vec::new();
+    }
+    if scene.record.is_counting() {
+        return vec![(Tone::Warn, "counting…".to_owned())];
     }
     let used = &board.used;
     let tokens = words::short_count(used.usage.total());
@@ -135,7 +155,9 @@ fn short_used(scene: &Scene<'_>) -> Words {
         words.push((Tone::Bad, "UNCONFINED".to_owned()));
         words.push((Tone::Quiet, " · ".to_owned()));
     }
-    if board.seq.is_some() {
+    if scene.record.is_counting() {
+        words.push((Tone::Warn, "counting…".to_owned()));
+    } else if board.seq.is_some() {
         words.push((Tone::Text, words::short_count(board.used.usage.total())));
         words.push((Tone::Quiet, " tokens".to_owned()));
     }

@@ -10,6 +10,7 @@ use crate::protocol::expand::expand;
 use crate::protocol::message::{Args, Part, Role};
 use crate::protocol::{EventRef, Request};
 use crate::tui::diff;
+use crate::tui::highlight::Painter;
 use crate::tui::scene::Scene;
 use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean_line};
@@ -50,12 +51,12 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn event(&mut self, at: EventRef, event: &ArenaEvent) {
-        let entry = usize::try_from(at.seq).ok().and_then(|seq| self.scene.record.entries.get(seq));
+        let entry = self.scene.record.entry(at.seq);
         if let Some(entry) = entry {
             let when = format!("{} {} UTC", words::day(entry.at), words::time_of_day(entry.at));
             self.line(Tone::Quiet, &when);
         }
-        for cause in self.scene.record.reasons.direct(at) {
+        for cause in self.scene.record.reasons(at.seq).direct(at) {
             let kind = self.scene.event(cause.from).map_or("", ArenaEvent::kind).to_owned();
             let link = format!("{:?}", cause.link).to_lowercase();
             self.line(Tone::Quiet, &format!("because of {} {} ({link})", cause.from, clean_line(&kind)));
@@ -157,6 +158,6 @@ impl Page<'_> {
         }
         let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  ");
         let wrap = Wrap::to(self.wide).with(prefix(), prefix()).anywhere();
-        diff::code(self.scene.theme, language, &bare(text), &wrap, &mut self.out);
+        diff::code(Painter::of(self.scene.theme, language), false, &bare(text), &wrap, &mut self.out);
     }
 }

@@ -11,7 +11,7 @@ use crate::tui::keys::{KEYS, Place};
 use crate::tui::scene::Scene;
 use crate::tui::slash::SLASHES;
 use crate::tui::state::{SessionRow, Sessions, State};
-use crate::tui::text::{clean_line, cut, width};
+use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
 pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
@@ -24,7 +24,7 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     for (place, name) in places {
         lines.push(title(name));
         for row in KEYS.iter().filter(|row| row.place == place && !row.help.is_empty()) {
-            lines.push(pair(scene, row.keys, row.help, wide));
+            lines.extend(pair(scene, row.keys, row.help, wide));
         }
         lines.push(Line::default());
     }
@@ -35,13 +35,16 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         ("n … Enter", "Deny; what you write is told to the model"),
         ("h", "Look at the next one that waits"),
     ] {
-        lines.push(pair(scene, keys, help, wide));
+        lines.extend(pair(scene, keys, help, wide));
     }
     lines.push(Line::default());
     lines.push(title("Commands"));
     for slash in SLASHES {
         let name = format!("{} {}", slash.name, slash.takes);
-        lines.push(pair(scene, name.trim(), slash.help, wide));
+        lines.extend(pair(scene, name.trim(), slash.help, wide));
+        for flag in slash.flags {
+            lines.extend(pair(scene, &format!("  {} {}", flag.name, flag.takes), flag.help, wide));
+        }
     }
     lines.push(Line::default());
     lines.push(Line::styled(
@@ -51,10 +54,20 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
-fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Line<'static> {
-    let name = format!("  {name:<24}");
-    let text = cut(text, wide.saturating_sub(width(&name)));
-    Line::from(vec![Span::styled(name, scene.style(Tone::Code)), Span::styled(text, scene.style(Tone::Text))])
+/// A name and what it means, in a column of its own where there is room.
+fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Vec<Line<'static>> {
+    let room = if wide >= 90 { 36 } else { 26.min(wide / 2) };
+    let gap = room.saturating_sub(width(name) + 2);
+    let mut first = vec![Span::styled(format!("  {name}"), scene.style(Tone::Code))];
+    let (mut out, rest) = (Vec::new(), vec![Span::raw(" ".repeat(room))]);
+    if gap == 0 {
+        out.push(Line::from(std::mem::take(&mut first)));
+        first = rest.clone();
+    } else {
+        first.push(Span::raw(" ".repeat(gap)));
+    }
+    Wrap::to(wide).with(first, rest).line(&[(scene.style(Tone::Text), text)], &mut out);
+    out
 }
 
 pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
@@ -91,22 +104,34 @@ pub(in crate::tui) fn matching<'a>(rows: &'a [SessionRow], search: &str) -> Vec<
     let search = search.to_lowercase();
     let words: Vec<&str> = search.split_whitespace().collect();
     let fits = |row: &&SessionRow| {
-        let text = format!("{} {} {}", row.id, row.prompt, row.workspace).to_lowercase();
+        let text = format!(
+            "{} {} {} {} {}",
+            row.id,
+            row.name.as_deref().unwrap_or_default(),
+            row.prompt,
+            row.workspace,
+            row.state
+        )
+        .to_lowercase();
         words.iter().all(|word| text.contains(word))
     };
     rows.iter().filter(fits).collect()
 }
 
 pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame: &mut Frame<'_>, area: Rect) {
-    let foot = match &list.doomed {
-        Some(id) => {
+    let foot = match (&list.doomed, &list.naming) {
+        (Some(id), _) => {
             format!("Enter removes {} with its log; any other key keeps it", cut(&clean_line(id), 13))
         }
-        None => "type to search · Enter opens · Ctrl-X removes · Esc closes".to_owned(),
+        (_, Some(_)) => "Enter gives the name · Esc keeps the old one".to_owned(),
+        _ => "Enter opens · Ctrl-F forks · Ctrl-R renames · Ctrl-X removes · Esc".to_owned(),
     };
     let inner = super::sheet(scene, frame, area, "sessions", &foot);
     let wide = usize::from(inner.width);
-    let search = format!("search: {}▏", clean_line(&list.search));
+    let search = match &list.naming {
+        Some((_, name)) => format!("name: {}▏", clean_line(name)),
+        None => format!("search: {}▏", clean_line(&list.search)),
+    };
     let mut lines = vec![Line::styled(search, scene.style(Tone::Text)), Line::default()];
     let Some(all) = &state.sessions else {
         lines.push(Line::styled("reading…", scene.style(Tone::Quiet)));
@@ -119,16 +144,31 @@ pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame:
     let height = usize::from(inner.height).saturating_sub(2).max(1);
     let from = (list.chosen + 1).saturating_sub(height);
     for (nth, row) in rows.iter().enumerate().skip(from).take(height) {
-        let (mark, tone) = if nth == list.chosen { ("▸", Tone::Chosen) } else { (" ", Tone::Text) };
-        let what = match &row.fault {
-            Some(fault) => format!("! {}", clean_line(fault)),
-            None => clean_line(&row.prompt),
-        };
-        let when = format!("{} {}", words::day(row.newest_at), &words::time_of_day(row.newest_at)[..5]);
-        let text = format!("{mark} {:<14}{when}  {:>6}  {what}", cut(&clean_line(&row.id), 13), row.entries);
-        lines.push(Line::styled(cut(&text, wide), scene.style(tone)));
+        let is_chosen = nth == list.chosen;
+        let text = session_row(row, scene.record.now.board.id == row.id, wide.saturating_sub(2));
+        let (mark, tone) = if is_chosen { ("▸ ", Tone::Chosen) } else { ("  ", Tone::Text) };
+        lines.push(Line::styled(cut(&format!("{mark}{text}"), wide), scene.style(tone)));
     }
     frame.render_widget(Paragraph::new(lines), inner);
+}
+
+/// Time, state, size and name; on a wide screen its id and folder as well.
+fn session_row(row: &SessionRow, is_here: bool, wide: usize) -> String {
+    let what = match (&row.fault, &row.name) {
+        (Some(fault), _) => format!("! {}", clean_line(fault)),
+        (None, Some(name)) => format!("“{}”  {}", clean_line(name), clean_line(&row.prompt)),
+        (None, None) => clean_line(&row.prompt),
+    };
+    let when = format!("{} {}", words::day(row.newest_at), &words::time_of_day(row.newest_at)[..5]);
+    let state = if is_here { "here" } else { row.state };
+    let head = format!("{when}  {state:<8}{:>7}  ", words::short_count(row.entries));
+    if wide < 100 {
+        return format!("{head}{what}");
+    }
+    let folder = row.workspace.rsplit('/').next().unwrap_or_default();
+    let folder = cut(&clean_line(folder), 18);
+    let gap = " ".repeat(20usize.saturating_sub(width(&folder)));
+    format!("{head}{:<15}{folder}{gap}{what}", cut(&clean_line(&row.id), 13))
 }
 
 pub(super) fn jump(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, digits: &str) {

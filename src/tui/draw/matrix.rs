@@ -5,10 +5,11 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::projection::matrix::{Matrix, Phase, Stand};
+use crate::projection::words;
 use crate::protocol::SparkId;
 use crate::tui::scene::Scene;
 use crate::tui::state::State;
-use crate::tui::text::{clean_line, cut, width};
+use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
 /// Cells of a persona's name.
@@ -33,35 +34,63 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     }
     table(scene, matrix, wide, &mut lines);
     curve(scene, matrix, wide, &mut lines);
-    flips(scene, matrix, &mut lines);
-    verdict(scene, matrix, &mut lines);
+    let mut words = Vec::new();
+    flips(scene, matrix, &mut words);
+    verdict(scene, matrix, &mut words);
+    for line in words {
+        wrapped(line, wide, &mut lines);
+    }
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
-/// Phases that have room, the newest of them.
-fn columns(matrix: &Matrix, wide: usize) -> &[Phase] {
+/// Phases in which somebody says where they stand, as many of the newest as have room, and how many older ones
+/// have none.
+fn columns(matrix: &Matrix, wide: usize) -> (Vec<&Phase>, usize) {
     let room = (wide.saturating_sub(NAME) / CELL).max(1);
-    &matrix.phases[matrix.phases.len().saturating_sub(room)..]
+    let last = matrix.phases.len().saturating_sub(1);
+    let is_over = matrix.upheld.is_some() || matrix.gated.is_some();
+    let says = |nth: usize, phase: &Phase| !phase.stands.is_empty() || nth == last && !is_over;
+    let all = matrix.phases.iter().enumerate().filter(|(nth, phase)| says(*nth, phase));
+    let all: Vec<&Phase> = all.map(|(_, phase)| phase).collect();
+    let hidden = all.len().saturating_sub(room);
+    (all[hidden..].to_vec(), hidden)
 }
 
 fn table(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
-    let phases = columns(matrix, wide);
+    let (phases, hidden) = columns(matrix, wide);
+    if hidden > 0 {
+        let text =
+            format!("← {} before these; the curve below has all", words::counted(hidden as u64, "phase"));
+        lines.push(Line::styled(cut(&text, wide), scene.style(Tone::Quiet)));
+    }
     let mut head = vec![Span::raw(" ".repeat(NAME))];
-    for phase in phases {
-        head.push(Span::styled(padded(&clean_line(&phase.name), CELL), scene.style(Tone::Accent)));
+    for phase in &phases {
+        head.push(Span::styled(padded(&clean_line(&phase.label()), CELL), scene.style(Tone::Accent)));
     }
     lines.push(Line::from(head));
     let debaters: std::collections::BTreeSet<SparkId> =
         matrix.phases.iter().flat_map(|phase| phase.stands.keys().copied()).collect();
     for spark in debaters {
         let mut spans = vec![Span::styled(padded(&scene.name(spark), NAME), scene.style(Tone::Strong))];
-        for phase in phases {
-            let text = phase.stands.get(&spark).map_or("absent".to_owned(), |stand| cell(matrix, stand));
+        for phase in &phases {
+            let is_open = phase.probe.is_none() && matrix.upheld.is_none();
+            let none = if is_open { "…" } else { "absent" };
+            let text = phase.stands.get(&spark).map_or(none.to_owned(), |stand| cell(matrix, stand));
             spans.push(Span::styled(padded(&text, CELL), scene.style(Tone::Text)));
         }
         lines.push(Line::from(spans));
     }
     lines.push(Line::default());
+}
+
+/// A line of words over as many lines as it needs.
+fn wrapped(line: Line<'static>, wide: usize, lines: &mut Vec<Line<'static>>) {
+    if line.width() <= wide {
+        return lines.push(line);
+    }
+    let text = line.to_string();
+    let wrap = Wrap::to(wide).with(Vec::new(), vec![Span::raw("    ")]);
+    wrap.line(&[(line.style, text.as_str())], lines);
 }
 
 /// Ratings as signs, one per proposition, and how sure: `++ 0 -  80 %`.
@@ -101,7 +130,7 @@ fn curve(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'
             text.push_str(", dissent vanished without a reason");
         }
         lines.push(Line::from(vec![
-            Span::styled(padded(&clean_line(&phase.name), NAME), scene.style(Tone::Quiet)),
+            Span::styled(padded(&clean_line(&phase.label()), NAME), scene.style(Tone::Quiet)),
             Span::styled(bar, scene.style(Tone::Accent)),
             Span::styled(cut(&text, wide.saturating_sub(NAME + room)), scene.style(Tone::Text)),
         ]));
@@ -116,7 +145,7 @@ fn flips(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
                 "⇄ {} crossed over on proposition {} in {}: {} to {}",
                 scene.name(flip.spark),
                 flip.proposition + 1,
-                clean_line(&phase.name),
+                clean_line(&phase.label()),
                 sign(flip.from),
                 sign(flip.to)
             );

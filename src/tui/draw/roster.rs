@@ -25,17 +25,12 @@ fn mark(scene: &Scene<'_>, row: &SparkRow) -> (Tone, &'static str) {
     }
 }
 
-/// The sparks that matter: of those that were continued only the newest.
-fn rows<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a SparkRow> {
-    scene.moment.board.sparks.iter()
-}
-
 /// A column: two lines and a blank one per spark, then what reviewers still want.
 pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = usize::from(area.width).saturating_sub(1);
     let mut lines = Vec::new();
     let board = &scene.moment.board;
-    for row in rows(scene) {
+    for row in scene.at_work() {
         let (tone, mark) = mark(scene, row);
         let end = row.ended.map_or(scene.now, |(at, _)| at);
         let time = words::duration(end.saturating_sub(row.started) / 1_000_000 * 1_000);
@@ -72,7 +67,7 @@ pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
 /// One line per spark.
 pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = usize::from(area.width).saturating_sub(2);
-    let names = rows(scene).map(|row| width(&clean_line(&row.role))).max().unwrap_or(0).min(24);
+    let names = scene.at_work().map(|row| width(&clean_line(&row.role))).max().unwrap_or(0).min(24);
     let line = |row: &SparkRow| {
         let (tone, mark) = mark(scene, row);
         let role = cut(&clean_line(&row.role), names);
@@ -86,6 +81,6 @@ pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, are
             Span::styled(doing, scene.style(Tone::Quiet)),
         ])
     };
-    let all: Vec<Line<'static>> = rows(scene).map(line).collect();
+    let all: Vec<Line<'static>> = scene.at_work().map(line).collect();
     frame.render_widget(Paragraph::new(all), area);
 }

@@ -7,10 +7,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::projection::words;
 use crate::tui::scene::Scene;
 use crate::tui::state::{Pane, State};
 use crate::tui::text::{clean, clean_line, cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::wish::Worker;
 
 /// Text lines that are shown at most.
 const MOST: usize = 8;
@@ -69,8 +71,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     }
     let has_keys = super::has_keys(state, Pane::Composer);
     let tone = if has_keys { Tone::Accent } else { Tone::Quiet };
-    let rule = "─".repeat(usize::from(area.width));
-    frame.render_widget(Paragraph::new(Line::styled(rule, scene.style(tone))), area);
+    frame.render_widget(Paragraph::new(Line::styled(rule(state, area.width), scene.style(tone))), area);
     let (lines, (line, column)) = layout(state, area.width);
     let height = usize::from(area.height) - 1;
     let top = (line + 1).saturating_sub(height).min(lines.len().saturating_sub(height));
@@ -93,11 +94,25 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     }
 }
 
+/// The rule above the text; it names who works on it, unless that is one spark as before.
+fn rule(state: &State, wide: u16) -> String {
+    let wide = usize::from(wide);
+    let flags = state.wish.flags.iter().map(|flag| format!(" {}", clean_line(flag))).collect::<String>();
+    let last = state.record.now.board.mode.as_ref().map_or("solo", words::mode);
+    let label = match state.wish.worker {
+        Worker::Solo if last == "solo" || state.is_working() => String::new(),
+        worker => cut(&format!(" {}{flags} ", worker.word()), wide.saturating_sub(8)),
+    };
+    let rest = wide.saturating_sub(width(&label) + 2);
+    if label.is_empty() { "─".repeat(wide) } else { format!("──{label}{}", "─".repeat(rest)) }
+}
+
 fn invitation(state: &State) -> &'static str {
-    match (state.is_working(), state.record.entries.is_empty()) {
-        (true, _) => "say something to the spark at work",
-        (false, true) => "write a task",
-        (false, false) => "what next?",
+    match (state.is_working(), state.wish.worker, state.record.last()) {
+        (true, ..) => "say something to the spark at work",
+        (false, Worker::Debate, _) => "write a question",
+        (false, _, None) => "write a task",
+        (false, _, Some(_)) => "what next?",
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ratatui::text::{Line, Span};
 
 use crate::projection::transcript::{Item, ItemKind};
-use crate::projection::words;
+use crate::projection::{typed, words};
 use crate::protocol::event::{ArenaEvent, TurnCause};
 use crate::protocol::{EventRef, StopCause};
 
@@ -21,6 +21,9 @@ pub(super) const INDENT: usize = 2;
 /// Lines of a block that is not opened.
 const FOLDED: usize = 12;
 
+/// Items of a turn that are looked through for its task.
+const LONGEST_TURN: usize = 20_000;
+
 /// What an item is laid out with.
 pub(super) struct Page<'a> {
     pub scene: &'a Scene<'a>,
@@ -29,6 +32,8 @@ pub(super) struct Page<'a> {
     pub is_open: bool,
     /// The item above.
     pub before: Option<&'a Item>,
+    /// The number of the item.
+    pub nth: usize,
 }
 
 /// True when the item will look the same from now on.
@@ -86,13 +91,17 @@ impl Page<'_> {
         };
         match self.before {
             None => false,
+            // A step says what an answer came to: it belongs beneath it.
+            Some(before) if item.kind == ItemKind::Step && matches!(before.kind, ItemKind::Answer { .. }) => {
+                before.spark != item.spark
+            }
             Some(before) => !(is_small(before) && is_small(item)) || before.spark != item.spark,
         }
     }
 
     /// The spark's name, where several speak and another one begins.
     fn name(&self, item: &Item) -> Option<String> {
-        let spark = item.spark.filter(|_| self.scene.moment.board.sparks.len() > 1)?;
+        let spark = item.spark.filter(|_| self.scene.has_voices())?;
         let same = self.before.is_some_and(|before| before.spark == item.spark);
         (!same).then(|| self.scene.name(spark))
     }
@@ -136,7 +145,9 @@ impl Page<'_> {
                 self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised")
             }
             ItemKind::Phase => self.heading(&body()),
-            ItemKind::CacheHit => self.remark(Tone::Good, "↺ ", "answered from the team cache, 0 tokens"),
+            ItemKind::CacheHit => {
+                self.remark(Tone::Good, "↺ ", &format!("a recorded run was found: {}", body()))
+            }
             ItemKind::SparkEnd(cause) => {
                 self.remark(Tone::Warn, "■ ", &format!("ended: {}", words::turn_cause(cause)))
             }
@@ -171,11 +182,9 @@ impl Page<'_> {
     }
 
     fn answer(&self, item: &Item) -> Vec<Line<'static>> {
-        indented(markdown(
-            self.scene.theme,
-            &clean(self.text(item).trim()),
-            self.width.saturating_sub(INDENT),
-        ))
+        let text = self.text(item);
+        let text = typed::readable(&text).unwrap_or(text);
+        indented(markdown(self.scene.theme, &clean(text.trim()), self.width.saturating_sub(INDENT)))
     }
 
     fn thinking(&self, item: &Item) -> Vec<Line<'static>> {
@@ -241,9 +250,10 @@ impl Page<'_> {
 
     /// Milliseconds from the task to this item.
     fn since_prompt(&self, item: &Item) -> u64 {
-        let items = self.scene.items();
-        let here = items.partition_point(|other| other.source < item.source);
-        let prompt = items[..here].iter().rev().find(|other| other.kind == ItemKind::Prompt);
+        let prompt = match self.nth {
+            0 => None,
+            nth => self.scene.back_from(nth).take(LONGEST_TURN).find(|other| other.kind == ItemKind::Prompt),
+        };
         prompt.map_or(0, |prompt| item.at.saturating_sub(prompt.at) / 1_000)
     }
 

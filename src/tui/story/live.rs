@@ -6,7 +6,7 @@ use crate::projection::calls::{Activity, OpenCall};
 use crate::protocol::{CallId, Lane, SparkId};
 
 use super::block::{INDENT, indented};
-use crate::tui::markdown::markdown;
+use crate::tui::markdown::{coming_in, markdown};
 use crate::tui::scene::{Scene, spinner};
 use crate::tui::text::{clean, clean_line, cut};
 use crate::tui::theme::Tone;
@@ -35,7 +35,7 @@ pub(super) fn lines(
 ) -> Vec<Line<'static>> {
     let mut out = Vec::new();
     let board = &scene.moment.board;
-    let many = board.sparks.len() > 1;
+    let many = scene.has_voices();
     let mut live = Vec::new();
     for row in board.sparks.iter().filter(|row| focus.is_none_or(|focus| focus == row.spark)) {
         for (call, open) in board.doing(Some(row.spark)) {
@@ -67,19 +67,34 @@ fn call_lines(
     let board = &scene.moment.board;
     let mut out = Vec::new();
     if let Some(partial) = board.partial(call, Lane::Text).filter(|partial| !partial.text.trim().is_empty()) {
+        if is_typed(&partial.text) {
+            out.extend(thinking(scene, &partial.text, width));
+            out.extend(status(scene, open, width));
+            return out;
+        }
         let stream = streams.entry(call).or_default();
         let key = (partial.attempt, partial.from, width);
         out.extend(stream.lines(scene, &partial.text, key));
     } else if let Some(partial) = board.partial(call, Lane::Reasoning) {
         out.extend(thinking(scene, &partial.text, width));
     }
-    let said = clean_line(&board.say(open));
-    let status = format!("{} {said} · {}", spinner(scene.beat), scene.elapsed(open.since));
     if !out.is_empty() {
         out.push(Line::default());
     }
-    out.push(Line::from(Span::styled(cut(&status, width), scene.style(Tone::Quiet))));
+    out.extend(status(scene, open, width));
     out
+}
+
+/// What a call does, and for how long.
+fn status(scene: &Scene<'_>, open: &OpenCall, width: usize) -> Option<Line<'static>> {
+    let said = clean_line(&scene.moment.board.say(open));
+    let text = format!("{} {said} · {}", spinner(scene.beat), scene.elapsed(open.since));
+    Some(Line::from(Span::styled(cut(&text, width), scene.style(Tone::Quiet))))
+}
+
+/// An answer that programs read: its text is laid out once it is whole.
+fn is_typed(text: &str) -> bool {
+    text.trim_start().trim_start_matches("```json").trim_start().starts_with('{')
 }
 
 /// The last lines of thinking under way.
@@ -107,7 +122,7 @@ impl Stream {
             self.settled += end;
         }
         let mut out = self.lines.clone();
-        out.extend(indented(markdown(scene.theme, &clean(&text[self.settled..]), width)));
+        out.extend(indented(coming_in(scene.theme, &clean(&text[self.settled..]), width)));
         out
     }
 }

@@ -7,7 +7,7 @@ use crate::projection::transcript::Item;
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, Judgement, PrepareResult, ToolResolved, ToolStatus, ToolUse};
 use crate::protocol::message::Part;
-use crate::protocol::{EventRef, Lane};
+use crate::protocol::{EventRef, Lane, SparkId};
 
 use super::block::Page;
 use crate::tui::diff::is_diff;
@@ -68,7 +68,7 @@ impl Page<'_> {
 
     /// The diff or command that was looked at before it was allowed.
     fn preview(&self, tool_use: ToolUse) -> Option<&str> {
-        let prepared = self.scene.record.reasons.audit(tool_use)?.prepared?;
+        let prepared = self.scene.record.reasons(tool_use.answer.seq).audit(tool_use)?.prepared?;
         match self.scene.event(prepared)? {
             ArenaEvent::ToolPrepared(data) => match &data.body.result {
                 PrepareResult::Ready(plan) => Some(&plan.preview),
@@ -126,6 +126,8 @@ impl Page<'_> {
             E::FindingClosed(data) => {
                 self.remark(Tone::Good, "✓ ", &format!("{} closed", clean_line(&data.id)))
             }
+            // Each thing that is passed on is an event; the reader needs to know once that something was.
+            E::InsightSurfaced(data) if self.told_before(data.from, data.to) => Vec::new(),
             E::InsightSurfaced(data) => {
                 self.remark(Tone::Quiet, "→ ", &format!("told {}", self.scene.name(data.to)))
             }
@@ -170,6 +172,12 @@ impl Page<'_> {
             E::DissentRecorded(_) => self.remark(Tone::Quiet, "▪ ", "stands against the verdict"),
             _ => Vec::new(),
         }
+    }
+
+    /// True when the item above says the same already.
+    fn told_before(&self, from: SparkId, to: SparkId) -> bool {
+        let before = self.before.and_then(|before| self.scene.event(before.source));
+        matches!(before, Some(ArenaEvent::InsightSurfaced(data)) if data.from == from && data.to == to)
     }
 
     fn critique(&self, data: &crate::protocol::event::CritiqueIssued) -> Vec<Line<'static>> {

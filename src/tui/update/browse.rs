@@ -37,7 +37,7 @@ pub(super) fn press(state: &mut State, what: Do, acts: &mut Vec<Act>) {
         Do::Play => toggle(state),
         Do::Slower => speed(state, |speed| (speed / 2).max(1)),
         Do::Faster => speed(state, |speed| (speed * 2).min(MAX_SPEED)),
-        Do::Fork => acts.extend(state.seen().map(Act::Fork)),
+        Do::Fork => acts.extend(state.seen().map(|seq| Act::Fork { id: None, seq: Some(seq) })),
         Do::Live if state.past.is_some() || state.story.anchor.is_some() => live(state),
         Do::Live | Do::Write if !state.profile.is_record => state.pane = Pane::Composer,
         Do::Live if state.profile.is_record => state.overlays.push(Overlay::Quit),
@@ -80,7 +80,7 @@ fn with_story(state: &mut State, change: impl FnOnce(&mut Story, &State)) {
 }
 
 fn next_spark(state: &mut State) {
-    let sparks: Vec<SparkId> = state.scene().moment.board.sparks.iter().map(|row| row.spark).collect();
+    let sparks: Vec<SparkId> = state.scene().at_work().map(|row| row.spark).collect();
     let at = state.story.focus.and_then(|focus| sparks.iter().position(|spark| *spark == focus));
     state.story.focus = match at {
         None => sparks.first().copied(),
@@ -92,9 +92,8 @@ fn next_spark(state: &mut State) {
 /// Opens the event behind the item at the top of the window.
 fn open(state: &mut State) {
     let scene = state.scene();
-    let items = scene.items();
-    let top = state.story.top_item().min(items.len().saturating_sub(1));
-    if let Some(item) = items.get(top) {
+    let top = state.story.top_item().min(scene.count().saturating_sub(1));
+    if let Some(item) = scene.item(top) {
         let at = item.source;
         state.overlays.push(Overlay::Inspect { at, scroll: 0 });
     }
@@ -135,10 +134,10 @@ fn speed(state: &mut State, change: impl Fn(u32) -> u32) {
 /// Takes the entries whose time has come.
 pub(super) fn play(state: &mut State) {
     while let Some(Play { speed, since }) = state.past.as_ref().and_then(|past| past.play) {
-        let Some(seen) = state.seen().and_then(|seen| usize::try_from(seen).ok()) else { return };
-        let entries = &state.record.entries;
-        let Some(next) = entries.get(seen + 1) else { return live_at_end(state) };
-        let gap = next.at.saturating_sub(entries[seen].at).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let Some(seen) = state.seen() else { return };
+        let Some(next) = state.record.entry(seen + 1) else { return live_at_end(state) };
+        let before = state.record.entry(seen).map_or(next.at, |entry| entry.at);
+        let gap = next.at.saturating_sub(before).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let due = since + gap / u64::from(speed.max(1));
         if due > state.now {
             return;

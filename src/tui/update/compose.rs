@@ -6,11 +6,15 @@ use crate::projection::transcript::ItemKind;
 use crate::protocol::Command;
 
 use super::{browse, overlay};
-use crate::tui::Act;
 use crate::tui::keys::Do;
 use crate::tui::slash::{self, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
 use crate::tui::theme::Theme;
+use crate::tui::wish;
+use crate::tui::{Act, Wish, Worker};
+
+/// Items that are looked through for an answer.
+const FARTHEST: usize = 20_000;
 
 pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &mut Vec<Act>) {
     let control = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
@@ -81,74 +85,147 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
         return state.composer.clear();
     }
     if state.profile.trouble.is_some() && !state.is_live {
-        return state.tell("no model is set up yet; /demo works without one");
+        return state.tell("no model is set up yet; /demo works without one, /model names one");
     }
     let text = state.composer.take();
     browse::live(state);
     state.pane = Pane::Composer;
-    acts.push(match state.is_working() {
-        true => Act::Submit(Command::Steer { spark: None, text }),
-        false => Act::Prompt(text),
-    });
+    if state.is_working() {
+        return acts.push(Act::Submit(Command::Steer { spark: None, text }));
+    }
+    let (wish, written) = (state.wish.clone(), text.clone());
+    acts.push(Act::Prompt { text, wish, written });
 }
 
 fn command(state: &mut State, acts: &mut Vec<Act>) {
     let text = state.composer.take();
     let Some((slash, rest)) = slash::parse(&text) else {
         let word = text.split_whitespace().next().unwrap_or_default().to_owned();
-        state.composer.insert(&text);
-        return state.tell(format!("there is no {word}; /help lists what there is"));
+        return give_back(state, &text, format!("there is no {word}; /help lists what there is"));
     };
-    let rest = rest.to_owned();
-    match slash.order {
+    if let Err(why) = obey(state, slash.order, (&text, rest), acts) {
+        give_back(state, &text, why);
+    }
+}
+
+/// What was written stays to be mended.
+pub(super) fn give_back(state: &mut State, text: &str, why: impl Into<String>) {
+    if state.composer.is_empty() {
+        state.composer.restore(text);
+    }
+    state.tell(why);
+}
+
+fn obey(
+    state: &mut State,
+    order: Order,
+    (text, rest): (&str, &str),
+    acts: &mut Vec<Act>,
+) -> Result<(), String> {
+    let wanted = |what: &str| match rest {
+        "" => Err(format!("{} wants {what}", text.trim())),
+        rest => Ok(rest.to_owned()),
+    };
+    match order {
         Order::Help => state.overlays.push(Overlay::Help { scroll: 0 }),
         Order::New => acts.push(Act::New),
+        Order::Squad => acts.push(task(state, Worker::Squad, (text, rest))?),
+        Order::Debate => acts.push(task(state, Worker::Debate, (text, rest))?),
+        Order::Mode => acts.push(Act::Mode(mode(rest)?)),
         Order::Sessions => overlay::sessions(state, acts),
         Order::Resume if rest.is_empty() => overlay::sessions(state, acts),
-        Order::Resume => acts.push(Act::Open(rest)),
-        Order::Fork => fork(state, &rest, acts),
-        Order::Replay => replay(state),
+        Order::Resume => acts.push(Act::Open(rest.to_owned())),
+        Order::Rename => acts.push(rename(state, rest)?),
+        Order::Fork => acts.push(fork(state, rest)?),
+        Order::Replay => replay(state)?,
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),
-        Order::Model if rest.is_empty() => state.tell("/model wants PROVIDER/MODEL"),
-        Order::Model => acts.push(Act::Model(rest)),
-        Order::Theme => theme(state, &rest),
+        Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0 }),
+        Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
+        Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
+        Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
+        Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
+        Order::Limits => acts.push(limits(rest)?),
+        Order::Theme => state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?,
         Order::Copy => copy(state, acts),
-        Order::Demo => acts.push(Act::Demo),
+        Order::Demo => acts.push(Act::Demo(if rest.is_empty() { "run" } else { rest }.to_owned())),
         Order::Quit => acts.push(Act::Quit),
     }
+    Ok(())
 }
 
-fn fork(state: &mut State, rest: &str, acts: &mut Vec<Act>) {
-    let seq = if rest.is_empty() { state.seen() } else { rest.trim_start_matches('e').parse().ok() };
-    match seq {
-        Some(seq) if state.record.last().is_some_and(|last| seq <= last) => acts.push(Act::Fork(seq)),
-        _ => state.tell("/fork wants the number of an entry of this session"),
+/// A task for a squad or a debate, with the flags that stand before it.
+fn task(state: &mut State, worker: Worker, (written, rest): (&str, &str)) -> Result<Act, String> {
+    let (flags, text) = wish::split(rest)?;
+    if text.is_empty() {
+        let what = if worker == Worker::Debate { "a question" } else { "a task" };
+        return Err(format!("/{} wants {what}", worker.word()));
+    }
+    if state.is_working() {
+        return Err("a turn is open; Esc interrupts it".to_owned());
+    }
+    if state.profile.trouble.is_some() && !state.is_live {
+        return Err("no model is set up yet; /demo works without one".to_owned());
+    }
+    browse::live(state);
+    let (text, written) = (text.to_owned(), written.to_owned());
+    Ok(Act::Prompt { text, wish: Wish { worker, flags }, written })
+}
+
+fn mode(rest: &str) -> Result<Wish, String> {
+    let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let worker = Worker::named(word).ok_or("/mode wants solo, squad or debate")?;
+    let (flags, surplus) = wish::split(rest)?;
+    match surplus {
+        "" => Ok(Wish { worker, flags }),
+        _ => Err(format!("/mode {word} takes flags only; /{word} gives a task")),
     }
 }
 
-fn replay(state: &mut State) {
+fn limits(rest: &str) -> Result<Act, String> {
+    match wish::split(rest)? {
+        (flags, "") if !flags.is_empty() => Ok(Act::Limits(flags)),
+        _ => Err("/limits wants flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N"
+            .to_owned()),
+    }
+}
+
+fn rename(state: &State, name: &str) -> Result<Act, String> {
+    match state.record.now.board.id.as_str() {
+        "" => Err("there is no session to name yet".to_owned()),
+        id => Ok(Act::Rename { id: id.to_owned(), name: name.to_owned() }),
+    }
+}
+
+fn fork(state: &State, rest: &str) -> Result<Act, String> {
+    let seq = if rest.is_empty() { state.seen() } else { rest.trim_start_matches('e').parse().ok() };
+    match seq {
+        Some(seq) if state.record.last().is_some_and(|last| seq <= last) => {
+            Ok(Act::Fork { id: None, seq: Some(seq) })
+        }
+        _ => Err("/fork wants the number of an entry of this session".to_owned()),
+    }
+}
+
+fn replay(state: &mut State) -> Result<(), String> {
     if state.record.last().is_none() {
-        return state.tell("there is nothing to play yet");
+        return Err("there is nothing to play yet".to_owned());
     }
     state.travel(0);
     state.pane = Pane::Story;
     if let Some(past) = &mut state.past {
         past.play = Some(Play { speed: 1, since: state.now });
     }
-}
-
-fn theme(state: &mut State, name: &str) {
-    match Theme::named(name) {
-        Some(theme) => state.theme = theme,
-        None => state.tell("/theme wants dark, light or plain"),
-    }
+    Ok(())
 }
 
 /// Copies the last answer that is seen.
 pub(super) fn copy(state: &mut State, acts: &mut Vec<Act>) {
     let scene = state.scene();
-    let answers = scene.items().iter().rev().filter(|item| matches!(item.kind, ItemKind::Answer { .. }));
+    let answers = scene
+        .back_from(usize::MAX)
+        .take(FARTHEST)
+        .filter(|item| matches!(item.kind, ItemKind::Answer { .. }));
     let found = answers
         .filter(|item| !scene.is_sealed(item))
         .find_map(|item| item.body(&|at| scene.event(at)).map(|text| text.into_owned()));

@@ -97,7 +97,7 @@ fn inspect(state: &mut State, at: EventRef, scroll: &mut usize, key: KeyEvent) -
 }
 
 fn last_event(state: &State, seq: u64) -> u16 {
-    let entry = usize::try_from(seq).ok().and_then(|seq| state.record.entries.get(seq));
+    let entry = state.record.entry(seq);
     entry.map_or(0, |entry| u16::try_from(entry.events.len().saturating_sub(1)).unwrap_or(u16::MAX))
 }
 
@@ -137,14 +137,28 @@ fn go(state: &State, list: &mut Events, down: bool, by: usize) {
 }
 
 fn list_sessions(state: &mut State, list: &mut Sessions, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
+    if let Some((id, name)) = list.naming.take() {
+        list.naming = naming(id, name, key, acts);
+        return true;
+    }
     let rows = matching(state.sessions.as_deref().unwrap_or_default(), &list.search);
-    let chosen = rows.get(list.chosen).map(|row| row.id.clone());
+    let row = rows.get(list.chosen);
+    let chosen = row.map(|row| row.id.clone());
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let doomed = list.doomed.take();
     match key.code {
         KeyCode::Up => list.chosen = list.chosen.saturating_sub(1),
         KeyCode::Down => list.chosen = (list.chosen + 1).min(rows.len().saturating_sub(1)),
+        KeyCode::PageUp => list.chosen = list.chosen.saturating_sub(10),
+        KeyCode::PageDown => list.chosen = (list.chosen + 10).min(rows.len().saturating_sub(1)),
         KeyCode::Char('x') if control => list.doomed = chosen,
+        KeyCode::Char('r') if control => {
+            list.naming = row.map(|row| (row.id.clone(), row.name.clone().unwrap_or_default()));
+        }
+        KeyCode::Char('f') if control => {
+            acts.extend(chosen.map(|id| Act::Fork { id: Some(id), seq: None }));
+            return false;
+        }
         KeyCode::Enter if doomed.is_some() => acts.extend(doomed.map(Act::Remove)),
         KeyCode::Enter => {
             acts.extend(chosen.map(Act::Open));
@@ -161,6 +175,21 @@ fn list_sessions(state: &mut State, list: &mut Sessions, key: KeyEvent, acts: &m
         _ => {}
     }
     true
+}
+
+/// A name while it is written.
+fn naming(id: String, mut name: String, key: KeyEvent, acts: &mut Vec<Act>) -> Option<(String, String)> {
+    match key.code {
+        KeyCode::Enter => {
+            acts.push(Act::Rename { id, name });
+            return None;
+        }
+        KeyCode::Esc => return None,
+        KeyCode::Backspace => drop(name.pop()),
+        KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => name.push(c),
+        _ => {}
+    }
+    Some((id, name))
 }
 
 fn jump(state: &mut State, digits: &mut String, key: KeyEvent) -> bool {

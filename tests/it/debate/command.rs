@@ -6,7 +6,7 @@ use crate::support::env::Env;
 use crate::support::panel::{Asked, DEBATERS, asked_by, ballot, ratings, statement, verdict};
 use crate::support::server::{Reply, Server};
 
-fn env(server: &Server) -> Env {
+pub(super) fn env(server: &Server) -> Env {
     let env = Env::new();
     env.config(&format!(
         "model = \"mock/any\"\n[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n",
@@ -16,7 +16,7 @@ fn env(server: &Server) -> Env {
 }
 
 /// The schema in a request's brief, or in its response format.
-fn schema(request: &Value) -> Value {
+pub(super) fn schema(request: &Value) -> Value {
     if let Some(schema) = request.pointer("/response_format/json_schema/schema") {
         return schema.clone();
     }
@@ -38,7 +38,7 @@ fn schema(request: &Value) -> Value {
     found.expect("a schema")
 }
 
-fn answer(request: &Value) -> Reply {
+pub(super) fn answer(request: &Value) -> Reply {
     let system = request["messages"][0].to_string();
     let role = DEBATERS.iter().find(|id| system.contains(persona_words(id))).copied().unwrap_or("moderator");
     let side: i8 = if matches!(role, "pragmatist" | "devils-advocate") { 2 } else { -2 };
@@ -53,7 +53,7 @@ fn answer(request: &Value) -> Reply {
 }
 
 /// Words only one persona's text has.
-fn persona_words(id: &str) -> &'static str {
+pub(super) fn persona_words(id: &str) -> &'static str {
     match id {
         "pragmatist" => "on call for them",
         "security-maximalist" => "explain the breach",
@@ -70,7 +70,7 @@ fn the_calls_of_a_phase_are_made_at_once_over_http() {
     let env = env(&server);
     let ran = env.run(&["debate", "Shall we build it?", "--rounds", "2"]);
     assert_eq!(ran.code, 0, "{ran}");
-    assert!(ran.stdout.contains("differs from the sealed vote"), "{ran}");
+    assert!(ran.stdout.contains("sealed majority: against, verdict: upheld  \u{2190} differs"), "{ran}");
     // A kept connection is used again as soon as it is free: six of them means that six calls overlapped.
     assert!(server.connections() >= 6, "{} connections", server.connections());
     let bodies = server.bodies();
@@ -110,11 +110,12 @@ fn the_demo_shows_a_flip_a_minority_and_a_verdict_against_the_vote() {
     let ran = env.run(&["demo", "debate"]);
     assert_eq!(ran.code, 0, "{ran}");
     for expected in [
-        "Verdict (confidence 80 %)",
-        "vote against, verdict upheld  <- differs from the sealed vote",
-        "pragmatist on 1 in evidence-assessment: -1 to +1",
-        "had asked for: One input for which it prints a wrong number",
-        "performance-extremist on 1:",
+        "Verdict, 80\u{a0}% sure [e36]",
+        "sealed majority: against, verdict: upheld  \u{2190} differs",
+        "A plain vote would have said otherwise on P1.",
+        "pragmatist, P1 \u{2212}1 \u{2192} +1, in evidence assessment",
+        "had said it would move if: One input for which it prints a wrong number",
+        "performance-extremist, against the verdict on P1 [e32]",
         "Open risks",
         "at most 3.7",
     ] {

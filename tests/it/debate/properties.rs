@@ -14,6 +14,11 @@ use serde_json::json;
 use crate::support::panel::*;
 use crate::support::world::*;
 
+/// How many cases are tried: few by default, many with `AGON_TEST_LONG`.
+fn long(few: u64, many: u64) -> u64 {
+    if std::env::var_os("AGON_TEST_LONG").is_some() { many } else { few }
+}
+
 fn random_debate(seed: u64) -> (World, Dice) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut spec = debate_spec();
@@ -128,7 +133,7 @@ fn to_the_end(world: &mut World, dice: &mut Dice) {
 #[test]
 fn random_debates_fold_verify_and_end() {
     let mut verdicts = 0;
-    for seed in 0..40 {
+    for seed in 0..long(12, 40) {
         let (mut world, mut dice) = random_debate(seed);
         for _ in 0..60 {
             step(&mut world, &mut dice);
@@ -139,12 +144,12 @@ fn random_debates_fold_verify_and_end() {
         assert!(found.holds(true), "seed {seed}: {:#?}", found.differences.first());
         verdicts += world.count("verdict_reached");
     }
-    assert!(verdicts > 12, "most random debates reach a verdict: {verdicts}");
+    assert!(verdicts > long(3, 12) as usize, "most random debates reach a verdict: {verdicts}");
 }
 
 #[test]
 fn a_debate_resumes_at_every_step_and_still_ends() {
-    for seed in 500..506 {
+    for seed in 500..500 + long(3, 6) {
         let (mut whole, mut dice) = random_debate(seed);
         to_the_end(&mut whole, &mut dice);
         for cut in 1..=whole.log.len() {
@@ -163,7 +168,7 @@ fn a_debate_resumes_at_every_step_and_still_ends() {
 
 #[test]
 fn a_debate_forks_at_every_step_on_another_model_and_still_ends() {
-    for seed in 700..704 {
+    for seed in 700..700 + long(2, 4) {
         let (mut whole, mut dice) = random_debate(seed);
         to_the_end(&mut whole, &mut dice);
         for cut in 1..=whole.log.len() {

@@ -88,6 +88,25 @@ fn voices_of_one_family_count_less() {
 }
 
 #[test]
+fn two_voices_in_the_same_words_are_told_apart_by_votes_and_not_by_words() {
+    let agreed = panel(&[([2, -1], WORDS), ([2, -1], WORDS)]);
+    let opposed = panel(&[([2, -1], WORDS), ([-2, 1], WORDS)]);
+    let by_votes = |panel: &Panel| ballots::score(panel).score_pm;
+    assert!(by_votes(&agreed) >= by_votes(&opposed) + 500, "{} {}", by_votes(&agreed), by_votes(&opposed));
+    let by_words = |panel: &Panel| lexical::score(panel).score_pm;
+    assert_eq!(by_words(&agreed), by_words(&opposed), "the words are the same, so is its score");
+}
+
+#[test]
+fn one_who_is_heard_among_the_failed_is_no_agreement() {
+    let mut alone = agreeing();
+    alone.voters.iter_mut().skip(1).for_each(|voter| voter.now = None);
+    alone.said = vec![vec![WORDS.to_owned()]];
+    assert_eq!((ballots::score(&alone).score_pm, lexical::score(&alone).score_pm), (0, 0));
+    assert_eq!(measure(&alone).effective_votes_pm, 1000);
+}
+
+#[test]
 fn an_even_split_is_polarised_and_one_side_is_not() {
     assert_eq!(measure(&same_words_opposed()).polarisation_pm, 1000);
     assert_eq!(measure(&agreeing()).polarisation_pm, 0);

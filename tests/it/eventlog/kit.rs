@@ -29,6 +29,7 @@ pub fn opened(id: &str) -> Entry {
         retry: RetrySpec::default(),
         instructions: Vec::new(),
         blueprint: None,
+        cache: None,
     };
     let event = ArenaEvent::SessionOpened(Box::new(SessionOpened { id: id.to_owned(), rules: 1, spec }));
     Entry::new(0, 1000, Fact::new(event).unwrap(), Vec::new())

@@ -83,6 +83,7 @@ fn spec() -> Spec {
         retry: RetrySpec::default(),
         instructions: vec![],
         blueprint: None,
+        cache: None,
     }
 }
 
@@ -409,7 +410,8 @@ pub fn ballot_answered(seq: u64) -> Entry {
         ratings: vec![rating],
     };
     let decisions = vec![E::BallotCast(cast), E::RatingsCast(rated)];
-    entry(seq, reply(1, vec![text("I am for it")], usage(9, 0, 9), Finish::Stop), decisions)
+    let ballot = r#"{"position": "I am for it", "confidence": 75, "claims": ["Why not?"], "evidence": [], "would_change": "A reason."}"#;
+    entry(seq, reply(1, vec![text(ballot)], usage(9, 0, 9), Finish::Stop), decisions)
 }
 
 pub fn ballots_revealed(seq: u64) -> Entry {

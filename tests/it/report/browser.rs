@@ -58,6 +58,40 @@ fn the_parts_are_there_and_nothing_is_complained_about() {
     assert!(document.contains("A plain vote would have said otherwise on P2."));
 }
 
+/// Every link of a page leads to one place on it.
+fn dead_links(document: &str) -> Vec<String> {
+    let targets = document.match_indices(" href=\"").map(|(at, _)| &document[at + 7..]);
+    let targets = targets.filter_map(|rest| rest.split('"').next()).map(str::to_owned);
+    let leads = |target: &String| {
+        let id = target.strip_prefix('#').map(|id| format!(" id=\"{id}\""));
+        id.is_some_and(|id| document.matches(&id).count() == 1)
+    };
+    targets.filter(|target| !leads(target)).collect()
+}
+
+#[test]
+fn the_recorded_debate_is_whole_in_a_browser() {
+    let report = agon::projection::Report::of(&crate::debate::golden::demo());
+    let Some((document, said)) = load(&html::page(&report, None)) else { return };
+    assert_eq!(complaints(&said), [""; 0]);
+    let parts = ["verdict", "talk", "propositions", "moves", "positions", "convergence", "matrix"];
+    for part in parts.iter().chain(&["minority", "risks", "ballots", "costs", "log"]) {
+        assert_eq!(document.matches(&format!(" id=\"{part}\"")).count(), 1, "{part}");
+    }
+    assert_eq!(document.matches("class=\"bars\"").count(), 24, "six personas, four phases");
+    assert_eq!(document.matches("class=\"ring\"").count(), 5, "a ring for each flip");
+    assert_eq!(document.matches("class=\"point\"").count(), 4, "a probe for each phase");
+    assert!(document.matches(" href=\"#e").count() > 20);
+    assert_eq!(dead_links(&document), [""; 0]);
+    for word in ["http:", "https:", " src=", "url(", "@import", "<link", "<script"] {
+        assert!(!document.contains(word), "{word}");
+    }
+    let costs = &document[document.find(" id=\"costs\"").unwrap()..];
+    for persona in super::log::PERSONAS {
+        assert!(costs.contains(persona), "the cost of {persona}");
+    }
+}
+
 #[test]
 fn hostile_texts_are_only_text_to_a_browser() {
     let Some((document, said)) = load(&html::page(&report(&Story::hostile()), Some("hEaD"))) else { return };

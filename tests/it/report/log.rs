@@ -172,6 +172,7 @@ fn spec() -> Spec {
         retry: RetrySpec::default(),
         instructions: vec![],
         blueprint: None,
+        cache: None,
     }
 }
 
@@ -278,14 +279,19 @@ fn tick(log: &mut Builder, decisions: Vec<E>) -> EventRef {
     log.push(E::TimerFired(Answered { call, attempt: 1, body: TimerFired { active_ms: 1 } }), decisions)
 }
 
-fn round(phase: usize, number: u32) -> E {
-    let value = json!({"round": number, "phase": PHASES[phase], "order": []});
+/// A set of calls; every reader has the others in the order of their numbers.
+fn round(phase: &str, number: u32, ask: &str, readers: &[SparkId]) -> E {
+    let others = |reader: SparkId| sparks().into_iter().filter(|one| *one != reader).collect::<Vec<_>>();
+    let order: Vec<_> = readers.iter().map(|one| json!({"spark": one, "peers": others(*one)})).collect();
+    let names = sparks().into_iter().zip(PERSONAS);
+    let debaters: Vec<_> = names.map(|(spark, name)| json!({"spark": spark, "name": name})).collect();
+    let value = json!({"round": number, "phase": phase, "ask": ask, "order": order, "debaters": debaters});
     E::RoundOpened(serde_json::from_value(value).unwrap())
 }
 
 fn sealed_phase(log: &mut Builder, story: &Story) -> EventRef {
     let (mut decisions, calls) = log.calls(&sparks());
-    decisions.insert(0, round(0, 1));
+    decisions.insert(0, round(PHASES[0], 1, "ballot", &sparks()));
     tick(log, decisions);
     let mut ballots = Vec::new();
     for (spark, call) in calls {
@@ -294,13 +300,14 @@ fn sealed_phase(log: &mut Builder, story: &Story) -> EventRef {
         let at = log.answer(spark, call, &ballot(story, spark, None), vec![E::BallotCast(cast)]);
         ballots.push(EventRef { seq: at.seq, i: 2 });
     }
-    let (calls_of, calls) = log.calls(&[MODERATOR]);
+    let (mut calls_of, calls) = log.calls(&[MODERATOR]);
+    calls_of.insert(0, round("propositions", 2, "propositions", &[MODERATOR]));
     tick(log, calls_of);
     let stated = PropositionsStated { source: vec![log.here()], count: 3 };
     let list = json!({ "propositions": story.propositions });
     let at = log.answer(MODERATOR, calls[0].1, &list, vec![E::PropositionsStated(stated)]);
     let (mut decisions, calls) = log.calls(&sparks());
-    decisions.insert(0, round(0, 2));
+    decisions.insert(0, round(PHASES[0], 3, "ratings", &sparks()));
     tick(log, decisions);
     for (spark, call) in calls {
         rate(log, &json!({"ratings": []}), 0, spark, call, true, None);
@@ -362,7 +369,7 @@ fn the_proof(log: &mut Builder, story: &Story) -> EventRef {
 
 fn open_phase(log: &mut Builder, story: &Story, phase: usize, proof: EventRef) {
     let (mut decisions, calls) = log.calls(&sparks());
-    decisions.insert(0, round(phase, phase as u32 + 2));
+    decisions.insert(0, round(PHASES[phase], phase as u32 + 3, "statement", &sparks()));
     tick(log, decisions);
     for (spark, call) in calls {
         if rated(phase, spark).is_none() {
@@ -432,14 +439,15 @@ fn closing(log: &mut Builder, story: &Story, stated: EventRef, proof: EventRef) 
         };
         log.entries.iter().rev().find(cast).map(|entry| EventRef { seq: entry.seq, i: 2 }).unwrap()
     };
-    let (decisions, calls) = log.calls(&[MODERATOR]);
+    let (mut decisions, calls) = log.calls(&[MODERATOR]);
+    decisions.insert(0, round("verdict", 7, "verdict", &[MODERATOR]));
     tick(log, decisions);
     let ruling = |proposition: u32, stance: &str, because: &str, evidence: Vec<EventRef>| json!({"proposition": proposition, "stance": stance, "because": because, "evidence": evidence});
     let value = json!({
         "answer": story.answer,
         "rulings": [
             ruling(1, "upheld", "The log of the restart shows it.", vec![proof]),
-            ruling(2, "rejected", "Four of six say no after the evidence, and nobody named who would answer the pager.", vec![]),
+            ruling(2, "rejected", "Four of six say no after the evidence, Debaters A and C among them, and nobody named who would answer the pager.", vec![]),
             ruling(3, "upheld", "Nobody disputes it.", vec![stated]),
         ],
         "confidence": 74,

@@ -256,10 +256,66 @@ fn a_model_that_is_gone_leaves_the_others_and_the_answer_says_so() {
     world.model_says(text("the plan"));
     world.model_fails(ErrorKind::Auth);
     assert_eq!(failed_roles(&world), [("coder".to_owned(), TurnCause::ModelFailed)]);
+    world.run_tools();
     let last = asked(&world, "coordinator");
     assert!(last.contains("`coder` failed") && last.contains("`reviewer` did not get to work"), "{last}");
     world.model_says(answer("Nothing was done.", &[], &["all of it"]));
     assert_eq!(cause(&world), TurnCause::Incomplete);
+    whole(&world);
+}
+
+#[test]
+fn a_writer_that_failed_leaves_its_diff_and_what_the_checks_say_of_it() {
+    let mut plan = blueprint(&["make lint", "make test"]);
+    plan.roles[1].model = Some("mock/b".to_owned());
+    let mut world = squad(plan);
+    world.model_says(text("the plan"));
+    world.model_says(calls(&[("put", serde_json::json!({"path": "f"}))]));
+    world.run_tools();
+    world.model_fails(ErrorKind::Auth);
+    assert_eq!(failed_roles(&world), [("coder".to_owned(), TurnCause::ModelFailed)]);
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
+    for (command, exit) in [("make lint", 0), ("make test", 1)] {
+        let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Check { .. }));
+        assert!(matches!(effect, Effect::Check { command: named, .. } if named == command));
+        world.answer(call, attempt, OutcomeBody::CheckRan(check(command, exit)));
+    }
+    let last = asked(&world, "coordinator");
+    for words in
+        ["`coder` failed", "-old\n+new", "7 passed", "1 of 7 failed", "checks after `coder` did not pass"]
+    {
+        assert!(last.contains(words), "`{words}` is missing in\n{last}");
+    }
+    assert!(!events(&world).any(|event| matches!(event, ArenaEvent::CodeProposed(_))), "nothing is proposed");
+    world.model_says(answer("Half of it is there.", &[("checks_pass", "e3")], &["the tests"]));
+    assert_eq!(cause(&world), TurnCause::Incomplete);
+    assert_eq!(flags(&world).len(), 1);
+    whole(&world);
+    // One that changed nothing leaves nothing to check.
+    let mut plan = blueprint(&["make test"]);
+    plan.roles[1].model = Some("mock/b".to_owned());
+    let mut world = squad(plan);
+    world.model_says(text("the plan"));
+    world.model_fails(ErrorKind::Auth);
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    world.answer(call, attempt, OutcomeBody::DiffTaken(DiffTaken { files: vec![], ..diff("tree") }));
+    assert!(asked(&world, "coordinator").contains("`coder` left the workspace as it was"));
+}
+
+#[test]
+fn a_stop_while_the_work_of_a_failed_writer_is_proven_ends_the_turn() {
+    let mut plan = blueprint(&["make test"]);
+    plan.roles[1].model = Some("mock/b".to_owned());
+    let mut world = squad(plan);
+    world.model_says(text("the plan"));
+    world.model_fails(ErrorKind::Auth);
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    world.give(ArenaEvent::StopRequested(StopRequested { cause: agon::protocol::StopCause::Interrupted }));
+    assert!(!world.session.has_open_turn());
+    let body = EffectFailed { status: FailStatus::Cancelled, error: "cancelled".to_owned() };
+    world.answer(call, attempt, OutcomeBody::EffectFailed(body));
+    assert_eq!(world.session.sealed(), Some(agon::protocol::StopCause::Interrupted));
     whole(&world);
 }
 
@@ -293,6 +349,7 @@ fn a_role_has_its_own_limit_and_the_turn_has_one_for_all() {
     world.model_says(calls(&[("look", serde_json::json!({"path": "f"}))]));
     world.run_tools();
     assert_eq!(failed_roles(&world), [("coder".to_owned(), TurnCause::Limit)]);
+    world.run_tools();
     world.model_says(answer("Nothing.", &[], &["all"]));
     assert_eq!(cause(&world), TurnCause::Incomplete);
     whole(&world);

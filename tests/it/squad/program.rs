@@ -6,7 +6,7 @@ use crate::support::env::Env;
 use crate::support::server::{Reply, Server};
 
 /// Who asks, by the persona's first words.
-fn role_of(request: &Value) -> &'static str {
+pub fn role_of(request: &Value) -> &'static str {
     let system = request["messages"][0]["content"].as_str().unwrap();
     match system {
         text if text.starts_with("You are the coordinator") => "coordinator",
@@ -22,7 +22,7 @@ fn said(request: &Value) -> String {
     contents.map(|text| text.as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n---\n")
 }
 
-fn turns(request: &Value) -> usize {
+pub fn turns(request: &Value) -> usize {
     request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "assistant").count()
 }
 

@@ -210,6 +210,12 @@ async fn write_reply(stream: &mut TcpStream, reply: Reply, model: &str) -> std::
         stream.read_exact(&mut byte).await?;
         return Ok(false);
     }
+    if let Some(barrier) = &script.together {
+        let all = tokio::time::timeout(std::time::Duration::from_secs(60), barrier.wait()).await;
+        if all.is_err() {
+            return Ok(false);
+        }
+    }
     if script.framing == Framing::Nothing {
         return Ok(false);
     }

@@ -59,6 +59,7 @@ pub fn spec() -> Spec {
         retry: RetrySpec::default(),
         instructions: vec![Instruction { path: "AGENTS.md".to_owned(), text: "Be kind.".to_owned() }],
         blueprint: None,
+        cache: None,
     }
 }
 
@@ -320,14 +321,9 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
             files: 1,
             skipped: vec![],
         }),
-        Effect::Fingerprint => OutcomeBody::WorkspaceFingerprinted(WorkspaceFingerprinted {
-            git: None,
-            fingerprint: "print".to_owned(),
-            files: 1,
-        }),
         Effect::Diff { from } => OutcomeBody::DiffTaken(super::squad::diff(from)),
         Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
-        _ => return None,
+        other => return super::cache::succeed(other),
     })
 }
 
@@ -462,7 +458,7 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             OutcomeBody::CheckRan(super::squad::check(command, 1))
         }
         Effect::Ask { .. } => return None,
-        other => return succeed(other),
+        other => return super::cache::random(other, dice).or_else(|| succeed(other)),
     })
 }
 

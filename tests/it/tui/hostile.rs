@@ -114,3 +114,26 @@ fn foreign(bytes: &[u8]) -> Option<String> {
     }
     None
 }
+
+#[test]
+fn a_line_of_ten_megabytes_is_drawn_like_any_other() {
+    let state = hostile(&"a\u{1b}[31m日".repeat(10 * 1024 * 1024 / 9));
+    for (columns, rows) in [(60, 16), (120, 40)] {
+        let text = shown(&state, columns, rows);
+        assert!(!text.contains('\u{1b}') && text.contains("a日") || text.contains("a\u{fffd}"), "{text}");
+    }
+}
+
+#[test]
+fn an_event_of_a_newer_program_is_named() {
+    let mut entries = begun(&json!("solo"), "go", &["solo"]);
+    let line = json!({ "v": 1, "seq": 2, "at": 1_800_000_002_000_000u64, "events": [
+        { "kind": "dream_dreamt", "data": { "of": "sheep" } }
+    ] });
+    entries.push(std::sync::Arc::new(serde_json::from_value(line).unwrap()));
+    let mut state = state(&entries, false);
+    assert!(shown(&state, 80, 24).contains("dream_dreamt (of a newer agon)"), "{}", shown(&state, 80, 24));
+    let _ = update(&mut state, super::made::ctrl('t'));
+    let text = shown(&state, 80, 24);
+    assert!(text.contains("dream_dreamt"), "{text}");
+}

@@ -6,12 +6,18 @@ use agon::protocol::{CallId, Choice, Command, Lane, Signal};
 use agon::tui::{Act, Msg, State, update};
 use ratatui::crossterm::event::KeyCode::{Backspace, Char, Enter, Esc, Tab};
 
+use agon::tui::{Wish, Worker};
+
 use super::made::{begun, ctrl, demo, entry, first, key, shown, state, typed};
 
 fn asked() -> State {
     let entries = demo();
     let asked = first(&entries, "approval_requested");
     state(&entries[..=asked], true)
+}
+
+fn prompt(text: &str, written: &str, wish: Wish) -> Act {
+    Act::Prompt { text: text.to_owned(), wish, written: written.to_owned() }
 }
 
 fn answers(acts: &[Act]) -> Vec<&Choice> {
@@ -117,7 +123,7 @@ fn a_task_is_sent_a_running_one_is_steered_and_interrupted() {
     let entries = demo();
     let mut idle = state(&entries, false);
     let _ = typed(&mut idle, "next");
-    assert_eq!(update(&mut idle, key(Enter)), [Act::Prompt("next".to_owned())]);
+    assert_eq!(update(&mut idle, key(Enter)), [prompt("next", "next", Wish::default())]);
     let called = first(&entries, "model_called");
     let mut running = state(&entries[..=called], true);
     let _ = typed(&mut running, "faster");
@@ -130,7 +136,7 @@ fn a_task_is_sent_a_running_one_is_steered_and_interrupted() {
 fn a_pasted_block_is_never_a_command() {
     let mut state = state(&demo(), false);
     let _ = update(&mut state, Msg::Paste("/quit\n".to_owned()));
-    assert_eq!(update(&mut state, key(Enter)), [Act::Prompt("/quit\n".to_owned())]);
+    assert_eq!(update(&mut state, key(Enter)), [prompt("/quit\n", "/quit\n", Wish::default())]);
     let _ = typed(&mut state, "/quit");
     assert_eq!(update(&mut state, key(Enter)), [Act::Quit]);
 }
@@ -145,12 +151,87 @@ fn every_slash_command_does_something() {
             "PROVIDER/MODEL" => " demo/script",
             "dark|light|plain" => " light",
             "[SEQ]" => " 3",
+            "FLAGS" => " --max-tokens 7",
+            "solo|squad|debate [FLAGS]" => " squad --check 'sh check.sh'",
             _ => " 01",
         };
         let _ = typed(&mut state, &format!("{}{argument}", slash.name));
         let acts = update(&mut state, key(Enter));
         let changed = shown(&state, 100, 40) != before || slash.name == "/theme";
         assert!(!acts.is_empty() || changed, "{}", slash.name);
+    }
+}
+
+#[test]
+fn a_squad_or_a_debate_gets_its_task_and_flags() {
+    let mut state = state(&demo(), false);
+    let line = "/squad --check 'sh check.sh' --blueprint=pair don't stop\n";
+    let _ = typed(&mut state, line.trim_end());
+    let flags = vec!["--check=sh check.sh".to_owned(), "--blueprint=pair".to_owned()];
+    let wish = Wish { worker: Worker::Squad, flags };
+    assert_eq!(update(&mut state, key(Enter)), [prompt("don't stop", line.trim_end(), wish)]);
+    for (line, why) in [
+        ("/squad", "/squad wants a task"),
+        ("/debate --rounds 3", "/debate wants a question"),
+        ("/debate --rounds", "--rounds wants a value"),
+        ("/mode swarm", "/mode wants solo, squad or debate"),
+        ("/limits 7", "/limits wants flags"),
+        ("/model", "/model wants PROVIDER/MODEL"),
+    ] {
+        let _ = typed(&mut state, line);
+        assert_eq!(update(&mut state, key(Enter)), [], "{line}");
+        let text = shown(&state, 100, 24);
+        assert!(text.contains(why) && text.contains(&format!("❯ {line}")), "{line}:\n{text}");
+        let _ = update(&mut state, ctrl('c'));
+    }
+}
+
+#[test]
+fn the_mode_is_seen_and_used_by_what_is_written_next() {
+    let mut state = state(&demo(), false);
+    let _ = typed(&mut state, "/mode debate --rounds 2");
+    let wish = Wish { worker: Worker::Debate, flags: vec!["--rounds=2".to_owned()] };
+    assert_eq!(update(&mut state, key(Enter)), [Act::Mode(wish.clone())]);
+    let _ = update(&mut state, Msg::Mode(wish.clone()));
+    let text = shown(&state, 100, 24);
+    assert!(text.lines().next().unwrap().contains("solo, next debate · "), "{text}");
+    assert!(text.contains("── debate --rounds=2 ──"), "{text}");
+    let _ = typed(&mut state, "Tabs?");
+    assert_eq!(update(&mut state, key(Enter)), [prompt("Tabs?", "Tabs?", wish)]);
+}
+
+#[test]
+fn what_is_refused_is_there_again_to_be_mended() {
+    let mut state = state(&demo(), false);
+    let refused = || {
+        let (text, why) = ("/squad --blueprint=nope x".to_owned(), "no blueprint".to_owned());
+        Msg::Refused { text, why }
+    };
+    let _ = update(&mut state, refused());
+    let text = shown(&state, 100, 24);
+    assert!(text.contains("❯ /squad --blueprint=nope x") && text.contains("no blueprint"), "{text}");
+    let _ = update(&mut state, ctrl('c'));
+    let _ = typed(&mut state, "already something else");
+    let _ = update(&mut state, refused());
+    assert!(shown(&state, 100, 24).contains("❯ already something else"));
+}
+
+#[test]
+fn flags_words_and_lines_of_files_are_completed() {
+    let mut state = state(&demo(), false);
+    let _ = update(&mut state, Msg::Files(vec!["src/".to_owned(), "src/main.rs".to_owned()]));
+    for (line, offered) in [
+        ("/mode s", "solo"),
+        ("/mode debate --r", "--rounds"),
+        ("/squad --", "--blueprint"),
+        ("/theme ", "light"),
+        ("look at @src/m", "@src/main.rs"),
+        ("look at @main:3-9", "@src/main.rs:3-9"),
+        ("look at @sr", "@src/ "),
+    ] {
+        let _ = typed(&mut state, line);
+        assert!(shown(&state, 100, 24).contains(offered), "{line}:\n{}", shown(&state, 100, 24));
+        let _ = update(&mut state, ctrl('c'));
     }
 }
 
@@ -176,7 +257,7 @@ fn time_is_travelled_by_steps_and_jumps() {
     let _ = typed(&mut state, "g7");
     let _ = update(&mut state, key(Enter));
     assert!(shown(&state, 80, 24).contains("◀ e7"));
-    assert_eq!(typed(&mut state, "f"), [Act::Fork(7)]);
+    assert_eq!(typed(&mut state, "f"), [Act::Fork { id: None, seq: Some(7) }]);
     let _ = update(&mut state, key(Esc));
     assert!(shown(&state, 80, 24).contains(&format!("record e{last}")));
 }
@@ -264,6 +345,10 @@ fn the_documentation_lists_every_key_and_command() {
         };
         let twin = if slash.twin.is_empty() { "-".to_owned() } else { format!("`{}`", slash.twin) };
         text += &format!("| `{}{takes}` | {} | {twin} |\n", slash.name, slash.help);
+        for flag in slash.flags {
+            let takes = flag.takes.replace('|', "\\|");
+            text += &format!("| · `{} {takes}` | {} | the same |\n", flag.name, flag.help);
+        }
     }
     text += "\n## Keys\n\n| key | what it does |\n|---|---|\n";
     for row in agon::tui::KEYS.iter().filter(|row| !row.help.is_empty()) {

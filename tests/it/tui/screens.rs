@@ -125,6 +125,8 @@ fn sheets() {
         entries: 29,
         newest_at: 1_800_000_000_000_000,
         fault: None,
+        name: (id == "01a1fe01-77aa").then(|| "sails".to_owned()),
+        state: if id == "01a1fe01-77aa" { "cut off" } else { "done" },
     };
     let rows = vec![row("01a1fe00-8a43", "Mend the clock"), row("01a1fe01-77aa", "Name the sails")];
     let _ = update(&mut state, Msg::Sessions(rows));

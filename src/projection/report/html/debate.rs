@@ -1,14 +1,12 @@
 //! The page of a debate: question, verdict, what a plain vote would have said, who moved and why, who still disagrees.
 
 use crate::projection::report::Report;
-use crate::projection::report::debate::{
-    Absence, DebateReport, Move, Phase, Proposition, Stand, Talk, Verdict,
-};
-use crate::projection::report::wording;
+use crate::projection::report::debate::{DebateReport, Move, Phase, Proposition, Stand, Talk, Verdict};
+use crate::projection::report::wording::{self, spaced};
 use crate::projection::words;
 use crate::protocol::EventRef;
 
-use super::figures::{self, spaced};
+use super::figures;
 use super::markup::Markup;
 
 /// The longest answer that is set in large type.
@@ -22,7 +20,7 @@ pub fn section(page: &mut Markup, report: &Report, debate: &DebateReport) {
     page.raw("</header>\n");
     verdict(page, debate);
     propositions(page, debate);
-    absences(page, &debate.absences);
+    absences(page, debate);
     moves(page, debate);
     figures::positions(page, debate);
     figures::convergence(page, debate);
@@ -49,8 +47,8 @@ fn verdict(page: &mut Markup, debate: &DebateReport) {
             page.raw("<p class=\"answer\">None.</p>");
         }
     }
-    if let Some(state) = wording::state(debate) {
-        page.raw("<p class=\"state\">").text(&state).raw("</p>");
+    for note in [wording::state(debate), wording::short_of_plan(debate)].into_iter().flatten() {
+        page.raw("<p class=\"state\">").text(&note).raw("</p>");
     }
     page.raw("</div>");
     if let Some(verdict) = &debate.verdict {
@@ -101,11 +99,11 @@ fn dispute(page: &mut Markup, proposition: &Proposition) {
     page.raw("<th scope=\"row\">").text(&wording::name(proposition.number)).raw("</th><td><p>");
     match proposition.text.is_empty() {
         true => page.raw("<em>its words cannot be read from the log</em>"),
-        false => page.line(&proposition.text),
+        false => page.words(&proposition.text),
     };
     page.raw("</p>");
     if let Some(because) = &proposition.because {
-        page.raw("<p class=\"because\">").line(because).cites(&proposition.evidence).raw("</p>");
+        page.raw("<p class=\"because\">").words(because).cites(&proposition.evidence).raw("</p>");
     }
     page.raw("</td><td data-label=\"sealed majority\">");
     side(page, proposition.sealed_majority, wording::majority(proposition.sealed_majority));
@@ -127,17 +125,17 @@ fn side(page: &mut Markup, sign: Option<i8>, word: &'static str) {
     page.raw(word).raw("</span>");
 }
 
-fn absences(page: &mut Markup, absences: &[Absence]) {
-    if absences.is_empty() {
+fn absences(page: &mut Markup, debate: &DebateReport) {
+    if debate.missing().next().is_none() {
         return;
     }
     page.raw("<section class=\"absences\" id=\"absences\"><h2>Who was missing</h2><p class=\"lead\">An absence is neither an opinion nor a vote.</p><ul>");
-    for absence in absences {
+    for absence in debate.missing() {
         page.raw("<li><strong>").line(&absence.persona).raw("</strong>");
         if let Some(phase) = &absence.phase {
             page.raw(" in ").line(&spaced(phase));
         }
-        page.raw(": ").text(words::turn_cause(absence.cause)).raw(" ").cite(absence.source).raw("</li>");
+        page.raw(": ").line(&absence.why).raw(" ").cite(absence.source).raw("</li>");
     }
     page.raw("</ul></section>\n");
 }
@@ -172,7 +170,7 @@ fn moved(page: &mut Markup, step: &Move) {
 
 fn quote(page: &mut Markup, what: &'static str, words: Option<&str>, source: Option<EventRef>) {
     if let Some(words) = words {
-        page.raw("<dt>").raw(what).raw("</dt><dd>").line(words).cites(&source).raw("</dd>");
+        page.raw("<dt>").raw(what).raw("</dt><dd>").words(words).cites(&source).raw("</dd>");
     }
 }
 
@@ -251,7 +249,7 @@ fn minority(page: &mut Markup, debate: &DebateReport) {
             page.raw("<ul>").items(&dissent.claims).raw("</ul>");
         }
         if let Some(condition) = &dissent.would_change {
-            page.raw("<p class=\"condition\">Would change its mind: ").line(condition).raw("</p>");
+            page.raw("<p class=\"condition\">Would change its mind: ").words(condition).raw("</p>");
         }
         page.raw("<footer>").line(&dissent.persona).raw(", against the verdict on ");
         page.text(&wording::names(&dissent.propositions))
@@ -296,7 +294,7 @@ fn ballot(page: &mut Markup, stand: &Stand) {
     if !stand.claims.is_empty() || !stand.evidence.is_empty() {
         page.raw("<ul>").items(&stand.claims);
         for evidence in &stand.evidence {
-            page.raw("<li class=\"evidence\">").line(&evidence.shows).cites(&evidence.at);
+            page.raw("<li class=\"evidence\">").words(&evidence.shows).cites(&evidence.at);
             page.raw(if evidence.at.is_none() {
                 " <small>without a reference</small></li>"
             } else {
@@ -306,7 +304,7 @@ fn ballot(page: &mut Markup, stand: &Stand) {
         page.raw("</ul>");
     }
     if let Some(condition) = &stand.would_change {
-        page.raw("<p class=\"condition\">Would change its mind: ").line(condition).raw("</p>");
+        page.raw("<p class=\"condition\">Would change its mind: ").words(condition).raw("</p>");
     }
     page.raw("</div>");
 }

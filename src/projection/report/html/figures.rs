@@ -1,7 +1,7 @@
 //! The figures of a debate, drawn as SVG with numbers of our own; every figure is told in words as well.
 
 use crate::projection::report::debate::{DebateReport, Phase, Probe, Rated, Stand};
-use crate::projection::report::wording;
+use crate::projection::report::wording::{self, spaced};
 
 use super::markup::Markup;
 
@@ -53,7 +53,11 @@ fn cell(page: &mut Markup, debate: &DebateReport, phase: &Phase, persona: &str) 
 
 fn bars(page: &mut Markup, debate: &DebateReport, phase: &Phase, stand: &Stand) {
     let count = i64::try_from(debate.propositions.len()).unwrap_or(0);
-    let slot = if count <= 4 { 23 } else { 15 };
+    let slot = match count {
+        ..=2 => 32,
+        3..=4 => 23,
+        _ => 15,
+    };
     let width = count * slot;
     page.raw("<svg role=\"img\" class=\"bars\" width=\"").number(width).raw("\" height=\"").number(CELL);
     page.raw("\" viewBox=\"0 0 ").number(width).raw(" ").number(CELL).raw("\" aria-label=\"");
@@ -121,7 +125,9 @@ pub fn convergence(page: &mut Markup, debate: &DebateReport) {
     if let Some((_, probe)) = probes.last() {
         page.raw("<p class=\"lead\">Scored by <code>")
             .line(&probe.scorer)
-            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed. Votes are counted by model family: two debaters of one model are less than two.</p>");
+            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed. Votes are counted by ")
+            .line(&wording::families(debate))
+            .raw(". Two debaters of one family are less than two votes.</p>");
     }
     if probes.len() > 1 {
         curve(page, &probes);
@@ -233,6 +239,10 @@ fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
         if probe.collapse {
             page.raw(" <span class=\"warn\">dissent vanished without a stated reason</span>");
         }
+        if probe.has_parts() {
+            let parts: Vec<_> = probe.parts.iter().map(wording::part).collect();
+            page.raw(" <small class=\"parts\">").line(&parts.join(" \u{b7} ")).raw("</small>");
+        }
         page.raw("</th><td class=\"strong\">")
             .text(&wording::per_cent(probe.score_pm))
             .raw("</td><td class=\"each\">");
@@ -242,9 +252,4 @@ fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
         page.text(&wording::votes(probe.effective_votes_pm)).raw("</td></tr>");
     }
     page.raw("</tbody></table></div>");
-}
-
-/// A name as people read it: `initial-analysis` is `initial analysis`.
-pub fn spaced(name: &str) -> String {
-    name.replace('-', " ")
 }

@@ -9,7 +9,7 @@ pub fn section(page: &mut Markup, excerpts: &[Excerpt]) {
     if excerpts.is_empty() {
         return;
     }
-    page.raw("<section class=\"log\" id=\"log\"><h2>From the log</h2><p class=\"lead\">The events this page cites, as they were recorded; long ones shortened in the middle.</p><ol>");
+    page.raw("<section class=\"log\" id=\"log\"><h2>From the log</h2><p class=\"lead\">The events this page cites, as they were recorded; long ones shortened in the middle, typed answers laid out in lines.</p><ol>");
     for excerpt in excerpts {
         page.raw("<li id=\"").text(&excerpt.at.to_string()).raw("\"><h3><span class=\"ref\">");
         page.text(&excerpt.at.to_string()).raw("</span> ");
@@ -20,7 +20,11 @@ pub fn section(page: &mut Markup, excerpts: &[Excerpt]) {
         if let Some(title) = &excerpt.title {
             page.raw("<code>").line(title).raw("</code> ");
         }
-        page.raw("<time>").text(&wording::when(excerpt.time)).raw("</time></h3><pre>");
+        page.raw("<time>").text(&wording::when(excerpt.time)).raw("</time></h3>");
+        if let Some(letters) = &excerpt.letters {
+            page.raw("<p class=\"letters\">").line(letters).raw("</p>");
+        }
+        page.raw("<pre>");
         page.text(excerpt.text.trim_end()).raw("</pre></li>\n");
     }
     page.raw("</ol></section>\n");

@@ -8,8 +8,8 @@ use crate::protocol::EventRef;
 
 /// A piece of a page while it is written.
 ///
-/// A text whose lifetime is not that of the program goes through [`Markup::text`], [`Markup::line`] or
-/// [`Markup::prose`]: control and hidden characters are dropped or shown, and `&`, `<`, `>`, `"`, `'` escaped, so that
+/// A text whose lifetime is not that of the program goes through [`Markup::text`], [`Markup::line`],
+/// [`Markup::words`] or [`Markup::prose`]: control and hidden characters are dropped or shown, and `&`, `<`, `>`, `"`, `'` escaped, so that
 /// it may stand between tags and in a quoted attribute alike.
 #[derive(Debug, Default)]
 pub struct Markup(String);
@@ -44,13 +44,19 @@ impl Markup {
         self
     }
 
-    /// Text of others in paragraphs; blank lines part them.
+    /// The same between tags only: what stands between backticks is set as code.
+    pub fn words(&mut self, text: &str) -> &mut Self {
+        with_code(&mut self.0, &safe_line(text));
+        self
+    }
+
+    /// Text of others in paragraphs; blank lines part them, and backticks enclose code.
     pub fn prose(&mut self, text: &str) -> &mut Self {
         let text: Cow<'_, str> = safe(text);
         for paragraph in text.split("\n\n").map(|paragraph| paragraph.trim_matches('\n')) {
             if !paragraph.trim().is_empty() {
                 self.0.push_str("<p>");
-                escape(&mut self.0, paragraph);
+                with_code(&mut self.0, paragraph);
                 self.0.push_str("</p>");
             }
         }
@@ -74,7 +80,7 @@ impl Markup {
     /// Texts of others as the items of a list.
     pub fn items(&mut self, texts: &[String]) -> &mut Self {
         for text in texts {
-            self.raw("<li>").line(text).raw("</li>");
+            self.raw("<li>").words(text).raw("</li>");
         }
         self
     }
@@ -84,6 +90,26 @@ impl Markup {
         self.0.push_str(&piece.0);
         self
     }
+}
+
+/// Escapes a text; what stands between two backticks on one line is code.
+fn with_code(out: &mut String, text: &str) {
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('`') {
+        let code = after.split_once('`').filter(|(code, _)| !code.is_empty() && !code.contains('\n'));
+        let Some((code, left)) = code else {
+            escape(out, before);
+            out.push('`');
+            rest = after;
+            continue;
+        };
+        escape(out, before);
+        out.push_str("<code>");
+        escape(out, code);
+        out.push_str("</code>");
+        rest = left;
+    }
+    escape(out, rest);
 }
 
 fn escape(out: &mut String, text: &str) {
@@ -104,8 +130,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn all_ways(text: &str) -> [String; 3] {
-        [Markup::text, Markup::line, Markup::prose].map(|write| {
+    fn all_ways(text: &str) -> [String; 4] {
+        [Markup::text, Markup::line, Markup::prose, Markup::words].map(|write| {
             let mut markup = Markup::default();
             write(&mut markup, text);
             markup.finish()
@@ -114,17 +140,31 @@ mod tests {
 
     #[test]
     fn tags_quotes_and_hidden_characters_are_shown() {
-        let [text, line, prose] = all_ways("</script><b a=\"'\">&\u{202E}\x1B[31m\n\nx");
+        let [text, line, prose, words] = all_ways("</script><b a=\"'\">&\u{202E}\x1B[31m\n\nx");
         assert_eq!(text, "&lt;/script&gt;&lt;b a=&quot;&#39;&quot;&gt;&amp;&lt;U+202E&gt;\n\nx");
         assert_eq!(line, "&lt;/script&gt;&lt;b a=&quot;&#39;&quot;&gt;&amp;&lt;U+202E&gt; x");
+        assert_eq!(words, line);
         assert_eq!(prose, "<p>&lt;/script&gt;&lt;b a=&quot;&#39;&quot;&gt;&amp;&lt;U+202E&gt;</p><p>x</p>");
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code_and_no_more() {
+        let line = |text: &str| {
+            let mut markup = Markup::default();
+            markup.words(text);
+            markup.finish()
+        };
+        assert_eq!(line("use `case` & `<b>`"), "use <code>case</code> &amp; <code>&lt;b&gt;</code>");
+        assert_eq!(line("a ` b"), "a ` b");
+        assert_eq!(line("``` x"), "``` x");
     }
 
     proptest! {
         #[test]
-        fn nothing_of_others_is_markup(text in "[<>&\"'a\n\u{0}-\u{9f}\u{202a}-\u{202e}]{0,60}") {
+        fn nothing_of_others_is_markup(text in "[<>&`\"'a\n\u{0}-\u{9f}\u{202a}-\u{202e}]{0,60}") {
             for written in all_ways(&text) {
                 let bare = written.replace("<p>", "").replace("</p>", "");
+                let bare = bare.replace("<code>", "").replace("</code>", "");
                 prop_assert!(!bare.contains(['<', '>', '"', '\'']), "{bare}");
                 prop_assert!(!bare.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
                 let amps = bare.matches('&').count();

@@ -1,6 +1,9 @@
 //! What the server answers: a well-formed answer, then every way to break it.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 /// How the body's length is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,7 @@ pub struct Script {
     pub delay_ms: u64,
     pub end: End,
     pub silent: bool,
+    pub together: Option<Arc<Barrier>>,
 }
 
 impl Script {
@@ -66,6 +70,7 @@ pub struct Reply {
     keep: Option<usize>,
     framing: Framing,
     silent: bool,
+    together: Option<Arc<Barrier>>,
 }
 
 impl Reply {
@@ -84,7 +89,14 @@ impl Reply {
             keep: None,
             framing: Framing::Chunked,
             silent: false,
+            together: None,
         }
+    }
+
+    /// Held back until as many answers are under way as the barrier wants; given up after a minute.
+    pub fn together(mut self, barrier: &Arc<Barrier>) -> Reply {
+        self.together = Some(Arc::clone(barrier));
+        self
     }
 
     /// Streams a text word by word. The empty text is an empty answer.
@@ -298,6 +310,7 @@ impl Reply {
             delay_ms: self.delay_ms,
             end: self.end,
             silent: self.silent,
+            together: self.together,
         }
     }
 }

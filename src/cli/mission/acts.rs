@@ -1,0 +1,163 @@
+//! What the screen asks for, one act at a time: done at once, or begun.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+
+use crate::cli::args::DemoKind;
+use crate::cli::error::Failure;
+use crate::config::{ConfigError, ModelName, SandboxKind};
+use crate::tui::{Act, Msg, Wish};
+use crate::wiring;
+
+use super::desk::{Done, Mission};
+use super::kit::Kit;
+use super::places::in_words;
+use super::wish::{self, Company};
+use super::work;
+
+impl Mission {
+    /// Gives a task: to what runs, to what is shown, or to a new session.
+    fn prompt(&mut self, text: String, wish: &Wish, written: String) -> Result<Vec<Msg>, Failure> {
+        let company = Company::of(wish, &self.kit.config)?;
+        let first = work::task(text, &company)?;
+        let kit = Arc::clone(&self.kit);
+        if let Some(live) = &self.live {
+            let arena = Arc::clone(&live.arena);
+            self.pending.push(Box::pin(async move {
+                let changes = kit.changes_for(&company);
+                let changed = wiring::change(&kit.config, &arena, &changes).await.map_err(Failure::from);
+                let given = match changed {
+                    Ok(_) => arena.submit(first).await.map_err(Failure::usage),
+                    Err(failure) => Err(failure),
+                };
+                given.map_or_else(|failure| Done::Failed(failure, Some(written)), |_| Done::News(Vec::new()))
+            }));
+            return Ok(Vec::new());
+        }
+        let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
+        let id = self.id.clone();
+        Ok(self.begin("opening…", Some(written), move || async move {
+            let opened = match id {
+                Some(id) => work::resume(&kit, &id, &company, first).await?,
+                None => work::begin(&kit, found, &company, first).await?,
+            };
+            Ok(Done::Opened(Box::new(opened)))
+        }))
+    }
+
+    /// Works with another kit from the next call on.
+    fn change(&mut self, kit: Kit, said: String) -> Vec<Msg> {
+        self.kit = Arc::new(kit);
+        let mut news = vec![Msg::Profile(self.profile())];
+        match &self.live {
+            Some(live) => {
+                let (kit, arena) = (Arc::clone(&self.kit), Arc::clone(&live.arena));
+                self.pending.push(Box::pin(async move {
+                    match wiring::change(&kit.config, &arena, &kit.changes).await {
+                        Ok(0) => Done::News(vec![Msg::Log("nothing is different from before".to_owned())]),
+                        Ok(_) => Done::News(vec![Msg::Log(format!("{said}, from the next call on"))]),
+                        Err(error) => Done::Failed(error.into(), None),
+                    }
+                }));
+            }
+            None => news.push(Msg::Log(format!("{said}, from the next task on"))),
+        }
+        news
+    }
+
+    fn sandbox(&mut self, name: &str) -> Result<Vec<Msg>, Failure> {
+        if self.live.as_ref().is_some_and(|live| live.is_open) {
+            return Err(Failure::usage("the sandbox can be changed once this turn is over"));
+        }
+        let kind = SandboxKind::from_str(name, true).map_err(|_| {
+            Failure::usage(format!("no sandbox is called `{name}`")).hint("auto, local, docker or none")
+        })?;
+        let kit = self.kit.with_sandbox(kind)?;
+        let was_live = self.live.is_some();
+        self.leave();
+        let mut news = if was_live { vec![Msg::Ended] } else { Vec::new() };
+        news.extend(self.change(kit, format!("sandbox {}", kind.word())));
+        Ok(news)
+    }
+
+    fn small(&mut self, work: impl FnOnce(&Kit) -> Result<Vec<Msg>, Failure> + Send + 'static) {
+        let kit = Arc::clone(&self.kit);
+        self.pending.push(Box::pin(async move {
+            let done = work::apart(move || async move { work(&kit) }).await;
+            done.map_or_else(|failure| Done::Failed(failure, None), Done::News)
+        }));
+    }
+
+    fn remove(&mut self, id: String) -> Vec<Msg> {
+        if self.id.as_deref() == Some(&id) {
+            return vec![Msg::Log("this session is on the screen; /new leaves it".to_owned())];
+        }
+        self.small(move |kit| {
+            kit.sessions().remove(&id)?;
+            Ok(vec![Msg::Sessions(work::list(kit)?)])
+        });
+        Vec::new()
+    }
+
+    pub(super) fn try_perform(&mut self, act: Act) -> Result<Vec<Msg>, Failure> {
+        match act {
+            Act::Prompt { text, wish, written } => {
+                let given = self.prompt(text, &wish, written.clone());
+                return Ok(given.unwrap_or_else(|failure| {
+                    vec![Msg::Refused { text: written, why: in_words(&failure) }]
+                }));
+            }
+            Act::Mode(wish) => {
+                Company::of(&wish, &self.kit.config)?;
+                return Ok(vec![Msg::Mode(wish)]);
+            }
+            Act::Submit(command) => self.submit(command, None),
+            Act::New => {
+                self.leave();
+                self.id = None;
+                return Ok(vec![Msg::Session { entries: Vec::new(), is_live: false }]);
+            }
+            Act::Open(name) => return Ok(self.open(name)),
+            Act::Remove(id) => return Ok(self.remove(id)),
+            Act::Rename { id, name } => self.small(move |kit| {
+                kit.sessions().rename(&id, &name)?;
+                Ok(vec![Msg::Sessions(work::list(kit)?), Msg::Log("renamed".to_owned())])
+            }),
+            Act::List => self.small(|kit| Ok(vec![Msg::Sessions(work::list(kit)?)])),
+            Act::Files => self.small(|kit| Ok(vec![Msg::Files(work::files(kit))])),
+            Act::Fork { id, seq } => return Ok(self.fork(id, seq)),
+            Act::Model(name) => {
+                let name: ModelName = name.parse().map_err(ConfigError::from)?;
+                let kit = self.kit.with_model(&name)?;
+                return Ok(self.change(kit, format!("model {name}")));
+            }
+            Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
+            Act::Policy(file) => {
+                return Ok(self.change(self.kit.with_policy(&file)?, format!("policy of {file}")));
+            }
+            Act::Limits(flags) => {
+                let kit = self.kit.with_limits(&wish::limits(&flags)?)?;
+                return Ok(self.change(kit, format!("limits {}", flags.join(" "))));
+            }
+            Act::Sandbox(name) => return self.sandbox(&name),
+            Act::Demo(name) => {
+                let show = DemoKind::from_str(&name, true).map_err(|_| {
+                    Failure::usage(format!("no demo is called `{name}`: run, squad or debate"))
+                })?;
+                return Ok(self.demo(show, None));
+            }
+            // These are the screen's own.
+            Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
+        }
+        Ok(Vec::new())
+    }
+
+    fn fork(&mut self, id: Option<String>, seq: Option<u64>) -> Vec<Msg> {
+        let Some(session) = id.or_else(|| self.id.clone()) else { return Vec::new() };
+        let kit = Arc::clone(&self.kit);
+        self.begin("copying…", None, move || async move {
+            Ok(Done::Opened(Box::new(work::fork(&kit, session, seq).await?)))
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! What mission control works with: configuration, flags, policy. A change makes it anew; it does nothing by itself.
+
+use std::sync::Arc;
+
+use crate::cli::args::ArenaArgs;
+use crate::cli::debate::MAX_STEPS;
+use crate::cli::error::Failure;
+use crate::cli::plan;
+use crate::cli::run::config_for;
+use crate::config::{Config, ConfigError, Environment, ModelName, Override, SandboxKind};
+use crate::protocol::spec::{Mode, Policy};
+use crate::wiring::{Changes, LimitChanges, Request, Sessions};
+
+use super::wish::Company;
+
+/// Shared by the work that is under way.
+pub(super) struct Kit {
+    pub config: Config,
+    pub environment: Environment,
+    /// The values set by flags and, later, on the screen.
+    pub overrides: Vec<Override>,
+    pub policy: Policy,
+    /// What is different from the recorded settings of a session that is taken up.
+    pub changes: Changes,
+}
+
+impl Kit {
+    /// The same with other overrides.
+    fn with(&self, more: Vec<Override>) -> Result<Kit, Failure> {
+        let mut overrides = self.overrides.clone();
+        overrides.retain(|old| more.iter().all(|new| new.key != old.key));
+        overrides.extend(more);
+        let config = Config::load(self.environment.clone(), self.config.workspace(), &overrides)?;
+        let (environment, policy, changes) =
+            (self.environment.clone(), self.policy.clone(), self.changes.clone());
+        Ok(Kit { config, environment, overrides, policy, changes })
+    }
+
+    /// The same with another model, which must be one that can be called.
+    pub fn with_model(&self, name: &ModelName) -> Result<Kit, Failure> {
+        crate::wiring::check_model(&self.config, name)?;
+        let text = toml::Value::String(name.to_string());
+        let mut kit = self.with(vec![plan::set("--model", &["model"], text)])?;
+        kit.changes.model = Some(name.clone());
+        Ok(kit)
+    }
+
+    /// The same with another persona.
+    pub fn with_persona(&self, id: &str) -> Result<Kit, Failure> {
+        let text = toml::Value::String(id.to_owned());
+        let mut kit = self.with(vec![plan::set("--persona", &["persona"], text)])?;
+        if crate::wiring::personas(&kit.config).get(id).is_none() {
+            return Err(crate::cli::personas::no_persona(&crate::wiring::personas(&kit.config), id));
+        }
+        kit.changes.persona = Some(id.to_owned());
+        Ok(kit)
+    }
+
+    /// The same with the rules of a file as well.
+    pub fn with_policy(&self, file: &str) -> Result<Kit, Failure> {
+        let mut kit = self.with(Vec::new())?;
+        let path = self.config.workspace().join(file);
+        kit.policy = plan::policy_of(&kit.config, Some(&path))?;
+        kit.changes.policy = Some(kit.policy.clone());
+        Ok(kit)
+    }
+
+    /// The same with other limits.
+    pub fn with_limits(&self, typed: &ArenaArgs) -> Result<Kit, Failure> {
+        let mut kit = self.with(plan::overrides(typed))?;
+        let (new, old) = (plan::limit_changes(typed, &kit.config), kit.changes.limits);
+        kit.changes.limits = LimitChanges {
+            max_steps: new.max_steps.or(old.max_steps),
+            max_tokens: new.max_tokens.or(old.max_tokens),
+            max_micro_usd: new.max_micro_usd.or(old.max_micro_usd),
+            max_seconds: new.max_seconds.or(old.max_seconds),
+        };
+        Ok(kit)
+    }
+
+    /// The same with another sandbox.
+    pub fn with_sandbox(&self, kind: SandboxKind) -> Result<Kit, Failure> {
+        let typed = ArenaArgs { sandbox: Some(kind), ..ArenaArgs::default() };
+        let mut kit = self.with(plan::overrides(&typed))?;
+        kit.changes.sandbox = Some(kind);
+        Ok(kit)
+    }
+
+    /// What is to be different for a task of this company: a debate needs more steps than one spark.
+    pub fn changes_for(&self, company: &Company) -> Changes {
+        let mut changes = self.changes.clone();
+        let steps = self.config.limits().max_steps;
+        changes.squad.clone_from(&company.squad);
+        changes.debate = company.debate();
+        let typed = changes.limits.max_steps.is_some();
+        if matches!(company.mode, Mode::Debate(_)) && !typed {
+            changes.limits.max_steps = Some(steps.max(MAX_STEPS));
+        }
+        changes
+    }
+
+    /// What a new session for a task of this company is opened with, and the configuration that counts.
+    pub fn request(&self, model: ModelName, company: &Company) -> Result<(Config, Request), Failure> {
+        let steps = self.changes_for(company).limits.max_steps;
+        let steps = steps.map(|steps| plan::set("debate", &["limits", "max_steps"], i64::from(steps).into()));
+        let kit = self.with(steps.into_iter().collect())?;
+        let request = Request {
+            model,
+            model_is_wanted: self.changes.model.is_some(),
+            policy: self.policy.clone(),
+            squad: company.squad.clone(),
+            debate: company.debate(),
+        };
+        Ok((kit.config, request))
+    }
+
+    /// The configuration for the workspace of a recorded session, flags included.
+    pub fn config_of(&self, session: &str) -> Result<Config, Failure> {
+        config_for(session, self.environment.clone(), &self.overrides)
+    }
+
+    pub fn sessions(&self) -> Sessions {
+        Sessions::of(&self.config)
+    }
+
+    /// The model of a new session, as far as nothing has to be looked for.
+    pub fn named_model(&self) -> Option<&ModelName> {
+        self.changes.model.as_ref()
+    }
+}
+
+/// A kit for what was typed.
+pub(super) fn kit(
+    environment: Environment,
+    workspace: &std::path::Path,
+    (overrides, typed): (Vec<Override>, &ArenaArgs),
+    (model, persona): (Option<&str>, Option<&String>),
+) -> Result<Arc<Kit>, Failure> {
+    let config = Config::load(environment.clone(), workspace, &overrides)?;
+    let policy = plan::policy_of(&config, typed.policy.as_deref())?;
+    let model = model.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?;
+    let changes = Changes {
+        model,
+        persona: persona.cloned(),
+        limits: plan::limit_changes(typed, &config),
+        policy: typed.policy.is_some().then(|| policy.clone()),
+        sandbox: typed.sandbox,
+        ..Changes::default()
+    };
+    Ok(Arc::new(Kit { config, environment, overrides, policy, changes }))
+}

@@ -1,0 +1,128 @@
+//! Records for the screen: read whole in the background, their end at once when they are long, and followed while
+//! another process writes them.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::cli::error::Failure;
+use crate::protocol::{ArenaEvent, CallId, Entry};
+use crate::tui::{Record, Shelf};
+use crate::wiring::shelf::LogShelf;
+use crate::wiring::standing::Standing;
+
+use super::kit::Kit;
+
+/// Bytes of a log that is read whole before it is shown.
+const SHORT: u64 = 2 << 20;
+
+/// Bytes of a long log's end that are shown first.
+const END: u64 = 512 << 10;
+
+/// Entries a screen numbers its pages by.
+const PAGE: u64 = 64;
+
+/// How often a log that another process writes is looked at.
+pub(super) const PACE: Duration = Duration::from_millis(500);
+
+struct OnDisk(LogShelf);
+
+impl Shelf for OnDisk {
+    fn read(&self, range: Range<u64>) -> Vec<Arc<Entry>> {
+        self.0.entries(range)
+    }
+}
+
+/// A record that was read, whole or its end.
+pub(super) struct Seen {
+    pub id: String,
+    pub record: Record,
+    /// What stopped the reading.
+    pub fault: Option<String>,
+    /// True when another process is at work on it.
+    pub is_elsewhere: bool,
+}
+
+/// Reads a session: whole when it is short, else its end.
+pub(super) fn look(kit: &Kit, name: &str) -> Result<Seen, Failure> {
+    let sessions = kit.sessions();
+    let id = sessions.find(name)?;
+    let shelf = sessions.shelf(name)?;
+    if shelf.size()? <= SHORT {
+        return whole(kit, name, &AtomicBool::new(false));
+    }
+    let entries = shelf.end(END)?;
+    let Some(first) = entries.iter().find(|entry| entry.seq.is_multiple_of(PAGE)).map(|entry| entry.seq)
+    else {
+        return whole(kit, name, &AtomicBool::new(false));
+    };
+    let mut record = Record::begin(first, None);
+    for entry in entries.into_iter().filter(|entry| entry.seq >= first) {
+        record.apply(entry);
+    }
+    Ok(Seen { is_elsewhere: false, id, record, fault: None })
+}
+
+/// Reads and checks a whole session; stops early when nobody wants it any more.
+pub(super) fn whole(kit: &Kit, name: &str, is_unwanted: &AtomicBool) -> Result<Seen, Failure> {
+    let sessions = kit.sessions();
+    let id = sessions.find(name)?;
+    let mut record = Record::begin(0, Some(Box::new(OnDisk(sessions.shelf(name)?))));
+    let fault = sessions.scan(name, &mut |entry| {
+        record.apply(Arc::new(entry));
+        !is_unwanted.load(Ordering::Relaxed)
+    })?;
+    let is_elsewhere = sessions.standing(&id) == Standing::Running;
+    Ok(Seen { id, record, fault: fault.map(|fault| fault.to_string()), is_elsewhere })
+}
+
+/// The record of a session that runs here, and the approvals that wait in it.
+pub(super) fn live(kit: &Kit, id: &str, entries: Vec<Arc<Entry>>) -> Result<(Record, Asks), Failure> {
+    let mut record = Record::begin(0, Some(Box::new(OnDisk(kit.sessions().shelf(id)?))));
+    let mut asks = Asks::default();
+    for entry in entries {
+        asks.apply(&entry);
+        record.apply(entry);
+    }
+    Ok((record, asks))
+}
+
+/// A log that another process writes.
+pub(super) struct Following {
+    shelf: LogShelf,
+    next: u64,
+}
+
+impl Following {
+    pub fn of(kit: &Kit, id: &str, next: u64) -> Option<Self> {
+        Some(Following { shelf: kit.sessions().shelf(id).ok()?, next })
+    }
+
+    /// The entries that were added, and true when more may come.
+    pub fn read_on(&mut self) -> (Vec<Arc<Entry>>, bool) {
+        let entries = self.shelf.entries(self.next..self.next + 1_024);
+        self.next += entries.len() as u64;
+        let over = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionSealed(_));
+        let goes_on = !entries.iter().any(|entry| entry.events.iter().any(over));
+        (entries, goes_on)
+    }
+}
+
+/// Approvals that were asked for and not answered.
+#[derive(Default)]
+pub(super) struct Asks(pub std::collections::BTreeMap<CallId, String>);
+
+impl Asks {
+    pub fn apply(&mut self, entry: &Entry) {
+        for (_, event) in entry.effective() {
+            match event {
+                ArenaEvent::ApprovalRequested(ask) => drop(self.0.insert(ask.call, ask.digest.clone())),
+                ArenaEvent::ApprovalAnswered(answer) => drop(self.0.remove(&answer.call)),
+                ArenaEvent::CallCancelled(data) => drop(self.0.remove(&data.call)),
+                ArenaEvent::SessionForked(_) => self.0.clear(),
+                _ => {}
+            }
+        }
+    }
+}

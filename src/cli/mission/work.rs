@@ -1,0 +1,220 @@
+//! The longer pieces of work on sessions: opened, taken up, copied, read, left. Each in a thread of its own, so that
+//! the screen goes on meanwhile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::arena::Arena;
+use crate::cli::args::DemoKind;
+use crate::cli::error::Failure;
+use crate::cli::plan;
+use crate::cli::run::{demo_folder, demo_of_debate};
+use crate::config::{Config, ConfigError, ModelName};
+use crate::library::blueprint::DEFAULT;
+use crate::library::demo;
+use crate::ports::Subscription;
+use crate::protocol::spec::{DebatePlan, Mode};
+use crate::protocol::{Command, Entry, StopCause};
+use crate::tui::{Record, SessionRow};
+use crate::wiring::sessions::SessionSummary;
+use crate::wiring::{self, ForkPlan, Request, Running, SquadWish, WorkspaceLock};
+
+use super::kit::Kit;
+use super::record::{self, Asks};
+use super::wish::Company;
+
+/// How long a session that is left may take to end what it runs.
+const PARTING: std::time::Duration = std::time::Duration::from_secs(8);
+
+/// Files of the workspace that completion knows at most.
+const MOST_FILES: usize = 20_000;
+
+/// A session that runs here.
+pub(super) struct Live {
+    pub arena: Arc<Arena>,
+    pub news: Subscription,
+    /// Position of the entry to come.
+    pub next: u64,
+    /// True while a turn is open.
+    pub is_open: bool,
+    /// Keeps others who write out of the workspace.
+    _lock: Option<WorkspaceLock>,
+}
+
+impl Live {
+    /// Listens to a session that was opened.
+    fn of(running: Running) -> Result<(Live, Vec<Arc<Entry>>), Failure> {
+        let Running { arena, lock, has_open_turn, recorded, .. } = running;
+        let (news, next) = (arena.subscribe(), recorded.len() as u64);
+        let mut live = Live { arena: Arc::new(arena), news, next, is_open: has_open_turn, _lock: lock };
+        let mut entries = recorded;
+        entries.extend(live.read_on()?);
+        Ok((live, entries))
+    }
+
+    /// The entries that are new in the log.
+    pub fn read_on(&mut self) -> Result<Vec<Arc<Entry>>, Failure> {
+        let mut entries = Vec::new();
+        for line in self.arena.log().lines(self.next)? {
+            entries.push(Arc::new(serde_json::from_slice::<Entry>(&line)?));
+            self.next += 1;
+        }
+        Ok(entries)
+    }
+
+    /// Ends what runs here: finished when nothing does, else stopped. Gives what was recorded meanwhile.
+    pub async fn leave(mut self) -> Vec<Arc<Entry>> {
+        let cause = if self.is_open { StopCause::Quit } else { StopCause::Finished };
+        // A session that ended meanwhile needs no stop.
+        let _ = self.arena.submit(Command::Stop { cause }).await;
+        if tokio::time::timeout(PARTING, self.arena.ended()).await.is_err() {
+            self.arena.stop_hard().await;
+        }
+        self.read_on().unwrap_or_default()
+    }
+}
+
+/// Does something that may take long away from the screen.
+pub(super) async fn apart<T, F, W>(work: W) -> Result<T, Failure>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Failure>>,
+    W: FnOnce() -> F + Send + 'static,
+{
+    let runtime = tokio::runtime::Handle::current();
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(work())).await;
+    done.map_err(|error| Failure::usage(format!("it was cut off: {error}")))?
+}
+
+/// A session that was opened, taken up or copied, and what it begins with.
+pub(super) struct Opened {
+    pub id: String,
+    pub live: Live,
+    pub record: Record,
+    pub asks: Asks,
+    pub first: Option<Command>,
+    pub note: Option<String>,
+}
+
+impl Opened {
+    fn of(
+        kit: &Kit,
+        running: Running,
+        first: Option<Command>,
+        note: Option<String>,
+    ) -> Result<Self, Failure> {
+        let id = running.id.clone();
+        let (live, entries) = Live::of(running)?;
+        let (record, asks) = record::live(kit, &id, entries)?;
+        Ok(Opened { id, live, record, asks, first, note })
+    }
+}
+
+/// Opens a new session for a task.
+pub(super) async fn begin(
+    kit: &Kit,
+    model: Option<ModelName>,
+    company: &Company,
+    first: Command,
+) -> Result<Opened, Failure> {
+    let model = match kit.named_model().cloned().or(model) {
+        Some(model) => model,
+        None => kit.config.choose_model().await?.0,
+    };
+    let (config, request) = kit.request(model, company)?;
+    let running = wiring::open(&config, &request, true).await?;
+    Opened::of(kit, running, Some(first), None)
+}
+
+/// Takes a session up for a task; one with an open turn is told it instead.
+pub(super) async fn resume(
+    kit: &Kit,
+    id: &str,
+    company: &Company,
+    first: Command,
+) -> Result<Opened, Failure> {
+    let config = kit.config_of(id)?;
+    let running = wiring::resume(&config, id, &kit.changes_for(company), true).await?;
+    let first = match first {
+        Command::Prompt { text, .. } if running.has_open_turn => Command::Steer { spark: None, text },
+        first => first,
+    };
+    Opened::of(kit, running, Some(first), None)
+}
+
+/// Copies a session and goes on in the copy.
+pub(super) async fn fork(kit: &Kit, session: String, at: Option<u64>) -> Result<Opened, Failure> {
+    let config = kit.config_of(&session)?;
+    let plan = ForkPlan { session, at, changes: kit.changes.clone() };
+    let running = wiring::fork(&config, &plan, true).await?;
+    let place = at.map_or(String::new(), |seq| format!(" at e{seq}"));
+    let note = format!("forked{place}; the workspace is a copy of its own");
+    Opened::of(kit, running, None, Some(note))
+}
+
+/// Opens a demo and gives its task.
+pub(super) async fn demo(kit: &Kit, show: DemoKind, folder: Option<PathBuf>) -> Result<Opened, Failure> {
+    let (story, mode, squad, debate) = story(show);
+    let root = demo_folder(story, folder.as_deref())?;
+    let mut overrides = kit.overrides.clone();
+    overrides.retain(|set| set.key != ["model"] && set.key != ["persona"]);
+    let config = Config::load(kit.environment.clone(), &root, &overrides)?;
+    let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
+    let policy = kit.changes.policy.clone().unwrap_or_else(|| config.policy());
+    let request = Request { model, model_is_wanted: true, policy, squad, debate };
+    let running = wiring::open(&config, &request, true).await?;
+    let first = crate::cli::run::prompt(story.prompt.trim_end().to_owned(), mode, None)?;
+    let note = Some(format!("the demo works in {}", root.display()));
+    Opened::of(kit, running, Some(first), note)
+}
+
+fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<SquadWish>, Option<DebatePlan>) {
+    match show {
+        DemoKind::Run => (&demo::RUN, Mode::Solo, None, None),
+        DemoKind::Squad => {
+            let checks = demo::SQUAD.checks.iter().map(|check| (*check).to_owned()).collect();
+            let wish = SquadWish { blueprint: DEFAULT.to_owned(), checks };
+            (&demo::SQUAD, Mode::Squad, Some(wish), None)
+        }
+        DemoKind::Debate => {
+            let (story, mode, debate) = demo_of_debate();
+            (story, mode, None, debate)
+        }
+    }
+}
+
+/// The rows of the list of sessions.
+pub(super) fn list(kit: &Kit) -> Result<Vec<SessionRow>, Failure> {
+    let sessions = kit.sessions();
+    let row = |summary: SessionSummary| SessionRow {
+        state: sessions.standing(&summary.id).words(),
+        name: sessions.name_of(&summary.id),
+        id: summary.id,
+        prompt: summary.prompt.unwrap_or_default(),
+        workspace: summary.workspace.unwrap_or_default(),
+        entries: summary.entries,
+        newest_at: summary.newest_at,
+        fault: summary.fault,
+    };
+    Ok(sessions.list()?.into_iter().map(row).collect())
+}
+
+/// Files and folders of a workspace, without what is ignored there; folders end with a slash.
+pub(super) fn files(kit: &Kit) -> Vec<String> {
+    let root = kit.config.workspace();
+    let walk = ignore::WalkBuilder::new(root).build().filter_map(Result::ok);
+    let name = |entry: ignore::DirEntry| {
+        let path = entry.path().strip_prefix(root).ok()?.to_str()?.to_owned();
+        let is_folder = entry.file_type()?.is_dir();
+        (!path.is_empty()).then(|| if is_folder { format!("{path}/") } else { path })
+    };
+    let mut files: Vec<String> = walk.filter_map(name).take(MOST_FILES).collect();
+    files.sort();
+    files
+}
+
+/// A command that gives a task.
+pub(super) fn task(text: String, company: &Company) -> Result<Command, Failure> {
+    plan::prompt(&text, None)?;
+    crate::cli::run::prompt(text, company.mode.clone(), None)
+}

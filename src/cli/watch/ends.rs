@@ -1,0 +1,158 @@
+//! Why a turn ended without what was asked for, and what the person may try next; prints nothing.
+
+use crate::arena::Ending;
+use crate::cli::error::INTERRUPTED;
+use crate::projection::report::{self, DebateReport};
+use crate::projection::words;
+use crate::protocol::event::{ArenaEvent, LimitKind, TurnCause};
+use crate::protocol::spec::Mode;
+
+use super::{Watch, exit_code};
+
+impl Watch {
+    /// What the last turn came to, if it was a debate.
+    pub(super) fn debate(&self) -> Option<DebateReport> {
+        let mut prompts = self.entries.iter().rev().filter(|entry| !entry.is_void());
+        let last = prompts.find_map(|entry| match entry.fact() {
+            Some(ArenaEvent::PromptGiven(data)) => Some(matches!(data.mode, Mode::Debate(_))),
+            _ => None,
+        });
+        last.filter(|is_debate| *is_debate)?;
+        report::Report::of(&self.entries).debates.pop()
+    }
+
+    /// How an interrupted session is gone on with.
+    pub(super) fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
+        let is_open = self.board.turn > 0 && self.board.cause.is_none();
+        let again = match self.before_the_stop() {
+            _ if is_open => format!("agon resume {id}"),
+            Some(seq) => format!("agon fork {id} --at {seq} goes on from where it was"),
+            None => format!("agon run --resume {id} \"go on\""),
+        };
+        (exit_code(ending, self.is_interrupted) == INTERRUPTED).then_some(again)
+    }
+
+    /// Why the turn ended without an answer, and what the person may try.
+    pub(super) fn complaint(&self, ending: &Ending, id: &str) -> Option<(String, String)> {
+        let Ending::Sealed(Some(closed)) = ending else { return None };
+        let words = words::turn_cause(closed.cause).to_owned();
+        let again = format!("agon run --resume {id}");
+        if let Some(debate) = self.debate() {
+            return self.debate_complaint(&debate, closed.cause, id);
+        }
+        Some(match closed.cause {
+            TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped => return None,
+            TurnCause::ModelFailed => (
+                self.last_failure(ending).map_or(words, str::to_owned),
+                format!("go on later: {again} \"...\""),
+            ),
+            TurnCause::EmptyAnswer | TurnCause::Refused => {
+                (words, format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""))
+            }
+            TurnCause::BadAnswer => (
+                self.misfit().map_or(words.clone(), |misfit| format!("{words}: {misfit}")),
+                format!("its last answer stands in the log: agon replay {id}"),
+            ),
+            TurnCause::Truncated => {
+                (words, "ask for less, or raise `max_output` of the model in the configuration".to_owned())
+            }
+            TurnCause::ContextFull => (
+                words,
+                "ask for less at once, or take a model with a larger window: -m PROVIDER/MODEL".to_owned(),
+            ),
+            TurnCause::Loop => (words, format!("say it differently: {again} \"...\"")),
+            TurnCause::Incomplete => (
+                self.squad.missing_line().map_or(words.clone(), |who| format!("{words}: {who}")),
+                format!("agon replay {id} shows what they did; go on: {again} \"...\""),
+            ),
+            TurnCause::Limit => self.limit_reached(words, &again),
+        })
+    }
+
+    fn limit_reached(&self, words: String, again: &str) -> (String, String) {
+        let Some((limit, used, max)) = self.board.limit else { return (words, format!("{again} \"go on\"")) };
+        let hint = match limit {
+            // These begin anew with each turn.
+            LimitKind::Steps | LimitKind::Seconds => format!("{again} \"go on\""),
+            LimitKind::Tokens | LimitKind::MicroUsd => {
+                format!("{again} {} N \"go on\"", words::limit_flag(limit))
+            }
+        };
+        (format!("{words}: {}", words::limit_with_flag(limit, used, max)), hint)
+    }
+
+    /// What of the last answer did not fit its schema, and the answer.
+    fn misfit(&self) -> Option<String> {
+        let mut events = self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
+        let (errors, call) = events.find_map(|event| match event {
+            ArenaEvent::AnswerRejected(data) => Some((data.errors.join("; "), data.call)),
+            _ => None,
+        })?;
+        let mut events = self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
+        let answer = events.find_map(|event| match event {
+            ArenaEvent::ModelAnswered(data) if data.call == call => Some(data.body.text()),
+            _ => None,
+        });
+        Some(format!("{errors}\nthe answer was: {}", answer.unwrap_or_default().trim_end()))
+    }
+
+    /// What the model call said that ended the turn.
+    fn last_failure(&self, ending: &Ending) -> Option<&str> {
+        let Ending::Sealed(Some(closed)) = ending else { return None };
+        let mut failures = self.entries.iter().rev().filter_map(|entry| match entry.fact() {
+            Some(ArenaEvent::ModelFailed(failed)) if !entry.is_void() => Some(failed.body.message.as_str()),
+            _ => None,
+        });
+        (closed.cause == TurnCause::ModelFailed).then(|| failures.next()).flatten()
+    }
+
+    /// The last entry of a debate before it was stopped: a closed turn cannot go on, but a copy of its beginning can.
+    fn before_the_stop(&self) -> Option<u64> {
+        self.debate()?;
+        let stop = self.entries.iter().rev().find(|entry| {
+            matches!(entry.fact(), Some(ArenaEvent::StopRequested(_) | ArenaEvent::InterruptRequested(_)))
+        });
+        stop?.seq.checked_sub(1)
+    }
+
+    /// Why a debate came to no verdict.
+    fn debate_complaint(
+        &self,
+        debate: &DebateReport,
+        cause: TurnCause,
+        id: &str,
+    ) -> Option<(String, String)> {
+        let words = words::turn_cause(cause).to_owned();
+        let why = |persona: &str| {
+            let found = debate.absences.iter().rev().find(|absence| absence.persona == persona);
+            found.map(|absence| absence.why.clone())
+        };
+        let shown = || format!("agon debates show {id} tells what it reached");
+        Some(match (cause, self.board.limit) {
+            (TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped, _) => return None,
+            (TurnCause::Limit, Some((limit, used, max))) if self.costs.total.calls == 0 => (
+                format!(
+                    "not one phase can be paid: at its worst it takes {}",
+                    words::limit_with_flag(limit, used, max)
+                ),
+                "allow more, or ask fewer: --personas ID,ID".to_owned(),
+            ),
+            (TurnCause::Limit, Some((limit, used, max))) => {
+                (format!("{words}: {}", words::limit_with_flag(limit, used, max)), shown())
+            }
+            (TurnCause::Incomplete, _) if debate.verdict.is_some() => {
+                let why = why(&debate.moderator).unwrap_or(words);
+                let hint = format!(
+                    "another model may give one: agon debate --with-model {}=PROVIDER/MODEL \"...\"",
+                    debate.moderator
+                );
+                (format!("the moderator gave no verdict: {why}"), hint)
+            }
+            _ => {
+                let first = debate.absences.first().map(|absence| absence.why.clone());
+                let words = format!("fewer than two could be heard: {}", first.unwrap_or(words));
+                (words, "another model may answer: agon debate -m PROVIDER/MODEL \"...\"".to_owned())
+            }
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! What the team cache did for a squad's turn, in words for its last summary; decides nothing.
+
+use super::words;
+use crate::protocol::effect::EffectOrder;
+use crate::protocol::event::{CacheHit, CacheStep};
+use crate::protocol::{ArenaEvent, CallId, Entry, EventRef};
+
+/// The team cache in the last prompt's turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheSheet {
+    /// The run that was found, and where it stands.
+    hit: Option<(EventRef, Saved)>,
+    /// The call that stores the run.
+    put: Option<CallId>,
+    notes: Vec<String>,
+}
+
+/// What a run that was found stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Saved {
+    session: String,
+    stored_at: u64,
+    calls: u32,
+    tokens: u64,
+    micro_usd: u64,
+}
+
+impl CacheSheet {
+    /// Folds one entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        for (at, event) in entry.effective() {
+            self.apply_event(at, event);
+        }
+    }
+
+    fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::PromptGiven(_) => *self = CacheSheet::default(),
+            E::EffectOrdered(data) if matches!(data.effect, EffectOrder::CachePut { .. }) => {
+                self.put = Some(data.call);
+            }
+            E::CacheHit(data) => self.hit = Some((at, Saved::by(&data.body))),
+            // That nothing is there yet is no news.
+            E::CacheMissed(data) if data.body.reason == "absent" => {}
+            E::CacheMissed(data) => self.notes.push(format!("no recorded run: {}", data.body.reason)),
+            E::CacheSkipped(data) => self.notes.push(match data.step {
+                CacheStep::Lookup => format!("not asked: {}", data.reason),
+                CacheStep::Use => format!("a recorded run was not used: {}", data.reason),
+                CacheStep::Store => format!("not stored: {}", data.reason),
+            }),
+            E::PatchRefused(data) => {
+                let place = if data.body.path.is_empty() { "it" } else { &data.body.path };
+                self.notes.push(format!("a recorded run no longer fits: {place}: {}", data.body.reason));
+            }
+            E::EffectFailed(data) if self.put == Some(data.call) => {
+                self.notes.push(format!("not stored: {}", data.body.error));
+            }
+            E::CacheStored(data) => {
+                self.notes.push(format!("stored, {}", words::counted(data.body.bytes, "byte")));
+            }
+            E::TurnClosed(data) => {
+                if let Some((hit, saved)) = &self.hit
+                    && data.answer == Some(*hit)
+                {
+                    self.notes.push(saved.words());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What there is to say; none when the cache had no part in it.
+    pub fn words(&self) -> Option<String> {
+        (!self.notes.is_empty()).then(|| self.notes.join("; "))
+    }
+}
+
+impl Saved {
+    fn by(hit: &CacheHit) -> Self {
+        let CacheHit { session, stored_at, calls, tokens, micro_usd, .. } = hit;
+        let (session, stored_at) = (session.clone(), *stored_at);
+        Saved { session, stored_at, calls: *calls, tokens: *tokens, micro_usd: *micro_usd }
+    }
+
+    fn words(&self) -> String {
+        format!(
+            "the recorded run of session {} of {} {} UTC; saved {}, {}, {}",
+            self.session,
+            words::day(self.stored_at),
+            words::time_of_day(self.stored_at),
+            words::counted(u64::from(self.calls), "model call"),
+            words::counted(self.tokens, "token"),
+            words::money(self.micro_usd),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::event::{
+        Answered, CacheSkipped, EffectFailed, EffectOrdered, FailStatus, TurnCause,
+    };
+
+    fn sheet(events: Vec<ArenaEvent>) -> Option<String> {
+        let mut sheet = CacheSheet::default();
+        for (i, event) in (0..).zip(&events) {
+            sheet.apply_event(EventRef::fact(i), event);
+        }
+        sheet.words()
+    }
+
+    #[test]
+    fn a_reason_not_to_store_and_a_failed_put_are_told() {
+        let reason = "it was steered".to_owned();
+        let skipped = ArenaEvent::CacheSkipped(CacheSkipped { step: CacheStep::Store, reason });
+        assert_eq!(sheet(vec![skipped]).unwrap(), "not stored: it was steered");
+        let effect = EffectOrder::CachePut {
+            key: "k".into(),
+            before: "t".into(),
+            after: "u".into(),
+            git: None,
+            answer: EventRef::fact(1),
+            cause: TurnCause::Done,
+        };
+        let put = EffectOrdered { call: CallId(7), attempt: 1, spark: None, effect };
+        let error = "no room".to_owned();
+        let failed = |call| {
+            let body = EffectFailed { status: FailStatus::Failed, error: error.clone() };
+            ArenaEvent::EffectFailed(Answered { call: CallId(call), attempt: 1, body })
+        };
+        let put = ArenaEvent::EffectOrdered(put);
+        assert_eq!(sheet(vec![put.clone(), failed(3), failed(7)]).unwrap(), "not stored: no room");
+        assert_eq!(sheet(vec![put]), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! Who wrote which answer to which set of calls, and what went wrong with a call; judges nothing.
+
+use std::collections::BTreeMap;
+
+use crate::projection::words;
+use crate::protocol::ballot::names;
+use crate::protocol::event::{RoleFailed, RoundOpened, TurnCause};
+use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
+
+use super::Log;
+
+/// What is remembered of a debate's calls.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Voices {
+    calls: BTreeMap<CallId, SparkId>,
+    /// The last `round_opened`.
+    round: Option<EventRef>,
+    /// Each answer with the round it was given in and who gave it.
+    answers: BTreeMap<EventRef, (EventRef, SparkId)>,
+    /// What last went wrong with each spark in this round: `model_failed` or `answer_rejected`.
+    trouble: BTreeMap<SparkId, EventRef>,
+    /// The last `limit_reached`.
+    limit: Option<EventRef>,
+}
+
+impl Voices {
+    /// Folds one event.
+    pub(super) fn apply(&mut self, at: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::ModelCalled(data) => _ = self.calls.insert(data.call, data.spark),
+            E::RoundOpened(_) => {
+                self.round = Some(at);
+                self.trouble.clear();
+            }
+            E::ModelAnswered(data) => {
+                if let (Some(round), Some(spark)) = (self.round, self.calls.get(&data.call)) {
+                    self.answers.insert(at, (round, *spark));
+                }
+            }
+            E::ModelFailed(data) => {
+                if let Some(spark) = self.calls.get(&data.call) {
+                    self.trouble.insert(*spark, at);
+                }
+            }
+            E::AnswerRejected(data) => _ = self.trouble.insert(data.spark, at),
+            E::LimitReached(_) => self.limit = Some(at),
+            // What a chat says before or after a debate answers no round.
+            E::TurnOpened(_) => self.round = None,
+            _ => {}
+        }
+    }
+
+    /// Words of an answer with names where its writer knew only letters.
+    pub(super) fn named(&self, log: &Log<'_>, source: Option<EventRef>, text: &str) -> String {
+        match source.and_then(|source| self.round_of(log, source)) {
+            Some((round, writer)) => names::named(text, round, writer),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Who is meant by the letters in an answer; none when it holds none.
+    pub(super) fn legend(&self, log: &Log<'_>, source: EventRef, text: &str) -> Option<String> {
+        let (round, writer) = self.round_of(log, source)?;
+        Some(names::legend(text, round, writer)).filter(|legend| !legend.is_empty())
+    }
+
+    fn round_of<'l>(&self, log: &Log<'l>, source: EventRef) -> Option<(&'l RoundOpened, SparkId)> {
+        let (round, writer) = self.answers.get(&source)?;
+        match log.event(*round)? {
+            ArenaEvent::RoundOpened(round) => Some((round, *writer)),
+            _ => None,
+        }
+    }
+
+    /// Why somebody was absent: not only that the call failed, but how.
+    pub(super) fn why(&self, log: &Log<'_>, failed: &RoleFailed) -> String {
+        let cause = words::turn_cause(failed.cause);
+        let trouble = self.trouble.get(&failed.spark).and_then(|at| log.event(*at));
+        let limit = self.limit.and_then(|at| log.event(at));
+        match (failed.cause, trouble, limit) {
+            (TurnCause::ModelFailed, Some(ArenaEvent::ModelFailed(data)), _) => {
+                format!("{}: {}", words::error_kind(data.body.kind), one_line(&data.body.message))
+            }
+            (TurnCause::BadAnswer, Some(ArenaEvent::AnswerRejected(data)), _) => {
+                format!("{cause}: {}", one_line(&data.errors.join("; ")))
+            }
+            (TurnCause::Limit, _, Some(ArenaEvent::LimitReached(data))) => {
+                format!("{cause}: {}", words::limit(data.limit, data.used, data.max))
+            }
+            _ => cause.to_owned(),
+        }
+    }
+}
+
+/// The start of a message on one line.
+fn one_line(text: &str) -> String {
+    const MOST: usize = 300;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}\u{2026}", &line[..end]),
+        None => line,
+    }
+}

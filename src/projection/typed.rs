@@ -1,0 +1,92 @@
+//! Typed answers of models as text for people: labels out of field names, nothing invented, nothing left out.
+
+use serde_json::Value;
+
+/// Fields whose text needs no label: they are what the answer says.
+const PLAIN: [&str; 6] = ["answer", "position", "plan", "summary", "text", "opening"];
+
+/// Levels of nesting that are laid out; deeper ones are written as JSON.
+const DEEPEST: usize = 4;
+
+/// A JSON object, fenced or not, as Markdown; none for any other text.
+pub fn readable(text: &str) -> Option<String> {
+    let text = text.trim();
+    let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    let body = inner.and_then(|inner| inner.split_once('\n')).map_or(text, |(_, body)| body).trim();
+    if !body.starts_with('{') {
+        return None;
+    }
+    let value = serde_json::from_str::<Value>(body).ok().filter(Value::is_object)?;
+    let mut out = String::new();
+    object(&value, 0, &mut out);
+    Some(out.trim_end().to_owned())
+}
+
+fn object(value: &Value, depth: usize, out: &mut String) {
+    for (name, field) in value.as_object().into_iter().flatten() {
+        let label = name.replace('_', " ");
+        match field {
+            Value::Null => {}
+            Value::Array(items) if items.is_empty() => {}
+            Value::String(text) if text.trim().is_empty() => {}
+            Value::String(text) if PLAIN.contains(&name.as_str()) => {
+                out.push_str(&format!("{}\n\n", text.trim()))
+            }
+            Value::Array(items) => {
+                out.push_str(&format!("**{label}**\n\n"));
+                items.iter().for_each(|item| bullet(item, out));
+                out.push('\n');
+            }
+            Value::Object(_) if depth < DEEPEST => object(field, depth + 1, out),
+            other => out.push_str(&format!("**{label}** {}\n\n", inline(other))),
+        }
+    }
+}
+
+fn bullet(item: &Value, out: &mut String) {
+    let text = inline(item).replace('\n', "\n  ");
+    out.push_str(&format!("- {text}\n"));
+}
+
+/// A value on a line: of an object its longest text first, then the rest with labels.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Array(items) => items.iter().map(inline).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => {
+            let longest = fields
+                .iter()
+                .filter_map(|(name, field)| Some((name, field.as_str()?)))
+                .max_by_key(|(_, text)| text.len());
+            let rest = fields.iter().filter(|(name, field)| {
+                let is_empty = field.is_null() || field.as_array().is_some_and(Vec::is_empty);
+                Some(*name) != longest.map(|(name, _)| name) && !is_empty
+            });
+            let rest: Vec<String> =
+                rest.map(|(name, field)| format!("{} {}", name.replace('_', " "), inline(field))).collect();
+            let text = longest.map_or("", |(_, text)| text.trim());
+            match (text.is_empty(), rest.is_empty()) {
+                (_, true) => text.to_owned(),
+                (true, false) => rest.join(", "),
+                (false, false) => format!("{text} ({})", rest.join(", ")),
+            }
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn an_answer_is_read_and_nothing_of_it_is_lost() {
+        let text = r#"```json
+{"answer": "It works.", "claims": [{"kind": "changed", "text": "a.sh was changed", "evidence": ["e5"]}],
+ "open": ["F3"], "ballot": {"confidence": 80, "position": "Yes."}, "nothing": [], "sure": true}
+```"#;
+        let whole = "It works.\n\n**claims**\n\n- a.sh was changed (kind changed, evidence e5)\n\n**open**\n\n- F3\n\n**confidence** 80\n\nYes.\n\n**sure** true";
+        assert_eq!(readable(text).as_deref(), Some(whole));
+        assert_eq!([readable("words"), readable("[1]"), readable("{ not json")], [None, None, None]);
+    }
+}

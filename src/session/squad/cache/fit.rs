@@ -1,0 +1,36 @@
+//! Whether a squad's run says what the next run of its key would come to, and if not, why; decides nothing.
+
+use crate::protocol::EventRef;
+use crate::protocol::event::{ArenaEvent, TurnCause};
+use crate::session::Session;
+use crate::session::squad::state::Squad;
+
+impl Session {
+    /// Why no run of this squad can ever be stored, so that looking for one is idle: known before it begins.
+    pub(super) fn never_fit(&self) -> Option<String> {
+        let squad = self.squad.as_ref()?;
+        let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
+        let checks = !squad.checks.is_empty() && squad.roles.iter().any(|role| role.writes);
+        (checks && !confined).then(|| "its checks run outside a confining sandbox".to_owned())
+    }
+
+    /// Why the run that has just ended is not stored, if so.
+    pub(super) fn unfit_now(&self, squad: &Squad) -> Option<String> {
+        if self.squad_cause() != TurnCause::Done {
+            return Some("not every role did its part".to_owned());
+        }
+        squad.cache.unfit.clone().or_else(|| self.foreign_change(squad))
+    }
+
+    /// A changed file that no tool of the squad wrote. A command may write what it likes, so it tells nothing then.
+    fn foreign_change(&self, squad: &Squad) -> Option<String> {
+        if squad.cache.ran_command {
+            return None;
+        }
+        let diffs = squad.roles.iter().filter_map(|role| role.proof.diff.flatten());
+        let last: EventRef = diffs.max()?;
+        let ArenaEvent::DiffTaken(taken) = self.event(last)? else { return None };
+        let foreign = taken.body.files.iter().find(|path| !squad.cache.written.contains(*path))?;
+        Some(format!("`{foreign}` was changed by somebody else meanwhile"))
+    }
+}

@@ -1,0 +1,252 @@
+//! The fold of events into what the team cache is to a squad; takes no decision.
+
+use crate::protocol::effect::EffectOrder;
+use crate::protocol::event::{
+    ArenaEvent, CacheStep, EffectOrdered, Notice, SparkCompleted, ToolInvoked, ToolUse, TurnCause,
+    WorkspaceFingerprinted,
+};
+use crate::protocol::spec::{Action, Risk};
+use crate::protocol::{CallId, Choice, EventRef};
+use crate::session::Session;
+
+use super::{Caching, Stage};
+
+const CHANGED: &str = "the workspace changed while the run was looked up";
+const UNCONFINED: &str = "a command ran outside a confining sandbox";
+
+impl Session {
+    /// Folds one event into the squad's caching, after the squad's own fold of it.
+    pub(in crate::session::squad) fn fold_cache(&mut self, at: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::EffectOrdered(data) => self.fold_cache_order(data),
+            E::WorkspaceFingerprinted(data) => self.fold_print(data.call, &data.body),
+            E::CacheHit(data) => self.when_awaited(data.call, |cache| {
+                cache.hit = Some(at);
+                cache.stage = Stage::Looked;
+            }),
+            E::CacheMissed(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Looked),
+            E::CacheStored(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Ended),
+            E::PatchApplied(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Patched),
+            E::PatchRefused(data) => self.when_awaited(data.call, |cache| {
+                cache.stage = Stage::Over;
+                cache.spoil(CHANGED);
+            }),
+            E::WorkspaceCheckpointed(data) => self.fold_recorded(data.call, Some(&data.body.tree)),
+            E::EffectFailed(data) => self.fold_cache_failed(data.call),
+            E::CallLost(data) => self.fold_cache_failed(data.call),
+            E::PolicyDecided(data) if data.action == Action::Allow && self.is_hit(data.tool_use) => {
+                self.with_cache(|cache| cache.stage = Stage::Allowed);
+            }
+            E::ApprovalRequested(data) if self.is_hit(data.tool_use) => self.with_cache(|cache| {
+                (cache.stage, cache.awaited) = (Stage::Asking, Some(data.call));
+            }),
+            E::ApprovalAnswered(data) => self.fold_hit_answered(data.call, &data.choice),
+            E::CacheSkipped(data) => self.with_cache(|cache| {
+                cache.awaited = None;
+                cache.stage = if data.step == CacheStep::Store { Stage::Ended } else { Stage::Over };
+            }),
+            E::SparkCompleted(data) => self.fold_lead_done(data),
+            E::SessionResumed(data) => self.fold_cache_resumed(!data.changed.is_empty()),
+            E::SessionForked(_) => self.fold_cache_forked(),
+            other => self.fold_unfit(other),
+        }
+    }
+
+    fn with_cache(&mut self, change: impl FnOnce(&mut Caching)) {
+        let squad = self.squad.as_mut().filter(|squad| squad.cache.stage != Stage::Off);
+        if let Some(squad) = squad {
+            change(&mut squad.cache);
+        }
+    }
+
+    fn when_awaited(&mut self, call: CallId, change: impl FnOnce(&mut Caching)) {
+        self.with_cache(|cache| {
+            if cache.awaited == Some(call) {
+                cache.awaited = None;
+                change(cache);
+            }
+        });
+    }
+
+    fn fold_cache_order(&mut self, data: &EffectOrdered) {
+        let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
+        let answering = self.squad.as_ref().is_some_and(|squad| squad.is_answering());
+        self.with_cache(|cache| {
+            let next = match (&data.effect, cache.stage) {
+                (EffectOrder::Fingerprint, Stage::Begun) => Stage::Printing,
+                (EffectOrder::Fingerprint, Stage::Recorded) => Stage::Binding,
+                (EffectOrder::CacheGet { key }, Stage::Printed) => {
+                    cache.key = Some(key.clone());
+                    Stage::Looking
+                }
+                (EffectOrder::Checkpoint, Stage::Looked) => Stage::Recording,
+                (EffectOrder::Checkpoint, _) if answering => {
+                    cache.last = Some((data.call, None));
+                    return;
+                }
+                (EffectOrder::Patch { .. }, Stage::Allowed | Stage::Bound) => Stage::Patching,
+                (EffectOrder::CachePut { .. }, Stage::Closing) => Stage::Storing,
+                (EffectOrder::Check { .. }, _) => {
+                    cache.ran_command = true;
+                    if !confined {
+                        cache.spoil(UNCONFINED);
+                    }
+                    return;
+                }
+                _ => return,
+            };
+            cache.stage = next;
+            cache.awaited = Some(data.call);
+        });
+    }
+
+    fn fold_print(&mut self, call: CallId, taken: &WorkspaceFingerprinted) {
+        self.when_awaited(call, |cache| match (cache.stage, &cache.print) {
+            (Stage::Printing, _) => {
+                cache.print = Some((taken.fingerprint.clone(), taken.git.clone()));
+                cache.stage = Stage::Printed;
+            }
+            (Stage::Binding, Some((first, git))) => {
+                let same = (first, git) == (&taken.fingerprint, &taken.git);
+                cache.stage = if cache.hit.is_some() { Stage::Bound } else { Stage::Over };
+                if !same {
+                    cache.spoil(CHANGED);
+                }
+            }
+            _ => {}
+        });
+    }
+
+    fn fold_recorded(&mut self, call: CallId, tree: Option<&String>) {
+        let recording = self.squad.as_ref().is_some_and(|squad| squad.cache.stage == Stage::Recording);
+        if recording {
+            self.when_awaited(call, |cache| match tree {
+                Some(_) => cache.stage = Stage::Recorded,
+                None => cache.unbound("the workspace could not be recorded"),
+            });
+        }
+        self.with_cache(|cache| match &mut cache.last {
+            Some((last, after)) if *last == call && tree.is_some() => *after = tree.cloned(),
+            Some((last, _)) if *last == call => cache.spoil("the workspace could not be recorded"),
+            _ => {}
+        });
+    }
+
+    /// An effect for the cache failed, was stopped or was lost.
+    fn fold_cache_failed(&mut self, call: CallId) {
+        self.fold_recorded(call, None);
+        self.when_awaited(call, |cache| match cache.stage {
+            Stage::Printing => cache.stage = Stage::Printed,
+            Stage::Looking => cache.stage = Stage::Looked,
+            Stage::Binding => cache.unbound("the workspace could not be fingerprinted again"),
+            Stage::Patching => {
+                cache.spoil(CHANGED);
+                cache.stage = Stage::Over;
+            }
+            Stage::Storing => cache.stage = Stage::Ended,
+            _ => {}
+        });
+    }
+
+    /// A yes may come days later: the workspace is looked at once more before anything is applied.
+    fn fold_hit_answered(&mut self, call: CallId, choice: &Choice) {
+        let is_hit = self.squad.as_ref().is_some_and(|squad| squad.cache.awaited == Some(call));
+        let denied = matches!(choice, Choice::Deny(_));
+        self.when_awaited(call, |cache| {
+            cache.approved = !denied;
+            cache.stage = if denied { Stage::Bound } else { Stage::Recorded };
+        });
+        if denied && !is_hit {
+            self.with_cache(|cache| cache.spoil("a person refused a call"));
+        }
+    }
+
+    fn fold_lead_done(&mut self, data: &SparkCompleted) {
+        let is_lead = self.squad.as_ref().is_some_and(|squad| squad.role_of(data.spark) == Some(squad.lead));
+        self.with_cache(|cache| {
+            if is_lead && data.cause == TurnCause::Done && cache.stage == Stage::Over && cache.key.is_some() {
+                cache.stage = Stage::Closing;
+            }
+        });
+    }
+
+    /// A lookup goes on after a break, unless its key no longer holds; work that was broken off is not stored.
+    fn fold_cache_resumed(&mut self, changed: bool) {
+        self.with_cache(|cache| match cache.stage {
+            Stage::Closing | Stage::Storing | Stage::Ended | Stage::Patching | Stage::Patched => {}
+            Stage::Over => cache.spoil("the run was broken off and taken up again"),
+            _ if changed => cache.give_up("settings changed while the run was looked up"),
+            _ => {}
+        });
+    }
+
+    fn fold_cache_forked(&mut self) {
+        self.with_cache(|cache| match cache.stage {
+            Stage::Closing | Stage::Storing | Stage::Ended => {
+                (cache.stage, cache.awaited) = (Stage::Ended, None);
+            }
+            _ => cache.give_up("it goes on from a copy of another session"),
+        });
+    }
+
+    /// What happens in a run that its key does not tell of.
+    fn fold_unfit(&mut self, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        let reason = match event {
+            E::ToolInvoked(data) => return self.fold_invoked_tool(data),
+            E::ToolResolved(data) => return self.fold_written(data.body.tool_use),
+            E::SteeringGiven(_) => "it was steered",
+            E::SettingsChanged(_) => "settings changed while it worked",
+            E::FallbackTaken(_) => "another model stood in for one that could not be had",
+            E::HookRan(_) => "a hook ran",
+            E::ToolsListed(_) => "it used an MCP server",
+            E::InstructionsLoaded(_) | E::MentionExpanded(_) | E::SkillLoaded(_) | E::MemoryRecalled(_) => {
+                "it was shown what was loaded while it worked"
+            }
+            E::NoticeGiven(data) if matches!(data.notice, Notice::Workspace | Notice::Moved) => {
+                "the workspace was changed by somebody else"
+            }
+            _ => return,
+        };
+        self.with_cache(|cache| cache.spoil(reason));
+    }
+
+    fn fold_invoked_tool(&mut self, data: &ToolInvoked) {
+        let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
+        let risk = self.use_mut(data.tool_use).and_then(|one| one.risk);
+        self.with_cache(|cache| match risk {
+            Some(Risk::Execute) => {
+                cache.ran_command = true;
+                if !confined {
+                    cache.spoil(UNCONFINED);
+                }
+            }
+            Some(Risk::Network) => cache.spoil("it used the network"),
+            _ => {}
+        });
+    }
+
+    fn fold_written(&mut self, tool_use: ToolUse) {
+        let prepared = self.use_mut(tool_use).filter(|one| one.risk == Some(Risk::Write));
+        let prepared = prepared.and_then(|one| one.plan.as_ref()).map(|(at, _)| *at);
+        let plan = prepared.and_then(|at| self.plan(at));
+        let paths: Vec<String> =
+            plan.iter().flat_map(|plan| &plan.paths).map(|base| base.path.clone()).collect();
+        self.with_cache(|cache| cache.written.extend(paths));
+    }
+}
+
+impl Caching {
+    /// Nobody knows whether the recorded tree is the one the key speaks of.
+    fn unbound(&mut self, reason: &str) {
+        self.spoil(reason);
+        self.stage = if self.hit.is_some() { Stage::Bound } else { Stage::Over };
+    }
+
+    /// The squad works without what was looked up.
+    fn give_up(&mut self, reason: &str) {
+        (self.stage, self.awaited) = (Stage::Over, None);
+        self.spoil(reason);
+    }
+}

@@ -1,0 +1,183 @@
+//! What a squad's result depends on, as one digest: the key of the team cache; pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::protocol::RULES;
+use crate::protocol::expand::{digest_of, expand_messages};
+use crate::protocol::message::Message;
+use crate::protocol::spec::{Blueprint, ModelSpec, PersonaSpec, Risk, RoleSpec, Rule, Spec, ToolSpec};
+use crate::session::Session;
+
+use super::super::state::tools_of;
+
+/// Changes when the meaning of a key does.
+const FORM: &str = "agon-run-1";
+
+/// What a key holds beside the spec.
+#[derive(Clone, Debug, Default)]
+pub struct Asked<'a> {
+    /// What the lead is told: earlier turns as they would be sent again, then the task.
+    pub said: Vec<Message>,
+    /// Schema the answer must fit.
+    pub schema: Option<&'a Value>,
+    /// From `workspace_fingerprinted`.
+    pub fingerprint: &'a str,
+    /// What a person allowed for the rest of the session.
+    pub grants: &'a [Rule],
+    /// What the lead last saw of each file.
+    pub seen: BTreeMap<String, Option<String>>,
+    /// Tokens and millionths of a dollar used by earlier turns.
+    pub spent: (u64, u64),
+    /// Estimated tokens per thousand bytes.
+    pub ratio: u64,
+}
+
+/// The key of a squad's run: SHA-256 over canonical JSON of everything that decides its result, in hex.
+///
+/// In the key, from the spec:
+/// - `program` and the decision rules: what agon says to a role, and when, is part of the program;
+/// - `blueprint`: lead, roles in order, checks; not its name, which nobody is told;
+/// - `personas` that roles name: id, text, tools, model, temperature; not description and stance, which a
+///   squad is not shown, nor personas no role is;
+/// - `models` that roles use: name, window, output, temperature, how typed answers are asked for; price only
+///   where money is limited, since it decides nothing else; not the family, which only debates count, nor the
+///   fallbacks: a run in which one stood in is not stored;
+/// - what answers under the name of each model's provider (`cache.providers`);
+/// - `tools` a role may use: name, description, schema, risk, cap of output; not `repeatable`, which only a
+///   resume asks for;
+/// - `policy`, rule names and reasons included, since a refusal quotes them, and what a person granted;
+/// - `limits`: a tool's time and the room for output shape results; what earlier turns have used, where tokens
+///   or money are limited;
+/// - `instructions`: their texts in order; not their paths, which are not shown;
+/// - `workspace.sandbox` whole and `git_head`, which commands can see; the root only where commands may run,
+///   since files and prompts speak of paths beneath it.
+///
+/// From the turn: what the lead is told (earlier turns with it), the schema of the answer, what it has seen of
+/// files, and the workspace's fingerprint.
+///
+/// Not in the key: session id, seed (it decides delays only), retry delays, the clock, where the program is,
+/// who asked, and how many files were counted.
+pub fn cache_key(spec: &Spec, asked: &Asked<'_>) -> String {
+    let none = Blueprint { name: String::new(), lead: None, roles: Vec::new(), checks: Vec::new() };
+    let blueprint = spec.blueprint.as_ref().unwrap_or(&none);
+    let personas: Vec<&PersonaSpec> = personas_of(spec, blueprint);
+    let models = models_of(spec, blueprint, &personas);
+    let tools = tools_in_use(spec, &blueprint.roles);
+    let has_budget = spec.limits.max_tokens.is_some() || spec.limits.max_micro_usd.is_some();
+    let may_run = !blueprint.checks.is_empty() || tools.iter().any(|tool| tool.risk >= Risk::Execute);
+    let cache = spec.cache.clone().unwrap_or_default();
+    let answers = models.iter().filter_map(|model| {
+        let provider = model.name.split('/').next().unwrap_or_default();
+        Some((provider, cache.providers.get(provider)?))
+    });
+    let value = json!({
+        "form": FORM,
+        "program": spec.program,
+        "rules": RULES,
+        "lead": blueprint.lead,
+        "roles": blueprint.roles,
+        "checks": blueprint.checks,
+        "personas": personas.iter().map(|persona| persona_part(persona)).collect::<Vec<_>>(),
+        "models": models.iter().map(|model| model_part(model, spec)).collect::<Vec<_>>(),
+        "providers": answers.collect::<BTreeMap<_, _>>(),
+        "tools": tools.iter().map(|tool| tool_part(tool)).collect::<Vec<_>>(),
+        "policy": spec.policy,
+        "grants": asked.grants,
+        "limits": spec.limits,
+        "spent": has_budget.then_some(asked.spent),
+        "ratio": asked.ratio,
+        "instructions": spec.instructions.iter().map(|one| &one.text).collect::<Vec<_>>(),
+        "sandbox": spec.workspace.sandbox,
+        "git_head": spec.workspace.git_head,
+        "root": may_run.then_some(&spec.workspace.root),
+        "said": asked.said.iter().map(|one| json!([one.role, one.parts])).collect::<Vec<_>>(),
+        "schema": asked.schema,
+        "seen": asked.seen,
+        "fingerprint": asked.fingerprint,
+    });
+    digest_of(&canonical(value))
+}
+
+/// Sorts the names of every object, so that only content counts.
+fn canonical(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let sorted: BTreeMap<String, Value> =
+                map.into_iter().map(|(name, value)| (name, canonical(value))).collect();
+            Value::Object(sorted.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(canonical).collect()),
+        other => other,
+    }
+}
+
+fn personas_of<'a>(spec: &'a Spec, blueprint: &Blueprint) -> Vec<&'a PersonaSpec> {
+    let named = |persona: &&PersonaSpec| blueprint.roles.iter().any(|role| role.persona == persona.id);
+    let mut personas: Vec<&PersonaSpec> = spec.personas.iter().filter(named).collect();
+    personas.sort_by(|a, b| a.id.cmp(&b.id));
+    personas
+}
+
+/// The models roles begin with: their own, their persona's, else the default.
+fn models_of<'a>(spec: &'a Spec, blueprint: &Blueprint, personas: &[&PersonaSpec]) -> Vec<&'a ModelSpec> {
+    let own = |role: &RoleSpec| {
+        let persona = personas.iter().find(|persona| persona.id == role.persona);
+        role.model.clone().or_else(|| persona.and_then(|persona| persona.model.clone()))
+    };
+    let default = spec.models.first().map(|model| model.name.clone());
+    let names: Vec<String> =
+        blueprint.roles.iter().filter_map(|role| own(role).or_else(|| default.clone())).collect();
+    // Which role has which follows from the roles, the personas and the first of these.
+    let rest = spec.models.iter().skip(1).filter(|model| names.contains(&model.name));
+    let mut rest: Vec<&ModelSpec> = rest.collect();
+    rest.sort_by(|a, b| a.name.cmp(&b.name));
+    let first = spec.models.first().filter(|model| names.contains(&model.name));
+    first.into_iter().chain(rest).collect()
+}
+
+fn tools_in_use<'a>(spec: &'a Spec, roles: &[RoleSpec]) -> Vec<&'a ToolSpec> {
+    let used = |tool: &&ToolSpec| roles.iter().any(|role| tools_of(spec, role).contains(&tool.name));
+    spec.tools.iter().filter(used).collect()
+}
+
+fn persona_part(persona: &PersonaSpec) -> Value {
+    let PersonaSpec { id, description: _, stance: _, model, tools, temperature_pm, text } = persona;
+    json!([id, model, tools, temperature_pm, text])
+}
+
+fn model_part(model: &ModelSpec, spec: &Spec) -> Value {
+    let ModelSpec { name, family: _, context, max_output, price, structured, temperature_pm, fallbacks: _ } =
+        model;
+    let price = price.filter(|_| spec.limits.max_micro_usd.is_some());
+    json!([name, context, max_output, price, structured, temperature_pm])
+}
+
+fn tool_part(tool: &ToolSpec) -> Value {
+    let ToolSpec { name, description, schema, risk, repeatable: _, output_cap } = tool;
+    json!([name, description, schema, risk, output_cap])
+}
+
+impl Session {
+    /// The key of the open turn; none before the workspace was fingerprinted.
+    pub(super) fn this_key(&self) -> Option<String> {
+        let (spec, squad, turn) = (self.spec.as_ref()?, self.squad.as_ref()?, self.turn.as_ref()?);
+        let (fingerprint, _) = squad.cache.print.as_ref()?;
+        let lead = self.sparks.get(&squad.roles.get(squad.lead)?.spark?)?;
+        let items = lead.transcript.iter().filter(|item| !item.is_pinned()).chain(&lead.queue);
+        let parts: Vec<_> = items.map(|item| item.part.clone()).collect();
+        Some(cache_key(
+            spec,
+            &Asked {
+                said: expand_messages(&parts, &|at| self.event(at)).ok()?,
+                schema: turn.schema.as_ref(),
+                fingerprint,
+                grants: &self.grants,
+                seen: lead.seen.clone(),
+                spent: turn.spent_before,
+                ratio: self.ledger.ratio(),
+            },
+        ))
+    }
+}

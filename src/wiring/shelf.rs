@@ -1,0 +1,151 @@
+//! A log read by position: any stretch of it again, its end at once, what another process adds; checks no chain.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::protocol::Entry;
+
+/// Entries between two places that are known.
+const MARK: u64 = 64;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 256 * 1024;
+
+/// A log file and where in it every 64th entry begins; the places are looked for when they are needed.
+pub struct LogShelf {
+    file: File,
+    marks: Mutex<Vec<u64>>,
+}
+
+impl LogShelf {
+    /// Opens a log.
+    pub fn open(log: &Path) -> io::Result<Self> {
+        Ok(LogShelf { file: File::open(log)?, marks: Mutex::new(vec![0]) })
+    }
+
+    /// Bytes of the log.
+    pub fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// The entries of these positions, as far as they are there, whole and readable.
+    pub fn entries(&self, range: Range<u64>) -> Vec<Arc<Entry>> {
+        self.read(range).unwrap_or_default()
+    }
+
+    fn read(&self, range: Range<u64>) -> io::Result<Vec<Arc<Entry>>> {
+        let mut found = Vec::new();
+        let Some(place) = self.place(range.start / MARK)? else { return Ok(found) };
+        let mut seq = range.start / MARK * MARK;
+        let mut lines = Lines { file: &self.file, at: place, bytes: Vec::new(), from: 0 };
+        while seq < range.end
+            && let Some(line) = lines.next()?
+        {
+            if seq >= range.start {
+                match serde_json::from_slice::<Entry>(line) {
+                    Ok(entry) if entry.seq == seq => found.push(Arc::new(entry)),
+                    _ => return Ok(found),
+                }
+            }
+            seq += 1;
+        }
+        Ok(found)
+    }
+
+    /// Where the entry of a mark begins; none when the log is shorter.
+    fn place(&self, mark: u64) -> io::Result<Option<u64>> {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = usize::try_from(mark).unwrap_or(usize::MAX);
+        let mut block = vec![0; BLOCK];
+        while marks.len() <= wanted {
+            let mut at = marks.last().copied().unwrap_or(0);
+            let mut left = MARK;
+            while left > 0 {
+                let count = self.file.read_at(&mut block, at)?;
+                if count == 0 {
+                    return Ok(None);
+                }
+                let ends = memchr::memchr_iter(b'\n', &block[..count]);
+                let last = ends.take(usize::try_from(left).unwrap_or(usize::MAX)).fold(None, |_, end| {
+                    left -= 1;
+                    Some(end)
+                });
+                at += if left == 0 { last.map_or(count, |end| end + 1) } else { count } as u64;
+            }
+            marks.push(at);
+        }
+        Ok(Some(marks[wanted]))
+    }
+
+    /// The last entries of the log, in order: those in its last `bytes` bytes.
+    pub fn end(&self, bytes: u64) -> io::Result<Vec<Arc<Entry>>> {
+        let size = self.size()?;
+        let from = size.saturating_sub(bytes);
+        let mut text = vec![0; usize::try_from(size - from).unwrap_or(0)];
+        self.file.read_exact_at(&mut text, from)?;
+        let begin = if from == 0 { 0 } else { memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1) };
+        let end = memchr::memrchr(b'\n', &text).map_or(begin, |at| at + 1).max(begin);
+        let lines = text[begin..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).map(Arc::new).collect())
+    }
+}
+
+/// Lines one after another, those that are not whole left out.
+struct Lines<'a> {
+    file: &'a File,
+    at: u64,
+    bytes: Vec<u8>,
+    from: usize,
+}
+
+impl Lines<'_> {
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        let mut searched = self.from;
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.bytes[searched..]) {
+                let line = self.from..searched + end;
+                self.from = line.end + 1;
+                return Ok(Some(&self.bytes[line]));
+            }
+            self.bytes.drain(..self.from);
+            (self.from, searched) = (0, self.bytes.len());
+            self.bytes.resize(searched + BLOCK, 0);
+            let count = self.file.read_at(&mut self.bytes[searched..], self.at)?;
+            self.bytes.truncate(searched + count);
+            self.at += count as u64;
+            if count == 0 {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_stretch_is_read_and_an_unfinished_line_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log-000000.jsonl");
+        let line = |seq: u64| {
+            let fill = "x".repeat(usize::try_from(seq % 7).unwrap() * 9_000);
+            format!("{{\"v\":1,\"seq\":{seq},\"at\":1,\"events\":[],\"h\":\"{fill}\"}}\n")
+        };
+        let mut text: String = (0..200).map(line).collect();
+        text.push_str("{\"v\":1,\"seq\":200,\"a");
+        std::fs::write(&path, &text).unwrap();
+        let shelf = LogShelf::open(&path).unwrap();
+        let seqs = |entries: Vec<Arc<Entry>>| entries.iter().map(|entry| entry.seq).collect::<Vec<_>>();
+        assert_eq!(seqs(shelf.entries(130..133)), [130, 131, 132]);
+        assert_eq!(seqs(shelf.entries(0..2)), [0, 1]);
+        assert_eq!(seqs(shelf.entries(198..400)), [198, 199]);
+        assert!(shelf.entries(256..257).is_empty());
+        assert_eq!(seqs(shelf.end(90_000).unwrap()).last(), Some(&199));
+        assert_eq!(seqs(shelf.end(1 << 30).unwrap()).len(), 200);
+    }
+}

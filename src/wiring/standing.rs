@@ -1,0 +1,103 @@
+//! How recorded sessions stand, from the end of each log, and the names people gave them; changes no log.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::protocol::command::StopCause;
+use crate::protocol::event::PauseCause;
+use crate::protocol::{ArenaEvent, Entry};
+
+/// Bytes of a log's end that are looked at; an entry longer than this leaves it open how the session stands.
+const END: u64 = 64 * 1024;
+
+/// Most bytes of a name.
+const MAX_NAME: usize = 200;
+
+/// How a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A process has it open.
+    Running,
+    /// It was ended.
+    Sealed(StopCause),
+    /// It was left with its turn open.
+    Paused(PauseCause),
+    /// Its last turn is over; nobody ended it.
+    Ready,
+    /// Its process is gone in the middle of a turn.
+    CutOff,
+    /// Its end cannot be read.
+    Unknown,
+}
+
+impl Standing {
+    /// For people; empty when it is not known.
+    pub fn words(self) -> &'static str {
+        match self {
+            Standing::Running => "running",
+            Standing::Sealed(StopCause::Finished) => "done",
+            Standing::Sealed(_) => "stopped",
+            Standing::Paused(PauseCause::Approval) => "asks",
+            Standing::Paused(_) => "paused",
+            Standing::Ready => "ready",
+            Standing::CutOff => "cut off",
+            Standing::Unknown => "",
+        }
+    }
+}
+
+/// How the session of a log that nobody has open stands.
+pub(super) fn of(log: &Path) -> Standing {
+    let Some(last) = last(log).ok().flatten() else { return Standing::Unknown };
+    last.events.iter().rev().find_map(told).unwrap_or(Standing::CutOff)
+}
+
+fn told(event: &ArenaEvent) -> Option<Standing> {
+    match event {
+        ArenaEvent::SessionSealed(data) => Some(Standing::Sealed(data.cause)),
+        ArenaEvent::SessionPaused(data) => Some(Standing::Paused(data.cause)),
+        ArenaEvent::TurnClosed(_) | ArenaEvent::SessionOpened(_) => Some(Standing::Ready),
+        _ => None,
+    }
+}
+
+/// The last whole entry of a log, its chain unchecked.
+fn last(log: &Path) -> std::io::Result<Option<Entry>> {
+    let file = File::open(log)?;
+    let size = file.metadata()?.len();
+    let from = size.saturating_sub(END);
+    let mut bytes = vec![0; usize::try_from(size - from).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, from)?;
+    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Ok(None) };
+    let begin = bytes[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    Ok(serde_json::from_slice(&bytes[begin..end]).ok())
+}
+
+fn place(folder: &Path) -> PathBuf {
+    folder.join("name")
+}
+
+/// The name a session was given.
+pub(super) fn name(folder: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(place(folder)).ok()?;
+    let name = text.lines().next().unwrap_or_default().trim();
+    (!name.is_empty() && name.len() <= MAX_NAME).then(|| name.to_owned())
+}
+
+/// Gives a session a name, or takes it away.
+pub(super) fn rename(folder: &Path, name: &str) -> std::io::Result<()> {
+    let line = name.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.is_empty() {
+        return match std::fs::remove_file(place(folder)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+    }
+    let end = line.floor_char_boundary(MAX_NAME);
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    writeln!(file, "{}", &line[..end])?;
+    file.persist(place(folder)).map_err(|error| error.error)?;
+    Ok(())
+}

@@ -1,0 +1,303 @@
+//! The same squad again, over HTTP: what it costs nothing, and what makes it work anew.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::program::{role_of, turns};
+use crate::support::env::{Env, Ran};
+use crate::support::server::{Reply, Server};
+
+const TASK: &str = "Greet the world in `greeting.txt`.";
+const BEFORE: &str = "hello\n";
+const AFTER: &str = "hello, world\n";
+
+/// A squad that edits one file with one tool call and runs no command.
+fn play(request: &Value, _: usize) -> Reply {
+    match (role_of(request), turns(request)) {
+        ("coordinator", 0) => Reply::text("Plan: greet the world."),
+        ("coder", 0) => Reply::calls([("read_file", json!({"path": "greeting.txt"}))]),
+        ("coder", 1) => Reply::calls([(
+            "edit_file",
+            json!({"path": "greeting.txt", "edits": [{"old": "hello", "new": "hello, world"}]}),
+        )]),
+        ("coder", _) => Reply::text("It greets the world."),
+        ("reviewer", _) => {
+            Reply::text(&json!({"verdict": "approve", "findings": [], "closed": []}).to_string())
+        }
+        ("coordinator", _) => {
+            let claim = json!({"kind": "observed", "text": "it is warm", "evidence": []});
+            Reply::text(&json!({"answer": "Greeted.", "claims": [claim], "open": []}).to_string())
+        }
+        (role, turns) => panic!("{role} asks after {turns} answers"),
+    }
+}
+
+/// Calls such a squad makes.
+const CALLS: usize = 6;
+
+/// A blueprint whose roles can look and edit files, and run nothing.
+const FILERS: &str = "name = \"filers\"\n\
+    [[role]]\nname = \"coordinator\"\npersona = \"coordinator\"\n\
+    [[role]]\nname = \"coder\"\npersona = \"coder\"\nafter = [\"coordinator\"]\ntools = [\"read_file\", \"edit_file\"]\n\
+    [[role]]\nname = \"reviewer\"\npersona = \"reviewer\"\nafter = [\"coder\"]\nrevise = [\"coder\"]\n";
+
+fn project(server: &Server) -> Env {
+    let env = Env::new();
+    configure(&env, server);
+    env.write("home/blueprints/filers.toml", FILERS);
+    env.write("work/greeting.txt", BEFORE);
+    env
+}
+
+fn configure(env: &Env, server: &Server) {
+    env.config(&format!("[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.url()));
+}
+
+fn squad(env: &Env, more: &[&str]) -> Ran {
+    let args = ["squad", TASK, "--blueprint", "filers", "--yes", "--sandbox", "none"];
+    let model: &[&str] = if more.contains(&"-m") { &[] } else { &["-m", "mock/any"] };
+    env.run(&[&args[..], model, more].concat())
+}
+
+fn greeting(env: &Env) -> String {
+    std::fs::read_to_string(env.work().join("greeting.txt")).unwrap()
+}
+
+/// Runs the squad on the tree as it was and gives the calls it made.
+fn calls_of(env: &Env, server: &Server, more: &[&str]) -> usize {
+    env.write("work/greeting.txt", BEFORE);
+    let before = server.requests().len();
+    let ran = squad(env, more);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(greeting(env), AFTER, "{ran}");
+    server.requests().len() - before
+}
+
+#[test]
+fn with_the_tree_put_back_the_same_squad_makes_no_call_and_leaves_the_same_tree() {
+    let server = Server::start(play);
+    let env = project(&server);
+    let first = squad(&env, &[]);
+    assert_eq!(first.code, 0, "{first}");
+    assert_eq!(server.requests().len(), CALLS);
+    assert!(first.stderr.contains("cache    stored, "), "{first}");
+    env.write("work/greeting.txt", BEFORE);
+    let again = squad(&env, &[]);
+    assert_eq!((again.code, greeting(&env).as_str()), (0, AFTER), "{again}");
+    assert_eq!(server.requests().len(), CALLS, "{again}");
+    // What the recorded run's log did not bear out is told again.
+    assert_eq!(again.stdout, first.stdout);
+    assert!(again.stdout.contains("\"it is warm\": it cites nothing"), "{again}");
+    for words in
+        ["the recorded run of session ", "saved 6 model calls, ", "0 in, 0 out", "changed: greeting.txt"]
+    {
+        assert!(again.stderr.contains(words), "`{words}` is missing: {again}");
+    }
+    let verified = env.run(&["verify", "latest", "--strict"]);
+    assert_eq!(verified.code, 0, "{verified}");
+    // A replay needs no cache.
+    std::fs::remove_dir_all(env.home().join("cache")).unwrap();
+    let replayed = env.run(&["replay", "latest"]);
+    assert!(replayed.code == 0 && replayed.stdout.contains("the recorded run of session"), "{replayed}");
+}
+
+#[test]
+fn whatever_decides_the_result_makes_it_work_anew() {
+    let (server, other) = (Server::start(play), Server::start(play));
+    let env = project(&server);
+    assert_eq!(calls_of(&env, &server, &[]), CALLS);
+    let policy = "[[rules]]\nname = \"mine\"\ntool = \"edit_file\"\naction = \"allow\"\n";
+    env.write("policy.toml", policy);
+    let policy = env.work().parent().unwrap().join("policy.toml");
+    let policy = policy.to_str().unwrap();
+    type Change<'a> = (&'a str, &'a dyn Fn(), &'a dyn Fn(), &'a [&'a str]);
+    let remove = |path: &str| std::fs::remove_file(env.work().parent().unwrap().join(path)).unwrap();
+    let persona = env.run(&["personas", "show", "coder"]).stdout;
+    let none = || {};
+    let changes: &[Change<'_>] = &[
+        (
+            "another file",
+            &|| {
+                env.write("work/new.txt", "");
+            },
+            &|| remove("work/new.txt"),
+            &[],
+        ),
+        ("the model", &none, &none, &["-m", "mock/other"]),
+        ("the policy", &none, &none, &["--policy", policy]),
+        ("a limit", &none, &none, &["--max-steps", "40"]),
+        (
+            "a persona's word",
+            &|| {
+                env.write(
+                    "home/personas/coder.md",
+                    &persona.replace("You are the coder", "You are the coder, friend"),
+                );
+            },
+            &|| remove("home/personas/coder.md"),
+            &[],
+        ),
+        (
+            "a role's tools",
+            &|| {
+                env.write(
+                    "home/blueprints/filers.toml",
+                    &FILERS.replace("\"edit_file\"]", "\"edit_file\", \"grep\"]"),
+                );
+            },
+            &|| {
+                env.write("home/blueprints/filers.toml", FILERS);
+            },
+            &[],
+        ),
+        ("a new look", &none, &none, &["--refresh"]),
+        ("no cache", &none, &none, &["--no-cache"]),
+    ];
+    for (what, change, undo, more) in changes {
+        change();
+        assert_eq!(calls_of(&env, &server, more), CALLS, "{what}");
+        undo();
+        assert_eq!(calls_of(&env, &server, &[]), 0, "after {what}");
+    }
+    configure(&env, &other);
+    assert_eq!(calls_of(&env, &other, &[]), CALLS, "another address answers under the name");
+}
+
+/// A checkout of its own beside the workspace.
+fn checkout(env: &Env, name: &str) -> String {
+    env.write(&format!("{name}/greeting.txt"), BEFORE);
+    env.work().parent().unwrap().join(name).display().to_string()
+}
+
+#[test]
+fn of_two_at_once_one_works_and_both_have_its_answer() {
+    let server = Server::start(play);
+    let env = project(&server);
+    let places = [checkout(&env, "one"), checkout(&env, "two")];
+    let args = [
+        "squad",
+        TASK,
+        "-m",
+        "mock/any",
+        "--blueprint",
+        "filers",
+        "--yes",
+        "--sandbox",
+        "none",
+        "--workspace",
+    ];
+    let children: Vec<_> =
+        places.iter().map(|place| env.command(&[&args[..], &[place]].concat()).spawn().unwrap()).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", env.scrub(&output.stderr));
+        assert!(env.scrub(&output.stdout).starts_with("Greeted."));
+    }
+    for place in &places {
+        assert_eq!(std::fs::read_to_string(Path::new(place).join("greeting.txt")).unwrap(), AFTER);
+    }
+    assert_eq!(server.requests().len(), CALLS);
+}
+
+#[test]
+fn a_cache_that_cannot_be_used_fails_no_run_and_is_told() {
+    let server = Server::start(play);
+    let env = project(&server);
+    std::fs::create_dir(env.home().join("cache")).unwrap();
+    std::fs::create_dir(env.home().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(env.home().join("elsewhere"), env.home().join("cache/team")).unwrap();
+    for _ in 0..2 {
+        env.write("work/greeting.txt", BEFORE);
+        let ran = squad(&env, &[]);
+        assert_eq!((ran.code, greeting(&env).as_str()), (0, AFTER), "{ran}");
+        assert!(ran.stderr.contains("not stored: "), "{ran}");
+    }
+    assert_eq!(server.requests().len(), 2 * CALLS);
+    assert_eq!(std::fs::read_dir(env.home().join("elsewhere")).unwrap().count(), 0);
+    std::fs::remove_file(env.home().join("cache/team")).unwrap();
+    env.write("home/cache/team", "not a folder");
+    assert_eq!(calls_of(&env, &server, &[]), CALLS);
+}
+
+#[test]
+fn a_damaged_run_is_told_removed_and_made_again() {
+    let server = Server::start(play);
+    let env = project(&server);
+    assert_eq!(calls_of(&env, &server, &[]), CALLS);
+    let runs = walk(&env.home().join("cache/team"));
+    let record = runs.iter().max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap();
+    let mut bytes = std::fs::read(record).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(record, bytes).unwrap();
+    env.write("work/greeting.txt", BEFORE);
+    let ran = squad(&env, &[]);
+    assert!(ran.code == 0 && ran.stderr.contains("no recorded run: damaged: "), "{ran}");
+    assert_eq!(calls_of(&env, &server, &[]), 0);
+}
+
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn a_command_that_nothing_confined_is_told_as_the_reason_not_to_store() {
+    let server = Server::start(|request: &Value, n| match (role_of(request), turns(request)) {
+        ("coder", 0) => Reply::calls([("bash", json!({"command": "true"}))]),
+        ("coder", _) => Reply::text("Nothing to do."),
+        _ => play(request, n),
+    });
+    let env = project(&server);
+    env.write("home/blueprints/filers.toml", &FILERS.replace("\"edit_file\"]", "\"edit_file\", \"bash\"]"));
+    let ran = squad(&env, &[]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stderr.contains("cache    not stored: a command ran outside a confining sandbox"), "{ran}");
+}
+
+#[test]
+fn nobody_who_waits_for_another_run_has_to_go_on_waiting() {
+    let (started, go) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+    let (tell, gate) = (std::sync::Mutex::new(started.0), std::sync::Mutex::new(go.1));
+    let server = Server::start(move |request: &Value, n| {
+        if n == 1 {
+            tell.lock().unwrap().send(()).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        }
+        play(request, n)
+    });
+    let env = project(&server);
+    let places = [checkout(&env, "one"), checkout(&env, "two")];
+    let args = [
+        "squad",
+        TASK,
+        "-m",
+        "mock/any",
+        "--blueprint",
+        "filers",
+        "--yes",
+        "--sandbox",
+        "none",
+        "--workspace",
+    ];
+    let start = |place: &String| env.command(&[&args[..], &[place]].concat()).spawn().unwrap();
+    let first = start(&places[0]);
+    started.1.recv().unwrap();
+    let second = start(&places[1]);
+    let waiting = || {
+        let logs = walk(&env.home().join("sessions"));
+        let logs = logs.iter().filter(|path| path.extension().is_some_and(|kind| kind == "jsonl"));
+        logs.filter(|log| std::fs::read_to_string(log).unwrap().contains("cache_get")).count() == 2
+    };
+    while !waiting() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&second);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = second.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", env.scrub(&output.stderr));
+    go.0.send(()).unwrap();
+    assert!(first.wait_with_output().unwrap().status.success());
+    assert_eq!(server.requests().len(), CALLS);
+}
