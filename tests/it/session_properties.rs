@@ -31,7 +31,7 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
         }
         if dice.roll(2) == 0 {
             spec.workspace.sandbox =
-                SandboxSpec { kind: "local".to_owned(), gaps: vec![], image: None, proven: vec![] };
+                SandboxSpec { kind: "local".to_owned(), gaps: vec![], ..SandboxSpec::default() };
         }
     }
     if dice.roll(4) == 0 {

@@ -279,7 +279,7 @@ fn commands_outside_a_confining_sandbox_are_not_stored_and_inside_they_are() {
         [("none", vec![], false), ("local", vec!["a gap".to_owned()], false), ("local", vec![], true)]
     {
         let mut world = printed(|spec| {
-            spec.workspace.sandbox = SandboxSpec { kind: kind.into(), gaps, image: None, proven: vec![] }
+            spec.workspace.sandbox = SandboxSpec { kind: kind.into(), gaps, ..SandboxSpec::default() }
         });
         let get = missed(&key(&world), "absent");
         answer(&mut world, is_get, get);
