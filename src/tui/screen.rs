@@ -1,6 +1,7 @@
 //! Runs the screen: keys, signals and news in, frames out; everything else is done by the desk behind it.
 
 mod pipe;
+mod scroll;
 mod signals;
 mod terminal;
 
@@ -14,8 +15,14 @@ use super::{Act, Msg, State, draw, update};
 use signals::{Asked, Signals};
 use terminal::Screen;
 
-/// The shortest time between two frames.
+/// The shortest time between two frames while somebody types.
 const FRAME: Duration = Duration::from_millis(16);
+
+/// The same while somebody only watches: as smooth to the eye, at half the cost.
+const WATCHED: Duration = Duration::from_millis(33);
+
+/// How long after a key somebody counts as typing.
+const TYPING: Duration = Duration::from_millis(500);
 
 /// Keys that are taken before a frame is drawn in between.
 const KEYS_AT_ONCE: usize = 256;
@@ -45,7 +52,7 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
     let mut keys = listen();
     let size = screen.size()?;
     let mut todo = update(state, Msg::Resize(size.0, size.1));
-    let mut drawn: Option<Instant> = None;
+    let (mut drawn, mut key): (Option<Instant>, Option<Instant>) = (None, None);
     loop {
         todo.extend(update(state, Msg::Tick(now())));
         while !todo.is_empty() {
@@ -66,13 +73,14 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
             }
             todo = more;
         }
-        let is_due = drawn.is_none_or(|at| at.elapsed() >= FRAME);
+        let pace = if key.is_some_and(|at| at.elapsed() < TYPING) { FRAME } else { WATCHED };
+        let is_due = drawn.is_none_or(|at| at.elapsed() >= pace);
         if is_due && screen.is_ready() && state.take_dirty() {
             screen.draw(|frame| draw(state, frame))?;
             drawn = Some(Instant::now());
         }
         let pause = match drawn.filter(|_| state.is_dirty) {
-            Some(at) => Some(FRAME.saturating_sub(at.elapsed()).max(Duration::from_millis(1))),
+            Some(at) => Some(pace.saturating_sub(at.elapsed()).max(Duration::from_millis(1))),
             None => state.wants_tick(),
         };
         tokio::select! {
@@ -84,6 +92,7 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
             },
             Some(event) = keys.recv() => {
                 let _ = update(state, Msg::Tick(now()));
+                key = Some(Instant::now());
                 todo.extend(typed(state, event));
                 for _ in 0..KEYS_AT_ONCE {
                     let Ok(event) = keys.try_recv() else { break };

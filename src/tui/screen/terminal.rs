@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
-use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode, size};
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::pipe::{Pipe, Sheet};
+use super::scroll::Scrolling;
 use crate::tui::State;
 
 /// Alternate screen, bracketed paste, no cursor until a frame wants one.
@@ -38,7 +38,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal while it is taken over.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Sheet>>,
+    terminal: Terminal<Scrolling>,
     sheet: Sheet,
     /// Columns and rows the frames are made for.
     size: (u16, u16),
@@ -142,9 +142,9 @@ impl Screen {
 }
 
 /// A terminal of a size on which nothing was drawn yet.
-fn blank(sheet: &Sheet, (columns, rows): (u16, u16)) -> io::Result<Terminal<CrosstermBackend<Sheet>>> {
-    let viewport = Viewport::Fixed(Rect::new(0, 0, columns, rows));
-    Terminal::with_options(CrosstermBackend::new(sheet.clone()), TerminalOptions { viewport })
+fn blank(sheet: &Sheet, (columns, rows): (u16, u16)) -> io::Result<Terminal<Scrolling>> {
+    let area = Rect::new(0, 0, columns, rows);
+    Terminal::with_options(Scrolling::on(sheet, area), TerminalOptions { viewport: Viewport::Fixed(area) })
 }
 
 impl Drop for Screen {
