@@ -212,6 +212,8 @@ impl Sandbox for LocalSandbox {
 
     async fn close(&self) {
         self.keeper.clear();
+        // A program that leaves at once drops nothing. What is gone already need not go.
+        let _ = std::fs::remove_dir_all(self.scratch.path());
     }
 }
 
