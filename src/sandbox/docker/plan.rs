@@ -193,7 +193,7 @@ impl Plan {
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         if self.writable {
-            gaps.push(SandboxSpec::NEW_INSTRUCTIONS.to_owned());
+            gaps.push(crate::protocol::spec::SandboxSpec::NEW_INSTRUCTIONS.to_owned());
         }
         if self.settings.network != "none" {
             gaps.push(format!("commands can use the network `{}`", self.settings.network));

@@ -103,6 +103,30 @@ fn with_the_tree_put_back_the_same_squad_makes_no_call_and_leaves_the_same_tree(
 }
 
 #[test]
+fn a_squad_whose_checks_ran_in_a_sandbox_is_recorded_and_one_whose_checks_ran_in_none_is_not() {
+    let server = Server::start(play);
+    let env = project(&server);
+    let run = |sandbox| {
+        env.write("work/greeting.txt", BEFORE);
+        let before = server.requests().len();
+        let check = ["--check", "grep -q world greeting.txt", "--sandbox", sandbox];
+        let args = ["squad", TASK, "--blueprint", "filers", "--yes", "-m", "mock/any"];
+        let ran = env.run(&[&args[..], &check].concat());
+        (ran, server.requests().len() - before)
+    };
+    let (ran, _) = run("none");
+    assert!(ran.code == 0 && ran.stderr.contains("cache    not asked: its checks run outside"), "{ran}");
+    let (ran, _) = run("local");
+    if ran.code == 2 && std::env::var_os("AGON_NEEDS_LOCAL").is_none() {
+        println!("skipped: no sandbox `local` here: {ran}");
+        return;
+    }
+    assert!(ran.code == 0 && ran.stderr.contains("cache    stored, "), "{ran}");
+    let (ran, calls) = run("local");
+    assert_eq!((ran.code, calls, greeting(&env).as_str()), (0, 0, AFTER), "{ran}");
+}
+
+#[test]
 fn whatever_decides_the_result_makes_it_work_anew() {
     let (server, other) = (Server::start(play), Server::start(play));
     let env = project(&server);
