@@ -10,6 +10,9 @@ use crate::protocol::Choice;
 /// What is asked beneath every approval.
 const QUESTION: &str = "may it run? yes | session (the same again for this session) | no REASON: ";
 
+/// What is said to anything else.
+pub const UNCLEAR: &str = "a whole word, please, so that no stray key allows anything\n";
+
 /// What a person typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {

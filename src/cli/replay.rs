@@ -86,6 +86,14 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
     if let Some(seq) = found.unreadable {
         text += &format!("unreadable e{seq} does not follow or starts with no fact\n");
     }
+    if let Some(fault) = &fault {
+        text += &format!("DAMAGED    {fault}\n");
+    }
+    if let Some(last) = read.entries.last().filter(|_| fault.is_none())
+        && !matches!(last.events.last(), Some(ArenaEvent::SessionSealed(_) | ArenaEvent::SessionPaused(_)))
+    {
+        text += &format!("end        not sealed: e{} is the last entry\n", last.seq);
+    }
     for difference in &found.differences {
         text += &difference_text(difference);
     }
@@ -94,8 +102,12 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
         return Err(Failure::usage(words).hint("verify it with the program that registered that scorer"));
     }
     if found.differences.is_empty() && found.unreadable.is_none() {
-        text +=
-            &format!("decisions  the same facts give the same decisions in all {} entries\n", found.entries);
+        let which = if fault.is_some() { "the" } else { "all" };
+        let before = if fault.is_some() { " before the damage" } else { "" };
+        text += &format!(
+            "decisions  the same facts give the same decisions in {which} {} entries{before}\n",
+            found.entries
+        );
     }
     output.data(&text)?;
     match (read.fault, typed.head.as_ref().filter(|_| !is_head)) {

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 use tokio_stream::StreamExt;
 
 use crate::arena::{Arena, Ending};
-use crate::cli::desk::{Desk, Said};
+use crate::cli::desk::{Desk, Said, UNCLEAR};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::live_line::LiveLine;
 use crate::cli::output::{Output, visible};
@@ -169,6 +169,10 @@ impl Watch {
         if self.tells {
             let entries = &self.entries;
             let text = self.renderer.entry(entry, &|at| event(entries, at));
+            // The question is put anew beneath what comes in its way.
+            if !text.is_empty() && self.asking.take().is_some() {
+                self.output.tell("\n");
+            }
             self.output.tell(&text);
         }
     }
@@ -222,7 +226,10 @@ impl Watch {
     /// Takes the person's word, but only for the ask they were shown.
     async fn hear(&mut self, said: Said, arena: &Arena) {
         let shown = self.asking.take();
-        let Said::Answer(choice) = said else { return };
+        let Said::Answer(choice) = said else {
+            self.output.tell(UNCLEAR);
+            return;
+        };
         let Some(place) = self.asks.iter().position(|(call, _)| Some(*call) == shown) else { return };
         let (call, digest) = self.asks.remove(place);
         let answer = Command::Answer { call, digest, choice, by: "the person at the terminal".to_owned() };

@@ -179,7 +179,10 @@ pub struct ProviderTable {
     /// Milliseconds to connect; default 10000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_timeout_ms: Option<u64>,
-    /// Milliseconds without a byte before a call counts as stalled; default 120000.
+    /// Milliseconds until the first piece of an answer; default 300000, since local models load first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token_timeout_ms: Option<u64>,
+    /// Milliseconds between two pieces of an answer before the call counts as stalled; default 120000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
     /// Calls it takes at once; the others wait, which is no part of their own time. Default 16.

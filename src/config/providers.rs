@@ -72,7 +72,9 @@ pub enum Connection {
         headers: BTreeMap<String, String>,
         /// Milliseconds to connect.
         connect_timeout_ms: u64,
-        /// Milliseconds without a byte before a call counts as stalled.
+        /// Milliseconds until the first piece of an answer.
+        first_token_timeout_ms: u64,
+        /// Milliseconds between two pieces of an answer before the call counts as stalled.
         idle_timeout_ms: u64,
     },
     /// A file with written answers.
@@ -164,6 +166,7 @@ pub fn connect(
                 key: key_of(name, table, environment)?,
                 headers: table.headers.clone(),
                 connect_timeout_ms: table.connect_timeout_ms.unwrap_or(10_000),
+                first_token_timeout_ms: table.first_token_timeout_ms.unwrap_or(300_000),
                 idle_timeout_ms: table.idle_timeout_ms.unwrap_or(120_000),
             })
         }

@@ -16,7 +16,7 @@ pub enum LogError {
     #[error("`{}` is not a log of agon: it begins with no entry", .0.display())]
     NotALog(PathBuf),
     /// More than one session begins so.
-    #[error("`{prefix}` fits {} sessions:{}", matches.len(), listed(matches))]
+    #[error("`{prefix}` fits more than one session:{}", listed(matches))]
     Ambiguous {
         /// What was asked for.
         prefix: String,
@@ -119,6 +119,9 @@ impl LogError {
         match self {
             LogError::Held { .. } => Some("it can be watched meanwhile: `agon replay`".to_owned()),
             LogError::Corrupt { seq: 0, .. } => None,
+            LogError::Corrupt { seq, session, .. } if session.is_empty() => {
+                Some(format!("it can be read up to entry {}: agon replay FILE", seq - 1))
+            }
             LogError::Corrupt { seq, session, .. } => Some(format!(
                 "it can be read up to entry {0}, and continued from there: agon fork {session} --at {0}",
                 seq - 1

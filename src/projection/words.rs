@@ -230,12 +230,17 @@ pub fn mode(mode: &Mode) -> &'static str {
 pub fn limit(limit: LimitKind, used: u64, max: u64) -> String {
     match limit {
         LimitKind::Steps => format!("{used} of {}", counted(max, "model call")),
-        LimitKind::Tokens => format!("{} of {}", grouped(used), counted(max, "token")),
-        LimitKind::MicroUsd => format!("{} of {}", money(used), money(max)),
+        // Money and tokens are held back before a call: the sum is what it may come to, not what was spent.
+        LimitKind::Tokens => format!("{}{} of {}", may(used, max), grouped(used), counted(max, "token")),
+        LimitKind::MicroUsd => format!("{}{} of {}", may(used, max), money(used), money(max)),
         LimitKind::Seconds => {
             format!("{} of {}", duration(used.saturating_mul(1_000)), duration(max.saturating_mul(1_000)))
         }
     }
+}
+
+fn may(used: u64, max: u64) -> &'static str {
+    if used > max { "the next call may bring it to " } else { "" }
 }
 
 /// A reached limit with the flag that sets it: `2 of 2 model calls (--max-steps)`.

@@ -76,7 +76,11 @@ impl Endpoint {
 
     fn silent(&self) -> ModelFailed {
         let what = format!("sent nothing for {} ms", self.timeouts.first_token.as_millis());
-        self.peer.failed(ErrorKind::Timeout, &what, "raise `first_token` if the model needs longer to begin")
+        self.peer.failed(
+            ErrorKind::Timeout,
+            &what,
+            "raise `first_token_timeout_ms` if the model needs longer to begin",
+        )
     }
 
     fn send_failed(&self, error: reqwest::Error) -> ModelFailed {
@@ -127,7 +131,7 @@ impl Body<'_> {
             }
             Err(_) if self.begun => {
                 let what = format!("fell silent for {} ms in the middle of its answer", idle.as_millis());
-                let hint = "try again, or raise `idle` if the model pauses that long";
+                let hint = "try again, or raise `idle_timeout_ms` if the model pauses that long";
                 Err(self.endpoint.peer.failed(ErrorKind::Timeout, &what, hint))
             }
             Err(_) => Err(self.endpoint.silent()),

@@ -33,6 +33,14 @@ pub enum WireError {
     /// The workspace cannot be opened.
     #[error("{0}")]
     Workspace(String),
+    /// The workspace holds the state or the configuration of agon itself.
+    #[error("`{}` holds agon's own files (`{}`), which no tool may touch", workspace.display(), own.display())]
+    HoldsOwn {
+        /// The workspace.
+        workspace: PathBuf,
+        /// The folder of agon in it.
+        own: PathBuf,
+    },
     /// A recorded run cannot be found or the cache not be used.
     #[error(transparent)]
     Cache(#[from] StockError),
@@ -108,6 +116,9 @@ impl WireError {
             }
             WireError::Arena(ArenaError::NoScorer(..)) => Some(
                 "take it up with the program that registered that scorer (`ArenaBuilder::scorer`)".to_owned(),
+            ),
+            WireError::HoldsOwn { .. } => Some(
+                "work in a folder of its own (`--workspace DIR`), or keep agon's files elsewhere (`AGON_HOME`)".to_owned(),
             ),
             WireError::Docker(error) => error.hint(),
             WireError::NoSandbox { .. } | WireError::NothingConfines(_) => Some(

@@ -130,6 +130,23 @@ async fn local(_: &Path, _: &[String]) -> Result<Arc<dyn Sandbox>, String> {
     Err("`local` needs Linux".to_owned())
 }
 
+/// Refuses a workspace that holds agon's own files: a tool could rewrite the record of what it did, or the policy.
+fn keeps_apart(config: &Config, root: &Path) -> Result<(), WireError> {
+    let whole = |path: &Path| {
+        path.ancestors().find_map(|above| above.canonicalize().ok().map(|real| (real, above.to_owned())))
+    };
+    let real = |path: &Path| {
+        let (real, above) = whole(path)?;
+        Some(real.join(path.strip_prefix(above).ok()?))
+    };
+    let (Some(root), places) = (real(root), config.places()) else { return Ok(()) };
+    let own = [&places.state, &places.config].into_iter().filter_map(|own| real(own));
+    match own.into_iter().find(|own| own.starts_with(&root)) {
+        Some(own) => Err(WireError::HoldsOwn { workspace: root, own }),
+        None => Ok(()),
+    }
+}
+
 /// A workspace with everything that works in it.
 pub(super) struct Place {
     pub(super) root: PathBuf,
@@ -154,6 +171,7 @@ impl Place {
         root: &Path,
         session: &str,
     ) -> Result<Self, WireError> {
+        keeps_apart(config, root)?;
         let sandbox = confined(config, kind, root, session).await?;
         let place = Place::open(&config.places().state, root, sandbox)?;
         Ok(Place { cache: cache::port(config), ..place })

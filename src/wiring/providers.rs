@@ -81,14 +81,21 @@ fn provider(
             let script = written_script(name, &text.ok_or_else(missing)?)?;
             Ok(Arc::new(going_on(script, name, recorded)))
         }
-        Connection::Openai { base_url, key, headers, connect_timeout_ms, idle_timeout_ms } => {
+        Connection::Openai {
+            base_url,
+            key,
+            headers,
+            connect_timeout_ms,
+            first_token_timeout_ms,
+            idle_timeout_ms,
+        } => {
             let mut openai = OpenAiConfig::new(name, base_url);
             openai.api_key = key.map(|key| key.reveal().into());
             openai.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
             openai.timeouts = Timeouts {
                 connect: Duration::from_millis(connect_timeout_ms),
+                first_token: Duration::from_millis(first_token_timeout_ms),
                 idle: Duration::from_millis(idle_timeout_ms),
-                ..Timeouts::default()
             };
             let openai = OpenAi::new(openai).map_err(|error| WireError::Provider(error.to_string()))?;
             Ok(Arc::new(openai))

@@ -88,8 +88,13 @@ impl Sessions {
         let ending = reader.ending();
         read.head = Head { count: ending.count, hash: ending.link.text() };
         read.unfinished = ending.unfinished;
-        if read.entries.is_empty() && read.fault.is_none() && !path.stored {
-            return Err(LogError::NotALog(path.log).into());
+        if read.entries.is_empty() && read.fault.is_none() {
+            if !path.stored {
+                return Err(LogError::NotALog(path.log).into());
+            }
+            // A session is there from its first entry on; a log without one has lost it.
+            let (session, why) = (read.id.clone(), "it holds no entry");
+            read.fault = Some(LogError::Corrupt { seq: 0, offset: 0, why, session });
         }
         Ok(read)
     }

@@ -198,3 +198,26 @@ fn a_wanted_model_counts_more_than_the_personas_own_later_as_well() {
     assert_eq!(last_call(&env), "mock/any");
     assert_eq!(env.run(&["verify", "latest"]).code, 0);
 }
+
+#[test]
+fn a_log_that_lost_all_its_entries_is_damaged_and_not_fine() {
+    let env = scripted(HELLO);
+    check(&env.run(&["run", "greet"]), 0, "hello\n");
+    let id = ids(&env).remove(0);
+    env.write(&format!("home/sessions/{id}/log-000000.jsonl"), "");
+    let ran = env.run(&["verify", &id]);
+    assert!(ran.code == 5 && ran.stdout.contains("DAMAGED    the log is damaged at entry 0"), "{ran}");
+    assert_eq!(env.run(&["replay", &id]).code, 5);
+}
+
+#[test]
+fn a_workspace_that_holds_agons_own_files_is_refused() {
+    let env = scripted(HELLO);
+    for workspace in ["..", "../home"] {
+        let ran = env.run(&["run", "greet", "--workspace", workspace]);
+        assert_eq!(ran.code, 2, "{ran}");
+        assert!(ran.stderr.contains("holds agon's own files"), "{ran}");
+        assert!(ran.stderr.contains("--workspace DIR"), "{ran}");
+    }
+    assert_eq!(env.run(&["sessions", "list", "--json"]).stdout.trim(), "[]");
+}
