@@ -99,7 +99,7 @@ pub enum LogError {
     #[error("blob `{0}` is damaged")]
     BadBlob(String),
     /// The system said no.
-    #[error("`{}`: {error}", path.display())]
+    #[error("cannot use `{}`: {error}", path.display())]
     Io {
         /// What was touched.
         path: PathBuf,
@@ -128,6 +128,22 @@ impl LogError {
             )),
             LogError::Newer { .. } | LogError::UnknownKind { .. } => {
                 Some("continue it with the newer program that wrote it".to_owned())
+            }
+            LogError::NotFound(_) | LogError::Ambiguous { .. } => {
+                Some("see them all: agon sessions".to_owned())
+            }
+            LogError::Io { error, .. }
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied
+                        | io::ErrorKind::ReadOnlyFilesystem
+                        | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Some(
+                    "make it a folder you can write, or keep agon's files elsewhere: AGON_HOME=DIR"
+                        .to_owned(),
+                )
             }
             LogError::Outside(_) => Some("take it in first: `agon sessions import`".to_owned()),
             _ => None,

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::protocol::expand::digest_of;
-use crate::wiring::WireError;
+use crate::wiring::{LogError, WireError};
 
 /// A workspace that this process alone may write in. Freed when dropped, and when the process dies.
 #[derive(Debug)]
@@ -20,9 +20,8 @@ impl WorkspaceLock {
     pub fn take(state: &Path, root: &Path) -> Result<Self, WireError> {
         let folder = state.join("locks");
         let path = folder.join(digest_of(&root.display().to_string()));
-        let failed = |error: std::io::Error| {
-            WireError::Workspace(format!("cannot lock the workspace `{}`: {error}", root.display()))
-        };
+        let failed =
+            |error: std::io::Error| -> WireError { LogError::Io { path: folder.clone(), error }.into() };
         std::fs::create_dir_all(&folder).map_err(failed)?;
         let options = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
         let mut file = options.open(&path).map_err(failed)?;
