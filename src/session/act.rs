@@ -86,7 +86,7 @@ impl Session {
         let held = self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some();
         let Some(spark) = self.sparks.get(&id) else { return false };
         let closed = !spark.uses.is_empty() && spark.uses.iter().all(Use::is_closed);
-        spark.completed.is_none() && closed && !held && !self.has_model_call(id)
+        spark.completed.is_none() && closed && !held && !self.has_model_call(id) && self.is_at_work(id)
     }
 
     /// True while a model call of this spark is ordered, between two attempts included.

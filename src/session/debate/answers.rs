@@ -45,18 +45,19 @@ impl Session {
     fn cast_ballot(&mut self, spark: SparkId, source: EventRef, ballot: Option<Ballot>, sealed: bool) {
         let (Some(debate), Some(ballot)) = (&self.debate, ballot) else { return };
         let phase = debate.phase_name().to_owned();
-        let unknown: Vec<(u32, String)> = (0u32..)
+        let unknown: Vec<u32> = (0u32..)
             .zip(&ballot.evidence)
             .filter(|(_, evidence)| !evidence.reference.trim().is_empty())
             .filter(|(_, evidence)| {
                 !evidence.reference.parse().is_ok_and(|at: EventRef| debate.results.contains(&at))
             })
-            .map(|(claim, evidence)| (claim, evidence.reference.clone()))
+            .map(|(claim, _)| claim)
             .collect();
         let confidence_pm = ballot.confidence.saturating_mul(10);
         self.emit(ArenaEvent::BallotCast(BallotCast { spark, source, phase, confidence_pm, sealed }));
-        for (claim, reference) in unknown {
-            let reason = format!("`{reference}` is no tool result of this debate");
+        for claim in unknown {
+            // The reference itself is the persona's own words, which may still be sealed.
+            let reason = format!("its evidence {} is no tool result of this debate", claim + 1);
             self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged { source, claim, reason }));
         }
     }

@@ -28,7 +28,7 @@ impl Session {
         if round.order.is_empty() {
             return self.after_nobody(ask);
         }
-        if let Err((limit, used, max)) = self.affords(&round) {
+        if let Err((limit, used, max)) = self.affords(&[&round]) {
             return self.reach(limit, used, max);
         }
         let readers: Vec<SparkId> = round.order.iter().map(|order| order.spark).collect();
@@ -120,7 +120,9 @@ impl Session {
     pub(super) fn affords_phase(&self, name: &str) -> Result<(), String> {
         let Some(debate) = &self.debate else { return Ok(()) };
         let round = self.round_for(debate, Ask::Statement, debate.phase + 1);
-        self.affords(&round).map_err(|(limit, used, max)| {
+        // A phase that leaves nothing for the verdict would be paid for in vain.
+        let verdict = self.round_for(debate, Ask::Verdict, debate.phase + 1);
+        self.affords(&[&round, &verdict]).map_err(|(limit, used, max)| {
             let unit = match limit {
                 LimitKind::MicroUsd => "millionths of a dollar",
                 LimitKind::Steps => "model calls",
@@ -130,17 +132,19 @@ impl Session {
         })
     }
 
-    /// Whether the worst case of a set of calls fits into what is left.
-    fn affords(&self, round: &RoundOpened) -> Result<(), Refused> {
+    /// Whether the worst case of sets of calls fits into what is left.
+    fn affords(&self, rounds: &[&RoundOpened]) -> Result<(), Refused> {
         let Some(limits) = self.spec.as_ref().map(|spec| spec.limits.clone()) else { return Ok(()) };
         let (mut tokens, mut money) = (self.ledger.tokens_committed(), self.ledger.micro_usd_committed());
-        for place in 0..round.order.len() {
+        let mut steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
+        for (round, place) in
+            rounds.iter().flat_map(|round| (0..round.order.len()).map(move |at| (round, at)))
+        {
             let (more, price) = self.worst_case(round, place);
             tokens = tokens.saturating_add(more);
             money = money.saturating_add(price);
+            steps = steps.saturating_add(1);
         }
-        let steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
-        let steps = steps.saturating_add(round.order.len() as u64);
         let checks = [
             (LimitKind::Tokens, tokens, limits.max_tokens),
             (LimitKind::MicroUsd, money, limits.max_micro_usd),
