@@ -5,7 +5,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan::{self, ShowPlan};
 use crate::cli::run;
-use crate::cli::watch::Watch;
+use crate::cli::watch::{Watch, check_target};
 use crate::config::{Config, Environment, ModelName, unknown};
 use crate::library::Library;
 use crate::library::persona::DEBATERS;
@@ -34,6 +34,7 @@ pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -
         output.say(&format!("using {model}: {why}"));
     }
     let show = ShowPlan::of(&typed.arena);
+    show.output.as_deref().map(check_target).transpose()?;
     let request = Request { model, model_is_wanted: false, policy, squad: None, debate: Some(plan) };
     let running = wiring::open(&config, &request, show.is_attended()).await?;
     run::warn_of_sandbox(&running, output);

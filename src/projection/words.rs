@@ -55,7 +55,11 @@ pub fn grouped(count: u64) -> String {
 
 /// A count with its noun: `1 call`, `2 calls`.
 pub fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
+    match (count, noun.strip_suffix("ry")) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) => format!("{} {stem}ries", grouped(count)),
+        (_, None) => format!("{} {noun}s", grouped(count)),
+    }
 }
 
 /// A count in little room: `950`, `1.2k`, `34k`, `1.2M`.
@@ -229,7 +233,7 @@ pub fn mode(mode: &Mode) -> &'static str {
 /// A limit that was reached, with what was used against it.
 pub fn limit(limit: LimitKind, used: u64, max: u64) -> String {
     match limit {
-        LimitKind::Steps => format!("{used} of {}", counted(max, "model call")),
+        LimitKind::Steps => format!("{}{used} of {}", may(used, max), counted(max, "model call")),
         // Money and tokens are held back before a call: the sum is what it may come to, not what was spent.
         LimitKind::Tokens => format!("{}{} of {}", may(used, max), grouped(used), counted(max, "token")),
         LimitKind::MicroUsd => format!("{}{} of {}", may(used, max), money(used), money(max)),

@@ -18,12 +18,14 @@ pub fn role_table(costs: &Costs) -> String {
     table.push(row(&total, costs));
     let width = |n: usize| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..8).map(width).collect();
+    // Eighty columns are what a terminal has as a rule.
+    let gap = if widths.iter().sum::<usize>() + 2 * 7 > 80 { " " } else { "  " };
     let line = |row: &[String; 8]| {
         let cells = row.iter().zip(&widths).enumerate().map(|(n, (cell, width))| match n {
             0 | 1 => format!("{cell:<width$}"),
             _ => format!("{cell:>width$}"),
         });
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        format!("{}\n", cells.collect::<Vec<_>>().join(gap).trim_end())
     };
     table.iter().map(line).collect()
 }

@@ -131,10 +131,7 @@ impl Watch {
         Some(match (cause, self.board.limit) {
             (TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped, _) => return None,
             (TurnCause::Limit, Some((limit, used, max))) if self.costs.total.calls == 0 => (
-                format!(
-                    "not one phase can be paid: at its worst it takes {}",
-                    words::limit_with_flag(limit, used, max)
-                ),
+                format!("not one phase can be paid: {}", words::limit_with_flag(limit, used, max)),
                 "allow more, or ask fewer: --personas ID,ID".to_owned(),
             ),
             (TurnCause::Limit, Some((limit, used, max))) => {

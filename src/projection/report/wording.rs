@@ -2,7 +2,7 @@
 
 use crate::projection::words;
 
-use super::debate::{DebateReport, DebateState, ScorePart, Talk};
+use super::debate::{DebateReport, DebateState, Proposition, ScorePart, Talk};
 use super::session::CostLine;
 
 /// A proposition's name: `P1` for number 0.
@@ -61,10 +61,25 @@ pub fn upheld(verdict: Option<i8>) -> &'static str {
 
 /// The answer to: would a plain vote have said the same?
 pub fn talk(debate: &DebateReport) -> String {
+    let is_tied =
+        |one: &&Proposition| one.sealed_majority == Some(0) && one.verdict.is_some_and(|side| side != 0);
+    let ties: Vec<u32> = debate.propositions.iter().filter(is_tied).map(|one| one.number).collect();
     match &debate.talk {
         Talk::Unknown => "There is nothing to compare a plain vote with.".to_owned(),
-        Talk::SameAsVote => "A plain vote would have said the same.".to_owned(),
-        Talk::DiffersOn(which) => format!("A plain vote would have said otherwise on {}.", names(which)),
+        Talk::SameAsVote if ties.is_empty() => "A plain vote would have said the same.".to_owned(),
+        Talk::SameAsVote if ties.len() == debate.propositions.len() => {
+            "A plain vote would have decided nothing: it was tied.".to_owned()
+        }
+        Talk::SameAsVote => {
+            format!("A plain vote would have said the same, but was tied on {}.", names(&ties))
+        }
+        Talk::DiffersOn(which) if ties.is_empty() => {
+            format!("A plain vote would have said otherwise on {}.", names(which))
+        }
+        Talk::DiffersOn(which) => {
+            let (which, ties) = (names(which), names(&ties));
+            format!("A plain vote would have said otherwise on {which}, and was tied on {ties}.")
+        }
     }
 }
 

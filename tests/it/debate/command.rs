@@ -112,7 +112,7 @@ fn the_demo_shows_a_flip_a_minority_and_a_verdict_against_the_vote() {
     for expected in [
         "Verdict, 80\u{a0}% sure [e36]",
         "sealed majority: against, verdict: upheld  \u{2190} differs",
-        "A plain vote would have said otherwise on P1.",
+        "A plain vote would have said otherwise on P1, and was tied on P2.",
         "pragmatist, P1 \u{2212}1 \u{2192} +1, in evidence assessment",
         "had said it would move if: One input for which it prints a wrong number",
         "performance-extremist, against the verdict on P1 [e32]",
