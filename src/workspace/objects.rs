@@ -22,6 +22,8 @@ pub struct Objects {
     folder: PathBuf,
     /// New objects by digest, not yet synced and not yet under their names.
     pending: Mutex<BTreeMap<String, TempPath>>,
+    /// Held while objects get their names: whoever relies on what another has put waits until it is stored.
+    flushing: Mutex<()>,
 }
 
 impl Objects {
@@ -29,7 +31,7 @@ impl Objects {
     pub fn open(folder: &Path) -> Result<Self, String> {
         make_folder(folder)?;
         let folder = fs::canonicalize(folder).map_err(|error| named(folder, error))?;
-        Ok(Objects { folder, pending: Mutex::default() })
+        Ok(Objects { folder, pending: Mutex::default(), flushing: Mutex::default() })
     }
 
     /// The folder that holds the store and all else of the state.
@@ -77,6 +79,7 @@ impl Objects {
     /// Stores everything that was put, durably: contents are synced before they get their names, so that an
     /// object is never there without its content.
     pub fn flush(&self) -> Result<(), String> {
+        let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let pending: Vec<(String, TempPath)> = std::mem::take(&mut *self.pending()).into_iter().collect();
         let temporary: Vec<&Path> = pending.iter().map(|(_, path)| &**path).collect();
         sync_all(&temporary)?;

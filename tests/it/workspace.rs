@@ -81,6 +81,21 @@ async fn what_is_recorded_comes_back() {
     assert!(error.contains("is not empty"), "{error}");
 }
 
+/// A diff that came upon what a checkpoint beside it was still storing could not read it.
+#[tokio::test]
+async fn a_diff_beside_a_checkpoint_reads_what_both_record() {
+    let place = Place::new();
+    place.put("a.txt", "0");
+    let before = place.tree().await;
+    for round in 0..20 {
+        for file in 0..20 {
+            place.put(&format!("{file}.txt"), format!("{round} {file}"));
+        }
+        let (tree, diff) = tokio::join!(place.store.checkpoint(), place.store.diff(&before));
+        assert_eq!(diff.unwrap().to, tree.unwrap().tree);
+    }
+}
+
 #[tokio::test]
 async fn every_kind_of_change_changes_the_fingerprint() {
     let place = Place::new();
