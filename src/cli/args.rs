@@ -266,6 +266,17 @@ pub enum PersonasCommand {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
+    /// Make a persona of your own from a template, and say where it lies
+    New {
+        /// Its id: small letters, digits and hyphens
+        id: String,
+        /// Begin with the text of this persona
+        #[arg(long, value_name = "ID")]
+        from: Option<String>,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
     /// Show a persona's whole text
     Show {
         /// The persona's id

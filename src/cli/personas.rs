@@ -1,5 +1,7 @@
 //! Lists the personas there are and shows where each was found.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::cli::args::PersonasCommand;
@@ -15,12 +17,42 @@ pub fn run(command: &PersonasCommand, environment: Environment, output: Output) 
             let library = load(&super::config::load(workspace, environment, output)?, output);
             list(&library, *json, output)
         }
+        PersonasCommand::New { id, from, workspace } => {
+            let config = super::config::load(workspace, environment, output)?;
+            let library = load(&config, output);
+            let text = match from {
+                Some(from) => library.get(from).ok_or_else(|| no_persona(&library, from))?.text.clone(),
+                None => TEMPLATE.to_owned(),
+            };
+            write_new(&config.places().personas(), id, &text, output)
+        }
         PersonasCommand::Show { id, workspace } => {
             let library = load(&super::config::load(workspace, environment, output)?, output);
             let spec = library.get(id).ok_or_else(|| no_persona(&library, id))?;
             output.data(&format!("{}\n", visible(&spec.text)))
         }
     }
+}
+
+/// What a new persona begins with.
+const TEMPLATE: &str = "You are ... Say who this is, what it cares for, and what it does not do.\n";
+
+/// Writes a persona that is not there yet.
+fn write_new(folder: &Path, id: &str, text: &str, output: Output) -> Result<(), Failure> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if id.is_empty() || id.starts_with('-') || !id.chars().all(fits) {
+        return Err(Failure::usage(format!("`{id}` is no id: small letters, digits and hyphens")));
+    }
+    let file = folder.join(format!("{id}.md"));
+    let whole = format!(
+        "---\nid: {id}\ndescription: one line for lists\n# model: PROVIDER/MODEL\n# temperature: 0.7\n---\n\n{}\n",
+        text.trim_end()
+    );
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::File::create_new(&file))
+        .and_then(|mut new| std::io::Write::write_all(&mut new, whole.as_bytes()));
+    written.map_err(|error| Failure::usage(format!("cannot make `{}`: {error}", file.display())))?;
+    output.data(&format!("{}\n", file.display()))
 }
 
 /// The personas that count in a workspace; says which files are broken.

@@ -131,7 +131,32 @@ fn difference_text(difference: &Difference) -> String {
     let rules = if difference.strict { "" } else { " (written under other rules)" };
     let words = |events: &[ArenaEvent]| kinds(events).join(", ");
     let (recorded, decided) = (words(&difference.recorded), words(&difference.decided));
-    format!("differs    e{}{rules}\n  recorded {recorded}\n  decided  {decided}\n", difference.seq)
+    let mut text =
+        format!("differs    e{}{rules}\n  recorded {recorded}\n  decided  {decided}\n", difference.seq);
+    if recorded == decided {
+        let pairs = difference.recorded.iter().zip(&difference.decided);
+        let other = pairs.filter_map(|(was, is)| {
+            Some((was.kind(), serde_json::to_value(was).ok()?, serde_json::to_value(is).ok()?))
+        });
+        for (kind, was, is) in other.filter(|(_, was, is)| was != is) {
+            text += &first_difference(kind, &was["data"], &is["data"]);
+        }
+    }
+    text
+}
+
+/// The first field that is not the same, as deep as it can be named.
+fn first_difference(path: &str, was: &serde_json::Value, is: &serde_json::Value) -> String {
+    if let (Some(before), Some(now)) = (was.as_object(), is.as_object())
+        && let Some(key) = before.keys().chain(now.keys()).find(|key| before.get(*key) != now.get(*key))
+    {
+        let none = serde_json::Value::Null;
+        let of =
+            |object: &serde_json::Map<String, serde_json::Value>| object.get(key).unwrap_or(&none).clone();
+        return first_difference(&format!("{path}.{key}"), &of(before), &of(now));
+    }
+    let short = |value: &serde_json::Value| value.to_string().chars().take(200).collect::<String>();
+    format!("  {path}: recorded {}, decided {}\n", short(was), short(is))
 }
 
 fn difference_json(difference: &Difference) -> serde_json::Value {

@@ -122,3 +122,16 @@ fn a_command_to_approve_shows_its_control_characters() {
     let shown = env.run(&["replay", "latest"]);
     assert!(shown.stdout.contains("rm x<ESC>[2K<CR>echo hi"), "{shown}");
 }
+
+#[test]
+fn a_new_persona_is_there_at_once_and_is_never_overwritten() {
+    let env = scripted(HELLO);
+    let made = env.run(&["personas", "new", "tester", "--from", "coder"]);
+    check(&made, 0, "[HOME]/personas/tester.md\n");
+    let shown = env.run(&["personas", "show", "tester"]);
+    assert!(shown.stdout.contains("You are the coder"), "{shown}");
+    assert!(env.run(&["personas", "list"]).stdout.contains("tester"), "it is listed");
+    let again = env.run(&["personas", "new", "tester"]);
+    assert!(again.code == 2 && again.stderr.contains("[HOME]/personas/tester.md"), "{again}");
+    assert_eq!(env.run(&["personas", "new", "../x"]).code, 2);
+}
