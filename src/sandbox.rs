@@ -9,6 +9,7 @@ pub mod docker;
 pub mod files;
 #[cfg(target_os = "linux")]
 pub mod local;
+mod names;
 mod patch;
 mod process;
 pub mod proof;

@@ -31,6 +31,7 @@ pub use strays::{Found, Owner, list, reap};
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::spec::SandboxSpec;
 use crate::sandbox::files::WorkspaceFiles;
+use crate::sandbox::names;
 use claim::Claim;
 use container::Container;
 use covers::Covers;
@@ -167,7 +168,7 @@ impl DockerSandbox {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, DockerError> {
-        let before = covers::protected_now(&self.plan.root);
+        let before = names::protected_now(&self.plan.root);
         let environment = self.plan.environment(self.image.path.as_deref());
         loop {
             let taken = self.idle().pop();
@@ -179,7 +180,7 @@ impl DockerSandbox {
             match call::run(&container, exec, (directory, environment.clone()), live, cancel).await {
                 Ok(mut end) => {
                     self.idle().push(container);
-                    for line in covers::set_aside(&self.plan.root, &before) {
+                    for line in names::set_aside(&self.plan.root, &before) {
                         call::add_line(&mut end.stderr, &line);
                     }
                     return Ok(end);

@@ -27,6 +27,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::files::WorkspaceFiles;
+use super::names;
 use super::process;
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::Lane;
@@ -82,7 +83,7 @@ impl LocalSandbox {
             scratch().map_err(|error| format!("a folder for the sandbox cannot be made: {error}"))?;
         let variable = |name: &str| std::env::var_os(name);
         let view = View::of(files.root(), scratch.path(), options.read_only, &variable);
-        let secrets = covers::globs(&options.secrets);
+        let secrets = names::globs(&options.secrets);
         let keeper = Keeper::of(files.root());
         let (filters, covers, proven) = (confine::filters(), OnceLock::new(), OnceLock::new());
         let (readable, stage) = (vec!["/".into()], "namespaces");

@@ -5,16 +5,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use globset::{GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 
+use super::super::names::{MOST_COVERED, MOST_SEEN, SKIPPED};
 use super::super::protected;
 use super::plan::{Cover, CoverKind};
-
-/// Folders that are not looked into: others' packages and what builds leave behind.
-const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycache__"];
-/// Most names that are looked at, and most that are covered; what lies nearest to the top comes first.
-const MOST_SEEN: usize = 50_000;
-const MOST_COVERED: usize = 400;
 
 /// Looks through the workspace and says what has to be covered, ancestors first.
 ///
@@ -62,38 +57,4 @@ fn cover(found: &mut BTreeMap<PathBuf, CoverKind>, path: &Path, kind: CoverKind)
 fn covers(found: BTreeMap<PathBuf, CoverKind>) -> Vec<Cover> {
     let parts = |path: PathBuf| path.iter().map(OsString::from).collect();
     found.into_iter().map(|(path, kind)| Cover { path: parts(path), kind }).collect()
-}
-
-/// The globs of secret files; one that cannot be read is left out.
-pub fn globs(patterns: &[String]) -> GlobSet {
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        // Read as the policy reads them: an alternative may be empty, and case does not count.
-        let glob = globset::GlobBuilder::new(pattern).empty_alternates(true).case_insensitive(true).build();
-        if let Ok(glob) = glob {
-            set.add(glob);
-        }
-    }
-    set.build().unwrap_or_else(|_| GlobSet::empty())
-}
-
-/// Protected names directly in the workspace, and one folder further down, where CI keeps its own.
-pub fn protected_now(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    let names = |folder: &Path| fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
-    folders.extend(
-        names(Path::new(""))
-            .filter(|e| e.file_type().is_ok_and(|k| k.is_dir()))
-            .map(|e| e.file_name().into()),
-    );
-    for folder in folders {
-        // A folder of ordinary name holds protected ones only if it is hidden, like `.github`.
-        if !folder.as_os_str().is_empty() && !folder.to_string_lossy().starts_with('.') {
-            continue;
-        }
-        let paths = names(&folder).map(|entry| folder.join(entry.file_name()));
-        found.extend(paths.filter(|path| protected::reason(&path.to_string_lossy()).is_some()));
-    }
-    found
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::covers;
+use super::super::names;
 use super::plan::{Cover, CoverKind};
 
 /// Folders whose name alone would steer git or agon. Where one is absent, an empty one is put there during a
@@ -52,14 +52,14 @@ impl Keeper {
         }
         state.calls += 1;
         drop(state);
-        Call { keeper: self, before: covers::protected_now(&self.root).into_iter().collect(), ended: false }
+        Call { keeper: self, before: names::protected_now(&self.root), ended: false }
     }
 
     /// Covers for the protected names at the top as they are now, beside those that are known.
     pub fn covers(&self, known: &[Cover]) -> Vec<Cover> {
         let parts = |path: PathBuf| path.iter().map(std::ffi::OsString::from).collect::<Vec<_>>();
         let mut more = Vec::new();
-        for path in covers::protected_now(&self.root).into_iter().map(parts) {
+        for path in names::protected_now(&self.root).into_iter().map(parts) {
             let is_new = |path: &[std::ffi::OsString], more: &[Cover]| {
                 !known.iter().chain(more).any(|cover| cover.path == *path)
             };
@@ -98,21 +98,7 @@ impl Call<'_> {
     /// them for what they are not; gives a line for each.
     pub fn end(mut self) -> Vec<String> {
         self.ended = true;
-        let root = &self.keeper.root;
-        let made = covers::protected_now(root).into_iter().filter(|path| !self.before.contains(path));
-        let mut lines = Vec::new();
-        for path in made {
-            let aside = aside(root, &path);
-            let line = match fs::rename(root.join(&path), root.join(&aside)) {
-                Ok(()) => format!("is now `{}`", aside.display()),
-                Err(error) => format!("should not be there and cannot be renamed: {error}"),
-            };
-            lines.push(format!(
-                "[agon: `{}` is a protected name; what this command made {line}]\n",
-                path.display()
-            ));
-        }
-        lines
+        names::set_aside(&self.keeper.root, &self.before)
     }
 }
 
@@ -123,14 +109,4 @@ impl Drop for Call<'_> {
             self.keeper.clear();
         }
     }
-}
-
-/// A free name beside it.
-fn aside(root: &Path, path: &Path) -> PathBuf {
-    let name = |i: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(if i == 0 { ".untrusted".to_owned() } else { format!(".untrusted{i}") });
-        PathBuf::from(name)
-    };
-    (0..1000).map(name).find(|name| fs::symlink_metadata(root.join(name)).is_err()).unwrap_or_else(|| name(0))
 }
