@@ -129,13 +129,20 @@ impl Session {
             || (one.may_change() && others.into_iter().any(|(_, spark)| started_elsewhere(spark)))
     }
 
+    /// Has the workspace recorded, unless that is under way.
+    pub(super) fn record_workspace(&mut self) {
+        if self.checkpoints.pending.is_none() {
+            self.order(None, EffectOrder::Checkpoint);
+        }
+    }
+
     /// True when the workspace is recorded as a call that may change it needs; orders that otherwise.
     fn is_recorded_for(&mut self, one: &Use) -> bool {
         if !one.may_change() {
             return true;
         }
-        if self.checkpoints.pending.is_none() && !self.checkpoints.fresh {
-            self.order(None, EffectOrder::Checkpoint);
+        if !self.checkpoints.fresh {
+            self.record_workspace();
         }
         self.checkpoints.pending.is_none()
     }
@@ -202,8 +209,8 @@ impl Session {
     /// beside whatever comes next.
     pub(super) fn on_resolved(&mut self, tool_use: ToolUse) {
         let changed = self.use_mut(tool_use).is_some_and(|one| one.may_change());
-        if changed && self.checkpoints.pending.is_none() && self.stopping.is_none() {
-            self.order(None, EffectOrder::Checkpoint);
+        if changed && self.stopping.is_none() {
+            self.record_workspace();
         }
         match self.owner(tool_use) {
             Some(id) if self.is_stopping(id) => self.wind_down(),

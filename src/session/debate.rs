@@ -178,7 +178,7 @@ impl Session {
             self.emit(ArenaEvent::RoleFailed(RoleFailed { role, spark: id, cause }));
         }
         let all_done = self.sparks.values().all(|spark| spark.completed.is_some());
-        match self.turn_stop_cause() {
+        match self.turn_stop() {
             Some(cause) if all_done => {
                 self.reveal_what_there_is();
                 self.close_turn(cause, None);
@@ -188,15 +188,10 @@ impl Session {
         }
     }
 
-    fn turn_stop_cause(&self) -> Option<TurnCause> {
-        let turn = self.turn.as_ref().and_then(|turn| turn.stopping);
-        turn.or(self.stopping.map(|_| TurnCause::Stopped))
-    }
-
     /// Takes the next step once nobody's answer is awaited any more.
     pub(super) fn debate_goes_on(&mut self) {
         let Some(debate) = &self.debate else { return };
-        if self.turn.is_none() || !debate.waiting.is_empty() || self.turn_stop_cause().is_some() {
+        if self.turn.is_none() || !debate.waiting.is_empty() || self.turn_stop().is_some() {
             return;
         }
         match debate.ask {

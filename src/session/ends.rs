@@ -19,6 +19,12 @@ impl Session {
             .or(self.stopping.map(|_| TurnCause::Stopped))
     }
 
+    /// Why the turn is to end, if it is.
+    pub(super) fn turn_stop(&self) -> Option<TurnCause> {
+        let turn = self.turn.as_ref()?;
+        turn.stopping.or(self.stopping.map(|_| TurnCause::Stopped))
+    }
+
     pub(super) fn is_stopping(&self, id: SparkId) -> bool {
         self.stop_cause(id).is_some()
     }

@@ -40,8 +40,8 @@ impl Session {
             self.order_time_limit(active_ms);
         }
         self.prepare_again(how);
-        if self.turn.is_some() && self.checkpoints.tree.is_some() && self.checkpoints.pending.is_none() {
-            self.order(None, EffectOrder::Checkpoint);
+        if self.turn.is_some() && self.checkpoints.tree.is_some() {
+            self.record_workspace();
         }
         self.record_base();
         self.go_on();

@@ -24,16 +24,13 @@ impl Session {
     /// Looks the run up where the team cache is on; else records the workspace, so that every diff has a
     /// beginning, and lets the first roles begin.
     pub(super) fn begin_squad(&mut self) {
-        use crate::protocol::effect::EffectOrder;
         self.order_time_limit(0);
         self.begin_lookup();
         let off = |squad: &Squad| squad.cache.stage == cache::Stage::Off;
         // Where nobody may write there is no diff to take.
         let writes = |squad: &Squad| squad.roles.iter().any(|role| role.writes);
-        if self.squad.as_ref().is_some_and(|squad| off(squad) && writes(squad))
-            && self.checkpoints.pending.is_none()
-        {
-            self.order(None, EffectOrder::Checkpoint);
+        if self.squad.as_ref().is_some_and(|squad| off(squad) && writes(squad)) {
+            self.record_workspace();
         }
         self.advance_squad();
     }
@@ -96,12 +93,6 @@ impl Session {
             let account = self.squad.as_ref().and_then(writers_account);
             self.close_turn(cause, account.filter(|_| cause == TurnCause::Incomplete));
         }
-    }
-
-    /// Why the whole turn is ending, if it is.
-    fn turn_stop(&self) -> Option<TurnCause> {
-        let turn = self.turn.as_ref()?;
-        turn.stopping.or(self.stopping.map(|_| TurnCause::Stopped))
     }
 
     /// Done only when every role did its part, nobody still asks for changes, and the last checks passed.

@@ -263,8 +263,8 @@ impl Session {
         let lacks = self.squad.as_ref().is_some_and(|squad| {
             squad.cache.stage == Stage::Over && squad.base.is_none() && squad.is_unwritten()
         });
-        if lacks && self.checkpoints.pending.is_none() {
-            self.order(None, EffectOrder::Checkpoint);
+        if lacks {
+            self.record_workspace();
         }
     }
 
@@ -273,8 +273,8 @@ impl Session {
         let fit = self.squad.as_ref().is_some_and(|squad| {
             squad.cache.stage == Stage::Over && squad.cache.key.is_some() && squad.cache.unfit.is_none()
         });
-        if fit && self.checkpoints.pending.is_none() && self.turn_stop().is_none() {
-            self.order(None, EffectOrder::Checkpoint);
+        if fit && self.turn_stop().is_none() {
+            self.record_workspace();
         }
     }
 
@@ -334,8 +334,8 @@ impl Session {
     /// The recorded answer is this turn's. What was applied is recorded, beside whatever comes next.
     fn use_hit(&mut self) {
         let (Some((hit, plan)), Some(spark)) = (self.hit_plan(), self.lead_spark()) else { return };
-        if !plan.paths.is_empty() && self.checkpoints.pending.is_none() && self.stopping.is_none() {
-            self.order(None, EffectOrder::Checkpoint);
+        if !plan.paths.is_empty() && self.stopping.is_none() {
+            self.record_workspace();
         }
         let (cause, answer) = (TurnCause::Done, Some(hit));
         self.emit(ArenaEvent::SparkCompleted(SparkCompleted { spark, cause, answer }));
