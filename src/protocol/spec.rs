@@ -435,3 +435,35 @@ pub enum Setting {
         model: String,
     },
 }
+
+impl Spec {
+    /// Applies a changed setting. A model or persona that becomes the default stands first, another one last.
+    pub fn set(&mut self, setting: &Setting) {
+        match setting {
+            Setting::Model { spec: model, default } => {
+                self.models.retain(|known| known.name != model.name);
+                let place = if *default { 0 } else { self.models.len() };
+                self.models.insert(place, model.clone());
+            }
+            Setting::Persona { spec: persona, default } => {
+                self.personas.retain(|known| known.id != persona.id);
+                let place = if *default { 0 } else { self.personas.len() };
+                self.personas.insert(place, persona.clone());
+            }
+            Setting::Policy(policy) => self.policy = policy.clone(),
+            Setting::Limits(limits) => self.limits = limits.clone(),
+            Setting::Blueprint(blueprint) => self.blueprint = Some(blueprint.clone()),
+            Setting::Workspace(workspace) => self.workspace = workspace.clone(),
+            Setting::Cache(cache) => self.cache = cache.clone(),
+            Setting::RoleModel { role, model } => {
+                if let Some(persona) = self.personas.iter_mut().find(|persona| persona.id == *role) {
+                    persona.model = Some(model.clone());
+                }
+                let roles = self.blueprint.iter_mut().flat_map(|blueprint| &mut blueprint.roles);
+                for part in roles.filter(|part| part.name == *role) {
+                    part.model = Some(model.clone());
+                }
+            }
+        }
+    }
+}

@@ -177,33 +177,10 @@ impl Session {
     fn fold_settings(&mut self, at: EventRef, changed: &[Setting]) {
         let Some(spec) = self.spec.as_mut().map(Arc::make_mut) else { return };
         for (i, setting) in changed.iter().enumerate() {
-            match setting {
-                Setting::Model { spec: model, default } => {
-                    spec.models.retain(|known| known.name != model.name);
-                    let place = if *default { 0 } else { spec.models.len() };
-                    spec.models.insert(place, model.clone());
-                }
-                Setting::Persona { spec: persona, default } => {
-                    spec.personas.retain(|known| known.id != persona.id);
-                    let place = if *default { 0 } else { spec.personas.len() };
-                    spec.personas.insert(place, persona.clone());
-                    let sel = format!("/changed/{i}/persona/spec/text");
-                    self.places.personas.insert(persona.id.clone(), Selected { from: at, sel });
-                }
-                Setting::Policy(policy) => spec.policy = policy.clone(),
-                Setting::Limits(limits) => spec.limits = limits.clone(),
-                Setting::Blueprint(blueprint) => spec.blueprint = Some(blueprint.clone()),
-                Setting::Workspace(workspace) => spec.workspace = workspace.clone(),
-                Setting::Cache(cache) => spec.cache = cache.clone(),
-                Setting::RoleModel { role, model } => {
-                    if let Some(persona) = spec.personas.iter_mut().find(|p| p.id == *role) {
-                        persona.model = Some(model.clone());
-                    }
-                    let roles = spec.blueprint.iter_mut().flat_map(|blueprint| &mut blueprint.roles);
-                    for part in roles.filter(|part| part.name == *role) {
-                        part.model = Some(model.clone());
-                    }
-                }
+            spec.set(setting);
+            if let Setting::Persona { spec: persona, .. } = setting {
+                let sel = format!("/changed/{i}/persona/spec/text");
+                self.places.personas.insert(persona.id.clone(), Selected { from: at, sel });
             }
         }
         if !changed.is_empty() {

@@ -100,7 +100,8 @@ pub(super) fn changes(
         changed.push(Setting::Workspace(workspace));
     }
     changed.extend(voices(config, &spec, wanted)?);
-    apply(&mut spec, &changed);
+    changed.iter().for_each(|setting| spec.set(setting));
+    let known = changed.len();
     if let Some(policy) = wanted.policy.as_ref().filter(|policy| **policy != spec.policy) {
         changed.push(Setting::Policy(policy.clone()));
     }
@@ -109,37 +110,14 @@ pub(super) fn changes(
         changed.push(Setting::Limits(limits));
     }
     changed.extend(company(config, &spec, wanted)?);
-    apply(&mut spec, &changed);
+    changed[known..].iter().for_each(|setting| spec.set(setting));
     let cache = cache::spec(config, &spec.models);
     if wanted.squad.is_some() && cache != spec.cache {
-        spec.cache = cache.clone();
-        changed.push(Setting::Cache(cache));
+        changed.push(Setting::Cache(cache.clone()));
+        spec.set(&Setting::Cache(cache));
     }
     spec::check(&spec)?;
     Ok((changed, spec))
-}
-
-fn apply(spec: &mut Spec, changed: &[Setting]) {
-    for setting in changed {
-        match setting {
-            Setting::Model { spec: model, default } => {
-                spec.models.retain(|known| known.name != model.name);
-                spec.models.insert(if *default { 0 } else { spec.models.len() }, model.clone());
-            }
-            Setting::Persona { spec: persona, default } => {
-                let at = spec.personas.iter().position(|known| known.id == persona.id);
-                at.map(|at| spec.personas.remove(at));
-                let place = if *default { 0 } else { at.unwrap_or(spec.personas.len()) };
-                spec.personas.insert(place, persona.clone());
-            }
-            Setting::Policy(policy) => spec.policy = policy.clone(),
-            Setting::Limits(limits) => spec.limits = limits.clone(),
-            Setting::Blueprint(blueprint) => spec.blueprint = Some(blueprint.clone()),
-            Setting::Cache(cache) => spec.cache = cache.clone(),
-            Setting::Workspace(workspace) => spec.workspace = workspace.clone(),
-            Setting::RoleModel { .. } => {}
-        }
-    }
 }
 
 /// The squad or the personas of a debate, as far as the session does not know them.
