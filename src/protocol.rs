@@ -2,6 +2,7 @@
 
 pub mod ballot;
 pub mod command;
+pub mod complaint;
 pub mod effect;
 pub mod event;
 pub mod expand;

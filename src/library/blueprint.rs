@@ -8,6 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::library::{FileError, read_text};
+use crate::protocol::complaint::plain;
 use crate::protocol::spec::{Blueprint, Risk, RoleSpec, ToolSpec};
 
 /// The most a blueprint may hold, in bytes.
@@ -97,9 +98,8 @@ pub fn parse(place: &str, text: &str, known: &Known<'_>) -> Result<Blueprint, Bl
         fault: fault.words,
         hint: fault.hint,
     };
-    let written: Written = toml::from_str(text).map_err(|error| {
-        fault(Fault::new(error.span().unwrap_or(0..0), error.message().trim().to_owned()))
-    })?;
+    let written: Written = toml::from_str(text)
+        .map_err(|error| fault(Fault::new(error.span().unwrap_or(0..0), plain(error.message()))))?;
     written.check(known).map_err(fault)?;
     Ok(written.into_blueprint())
 }
