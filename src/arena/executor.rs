@@ -336,7 +336,7 @@ impl Shared {
             }
         }
         let (status, exit, seen) = (end.status, end.exit, end.seen);
-        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob }
+        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, by: None }
     }
 
     fn checked(&self, ran: CheckRan) -> CheckRan {
@@ -423,6 +423,7 @@ impl Otherwise {
                 ms: 0,
                 seen: Vec::new(),
                 blob: None,
+                by: None,
             }),
             Otherwise::Check(command) => OutcomeBody::CheckRan(CheckRan {
                 command: command.clone(),

@@ -14,7 +14,7 @@ use crate::library::blueprint::DEFAULT;
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::Policy;
-use crate::wiring::{Changes, LimitChanges, Sessions, SquadWish};
+use crate::wiring::{Changes, Instead, LimitChanges, Sessions, SquadWish};
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;
@@ -183,6 +183,19 @@ pub fn limit_changes(typed: &ArenaArgs, config: &Config) -> LimitChanges {
 /// A value that a flag sets.
 pub fn set(flag: &'static str, key: &'static [&'static str], value: toml::Value) -> Override {
     Override { flag, key, value }
+}
+
+/// `ENTRY=FILE`: the result of a tool that a fork is to have instead.
+pub fn result_of(written: &str) -> Result<Instead, Failure> {
+    let (entry, file) = written.split_once('=').ok_or_else(|| {
+        Failure::usage(format!("`--set-result {written}` names no file"))
+            .hint("write it as `--set-result e42=FILE`")
+    })?;
+    let seq = entry.strip_prefix('e').unwrap_or(entry).parse().map_err(|_| {
+        Failure::usage(format!("`{entry}` is not an entry, which looks like `e42`"))
+            .hint("a tool's result begins with its entry: `agon replay S --full` shows them")
+    })?;
+    Ok(Instead::Result { seq, content: named_file(Path::new(file))? })
 }
 
 /// The rules of the configuration with those of a file added.

@@ -15,7 +15,7 @@ use crate::library::demo;
 use crate::projection::Board;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, StopCause};
-use crate::wiring::{self, Changes, Fork, ForkPlan, Request, Running, Sessions, SquadWish};
+use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -140,8 +140,15 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     let config = config_of(&typed.session, environment, output)?;
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
     let model = model.map_err(crate::config::ConfigError::from)?;
-    let changes = Changes { model, persona: typed.persona.clone(), ..Changes::default() };
-    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes };
+    let policy = typed.policy.as_deref().map(|file| plan::policy_of(&config, Some(file))).transpose()?;
+    let changes = Changes { model, persona: typed.persona.clone(), policy, ..Changes::default() };
+    let instead = match (&typed.prompt, &typed.set_result) {
+        (Some(text), _) if text.trim().is_empty() => return Err(Failure::usage("`--prompt` is empty")),
+        (Some(text), _) => Some(Instead::Prompt(text.clone())),
+        (None, Some(written)) => Some(plan::result_of(written)?),
+        (None, None) => None,
+    };
+    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead };
     let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
     let fork = Fork::prepare(&config, &plan, show.is_attended()).await?;
     output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));

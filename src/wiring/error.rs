@@ -80,6 +80,9 @@ pub enum WireError {
     /// A log without an opening.
     #[error("session `{0}` was never opened")]
     NeverOpened(String),
+    /// A fork is to replace what is not there.
+    #[error("{0}")]
+    NothingToReplace(String),
     /// There is nothing to change any more.
     #[error("the session has ended")]
     Ended,
@@ -120,6 +123,9 @@ impl WireError {
             WireError::HoldsOwn { .. } => Some(
                 "work in a folder of its own (`--workspace DIR`), or keep agon's files elsewhere (`AGON_HOME`)".to_owned(),
             ),
+            WireError::NothingToReplace(_) => {
+                Some("`agon replay S --full` shows every entry with its number".to_owned())
+            }
             WireError::Docker(error) => error.hint(),
             WireError::NoSandbox { .. } | WireError::NothingConfines(_) => Some(
                 "`agon doctor` says more; `--sandbox none` (or `[sandbox] kind = \"none\"`) runs the tools with \

@@ -145,7 +145,7 @@ pub(super) async fn resume(
 /// Copies a session and goes on in the copy.
 pub(super) async fn fork(kit: &Kit, session: String, at: Option<u64>) -> Result<Opened, Failure> {
     let config = kit.config_of(&session)?;
-    let plan = ForkPlan { session, at, changes: kit.changes.clone() };
+    let plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None };
     let running = wiring::fork(&config, &plan, true).await?;
     let place = at.map_or(String::new(), |seq| format!(" at e{seq}"));
     let note = format!("forked{place}; the workspace is a copy of its own");

@@ -336,6 +336,7 @@ pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolRes
         ms: 3,
         seen: vec![],
         blob: None,
+        by: None,
     }
 }
 
