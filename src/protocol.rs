@@ -3,6 +3,7 @@
 pub mod ballot;
 pub mod blueprint;
 pub mod command;
+pub mod complaint;
 pub mod effect;
 pub mod event;
 pub mod expand;

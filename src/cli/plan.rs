@@ -11,6 +11,7 @@ use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
 use crate::config::{Config, Environment, ModelName, Override, Places};
 use crate::library::read_text;
+use crate::protocol::complaint::plain;
 use crate::protocol::spec::Policy;
 use crate::wiring::{Changes, LimitChanges, Sessions, SquadWish};
 
@@ -190,7 +191,7 @@ pub fn policy_of(config: &Config, file: Option<&Path>) -> Result<Policy, Failure
         let text = named_file(path)?;
         let added: Policy = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            Failure::usage(format!("`{}` line {line}: {}", path.display(), error.message().trim()))
+            Failure::usage(format!("`{}` line {line}: {}", path.display(), plain(error.message())))
                 .hint("`agon schema policy` describes such a file")
         })?;
         policy.rules.extend(added.rules);

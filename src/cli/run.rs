@@ -77,27 +77,47 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
     };
     let root = demo_folder(story, typed.arena.workspace.workspace.as_deref())?;
     output.say(&format!("the demo works in {}", root.display()));
-    let config = Config::load(environment, &root, &plan::overrides(&typed.arena))?;
+    let running = match open_demo(typed, story, &root, environment, output).await {
+        Ok(running) => running,
+        Err(failure) => {
+            if typed.arena.workspace.workspace.is_none() {
+                // Nothing has worked in it yet, so it is still what was just written.
+                let _ = std::fs::remove_dir_all(&root);
+            }
+            return Err(failure);
+        }
+    };
+    let mode = match typed.show {
+        DemoKind::Run => Mode::Solo,
+        DemoKind::Squad => Mode::Squad,
+        DemoKind::Debate => demo_of_debate().1,
+    };
+    let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
+    let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
+    Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
+}
+
+/// Opens the session a demo plays in.
+async fn open_demo(
+    typed: &DemoArgs,
+    story: &demo::Story,
+    root: &Path,
+    environment: Environment,
+    output: Output,
+) -> Result<Running, Failure> {
+    let config = Config::load(environment, root, &plan::overrides(&typed.arena))?;
     super::config::warn(&config, output);
     let policy = plan::policy_of(&config, typed.arena.policy.as_deref())?;
     let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
     let checks: Vec<String> = story.checks.iter().map(|check| (*check).to_owned()).collect();
-    let (mode, squad, debate) = match typed.show {
-        DemoKind::Run => (Mode::Solo, None, None),
-        DemoKind::Squad => {
-            (Mode::Squad, Some(SquadWish { blueprint: Some(DEFAULT.to_owned()), checks }), None)
-        }
-        DemoKind::Debate => {
-            let (_, mode, debate) = demo_of_debate();
-            (mode, None, debate)
-        }
+    let (squad, debate) = match typed.show {
+        DemoKind::Run => (None, None),
+        DemoKind::Squad => (Some(SquadWish { blueprint: Some(DEFAULT.to_owned()), checks }), None),
+        DemoKind::Debate => (None, demo_of_debate().2),
     };
     let request = Request { model, model_is_wanted: true, policy, squad, debate };
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
-    let running = wiring::open(&config, &request, true).await?;
-    let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
-    let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
-    Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
+    Ok(wiring::open(&config, &request, true).await?)
 }
 
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.

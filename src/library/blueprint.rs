@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use crate::library::{FileError, read_text};
 use crate::protocol::blueprint::{self, Known, Place};
+use crate::protocol::complaint;
 use crate::protocol::spec::{Blueprint, RoleSpec};
 
 /// The most a blueprint may hold, in bytes.
@@ -91,7 +92,7 @@ pub fn parse(place: &str, text: &str, known: &Known<'_>) -> Result<Blueprint, Bl
         hint,
     };
     let written: Written = toml::from_str(text)
-        .map_err(|error| fault(error.span().unwrap_or(0..0), error.message().trim().to_owned(), None))?;
+        .map_err(|error| fault(error.span().unwrap_or(0..0), complaint::plain(error.message()), None))?;
     let blueprint = written.to_blueprint();
     let checked = blueprint::check(&blueprint, known);
     checked.and_then(|()| blueprint::check_writer(&blueprint, known.tools)).map_err(|found| {

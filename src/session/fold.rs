@@ -386,6 +386,8 @@ impl Session {
         }
         if uses.is_empty() {
             spark.answer = Some(at);
+        } else if super::act::is_cut_call(&data.body) {
+            spark.rejected += 1;
         } else {
             spark.rejected = 0;
         }
