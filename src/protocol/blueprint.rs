@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec};
 
+/// Why something cannot be had, and what one may try.
+pub type Complaint = (String, Option<String>);
+
 /// What a blueprint may name.
 pub struct Known<'a> {
     /// The tools there are.
@@ -11,7 +14,7 @@ pub struct Known<'a> {
     /// True for the id of a persona there is.
     pub persona: &'a dyn Fn(&str) -> bool,
     /// Why a model cannot be called and what one may try, if so.
-    pub model: &'a dyn Fn(&str) -> Option<(String, Option<String>)>,
+    pub model: &'a dyn Fn(&str) -> Option<Complaint>,
 }
 
 /// Where in a blueprint a fault is. Roles and lists are counted from 0.
