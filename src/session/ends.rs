@@ -48,6 +48,7 @@ impl Session {
                 self.sparks.iter().filter(|(_, s)| s.completed.is_some()).map(|(id, _)| *id).collect();
             self.cancel_calls(|call| call.is_some_and(|id| ended.contains(&id)), "the turn is stopping");
         }
+        self.stop_reading();
         self.stop_storing();
         self.seal_if_over();
     }
