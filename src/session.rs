@@ -9,6 +9,7 @@ pub mod debate;
 mod decide;
 mod ends;
 mod fold;
+pub mod mention;
 mod mode;
 mod model;
 pub mod policy;
@@ -204,6 +205,9 @@ impl Session {
             EffectOrder::Check { command } => {
                 Effect::Check { command: command.clone(), timeout_ms: spec.limits.tool_timeout_ms }
             }
+            EffectOrder::Mention { place } => {
+                Effect::Mention { place: place.clone(), denied: policy::denied_to_reader(&spec.policy) }
+            }
             EffectOrder::Fingerprint => Effect::Fingerprint,
             EffectOrder::Checkpoint => Effect::Checkpoint,
             EffectOrder::Diff { from } => Effect::Diff { from: from.clone() },
@@ -398,7 +402,8 @@ impl Session {
         for call in self.calls.values() {
             needed.extend(call.seqs());
         }
-        needed.extend(self.turn.iter().map(|turn| turn.prompt.seq));
+        let said = self.turn.iter().flat_map(|turn| std::iter::once(&turn.prompt).chain(&turn.said));
+        needed.extend(said.map(|at| at.seq));
         needed.extend(self.squad.iter().flat_map(|squad| squad.seqs()));
         needed.extend(self.debate.iter().flat_map(Debate::seqs));
         let wordy: Vec<u64> = needed.iter().copied().collect();

@@ -43,6 +43,7 @@ impl Session {
                 self.end_spark(id, cause);
             }
         }
+        self.stop_reading();
         self.stop_storing();
         self.close_stopped_turn();
         self.seal_if_over();

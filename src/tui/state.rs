@@ -106,6 +106,10 @@ pub(super) struct Asking {
     pub is_sent: bool,
     /// Why not, while it is being written.
     pub reason: String,
+    /// The rule, while it is being written.
+    pub rule: Composer,
+    /// Why the rule was not taken.
+    pub fault: Option<String>,
     /// Lines of the preview and lines of its window, as drawn last.
     pub drawn: std::cell::Cell<(usize, usize)>,
 }
@@ -115,6 +119,7 @@ pub(super) struct Asking {
 pub(super) enum Armed {
     Once,
     Session,
+    Rule,
     Deny,
 }
 

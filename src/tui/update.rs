@@ -40,7 +40,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Busy(busy) => state.busy = busy,
         Msg::Refused { text, why } => compose::give_back(state, &text, why),
         Msg::Log(text) => {
-            approve::refused(state);
+            approve::refused(state, &text);
             state.tell(text);
         }
     }
@@ -56,6 +56,9 @@ fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Ac
         return;
     }
     remember(state, &entry);
+    if let [ArenaEvent::ApprovalAnswered(_), ArenaEvent::InputRefused(refused)] = entry.events.as_slice() {
+        approve::refused(state, &refused.reason);
+    }
     if asks && state.is_live {
         acts.push(Act::Bell);
     }

@@ -105,6 +105,11 @@ impl Renderer {
                 let text = format!("turn {}: {}", data.turn, words::turn_cause(data.cause));
                 Line::new(Who::Agon, "end", tone, text)
             }
+            E::MentionExpanded(data) => {
+                let lines = counted(data.body.text.lines().count(), "line");
+                let text = format!("{} ({lines})", data.body.mention);
+                Line::new(self.who(data.call, None), "read", Tone::Quiet, text)
+            }
             E::SandboxRefused(data) => {
                 let text = format!("{}: {}", data.body.kind, data.body.reason);
                 Line::new(Who::Agon, "sandbox", Tone::Bad, text)
@@ -338,6 +343,7 @@ impl Renderer {
                 format!("wait {}", words::duration(*ms))
             }
             EffectOrder::Check { command } => format!("check {command}"),
+            EffectOrder::Mention { place } => format!("read {}", place.mention),
             EffectOrder::Fingerprint => "fingerprint the workspace".to_owned(),
             EffectOrder::Checkpoint => "record the workspace".to_owned(),
             EffectOrder::Diff { from } => format!("compare with {}", short(from)),

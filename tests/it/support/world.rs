@@ -336,6 +336,11 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
             files: 1,
             skipped: vec![],
         }),
+        Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(MentionExpanded {
+            mention: place.mention.clone(),
+            text: format!("     1\twords of {}\n", place.path),
+            seen: vec![PathBase { path: place.path.clone(), sha256: Some("seen".to_owned()) }],
+        }),
         Effect::Diff { from } => OutcomeBody::DiffTaken(super::squad::diff(from)),
         Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
         other => return super::cache::succeed(other),
@@ -404,7 +409,7 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
 fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
     match dice.roll(9) {
         0..=3 => ArenaEvent::PromptGiven(PromptGiven {
-            text: "do it".to_owned(),
+            text: ["do it", "do it as in @src/a.rs:1-2 and @b.rs"][dice.roll(2) as usize].to_owned(),
             mode: world.mode(),
             changed: vec![],
             schema: None,
@@ -420,7 +425,9 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
         }
         _ => match dice.roll(4) {
             0 => ArenaEvent::StopRequested(StopRequested { cause: StopCause::Finished }),
-            _ => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "more".to_owned() }),
+            _ => {
+                ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "see @c.rs and @d/".to_owned() })
+            }
         },
     }
 }
@@ -467,7 +474,7 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             skipped: vec![],
         }),
         Effect::Timer { .. } => OutcomeBody::TimerFired(TimerFired { active_ms: 9000 }),
-        Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
+        Effect::Mention { .. } | Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
             OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "gone".to_owned() })
         }
         Effect::Check { command, .. } if dice.roll(3) == 0 => {

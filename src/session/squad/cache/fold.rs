@@ -209,6 +209,8 @@ impl Session {
             E::FallbackTaken(_) => "another model stood in for one that could not be had",
             E::HookRan(_) => "a hook ran",
             E::ToolsListed(_) => "it used an MCP server",
+            // What the prompt itself mentions is read before anybody begins, and is part of the key.
+            E::MentionExpanded(_) if self.turn.as_ref().is_some_and(|turn| !turn.begun) => return,
             E::InstructionsLoaded(_) | E::MentionExpanded(_) | E::SkillLoaded(_) | E::MemoryRecalled(_) => {
                 "it was shown what was loaded while it worked"
             }
