@@ -337,7 +337,7 @@ impl Shared {
             }
         }
         let (status, exit, seen) = (end.status, end.exit, end.seen);
-        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob }
+        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, by: None }
     }
 
     async fn read_mention(
@@ -442,6 +442,7 @@ impl Otherwise {
                 ms: 0,
                 seen: Vec::new(),
                 blob: None,
+                by: None,
             }),
             Otherwise::Check(command) => OutcomeBody::CheckRan(CheckRan {
                 command: command.clone(),

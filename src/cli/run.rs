@@ -15,7 +15,7 @@ use crate::library::demo;
 use crate::projection::Board;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, StopCause};
-use crate::wiring::{self, Changes, Fork, ForkPlan, Request, Running, Sessions, SquadWish};
+use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -31,7 +31,7 @@ pub async fn task(
     environment: Environment,
     output: Output,
 ) -> Result<(u8, String), Failure> {
-    perform(RunPlan::with(typed, environment, Vec::new(), || Ok(None))?, Mode::Solo, output).await
+    perform(RunPlan::with("run", typed, environment, Vec::new(), || Ok(None))?, Mode::Solo, output).await
 }
 
 /// Gives one task to a squad.
@@ -112,7 +112,7 @@ async fn open_demo(
     let checks: Vec<String> = story.checks.iter().map(|check| (*check).to_owned()).collect();
     let (squad, debate) = match typed.show {
         DemoKind::Run => (None, None),
-        DemoKind::Squad => (Some(SquadWish { blueprint: DEFAULT.to_owned(), checks }), None),
+        DemoKind::Squad => (Some(SquadWish { blueprint: Some(DEFAULT.to_owned()), checks }), None),
         DemoKind::Debate => (None, demo_of_debate().2),
     };
     let request = Request { model, model_is_wanted: true, policy, squad, debate };
@@ -125,7 +125,7 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     let config = config_of(&typed.session, environment, output)?;
     if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
-        let hint = format!("give it a new task: agon run --resume {id} \"...\"");
+        let hint = format!("give it a new task: {}", next_task(&config, &id));
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
     let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
@@ -140,8 +140,15 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     let config = config_of(&typed.session, environment, output)?;
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
     let model = model.map_err(crate::config::ConfigError::from)?;
-    let changes = Changes { model, persona: typed.persona.clone(), ..Changes::default() };
-    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes };
+    let policy = typed.policy.as_deref().map(|file| plan::policy_of(&config, Some(file))).transpose()?;
+    let changes = Changes { model, persona: typed.persona.clone(), policy, ..Changes::default() };
+    let instead = match (&typed.prompt, &typed.set_result) {
+        (Some(text), _) if text.trim().is_empty() => return Err(Failure::usage("`--prompt` is empty")),
+        (Some(text), _) => Some(Instead::Prompt(text.clone())),
+        (None, Some(written)) => Some(plan::result_of(written)?),
+        (None, None) => None,
+    };
+    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead };
     let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
     let fork = Fork::prepare(&config, &plan, show.is_attended()).await?;
     output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
@@ -152,15 +159,21 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
         let (id, has_open_turn) = (fork.id.clone(), fork.has_open_turn);
         fork.record().await?;
         output.data(&format!("{id}\n"))?;
-        let next = if has_open_turn {
-            format!("agon resume {id}")
-        } else {
-            format!("agon run --resume {id} \"...\"")
-        };
+        let next = if has_open_turn { format!("agon resume {id}") } else { next_task(&config, &id) };
         output.say(&format!("hint: {next}"));
         return Ok(DONE);
     }
     Watch::new(output, show, "--yes").follow(fork.start().await?, None).await
+}
+
+/// How a session is given its next task: by the kind of whoever worked last.
+fn next_task(config: &Config, id: &str) -> String {
+    let mut board = Board::default();
+    // What cannot be read was told before.
+    let read = Sessions::of(config).read(id).map(|read| read.entries).unwrap_or_default();
+    read.iter().for_each(|entry| board.apply(entry));
+    let verb = if board.mode == Some(Mode::Squad) { "squad" } else { "run" };
+    format!("agon {verb} --resume {id} \"...\"")
 }
 
 /// A new task waits for the end of the one before: refused before anything is recorded. Damage is left to

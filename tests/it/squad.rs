@@ -2,10 +2,13 @@
 
 mod again;
 mod cache;
+mod claims;
 mod flow;
 mod key;
 mod program;
+mod shown;
 mod story;
+mod unfit;
 
 use agon::protocol::event::*;
 use agon::protocol::message::{Message, Part, Request};

@@ -145,7 +145,7 @@ pub(super) async fn resume(
 /// Copies a session and goes on in the copy.
 pub(super) async fn fork(kit: &Kit, session: String, at: Option<u64>) -> Result<Opened, Failure> {
     let config = kit.config_of(&session)?;
-    let plan = ForkPlan { session, at, changes: kit.changes.clone() };
+    let plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None };
     let running = wiring::fork(&config, &plan, true).await?;
     let place = at.map_or(String::new(), |seq| format!(" at e{seq}"));
     let note = format!("forked{place}; the workspace is a copy of its own");
@@ -173,7 +173,7 @@ fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<SquadWish>, Opti
         DemoKind::Run => (&demo::RUN, Mode::Solo, None, None),
         DemoKind::Squad => {
             let checks = demo::SQUAD.checks.iter().map(|check| (*check).to_owned()).collect();
-            let wish = SquadWish { blueprint: DEFAULT.to_owned(), checks };
+            let wish = SquadWish { blueprint: Some(DEFAULT.to_owned()), checks };
             (&demo::SQUAD, Mode::Squad, Some(wish), None)
         }
         DemoKind::Debate => {
@@ -215,6 +215,6 @@ pub(super) fn files(kit: &Kit) -> Vec<String> {
 
 /// A command that gives a task.
 pub(super) fn task(text: String, company: &Company) -> Result<Command, Failure> {
-    plan::prompt(&text, None)?;
+    plan::prompt("run", &text, None)?;
     crate::cli::run::prompt(text, company.mode.clone(), None)
 }

@@ -99,7 +99,22 @@ impl World {
         let fact = Fact::new(event).expect("a fact");
         let entry = self.session.handle(Input { at: 1_000_000 + self.log.len() as u64 * 1000, fact });
         self.log.push(Arc::clone(&entry));
+        if entry.events.iter().any(|event| matches!(event, ArenaEvent::TurnClosed(_))) {
+            self.nothing_of_the_turn_is_open();
+        }
         entry.decisions().to_vec()
+    }
+
+    /// A turn that has closed leaves nothing running but the record of what it left.
+    fn nothing_of_the_turn_is_open(&self) {
+        for open in self.session.outstanding() {
+            let effect = self.session.effect(open.call);
+            assert!(
+                matches!(effect, Some(Effect::Checkpoint)),
+                "{open:?} outlives its turn\n{}",
+                self.story()
+            );
+        }
     }
 
     pub fn prompt(&mut self, text: &str) -> Vec<ArenaEvent> {
@@ -321,11 +336,7 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
             files: 1,
             skipped: vec![],
         }),
-        Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(MentionExpanded {
-            mention: place.mention.clone(),
-            text: format!("     1\twords of {}\n", place.path),
-            seen: vec![PathBase { path: place.path.clone(), sha256: Some("seen".to_owned()) }],
-        }),
+        Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(super::squad::mentioned(place)),
         Effect::Diff { from } => OutcomeBody::DiffTaken(super::squad::diff(from)),
         Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
         other => return super::cache::succeed(other),
@@ -341,6 +352,7 @@ pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolRes
         ms: 3,
         seen: vec![],
         blob: None,
+        by: None,
     }
 }
 
