@@ -1,6 +1,7 @@
 //! What a pure world needs for squads: blueprints, typed answers, diffs and checks.
 
-use agon::protocol::event::{CheckRan, DiffTaken, ModelReply};
+use agon::protocol::effect::MentionedPlace;
+use agon::protocol::event::{CheckRan, DiffTaken, MentionExpanded, ModelReply, PathBase};
 use agon::protocol::message::Request;
 use agon::protocol::spec::*;
 use serde_json::{Value, json};
@@ -128,6 +129,15 @@ pub fn answer(words: &str, claims: &[(&str, &str)], open: &[&str]) -> ModelReply
 
 fn say(value: Value) -> ModelReply {
     text(&value.to_string())
+}
+
+/// What stands in a file that is mentioned.
+pub fn mentioned(place: &MentionedPlace) -> MentionExpanded {
+    MentionExpanded {
+        mention: place.mention.clone(),
+        text: format!("     1\twords of {}\n", place.path),
+        seen: vec![PathBase { path: place.path.clone(), sha256: Some("seen".to_owned()) }],
+    }
 }
 
 /// A workspace in which `f` was changed.

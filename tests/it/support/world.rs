@@ -336,11 +336,7 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
             files: 1,
             skipped: vec![],
         }),
-        Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(MentionExpanded {
-            mention: place.mention.clone(),
-            text: format!("     1\twords of {}\n", place.path),
-            seen: vec![PathBase { path: place.path.clone(), sha256: Some("seen".to_owned()) }],
-        }),
+        Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(super::squad::mentioned(place)),
         Effect::Diff { from } => OutcomeBody::DiffTaken(super::squad::diff(from)),
         Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
         other => return super::cache::succeed(other),
