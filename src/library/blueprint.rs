@@ -139,6 +139,9 @@ struct WrittenRole {
     persona: Spanned<String>,
     model: Option<Spanned<String>>,
     tools: Option<Vec<Spanned<String>>>,
+    sandbox: Option<Spanned<String>>,
+    #[serde(default)]
+    read_only: bool,
     #[serde(default)]
     after: Vec<Spanned<String>>,
     #[serde(default)]
@@ -298,6 +301,7 @@ impl WrittenRole {
                 return Err(fault.hint(meant(tool.get_ref(), &names)));
             }
         }
+        self.check_place(known)?;
         if let Some(model) = &self.model {
             let parts = model.get_ref().split_once('/');
             if parts.is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) {
@@ -313,9 +317,34 @@ impl WrittenRole {
         Ok(())
     }
 
+    /// A role may be held closer than its session, and one that is to change nothing has no tool that does.
+    fn check_place(&self, known: &Known<'_>) -> Result<(), Fault> {
+        let name = self.name.get_ref();
+        match self.sandbox.as_ref().map(|kind| (kind.get_ref().as_str(), kind.span())) {
+            None | Some(("local" | "docker", _)) => {}
+            Some(("none", at)) => {
+                let fault = Fault::new(at, format!("`{name}` cannot be confined less than its session"));
+                return Err(fault.hint("name `local` or `docker`, or leave `sandbox` out"));
+            }
+            Some((kind, at)) => {
+                let fault = Fault::new(at, format!("there is no sandbox `{kind}`"));
+                return Err(fault.hint(meant(kind, &["local", "docker"])));
+            }
+        }
+        let writes =
+            |name: &str| known.tools.iter().any(|tool| tool.name == name && tool.risk == Risk::Write);
+        match self.tools.iter().flatten().find(|tool| self.read_only && writes(tool.get_ref())) {
+            Some(tool) => {
+                let words = format!("`{name}` is read-only, so it cannot have `{}`", tool.get_ref());
+                Err(Fault::new(tool.span(), words).hint("take the tool out, or take `read_only` out"))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn writes(&self, tools: &[ToolSpec]) -> bool {
         let changes = |name: &str| tools.iter().any(|tool| tool.name == name && tool.risk != Risk::Read);
-        self.tools.iter().flatten().any(|name| changes(name.get_ref()))
+        !self.read_only && self.tools.iter().flatten().any(|name| changes(name.get_ref()))
     }
 
     fn into_role(self) -> RoleSpec {
@@ -325,6 +354,8 @@ impl WrittenRole {
             persona: self.persona.into_inner(),
             model: self.model.map(Spanned::into_inner),
             tools: self.tools.map(plain),
+            sandbox: self.sandbox.map(Spanned::into_inner),
+            read_only: self.read_only,
             after: plain(self.after),
             revise: plain(self.revise),
             revisions: self.revisions,
@@ -389,6 +420,10 @@ mod tests {
             (GOOD.replace("\"edit\"", "\"fly\""), "line 8: there is no tool `fly`"),
             (GOOD.replace("\"edit\"", "\"look\""), "line 3: no role may write"),
             (GOOD.replace("[\"a\"]", "[\"z\"]"), "line 9: no role is called `z`"),
+            (with("sandbox = \"none\"\n"), "line 10: `b` cannot be confined less than its session"),
+            (with("sandbox = \"dokcer\"\n"), "line 10: there is no sandbox `dokcer`"),
+            (with("read_only = true\n"), "line 8: `b` is read-only, so it cannot have `edit`"),
+            (with("read_only = \"yes\"\n"), "line 10: invalid type"),
             (with("revise = [\"z\"]\n"), "line 10: no role is called `z`"),
             (with("revise = [\"a\"]\n"), "line 10: `a` leads, so nobody can send it back"),
             (with(&format!("{third}revise = [\"b\"]")), "line 13: `c` cannot send `b` back without"),

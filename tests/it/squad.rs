@@ -4,6 +4,7 @@ mod again;
 mod cache;
 mod flow;
 mod key;
+mod places;
 mod program;
 mod story;
 

@@ -312,8 +312,8 @@ pub fn tools_of(spec: &Spec, role: &RoleSpec) -> Vec<String> {
 }
 
 /// True when the blueprint gives a role a tool that may change the workspace. A persona cannot: only the
-/// blueprint says who writes.
+/// blueprint says who writes; a role that is read-only has commands and changes nothing by them.
 pub fn writes(role: &RoleSpec, tools: &[ToolSpec]) -> bool {
-    let given = role.tools.iter().flatten();
+    let given = role.tools.iter().flatten().filter(|_| !role.read_only);
     given.into_iter().any(|name| tools.iter().any(|tool| tool.name == *name && tool.risk != Risk::Read))
 }

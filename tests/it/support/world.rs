@@ -37,7 +37,8 @@ pub fn spec() -> Spec {
         workspace: WorkspaceSpec {
             root: "/w".to_owned(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "none".to_owned(), gaps: vec![], image: None, proven: vec![] },
+            sandbox: SandboxSpec { kind: "none".to_owned(), ..SandboxSpec::default() },
+            places: vec![],
         },
         models: vec![model("mock/a", &["mock/b"]), model("mock/b", &[])],
         personas: vec![PersonaSpec {
