@@ -243,6 +243,15 @@ impl Arena {
         answer.await.map_err(|_| SubmitError::Ended)?
     }
 
+    /// Stops what runs and leaves the turn open, which is recorded, so that a resume goes on with it. Returns once
+    /// what ran has let go, which takes a few seconds at most.
+    pub async fn leave(&self) {
+        // An arena that has ended meanwhile has nothing to leave.
+        let _ = self.inbox.send(driver::Message::Leave).await;
+        self.ended().await;
+        self.tracker.wait().await;
+    }
+
     /// The settings in force; none once the arena has ended.
     pub async fn spec(&self) -> Option<Spec> {
         let (reply, answer) = oneshot::channel();

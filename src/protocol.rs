@@ -1,7 +1,9 @@
 //! The values every floor shares: entries, references, inputs; knows no clock, file, socket or rule.
 
 pub mod ballot;
+pub mod blueprint;
 pub mod command;
+pub mod complaint;
 pub mod effect;
 pub mod event;
 pub mod expand;

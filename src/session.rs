@@ -72,6 +72,8 @@ pub struct Session {
     grants: Vec<Rule>,
     /// The workspace's recorded trees.
     checkpoints: Checkpoints,
+    /// The entry that made this session a copy.
+    forked: Option<u64>,
     /// Why the session is being stopped.
     stopping: Option<StopCause>,
     /// Why it was sealed.
@@ -228,6 +230,7 @@ impl Session {
             sparks.filter_map(|id| self.sparks.get(&id)).map(|spark| spark.model.clone()).collect();
         Some(FinishedRun {
             session: self.id.clone(),
+            request: self.asked_for(),
             answer: answered.body.text(),
             cause,
             calls: turn.steps,
@@ -236,6 +239,14 @@ impl Session {
             models: models.into_iter().collect(),
             flags: squad.map(|squad| squad.flags.clone()).unwrap_or_default(),
         })
+    }
+
+    /// What the person asked for in the open turn.
+    fn asked_for(&self) -> String {
+        match self.turn.as_ref().and_then(|turn| self.event(turn.prompt)) {
+            Some(ArenaEvent::PromptGiven(data)) => data.text.clone(),
+            _ => String::new(),
+        }
     }
 
     fn tool_call(&self, spark: SparkId, tool_use: ToolUse) -> Option<ToolCall> {

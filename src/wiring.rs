@@ -28,7 +28,7 @@ pub use cache::Runs;
 pub use change::{Changes, LimitChanges, change};
 pub use clock::SystemClock;
 pub use error::WireError;
-pub use fork::{Fork, ForkPlan};
+pub use fork::{Fork, ForkPlan, Instead};
 pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, prove, sandbox};
 pub use sessions::Sessions;

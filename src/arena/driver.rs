@@ -37,6 +37,8 @@ pub(super) enum Message {
     },
     /// The answer to an effect.
     Outcome(Outcome),
+    /// Ends here and now, with the turn left open.
+    Leave,
 }
 
 type Reply = oneshot::Sender<Result<u64, SubmitError>>;
@@ -51,6 +53,8 @@ pub(super) struct Driver {
     stop: CancellationToken,
     /// Active milliseconds of the open turn before this process, and when counting began here.
     active: (u64, u64),
+    /// True once somebody leaves.
+    leaves: bool,
 }
 
 impl Driver {
@@ -63,7 +67,7 @@ impl Driver {
         active_ms: u64,
     ) -> Self {
         let now = executor.now();
-        Driver { session, executor, redactor, inbox, stop, active: (active_ms, now) }
+        Driver { session, executor, redactor, inbox, stop, active: (active_ms, now), leaves: false }
     }
 
     pub fn session_id(&self) -> &str {
@@ -116,6 +120,10 @@ impl Driver {
                 Message::Spec { reply } => {
                     // Whoever asked may have left.
                     let _ = reply.send(self.session.spec().cloned());
+                    continue;
+                }
+                Message::Leave => {
+                    self.leaves = true;
                     continue;
                 }
                 Message::Outcome(outcome) => {
@@ -205,6 +213,12 @@ impl Driver {
     async fn ending(&mut self) -> Option<Ending> {
         if self.session.sealed().is_some() {
             return Some(Ending::Sealed(self.session.last_turn().cloned()));
+        }
+        if self.leaves {
+            return Some(match self.pause(PauseCause::Quit).await {
+                Ok(()) => Ending::Stopped,
+                Err(error) => Ending::Failed(error),
+            });
         }
         if !self.executor.ports().attended && self.session.waits_for_people() {
             return Some(match self.pause(PauseCause::Approval).await {

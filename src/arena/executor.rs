@@ -355,7 +355,7 @@ impl Shared {
             }
         }
         let (status, exit, seen) = (end.status, end.exit, end.seen);
-        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob }
+        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, by: None }
     }
 
     fn checked(&self, ran: CheckRan) -> CheckRan {
@@ -442,6 +442,7 @@ impl Otherwise {
                 ms: 0,
                 seen: Vec::new(),
                 blob: None,
+                by: None,
             }),
             Otherwise::Check(command) => OutcomeBody::CheckRan(CheckRan {
                 command: command.clone(),

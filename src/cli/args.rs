@@ -194,6 +194,15 @@ pub struct ForkArgs {
     /// Work as this persona from here on
     #[arg(long, value_name = "ID")]
     pub persona: Option<String>,
+    /// Add the policy rules of a TOML file from here on
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// Give this prompt in place of the last one up to `--at`; the copy ends before that prompt
+    #[arg(long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+    /// Put the text of a file in the place of a tool's result, such as `e42=fixed.txt`; the copy ends before it
+    #[arg(long, value_name = "ENTRY=FILE", conflicts_with_all = ["at", "prompt"])]
+    pub set_result: Option<String>,
     /// Only make the copy and print its id
     #[arg(long)]
     pub no_run: bool,

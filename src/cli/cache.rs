@@ -8,7 +8,10 @@ use crate::cli::output::Output;
 use crate::config::Environment;
 use crate::ports::{FileChange, FoundRun};
 use crate::projection::safe_text::{safe, safe_line};
+use crate::projection::squad::SquadSheet;
 use crate::projection::words::{self, counted};
+use crate::protocol::effect::FinishedRun;
+use crate::protocol::text::unfenced;
 use crate::wiring::Runs;
 
 /// Runs a `cache` command.
@@ -77,7 +80,7 @@ fn list(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
                 when(found.run.stored_at),
                 size(row.bytes),
                 counted(found.run.changes.len() as u64, "file"),
-                first_words(&found.run.run.answer),
+                first_words(&about(&found.run.run)),
                 if row.expired { "  [expired]" } else { "" },
             ),
             Err(fault) => format!("{key}  [{}]\n", safe_line(fault)),
@@ -101,7 +104,21 @@ fn show(runs: &Runs, prefix: &str, json: bool, output: Output) -> Result<(), Fai
         words::money(run.run.micro_usd),
     );
     let files: String = run.changes.iter().map(file_line).collect();
-    output.data(&format!("{head}{files}\n{}\n", safe(run.run.answer.trim_end())))
+    let asked = match run.run.request.trim() {
+        "" => String::new(),
+        request => format!("\n> {}\n", safe(request).replace('\n', "\n> ")),
+    };
+    output.data(&format!("{head}{files}{asked}\n{}\n", answer_of(&run.run)))
+}
+
+/// What a run is about, in one text: what was asked for, else its answer.
+fn about(run: &FinishedRun) -> String {
+    if run.request.trim().is_empty() { answer_of(run) } else { run.request.clone() }
+}
+
+/// The answer in words, safe to print.
+fn answer_of(run: &FinishedRun) -> String {
+    SquadSheet::of_recorded(run.flags.clone()).recorded_words(unfenced(run.answer.trim_end()))
 }
 
 fn file_line(change: &FileChange) -> String {

@@ -48,9 +48,9 @@ fn topic(typed: &str) -> Result<String, Failure> {
     match typed.strip_prefix('@') {
         Some(path) => {
             let text = plan::named_file(std::path::Path::new(path))?;
-            plan::prompt(text.trim_end(), piped.as_deref())
+            plan::prompt("debate", text.trim_end(), piped.as_deref())
         }
-        None => plan::prompt(typed, piped.as_deref()),
+        None => plan::prompt("debate", typed, piped.as_deref()),
     }
     .map_err(|failure| match failure.hints.is_empty() {
         true => failure,

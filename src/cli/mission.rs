@@ -16,6 +16,7 @@ use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::config::{Environment, Places};
+use crate::protocol::spec::Mode;
 use crate::tui::screen::{self, Left};
 use crate::tui::{Msg, State, update};
 use crate::wiring::Sessions;
@@ -80,9 +81,10 @@ async fn follow(mut mission: Mission, mut state: State, output: Output) -> Resul
         let _ = update(&mut state, Msg::Entry(entry));
     }
     if state.next_seq() > 0 {
-        output.tell(&plain::ending(state.board(), state.costs(), None, None));
+        output.tell(&plain::ending(state.board(), state.costs(), &plain::TeamWords::default(), None));
         if let Some(id) = id.filter(|_| !is_record) {
-            output.tell(&format!("go on    agon --continue, or agon run --resume {id} \"...\"\n"));
+            let verb = if state.board().mode == Some(Mode::Squad) { "squad" } else { "run" };
+            output.tell(&format!("go on    agon --continue, or agon {verb} --resume {id} \"...\"\n"));
         }
     }
     Ok(match left? {

@@ -10,10 +10,10 @@ use crate::cli::args::{ArenaArgs, RunArgs, SquadArgs, WorkspaceArgs};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
 use crate::config::{Config, Environment, ModelName, Override, Places};
-use crate::library::blueprint::DEFAULT;
 use crate::library::read_text;
+use crate::protocol::complaint::plain;
 use crate::protocol::spec::Policy;
-use crate::wiring::{Changes, LimitChanges, Sessions, SquadWish};
+use crate::wiring::{Changes, Instead, LimitChanges, Sessions, SquadWish};
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;
@@ -56,12 +56,13 @@ pub struct ShowPlan {
 impl RunPlan {
     /// Checks the arguments of `run`, reads configuration, the files that are named and standard input.
     pub fn of(typed: &RunArgs, environment: Environment) -> Result<Self, Failure> {
-        RunPlan::with(typed, environment, Vec::new(), piped_input)
+        RunPlan::with("run", typed, environment, Vec::new(), piped_input)
     }
 
     /// The same with more values that flags set, and another source of what is piped in, asked only once
-    /// everything else is in order.
+    /// everything else is in order. `verb` is the command it was typed with.
     pub fn with(
+        verb: &str,
         typed: &RunArgs,
         environment: Environment,
         more: Vec<Override>,
@@ -91,7 +92,7 @@ impl RunPlan {
                 ..Changes::default()
             },
             policy,
-            prompt: prompt(typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
+            prompt: prompt(verb, typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
             resume: typed.resume.clone(),
             show: ShowPlan::of(&typed.arena),
             schema,
@@ -104,7 +105,6 @@ impl RunPlan {
     /// The same for `squad`.
     pub fn of_squad(typed: &SquadArgs, environment: Environment) -> Result<Self, Failure> {
         let typed = typed.clone();
-        let blueprint = typed.blueprint.unwrap_or_else(|| DEFAULT.to_owned());
         let run = RunArgs {
             prompt: typed.prompt,
             model: typed.model,
@@ -117,8 +117,8 @@ impl RunPlan {
         let no_cache = typed.no_cache.then(|| set("--no-cache", &["cache", "enabled"], on(false)));
         let refresh = typed.refresh.then(|| set("--refresh", &["cache", "refresh"], on(true)));
         let more = no_cache.into_iter().chain(refresh).collect();
-        let mut plan = RunPlan::with(&run, environment, more, piped_input)?;
-        plan.changes.squad = Some(SquadWish { blueprint, checks: typed.check });
+        let mut plan = RunPlan::with("squad", &run, environment, more, piped_input)?;
+        plan.changes.squad = Some(SquadWish { blueprint: typed.blueprint, checks: typed.check });
         Ok(plan)
     }
 }
@@ -183,6 +183,19 @@ pub fn set(flag: &'static str, key: &'static [&'static str], value: toml::Value)
     Override { flag, key, value }
 }
 
+/// `ENTRY=FILE`: the result of a tool that a fork is to have instead.
+pub fn result_of(written: &str) -> Result<Instead, Failure> {
+    let (entry, file) = written.split_once('=').ok_or_else(|| {
+        Failure::usage(format!("`--set-result {written}` names no file"))
+            .hint("write it as `--set-result e42=FILE`")
+    })?;
+    let seq = entry.strip_prefix('e').unwrap_or(entry).parse().map_err(|_| {
+        Failure::usage(format!("`{entry}` is not an entry, which looks like `e42`"))
+            .hint("a tool's result begins with its entry: `agon replay S --full` shows them")
+    })?;
+    Ok(Instead::Result { seq, content: named_file(Path::new(file))? })
+}
+
 /// The rules of the configuration with those of a file added.
 pub fn policy_of(config: &Config, file: Option<&Path>) -> Result<Policy, Failure> {
     let mut policy = config.policy();
@@ -190,7 +203,7 @@ pub fn policy_of(config: &Config, file: Option<&Path>) -> Result<Policy, Failure
         let text = named_file(path)?;
         let added: Policy = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            Failure::usage(format!("`{}` line {line}: {}", path.display(), error.message().trim()))
+            Failure::usage(format!("`{}` line {line}: {}", path.display(), plain(error.message())))
                 .hint("`agon schema policy` describes such a file")
         })?;
         policy.rules.extend(added.rules);
@@ -236,10 +249,12 @@ fn bounded_text(bytes: Vec<u8>) -> Result<String, Failure> {
 }
 
 /// The task: what was typed, then what was piped in.
-pub(super) fn prompt(typed: &str, piped: Option<&str>) -> Result<String, Failure> {
+pub(super) fn prompt(verb: &str, typed: &str, piped: Option<&str>) -> Result<String, Failure> {
     let piped = piped.unwrap_or_default().trim_end_matches('\n');
     match (typed.trim().is_empty(), piped.trim().is_empty()) {
-        (true, true) => Err(Failure::usage("the prompt is empty").hint("agon run \"what to do\"")),
+        (true, true) => {
+            Err(Failure::usage("the prompt is empty").hint(format!("agon {verb} \"what to do\"")))
+        }
         (false, true) => Ok(typed.to_owned()),
         (true, false) => Ok(piped.to_owned()),
         (false, false) => Ok(format!("{typed}\n\n{piped}")),
@@ -252,11 +267,11 @@ mod tests {
 
     #[test]
     fn piped_text_follows_what_was_typed() {
-        assert_eq!(prompt("explain", Some("fn a() {}\n")).unwrap(), "explain\n\nfn a() {}");
-        assert_eq!(prompt("", Some("only this\n")).unwrap(), "only this");
-        assert_eq!(prompt("only that", Some("\n")).unwrap(), "only that");
+        assert_eq!(prompt("run", "explain", Some("fn a() {}\n")).unwrap(), "explain\n\nfn a() {}");
+        assert_eq!(prompt("run", "", Some("only this\n")).unwrap(), "only this");
+        assert_eq!(prompt("run", "only that", Some("\n")).unwrap(), "only that");
         for (typed, piped) in [("", None), (" \n", Some("  \n"))] {
-            assert_eq!(prompt(typed, piped).unwrap_err().code, USAGE);
+            assert_eq!(prompt("run", typed, piped).unwrap_err().code, USAGE);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::sessions::copy_out;
 use crate::config::{Environment, Places};
 use crate::projection::caching::CacheSheet;
+use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
 use crate::protocol::ArenaEvent;
 use crate::wiring::{LogError, Sessions, WireError};
@@ -35,7 +36,8 @@ pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Outpu
     let shown = read.entries.iter().take_while(|entry| typed.at.is_none_or(|at| entry.seq <= at));
     let mut renderer =
         Renderer::new(Options { color: output.colours_data(), full: typed.full, ..Options::default() });
-    let (mut board, mut costs, mut cache) = (Board::default(), Costs::default(), CacheSheet::default());
+    let (mut board, mut costs) = (Board::default(), Costs::default());
+    let (mut squad, mut cache) = (SquadSheet::default(), CacheSheet::default());
     let mut last = None;
     for entry in shown {
         pause(typed.speed, last.replace(entry.at), entry.at).await;
@@ -46,9 +48,11 @@ pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Outpu
         board.apply(entry);
         costs.apply(entry);
         cache.apply(entry);
+        squad.apply(entry);
     }
     let is_whole = board.seq.is_some_and(|seq| seq + 1 == read.head.count);
-    output.data(&plain::ending(&board, &costs, cache.words(), is_whole.then_some(&read.head)))?;
+    let team = plain::TeamWords { lacks: squad.lacks(), cache: cache.words() };
+    output.data(&plain::ending(&board, &costs, &team, is_whole.then_some(&read.head)))?;
     match read.fault {
         Some(fault) => Err(WireError::from(fault).into()),
         None => Ok(()),

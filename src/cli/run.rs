@@ -16,7 +16,7 @@ use crate::library::demo;
 use crate::projection::Board;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, StopCause};
-use crate::wiring::{self, Changes, Fork, ForkPlan, Request, Running, Sessions, SquadWish};
+use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -32,7 +32,7 @@ pub async fn task(
     environment: Environment,
     output: Output,
 ) -> Result<(u8, String), Failure> {
-    perform(RunPlan::with(typed, environment, Vec::new(), || Ok(None))?, Mode::Solo, output).await
+    perform(RunPlan::with("run", typed, environment, Vec::new(), || Ok(None))?, Mode::Solo, output).await
 }
 
 /// Gives one task to a squad.
@@ -104,26 +104,50 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
     };
     let root = demo_folder(story, typed.arena.workspace.workspace.as_deref())?;
     output.say(&format!("the demo works in {}", root.display()));
-    let config = Config::load(environment, &root, &plan::overrides(&typed.arena))?;
+    let running = match open_demo(typed, story, &root, environment, output).await {
+        Ok(running) => running,
+        Err(failure) => {
+            if typed.arena.workspace.workspace.is_none() {
+                // Nothing has worked in it yet, so it is still what was just written.
+                let _ = std::fs::remove_dir_all(&root);
+            }
+            return Err(failure);
+        }
+    };
+    let mode = match typed.show {
+        DemoKind::Run => Mode::Solo,
+        DemoKind::Squad => Mode::Squad,
+        DemoKind::Debate => demo_of_debate().1,
+    };
+    let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
+    let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
+    Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
+}
+
+/// Opens the session a demo plays in.
+async fn open_demo(
+    typed: &DemoArgs,
+    story: &demo::Story,
+    root: &Path,
+    environment: Environment,
+    output: Output,
+) -> Result<Running, Failure> {
+    let config = Config::load(environment, root, &plan::overrides(&typed.arena))?;
     super::config::warn(&config, output);
     let policy = plan::policy_of(&config, typed.arena.policy.as_deref())?;
     let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
     let checks: Vec<String> = story.checks.iter().map(|check| (*check).to_owned()).collect();
-    let (mode, squad, debate) = match typed.show {
-        DemoKind::Run => (Mode::Solo, None, None),
-        DemoKind::Squad => (Mode::Squad, Some(SquadWish { blueprint: DEFAULT.to_owned(), checks }), None),
-        DemoKind::Debate => {
-            let (_, mode, debate) = demo_of_debate();
-            (mode, None, debate)
-        }
+    let (squad, debate) = match typed.show {
+        DemoKind::Run => (None, None),
+        DemoKind::Squad => (Some(SquadWish { blueprint: Some(DEFAULT.to_owned()), checks }), None),
+        DemoKind::Debate => (None, demo_of_debate().2),
     };
     let request = Request { model, model_is_wanted: true, policy, squad, debate, consent: None };
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     let running = begin(&config, &request, &show, output).await?;
     warn_of_sandbox(&running, output);
-    let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
-    Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
+    Ok(running)
 }
 
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.
@@ -131,7 +155,7 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     let config = config_of(&typed.session, environment, output)?;
     if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
-        let hint = format!("give it a new task: agon run --resume {id} \"...\"");
+        let hint = format!("give it a new task: {}", next_task(&config, &id));
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
     let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
@@ -146,8 +170,15 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     let config = config_of(&typed.session, environment, output)?;
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
     let model = model.map_err(crate::config::ConfigError::from)?;
-    let changes = Changes { model, persona: typed.persona.clone(), ..Changes::default() };
-    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes };
+    let policy = typed.policy.as_deref().map(|file| plan::policy_of(&config, Some(file))).transpose()?;
+    let changes = Changes { model, persona: typed.persona.clone(), policy, ..Changes::default() };
+    let instead = match (&typed.prompt, &typed.set_result) {
+        (Some(text), _) if text.trim().is_empty() => return Err(Failure::usage("`--prompt` is empty")),
+        (Some(text), _) => Some(Instead::Prompt(text.clone())),
+        (None, Some(written)) => Some(plan::result_of(written)?),
+        (None, None) => None,
+    };
+    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead };
     let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
     let fork = Fork::prepare(&config, &plan, show.is_attended()).await?;
     output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
@@ -158,15 +189,21 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
         let (id, has_open_turn) = (fork.id.clone(), fork.has_open_turn);
         fork.record().await?;
         output.data(&format!("{id}\n"))?;
-        let next = if has_open_turn {
-            format!("agon resume {id}")
-        } else {
-            format!("agon run --resume {id} \"...\"")
-        };
+        let next = if has_open_turn { format!("agon resume {id}") } else { next_task(&config, &id) };
         output.say(&format!("hint: {next}"));
         return Ok(DONE);
     }
     Watch::new(output, show, "--yes").follow(fork.start().await?, None).await
+}
+
+/// How a session is given its next task: by the kind of whoever worked last.
+fn next_task(config: &Config, id: &str) -> String {
+    let mut board = Board::default();
+    // What cannot be read was told before.
+    let read = Sessions::of(config).read(id).map(|read| read.entries).unwrap_or_default();
+    read.iter().for_each(|entry| board.apply(entry));
+    let verb = if board.mode == Some(Mode::Squad) { "squad" } else { "run" };
+    format!("agon {verb} --resume {id} \"...\"")
 }
 
 /// A new task waits for the end of the one before: refused before anything is recorded. Damage is left to

@@ -9,6 +9,7 @@ use crate::cli::plain;
 use crate::config::{Environment, Places};
 use crate::projection::caching::CacheSheet;
 use crate::projection::safe_text::safe_line;
+use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs, words};
 use crate::wiring::Sessions;
 
@@ -101,9 +102,11 @@ fn first_words(text: &str) -> String {
 
 fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(), Failure> {
     let read = sessions.read(name)?;
-    let (mut board, mut costs, mut cache) = (Board::default(), Costs::default(), CacheSheet::default());
+    let (mut board, mut costs) = (Board::default(), Costs::default());
+    let (mut squad, mut cache) = (SquadSheet::default(), CacheSheet::default());
     for entry in &read.entries {
         cache.apply(entry);
+        squad.apply(entry);
         board.apply(entry);
         costs.apply(entry);
     }
@@ -119,7 +122,8 @@ fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(
             "fault": read.fault.as_ref().map(ToString::to_string),
         }))?;
     } else {
-        output.data(&plain::ending(&board, &costs, cache.words(), Some(&read.head)))?;
+        let team = plain::TeamWords { lacks: squad.lacks(), cache: cache.words() };
+        output.data(&plain::ending(&board, &costs, &team, Some(&read.head)))?;
         output.data(&plain::cost_table(&costs))?;
     }
     match read.fault {

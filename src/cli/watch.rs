@@ -134,6 +134,12 @@ impl Watch {
                     arena.stop_hard().await;
                     break Ending::Stopped;
                 }
+                // The roles' conversations would be lost with the turn: it stays open, as after a crash.
+                News::Interrupt if self.squad.is_squad && self.board.cause.is_none() => {
+                    self.is_interrupted = true;
+                    self.output.say("interrupted; the turn stays open");
+                    arena.leave().await;
+                }
                 News::Interrupt => {
                     self.is_interrupted = true;
                     self.output.say("interrupted; once more ends it at once");
@@ -270,6 +276,11 @@ impl Watch {
                 (false, false) if self.tells && self.output.is_terminal() => self.keep(&text)?,
                 (false, false) => self.answer(&text)?,
             }
+        } else if let Some(standing) = self.standing(&ending) {
+            match self.is_typed {
+                true => self.output.tell(&format!("\n{standing}\n")),
+                false => self.answer(&standing)?,
+            }
         }
         let complaint = self.complaint(&ending, id);
         if let Some((words, _)) = &complaint {
@@ -279,7 +290,8 @@ impl Watch {
             self.output.tell(&plain::role_table(&self.costs));
         }
         let head = arena.log().head();
-        self.output.tell(&plain::ending(&self.board, &self.costs, self.cache.words(), Some(&head)));
+        let team = plain::TeamWords { lacks: self.squad.lacks(), cache: self.cache.words() };
+        self.output.tell(&plain::ending(&self.board, &self.costs, &team, Some(&head)));
         match ending {
             Ending::Failed(error) => {
                 let code = exit_code(&Ending::Failed(error.clone()), self.is_interrupted);

@@ -10,6 +10,7 @@ use toml::{Table, Value};
 use crate::config::ConfigError;
 use crate::config::file::ConfigFile;
 use crate::config::unknown;
+use crate::protocol::complaint::plain;
 
 /// The most a configuration file may hold, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -106,7 +107,7 @@ impl Layer {
             path: path.to_owned(),
             line: error.span().map_or(1, |span| line_of(text, span.start)),
             // Only the message: the full error shows the line, which may hold a secret.
-            message: error.message().trim().to_owned(),
+            message: plain(error.message()),
         };
         let lines = unknown::check(text, path).map_err(|error| error.unwrap_or_else(damaged))?;
         toml::from_str::<ConfigFile>(text).map_err(damaged)?;

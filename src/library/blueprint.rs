@@ -1,6 +1,6 @@
 //! Blueprints: TOML files read and held against tools and personas; every fault names its line.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::library::{FileError, read_text};
-use crate::protocol::spec::{Blueprint, Risk, RoleSpec, ToolSpec};
+use crate::protocol::blueprint::{self, Known, Place};
+use crate::protocol::complaint;
+use crate::protocol::spec::{Blueprint, RoleSpec};
 
 /// The most a blueprint may hold, in bytes.
 const MAX_BLUEPRINT: u64 = 64 * 1024;
@@ -35,14 +37,6 @@ pub enum BlueprintError {
     /// Something in it is wrong.
     #[error("`{place}` line {line}: {fault}")]
     Fault { place: String, line: usize, fault: String, hint: Option<String> },
-}
-
-/// What a blueprint may name.
-pub struct Known<'a> {
-    /// The tools there are.
-    pub tools: &'a [ToolSpec],
-    /// True for the id of a persona there is.
-    pub persona: &'a dyn Fn(&str) -> bool,
 }
 
 /// Finds a blueprint: a path to a file, or a name looked up in the folders, the last first, then built in.
@@ -91,34 +85,21 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Reads a blueprint and holds it against what there is. `place` is for messages.
 pub fn parse(place: &str, text: &str, known: &Known<'_>) -> Result<Blueprint, BlueprintError> {
-    let fault = |fault: Fault| BlueprintError::Fault {
+    let fault = |at: Range<usize>, fault: String, hint: Option<String>| BlueprintError::Fault {
         place: place.to_owned(),
-        line: text.get(..fault.at.start).map_or(1, |before| before.matches('\n').count() + 1),
-        fault: fault.words,
-        hint: fault.hint,
+        line: text.get(..at.start).map_or(1, |before| before.matches('\n').count() + 1),
+        fault,
+        hint,
     };
-    let written: Written = toml::from_str(text).map_err(|error| {
-        fault(Fault::new(error.span().unwrap_or(0..0), error.message().trim().to_owned()))
+    let written: Written = toml::from_str(text)
+        .map_err(|error| fault(error.span().unwrap_or(0..0), complaint::plain(error.message()), None))?;
+    let blueprint = written.to_blueprint();
+    let checked = blueprint::check(&blueprint, known);
+    checked.and_then(|()| blueprint::check_writer(&blueprint, known.tools)).map_err(|found| {
+        let names = found.meant.map(|(wrong, names)| meant(&wrong, &names));
+        fault(written.span(found.place), found.words, found.hint.or(names))
     })?;
-    written.check(known).map_err(fault)?;
-    Ok(written.into_blueprint())
-}
-
-/// A fault, where it stands, and what one may try.
-struct Fault {
-    at: Range<usize>,
-    words: String,
-    hint: Option<String>,
-}
-
-impl Fault {
-    fn new(at: Range<usize>, words: impl Into<String>) -> Self {
-        Fault { at, words: words.into(), hint: None }
-    }
-
-    fn hint(self, hint: impl Into<String>) -> Self {
-        Fault { hint: Some(hint.into()), ..self }
-    }
+    Ok(blueprint)
 }
 
 #[derive(Deserialize)]
@@ -148,7 +129,7 @@ struct WrittenRole {
     revise: Vec<Spanned<String>>,
     #[serde(default = "two")]
     revisions: u32,
-    max_steps: Option<u32>,
+    max_steps: Option<Spanned<u32>>,
 }
 
 fn two() -> u32 {
@@ -156,223 +137,61 @@ fn two() -> u32 {
 }
 
 impl Written {
-    fn check(&self, known: &Known<'_>) -> Result<(), Fault> {
-        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-        for (i, role) in self.roles.iter().enumerate() {
-            let name = role.name.get_ref().as_str();
-            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
-                let words = format!("`{name}` is not a name of letters, digits, hyphens and underscores");
-                return Err(Fault::new(role.name.span(), words));
-            }
-            if places.insert(name, i).is_some() {
-                let fault = Fault::new(role.name.span(), format!("two roles are called `{name}`"));
-                return Err(fault.hint("give one of them another name; two roles may share a persona"));
-            }
-        }
-        for role in &self.roles {
-            role.check(&places, known)?;
-        }
-        self.check_order(&places)?;
-        self.check_lead(&places, known)?;
-        if !self.roles.iter().any(|role| role.writes(known.tools)) {
-            let words = "no role may write; give one a tool that does, such as `edit_file`";
-            let fault = Fault::new(self.roles.first().map_or(0..0, |role| role.name.span()), words);
-            return Err(fault.hint("tools = [\"read_file\", \"edit_file\"] in a role that does not lead"));
-        }
-        if let Some(check) = self.checks.iter().find(|check| check.get_ref().trim().is_empty()) {
-            let fault = Fault::new(check.span(), "a check is empty");
-            return Err(fault.hint("name a command, such as \"cargo test\", or leave `checks` out"));
-        }
-        Ok(())
-    }
-
-    /// Roles wait for each other without a circle, and nobody sends back whom they do not come after.
-    fn check_order(&self, places: &BTreeMap<&str, usize>) -> Result<(), Fault> {
-        for (i, role) in self.roles.iter().enumerate() {
-            let mut path = vec![i];
-            if let Some((circle, at)) = self.circle(places, &mut path, &mut BTreeSet::new()) {
-                let fault = Fault::new(at, format!("roles wait for each other in a circle: {circle}"));
-                return Err(fault.hint("take one of these names out of an `after`"));
-            }
-            let before = self.before(places, i);
-            for target in &role.revise {
-                if !places.get(target.get_ref().as_str()).is_some_and(|at| before.contains(at)) {
-                    let (name, target_name) = (role.name.get_ref(), target.get_ref());
-                    let words = format!("`{name}` cannot send `{target_name}` back without coming after it");
-                    let hint = format!("add \"{target_name}\" to the `after` of `{name}`");
-                    return Err(Fault::new(target.span(), words).hint(hint));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// A circle through the last role of the path, in words, and the `after` that closes it.
-    fn circle(
-        &self,
-        places: &BTreeMap<&str, usize>,
-        path: &mut Vec<usize>,
-        done: &mut BTreeSet<usize>,
-    ) -> Option<(String, Range<usize>)> {
-        let last = *path.last()?;
-        for next in &self.roles.get(last)?.after {
-            let place = *places.get(next.get_ref().as_str())?;
-            if let Some(start) = path.iter().position(|seen| *seen == place) {
-                let circle = path.get(start..)?.iter().chain([&place]);
-                let names =
-                    circle.filter_map(|i| self.roles.get(*i)).map(|role| role.name.get_ref().as_str());
-                return Some((names.collect::<Vec<_>>().join(" → "), next.span()));
-            }
-            if !done.insert(place) {
-                continue;
-            }
-            path.push(place);
-            if let Some(found) = self.circle(places, path, done) {
-                return Some(found);
-            }
-            path.pop();
-        }
-        None
-    }
-
-    fn before(&self, places: &BTreeMap<&str, usize>, role: usize) -> BTreeSet<usize> {
-        let (mut found, mut waiting) = (BTreeSet::new(), vec![role]);
-        while let Some(role) = waiting.pop().and_then(|i| self.roles.get(i)) {
-            let named = role.after.iter().filter_map(|name| places.get(name.get_ref().as_str()));
-            waiting.extend(named.filter(|i| found.insert(**i)));
-        }
-        found
-    }
-
-    fn check_lead(&self, places: &BTreeMap<&str, usize>, known: &Known<'_>) -> Result<(), Fault> {
-        let (lead, at) = match &self.lead {
-            Some(name) => match places.get(name.get_ref().as_str()) {
-                Some(place) => (self.roles.get(*place), name.span()),
-                None => return Err(no_role(name, places)),
-            },
-            None => (self.roles.first(), self.roles.first().map_or(0..0, |role| role.name.span())),
+    /// Where a fault stands in the text.
+    fn span(&self, place: Place) -> Range<usize> {
+        let role = |i: usize| self.roles.get(i);
+        let one = |list: &[Spanned<String>], n: usize| list.get(n).map(Spanned::span);
+        let first = || role(0).map(|role| role.name.span());
+        let found = match place {
+            Place::Whole => None,
+            Place::Lead => self.lead.as_ref().map(Spanned::span).or_else(first),
+            Place::Check(n) => one(&self.checks, n),
+            Place::Name(i) => role(i).map(|role| role.name.span()),
+            Place::Persona(i) => role(i).map(|role| role.persona.span()),
+            Place::Model(i) => role(i).and_then(|role| role.model.as_ref()).map(Spanned::span),
+            Place::Steps(i) => role(i).and_then(|role| role.max_steps.as_ref()).map(Spanned::span),
+            Place::Sandbox(i) => role(i).and_then(|role| role.sandbox.as_ref()).map(Spanned::span),
+            Place::Tool(i, n) => role(i).and_then(|role| one(role.tools.as_deref()?, n)),
+            Place::After(i, n) => role(i).and_then(|role| one(&role.after, n)),
+            Place::Revise(i, n) => role(i).and_then(|role| one(&role.revise, n)),
         };
-        let Some(lead) = lead else {
-            let fault = Fault::new(0..0, "there is no `[[role]]`");
-            return Err(
-                fault.hint("each role is a `[[role]]` with a `name` and a `persona`; the first one leads")
-            );
-        };
-        let name = lead.name.get_ref();
-        if !lead.after.is_empty() {
-            let fault = Fault::new(at, format!("`{name}` leads, so it cannot come after another role"));
-            return Err(fault.hint("name another `lead`, or take its `after` out"));
-        }
-        if lead.writes(known.tools) {
-            let fault = Fault::new(at, format!("`{name}` leads, so it can have no tool that writes"));
-            return Err(fault.hint("give the tool to a role that comes after it"));
-        }
-        for role in &self.roles {
-            let back = role.revise.iter().find(|target| target.get_ref() == name);
-            if let Some(back) = back {
-                let fault = Fault::new(back.span(), format!("`{name}` leads, so nobody can send it back"));
-                return Err(fault.hint("name a role that writes"));
-            }
-        }
-        Ok(())
+        found.unwrap_or(0..0)
     }
 
-    fn into_blueprint(self) -> Blueprint {
+    fn to_blueprint(&self) -> Blueprint {
         Blueprint {
-            name: self.name,
-            lead: self.lead.map(Spanned::into_inner),
-            roles: self.roles.into_iter().map(WrittenRole::into_role).collect(),
-            checks: self.checks.into_iter().map(Spanned::into_inner).collect(),
+            name: self.name.clone(),
+            lead: self.lead.as_ref().map(|lead| lead.get_ref().clone()),
+            roles: self.roles.iter().map(WrittenRole::to_role).collect(),
+            checks: plain(&self.checks),
         }
     }
 }
 
 impl WrittenRole {
-    fn check(&self, places: &BTreeMap<&str, usize>, known: &Known<'_>) -> Result<(), Fault> {
-        let persona = self.persona.get_ref();
-        if !(known.persona)(persona) {
-            let fault = Fault::new(self.persona.span(), format!("no persona is called `{persona}`"));
-            return Err(fault.hint("`agon personas list` shows them all"));
-        }
-        for tool in self.tools.iter().flatten() {
-            if !known.tools.iter().any(|known| known.name == *tool.get_ref()) {
-                let names: Vec<&str> = known.tools.iter().map(|tool| tool.name.as_str()).collect();
-                let fault = Fault::new(tool.span(), format!("there is no tool `{}`", tool.get_ref()));
-                return Err(fault.hint(meant(tool.get_ref(), &names)));
-            }
-        }
-        self.check_place(known)?;
-        if let Some(model) = &self.model {
-            let parts = model.get_ref().split_once('/');
-            if parts.is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) {
-                let words = format!("`{}` is not a model name of the form `PROVIDER/MODEL`", model.get_ref());
-                return Err(Fault::new(model.span(), words).hint("such as `openai/gpt-5`"));
-            }
-        }
-        for name in self.after.iter().chain(&self.revise) {
-            if !places.contains_key(name.get_ref().as_str()) {
-                return Err(no_role(name, places));
-            }
-        }
-        Ok(())
-    }
-
-    /// A role may be held closer than its session, and one that is to change nothing has no tool that does.
-    fn check_place(&self, known: &Known<'_>) -> Result<(), Fault> {
-        let name = self.name.get_ref();
-        match self.sandbox.as_ref().map(|kind| (kind.get_ref().as_str(), kind.span())) {
-            None | Some(("local" | "docker", _)) => {}
-            Some(("none", at)) => {
-                let fault = Fault::new(at, format!("`{name}` cannot be confined less than its session"));
-                return Err(fault.hint("name `local` or `docker`, or leave `sandbox` out"));
-            }
-            Some((kind, at)) => {
-                let fault = Fault::new(at, format!("there is no sandbox `{kind}`"));
-                return Err(fault.hint(meant(kind, &["local", "docker"])));
-            }
-        }
-        let writes =
-            |name: &str| known.tools.iter().any(|tool| tool.name == name && tool.risk == Risk::Write);
-        match self.tools.iter().flatten().find(|tool| self.read_only && writes(tool.get_ref())) {
-            Some(tool) => {
-                let words = format!("`{name}` is read-only, so it cannot have `{}`", tool.get_ref());
-                Err(Fault::new(tool.span(), words).hint("take the tool out, or take `read_only` out"))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn writes(&self, tools: &[ToolSpec]) -> bool {
-        let changes = |name: &str| tools.iter().any(|tool| tool.name == name && tool.risk != Risk::Read);
-        !self.read_only && self.tools.iter().flatten().any(|name| changes(name.get_ref()))
-    }
-
-    fn into_role(self) -> RoleSpec {
-        let plain = |names: Vec<Spanned<String>>| names.into_iter().map(Spanned::into_inner).collect();
+    fn to_role(&self) -> RoleSpec {
         RoleSpec {
-            name: self.name.into_inner(),
-            persona: self.persona.into_inner(),
-            model: self.model.map(Spanned::into_inner),
-            tools: self.tools.map(plain),
-            sandbox: self.sandbox.map(Spanned::into_inner),
+            name: self.name.get_ref().clone(),
+            persona: self.persona.get_ref().clone(),
+            model: self.model.as_ref().map(|model| model.get_ref().clone()),
+            tools: self.tools.as_deref().map(plain),
+            sandbox: self.sandbox.as_ref().map(|kind| kind.get_ref().clone()),
             read_only: self.read_only,
-            after: plain(self.after),
-            revise: plain(self.revise),
+            after: plain(&self.after),
+            revise: plain(&self.revise),
             revisions: self.revisions,
-            max_steps: self.max_steps,
+            max_steps: self.max_steps.as_ref().map(|max| *max.get_ref()),
         }
     }
 }
 
-fn no_role(name: &Spanned<String>, places: &BTreeMap<&str, usize>) -> Fault {
-    let names: Vec<&str> = places.keys().copied().collect();
-    let fault = Fault::new(name.span(), format!("no role is called `{}`", name.get_ref()));
-    fault.hint(meant(name.get_ref(), &names))
+fn plain(names: &[Spanned<String>]) -> Vec<String> {
+    names.iter().map(|name| name.get_ref().clone()).collect()
 }
 
 /// The name that looks most like a wrong one, and all there are.
-fn meant(wrong: &str, names: &[&str]) -> String {
-    let near = names.iter().map(|name| (strsim::normalized_damerau_levenshtein(wrong, name), *name));
+fn meant(wrong: &str, names: &[String]) -> String {
+    let near = names.iter().map(|name| (strsim::normalized_damerau_levenshtein(wrong, name), name));
     let best = near.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(likeness, _)| *likeness > 0.6);
     let guess = best.map(|(_, name)| format!("did you mean `{name}`? ")).unwrap_or_default();
     format!("{guess}there are: {}", names.join(", "))
@@ -381,6 +200,7 @@ fn meant(wrong: &str, names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::spec::{Risk, ToolSpec};
 
     fn tool(name: &str, risk: Risk) -> ToolSpec {
         ToolSpec {
@@ -395,7 +215,8 @@ mod tests {
 
     fn read(text: &str) -> Result<Blueprint, String> {
         let tools = [tool("look", Risk::Read), tool("edit", Risk::Write)];
-        let known = Known { tools: &tools, persona: &|id| id.len() == 1 };
+        let model = |name: &str| name.starts_with("no/").then(|| ("no such provider".to_owned(), None));
+        let known = Known { tools: &tools, persona: &|id| id.len() == 1, model: &model };
         parse("b.toml", text, &known).map_err(|error| error.to_string())
     }
 
@@ -423,7 +244,7 @@ mod tests {
             (with("sandbox = \"none\"\n"), "line 10: `b` cannot be confined less than its session"),
             (with("sandbox = \"dokcer\"\n"), "line 10: there is no sandbox `dokcer`"),
             (with("read_only = true\n"), "line 8: `b` is read-only, so it cannot have `edit`"),
-            (with("read_only = \"yes\"\n"), "line 10: invalid type"),
+            (with("read_only = \"yes\"\n"), "line 10: "),
             (with("revise = [\"z\"]\n"), "line 10: no role is called `z`"),
             (with("revise = [\"a\"]\n"), "line 10: `a` leads, so nobody can send it back"),
             (with(&format!("{third}revise = [\"b\"]")), "line 13: `c` cannot send `b` back without"),
@@ -434,6 +255,9 @@ mod tests {
             (format!("lead = \"b\"\n{GOOD}"), "line 1: `b` leads, so it cannot come after another role"),
             (format!("lead = \"z\"\n{GOOD}"), "line 1: no role is called `z`"),
             (GOOD.replace("\"edit\"", "\"edit\"]\nmodle = [\"x\""), "line 9: unknown field `modle`"),
+            (with("model = \"no/gpt\"\n"), "line 10: no such provider"),
+            (with("max_steps = 0\n"), "line 10: `b` may make no model call at all"),
+            (format!("checks = [\"make\",\n\" \"]\n{GOOD}"), "line 2: a check is empty"),
             (with("model = \"gpt\"\n"), "line 10: `gpt` is not a model name"),
         ] {
             let error = read(&text).unwrap_err();
@@ -446,7 +270,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("mine.toml"), GOOD).unwrap();
         let tools = [tool("edit", Risk::Write)];
-        let known = Known { tools: &tools, persona: &|_| true };
+        let known = Known { tools: &tools, persona: &|_| true, model: &|_| None };
         let folders = [folder.path().to_owned()];
         assert_eq!(find("mine", &folders, &known).unwrap().name, "x");
         let path = folder.path().join("mine.toml").display().to_string();

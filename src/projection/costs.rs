@@ -22,6 +22,9 @@ pub struct Tally {
     pub usage: Usage,
     /// Settled attempts whose tokens were estimated.
     pub estimated: u32,
+    /// Settled attempts that were cut off with the program: nobody knows what they took, and the whole reservation
+    /// is booked, so that these tokens and this money are the most it can have been.
+    pub unknown: u32,
     /// Millionths of a dollar of settled attempts, where the price is known.
     pub micro_usd: u64,
     /// Settled attempts without a known price.
@@ -36,6 +39,8 @@ pub struct Tally {
     pub waited_ms: u64,
     /// Tool calls that were started.
     pub tool_calls: u32,
+    /// Tool calls that were refused instead.
+    pub tool_refusals: u32,
     /// Of these, those that did not end well.
     pub tool_failures: u32,
     /// Milliseconds of tool calls, from the entries' times; calls at once count each.
@@ -97,7 +102,54 @@ pub struct Costs {
     last_at: Option<u64>,
 }
 
+impl Tally {
+    /// What stands before its tokens: nothing where providers counted them, `~` before estimates, `≤` where only
+    /// the most they can have been is known.
+    pub fn about(&self) -> &'static str {
+        match (self.unknown, self.usage.estimated) {
+            (1.., _) => "≤",
+            (0, true) => "~",
+            (0, false) => "",
+        }
+    }
+
+    /// Both together.
+    fn and(mut self, other: &Tally) -> Tally {
+        self.calls += other.calls;
+        self.attempts += other.attempts;
+        self.failures += other.failures;
+        self.usage = sum(self.usage, other.usage);
+        self.estimated += other.estimated;
+        self.unknown += other.unknown;
+        self.micro_usd = self.micro_usd.saturating_add(other.micro_usd);
+        self.unpriced += other.unpriced;
+        self.reserved_tokens = self.reserved_tokens.saturating_add(other.reserved_tokens);
+        self.reserved_micro_usd = self.reserved_micro_usd.saturating_add(other.reserved_micro_usd);
+        self.model_ms = self.model_ms.saturating_add(other.model_ms);
+        self.waited_ms = self.waited_ms.saturating_add(other.waited_ms);
+        self.tool_calls += other.tool_calls;
+        self.tool_refusals += other.tool_refusals;
+        self.tool_failures += other.tool_failures;
+        self.tool_ms = self.tool_ms.saturating_add(other.tool_ms);
+        self
+    }
+}
+
 impl Costs {
+    /// Costs by role, in the order roles first came to work; what a role used in later turns is added to its row.
+    pub fn by_role(&self) -> Vec<SparkCosts> {
+        let mut rows: Vec<SparkCosts> = Vec::new();
+        for spark in self.sparks.values() {
+            match rows.iter_mut().find(|row| row.role == spark.role) {
+                Some(row) => {
+                    *row = SparkCosts { tally: row.tally.and(&spark.tally), ..spark.clone() };
+                }
+                None => rows.push(spark.clone()),
+            }
+        }
+        rows
+    }
+
     /// Drops the rows of sparks before this one; the totals, the models and the roles keep what they used.
     pub fn forget(&mut self, oldest: SparkId) {
         self.sparks.retain(|spark, _| *spark >= oldest);
@@ -112,9 +164,14 @@ impl Costs {
         }
         self.last_at = Some(entry.at);
         for (from, event) in entry.effective() {
+            if let ArenaEvent::ToolRefused(data) = event
+                && let Some(spark) = self.calls.tool(data.tool_use).and_then(|face| face.spark)
+            {
+                self.book_spark(spark, |tally| tally.tool_refusals += 1);
+            }
             let closed = self.calls.apply(entry.at, from, event);
             self.ledger.apply(event);
-            self.count(event);
+            self.count(event, away);
             if let Some(closed) = closed {
                 self.count_end(&closed, event, entry.at.saturating_sub(closed.since) / 1_000);
             }
@@ -134,7 +191,7 @@ impl Costs {
             .collect()
     }
 
-    fn count(&mut self, event: &ArenaEvent) {
+    fn count(&mut self, event: &ArenaEvent, away: bool) {
         use ArenaEvent as E;
         match event {
             E::SparkIgnited(data) => {
@@ -161,17 +218,18 @@ impl Costs {
                 tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms);
             }),
             E::BudgetReserved(data) => self.reserve(data.call, data.tokens, data.micro_usd),
-            E::BudgetSettled(data) => self.settle(data),
+            E::BudgetSettled(data) => self.settle(data, away),
             E::ToolInvoked(data) => self.book_spark(data.spark, |tally| tally.tool_calls += 1),
             _ => {}
         }
     }
 
-    fn settle(&mut self, data: &BudgetSettled) {
+    fn settle(&mut self, data: &BudgetSettled, away: bool) {
         let priced = self.ledger.payer(data.call).is_none_or(|payer| payer.priced);
         self.book_call(data.call, |tally| {
             tally.usage = sum(tally.usage, data.usage);
             tally.estimated += u32::from(data.usage.estimated);
+            tally.unknown += u32::from(away && data.usage.estimated && data.usage.total() > 0);
             tally.micro_usd = tally.micro_usd.saturating_add(data.micro_usd);
             tally.unpriced += u32::from(!priced && data.usage.total() > 0);
         });

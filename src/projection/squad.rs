@@ -1,12 +1,18 @@
-//! What a squad's answer is to a reader: its words, what is open, what the log does not bear out, who is missing.
+//! What a squad's answer is to a reader: its words, what agon itself found of them, who is missing; safe to print.
+
+mod evidence;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::safe_text::safe;
 use super::words;
-use crate::protocol::event::{ClaimFlagged, TurnCause};
-use crate::protocol::spec::Mode;
+use crate::protocol::event::{ClaimFlagged, PromptGiven, TurnCause};
+use crate::protocol::spec::{Blueprint, Mode};
 use crate::protocol::typed::SquadAnswer;
-use crate::protocol::{ArenaEvent, Entry, EventRef};
+use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
+use evidence::{Evidence, blueprint_in};
 
 /// The squad of the last prompt, as far as its answer needs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,41 +21,128 @@ pub struct SquadSheet {
     pub is_squad: bool,
     /// Claims that are not borne out.
     pub flags: Vec<ClaimFlagged>,
-    /// Roles that did not do their part, and why.
-    pub missing: Vec<(String, TurnCause)>,
-    /// A run that was found in the team cache, and what its own log did not bear out.
-    recorded: Option<(EventRef, Vec<ClaimFlagged>)>,
+    /// Roles that did not do their part.
+    pub missing: Vec<Missing>,
+    /// Checks and findings.
+    evidence: Evidence,
+    /// Commands of the blueprint in force.
+    checks: Vec<String>,
+    /// A run that was found in the team cache: when it was stored, and what its own log did not bear out.
+    recorded: Option<(EventRef, u64, Vec<ClaimFlagged>)>,
+    /// When the run that became the answer was stored.
+    used: Option<u64>,
+    roles: BTreeMap<SparkId, String>,
+    /// Whose model calls are open or failed last, and with which words.
+    asked: BTreeMap<CallId, SparkId>,
+    failures: BTreeMap<SparkId, String>,
+}
+
+/// A role that did not do its part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The role.
+    pub role: String,
+    /// Why.
+    pub cause: TurnCause,
+    /// What the model call said that failed.
+    pub why: Option<String>,
+}
+
+impl Missing {
+    fn words(&self) -> String {
+        let cause = words::turn_cause(self.cause);
+        match &self.why {
+            Some(why) => format!("{}: {cause}: {}", self.role, why.trim()),
+            None => format!("{}: {cause}", self.role),
+        }
+    }
 }
 
 impl SquadSheet {
+    /// A sheet that knows nothing but what the log of a recorded run did not bear out.
+    pub fn of_recorded(flags: Vec<ClaimFlagged>) -> Self {
+        SquadSheet { is_squad: true, flags, ..SquadSheet::default() }
+    }
+
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
         for (at, event) in entry.effective() {
-            match event {
-                ArenaEvent::PromptGiven(data) => {
-                    *self = SquadSheet { is_squad: data.mode == Mode::Squad, ..SquadSheet::default() };
-                }
-                ArenaEvent::ClaimFlagged(data) => self.flags.push(data.clone()),
-                ArenaEvent::CacheHit(data) => self.recorded = Some((at, data.body.flags.clone())),
-                ArenaEvent::TurnClosed(data) => {
-                    let used = self.recorded.take_if(|(hit, _)| data.answer == Some(*hit));
-                    self.flags.extend(used.into_iter().flat_map(|(_, flags)| flags));
-                }
-                ArenaEvent::RoleFailed(data) => self.missing.push((data.role.clone(), data.cause)),
-                _ => {}
-            }
+            self.apply_event(at, event);
         }
     }
 
-    /// The answer for a reader: Markdown, or only the JSON where one was asked for by a schema. Words of a role
-    /// that are no typed answer stay as they are.
+    fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::SessionOpened(data) => self.follow(data.spec.blueprint.as_ref()),
+            E::SessionResumed(data) => self.follow(blueprint_in(&data.changed)),
+            E::SessionForked(data) => self.follow(blueprint_in(&data.changed)),
+            E::SettingsChanged(data) => self.follow(blueprint_in(&data.changed)),
+            E::PromptGiven(data) => self.begin(data),
+            E::SparkIgnited(data) => drop(self.roles.insert(data.spark, data.role.clone())),
+            E::ModelCalled(data) => {
+                self.asked.retain(|_, spark| *spark != data.spark);
+                self.asked.insert(data.call, data.spark);
+            }
+            E::ModelFailed(data) => {
+                if let Some(spark) = self.asked.get(&data.call) {
+                    self.failures.insert(*spark, data.body.message.clone());
+                }
+            }
+            E::ClaimFlagged(data) => self.flags.push(data.clone()),
+            E::CacheHit(data) => {
+                self.recorded = Some((at, data.body.stored_at, data.body.flags.clone()));
+            }
+            E::TurnClosed(data) => {
+                if let Some((_, at, flags)) = self.recorded.take_if(|(hit, ..)| data.answer == Some(*hit)) {
+                    self.flags.extend(flags);
+                    self.used = Some(at);
+                }
+            }
+            E::RoleFailed(data) => {
+                let why = self.failures.get(&data.spark).filter(|_| data.cause == TurnCause::ModelFailed);
+                self.missing.push(Missing { role: data.role.clone(), cause: data.cause, why: why.cloned() });
+            }
+            _ => {}
+        }
+        let who = |spark: SparkId| self.roles.get(&spark).cloned().unwrap_or_else(|| spark.to_string());
+        self.evidence.apply(at, event, who);
+    }
+
+    fn follow(&mut self, blueprint: Option<&Blueprint>) {
+        if let Some(blueprint) = blueprint {
+            self.checks.clone_from(&blueprint.checks);
+        }
+    }
+
+    fn begin(&mut self, data: &PromptGiven) {
+        self.follow(blueprint_in(&data.changed));
+        let checks = std::mem::take(&mut self.checks);
+        let (is_squad, evidence) = (data.mode == Mode::Squad, Evidence::of(&checks));
+        *self = SquadSheet { is_squad, evidence, checks, ..SquadSheet::default() };
+    }
+
+    /// The answer for a reader, safe to print: Markdown, or only the JSON where one was asked for by a schema.
+    /// Words of a role that are no typed answer stay as they are. Beneath it stands what agon itself knows of it.
     pub fn words(&self, text: &str) -> String {
+        match self.said(text) {
+            Ok(words) => {
+                let beneath = self.beneath(&words);
+                words + &safe(&beneath)
+            }
+            Err(json) => json,
+        }
+    }
+
+    /// The answer alone: its words with what it says is open, and the claims that are not borne out. `Err` is the
+    /// JSON where a schema asked for another answer than words.
+    fn said(&self, text: &str) -> Result<String, String> {
         let Ok(answer) = serde_json::from_str::<SquadAnswer>(text) else {
-            return text.trim_end().to_owned() + &self.missing_words();
+            return Ok(safe(text.trim_end()).into_owned());
         };
         let mut out = match &answer.answer {
             Value::String(words) => words.trim_end().to_owned(),
-            other => return serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
+            other => return Err(serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string())),
         };
         if !answer.open.is_empty() {
             out.push_str("\n\nOpen:");
@@ -63,47 +156,74 @@ impl SquadSheet {
                 out.push_str(&format!("\n- \"{}\": {}", claim.trim(), flag.reason));
             }
         }
-        out + &self.missing_words()
+        Ok(safe(&out).into_owned())
     }
 
-    /// Who did not do their part, in one line; none when everybody did.
-    pub fn missing_line(&self) -> Option<String> {
-        let one = |(role, cause): &(String, TurnCause)| format!("{role}: {}", words::turn_cause(*cause));
-        let line = self.missing.iter().map(one).collect::<Vec<_>>().join(", ");
-        (!line.is_empty()).then_some(line)
+    /// An answer that was recorded, in words.
+    pub fn recorded_words(&self, text: &str) -> String {
+        self.said(text).unwrap_or_else(|json| json)
+    }
+
+    /// What agon itself says of an answer.
+    fn beneath(&self, said: &str) -> String {
+        let checks = match self.used {
+            Some(stored_at) => self.evidence.recorded_words(stored_at),
+            None => self.evidence.checks_words(),
+        };
+        checks + &self.evidence.findings_words(said) + &self.missing_words()
+    }
+
+    /// What there is to read where a squad came to no answer, safe to print.
+    pub fn standing(&self, cause: &str, changed: &BTreeSet<String>) -> String {
+        let mut out = format!("The squad gave no answer: {cause}.\n\nWhat stands:");
+        let steps = self.evidence.steps();
+        out.push_str(if steps.is_empty() { "\n- nobody came to a result" } else { &steps });
+        match changed.is_empty() {
+            true => out.push_str("\n- no file was changed"),
+            false => {
+                let files: Vec<&str> = changed.iter().map(String::as_str).collect();
+                out.push_str(&format!("\n- changed files: {}", files.join(", ")));
+            }
+        }
+        out.push_str(&self.beneath(""));
+        safe(&out).into_owned()
+    }
+
+    /// What keeps the squad's work from being done, in one line; none when nothing does.
+    pub fn lacks(&self) -> Option<String> {
+        let missing = self.missing.iter().map(Missing::words);
+        let evidence = if self.used.is_some() { Vec::new() } else { self.evidence.lacks() };
+        let line = missing.chain(evidence).collect::<Vec<_>>().join("; ");
+        (self.is_squad && !line.is_empty()).then_some(line)
     }
 
     fn missing_words(&self) -> String {
         if self.missing.is_empty() {
             return String::new();
         }
-        let one = |(role, cause): &(String, TurnCause)| format!("\n- {role}: {}", words::turn_cause(*cause));
-        format!("\n\nMissing:{}", self.missing.iter().map(one).collect::<String>())
+        let lines = self.missing.iter().map(|missing| format!("\n- {}", missing.words()));
+        format!("\n\nMissing:{}", lines.collect::<String>())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::EventRef;
 
     #[test]
     fn flags_and_gaps_are_part_of_what_is_read() {
-        let flag = ClaimFlagged {
-            source: EventRef::fact(9),
-            claim: 0,
-            reason: "the check of e7 did not pass".into(),
-        };
-        let sheet = SquadSheet {
-            is_squad: true,
-            flags: vec![flag],
-            missing: vec![("reviewer".to_owned(), TurnCause::Refused)],
-            ..SquadSheet::default()
-        };
+        let reason = "the check of e7 did not pass".to_owned();
+        let flag = ClaimFlagged { source: EventRef::fact(9), claim: 0, reason };
+        let why = Some("no route to host\n".to_owned());
+        let reviewer = Missing { role: "reviewer".to_owned(), cause: TurnCause::ModelFailed, why };
+        let sheet = SquadSheet { missing: vec![reviewer], ..SquadSheet::of_recorded(vec![flag]) };
         let typed = r#"{"answer":"Done.\n","claims":[{"kind":"checks_pass","text":"tests pass","evidence":["e7"]}],"open":["F2"]}"#;
         let words = sheet.words(typed);
-        assert!(words.starts_with("Done.\n\nOpen:\n- F2\n\nClaimed, but not borne out by the log:\n- \"tests pass\": the check of e7"), "{words}");
-        assert!(words.contains("\n\nMissing:\n- reviewer: "), "{words}");
+        let flagged = "Claimed, but not borne out by the log:\n- \"tests pass\": the check of e7";
+        assert!(words.starts_with(&format!("Done.\n\nOpen:\n- F2\n\n{flagged}")), "{words}");
+        let missing = "Missing:\n- reviewer: the model call failed: no route to host";
+        assert!(words.ends_with(missing), "{words}");
+        assert_eq!(sheet.lacks().unwrap(), "reviewer: the model call failed: no route to host");
         let schema = r#"{"answer":{"n":3},"claims":[],"open":[]}"#;
         assert_eq!(sheet.words(schema), "{\n  \"n\": 3\n}");
     }

@@ -164,6 +164,9 @@ pub enum Effect {
 pub struct FinishedRun {
     /// The session it was made in.
     pub session: String,
+    /// What was asked for; empty in records of older programs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request: String,
     /// Its answer.
     pub answer: String,
     /// How it ended.

@@ -420,6 +420,12 @@ pub enum Setting {
 }
 
 impl Spec {
+    /// The model of a spark: `own` where it names one, else its persona's, else the default.
+    pub fn model_for<'a>(&'a self, own: Option<&'a str>, persona: &str) -> Option<&'a str> {
+        let persona = || self.personas.iter().find(|known| known.id == persona)?.model.as_deref();
+        own.or_else(persona).or_else(|| self.models.first().map(|model| model.name.as_str()))
+    }
+
     /// Applies a changed setting. A model or persona that becomes the default stands first, another one last.
     pub fn set(&mut self, setting: &Setting) {
         match setting {

@@ -162,13 +162,14 @@ impl OpenAi {
             // An event without its blank line is taken if it is whole; a torn one is what the cut left.
             let _ = answer.event(&rest, live);
         }
+        let cut = |when: &str| {
+            let what = format!("ended its stream {when}");
+            Err(self.endpoint.peer.failed(ErrorKind::Network, &what, "try again"))
+        };
         match (answer.has_finished(), answer.has_events()) {
             (true, _) => Ok(()),
-            (false, true) => Err(self.endpoint.peer.failed(
-                ErrorKind::Network,
-                "ended its stream in the middle of the answer",
-                "try again",
-            )),
+            (false, true) => cut("in the middle of the answer"),
+            (false, false) if first.starts_with(b"data:") => cut("in the middle of its first event"),
             (false, false) => Err(self.no_answer(&body, &first)),
         }
     }

@@ -2,11 +2,11 @@
 
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
-    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, Notice, NoticeGiven, PolicyDecided,
-    PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
+    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, ModelReply, Notice, NoticeGiven,
+    PolicyDecided, PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
 };
 use crate::protocol::expand::digest_of;
-use crate::protocol::message::{Args, Finish};
+use crate::protocol::message::{Args, Finish, Part};
 use crate::protocol::spec::Action;
 use crate::protocol::text::unfenced;
 use crate::protocol::{CallId, EventRef, SparkId};
@@ -35,6 +35,11 @@ impl Session {
         self.advance();
     }
 
+    /// True for a call of an answer that ran into the output limit.
+    fn is_cut_off(&self, tool_use: ToolUse) -> bool {
+        matches!(self.event(tool_use.answer), Some(ArenaEvent::ModelAnswered(answer)) if is_cut_call(&answer.body))
+    }
+
     /// Why a call cannot even be looked at.
     fn unusable(&self, id: SparkId, one: &Use) -> Option<(RefusalReason, String)> {
         let spark = self.sparks.get(&id)?;
@@ -47,6 +52,15 @@ impl Session {
             ));
         }
         match self.asked(one.id)?.1 {
+            Args::Broken(text) if self.is_cut_off(one.id) => Some((
+                RefusalReason::BadArguments,
+                format!(
+                    "your answer was cut at the output limit inside the arguments of this call ({} bytes arrived), so \
+                     nothing was done; call `{}` again with less at once, in several smaller steps",
+                    text.len(),
+                    one.tool
+                ),
+            )),
             Args::Broken(text) => Some((
                 RefusalReason::BadArguments,
                 format!("the arguments are not JSON ({} bytes); call `{}` again with a JSON object", text.len(), one.tool),
@@ -220,6 +234,9 @@ impl Session {
 
     /// All calls of an answer have ended: on to the next step, unless the spark goes in circles.
     fn digest_results(&mut self, id: SparkId) {
+        if self.sparks.get(&id).is_some_and(|spark| spark.rejected >= CUT_CALLS) {
+            return self.end_spark(id, TurnCause::Truncated);
+        }
         if self.goes_in_circles(id) {
             let warned = self.sparks.get(&id).is_some_and(|spark| spark.warned);
             if warned {
@@ -321,6 +338,15 @@ impl Session {
 
 /// How many finished calls loop detection keeps.
 pub(super) const KEPT_RECENT: usize = WINDOW;
+
+/// Answers in a row that were cut within a call's arguments before the turn ends.
+const CUT_CALLS: u32 = 3;
+
+/// True for an answer that ran into the output limit while it wrote a call's arguments.
+pub(super) fn is_cut_call(reply: &ModelReply) -> bool {
+    let broken = |part: &Part| matches!(part, Part::Call { args: Args::Broken(_), .. });
+    reply.finish == Finish::Length && reply.message.iter().any(broken)
+}
 
 fn forbidden(ruling: &policy::Ruling) -> String {
     let why = ruling.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();

@@ -1,5 +1,8 @@
 //! Whether a fact can be taken now: late outcomes are ignored, wishes that make no sense are refused.
 
+use std::borrow::Cow;
+
+use crate::protocol::blueprint;
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored, PromptGiven, ToolUse,
@@ -7,7 +10,6 @@ use crate::protocol::event::{
 use crate::protocol::spec::{Action, Mode, Policy, Rule, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
-use super::squad::state::lead_of;
 use super::state::CallKind;
 use super::{Session, policy};
 
@@ -92,14 +94,21 @@ impl Session {
     }
 
     fn admit_mode(&self, data: &PromptGiven) -> Result<(), String> {
-        let brings = |setting: &Setting| matches!(setting, Setting::Blueprint(one) if !one.roles.is_empty());
-        let blueprint = self.spec.as_ref().and_then(|spec| spec.blueprint.as_ref());
         match &data.mode {
             Mode::Solo => Ok(()),
-            Mode::Squad if data.changed.iter().any(brings) => Ok(()),
-            Mode::Squad if blueprint.and_then(lead_of).is_some() => Ok(()),
-            Mode::Squad => Err("the session has no blueprint for a squad".to_owned()),
+            Mode::Squad => self.admit_squad(&data.changed),
             Mode::Debate(plan) => self.admit_debate(plan, &data.changed),
+        }
+    }
+
+    /// A squad can only follow a blueprint that fits the session, whoever made it.
+    fn admit_squad(&self, changed: &[Setting]) -> Result<(), String> {
+        let Some(spec) = self.spec.as_deref() else { return Ok(()) };
+        let mut spec = Cow::Borrowed(spec);
+        changed.iter().for_each(|setting| spec.to_mut().set(setting));
+        match &spec.blueprint {
+            Some(_) => blueprint::check_spec(&spec).map_err(|fault| format!("the blueprint: {fault}")),
+            None => Err("the session has no blueprint for a squad".to_owned()),
         }
     }
 

@@ -40,7 +40,8 @@ impl Session {
                 Due::TakeUp { how: TakeUp::Resume, changed: data.changed.clone(), active_ms: data.active_ms }
             }
             E::SessionForked(data) => {
-                Due::TakeUp { how: TakeUp::Fork, changed: data.changed.clone(), active_ms: data.active_ms }
+                let how = TakeUp::Fork { awaits: data.awaits };
+                Due::TakeUp { how, changed: data.changed.clone(), active_ms: data.active_ms }
             }
             E::PromptGiven(_) => Due::Prompt,
             E::SettingsChanged(_) => Due::Settings,

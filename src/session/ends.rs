@@ -1,6 +1,6 @@
 //! How sparks, turns and sessions end: one cause from a closed list at every end, nothing left running.
 
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
     ArenaEvent, CallCancelled, RefusalReason, SessionSealed, SparkCompleted, TurnCause, TurnClosed,
 };
@@ -32,6 +32,7 @@ impl Session {
     /// Ends what is to end: refuses calls that have not started, tells running ones to stop, and closes
     /// each spark, the turn and the session as soon as nothing of theirs is awaited.
     pub(super) fn wind_down(&mut self) {
+        self.cancel_proofs();
         let ids: Vec<SparkId> =
             self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
         for id in ids {
@@ -42,14 +43,28 @@ impl Session {
                 self.end_spark(id, cause);
             }
         }
-        // What proves the work of a role that has failed has nobody at work any more.
-        if self.turn.as_ref().is_some_and(|turn| turn.stopping.is_some()) {
+        self.stop_storing();
+        self.close_stopped_turn();
+        self.seal_if_over();
+    }
+
+    /// What proves the work of a role that has failed has nobody at work any more: told to stop first, so that
+    /// the turn waits for it.
+    fn cancel_proofs(&mut self) {
+        if self.turn_stop().is_some() {
             let ended: Vec<SparkId> =
                 self.sparks.iter().filter(|(_, s)| s.completed.is_some()).map(|(id, _)| *id).collect();
             self.cancel_calls(|call| call.is_some_and(|id| ended.contains(&id)), "the turn is stopping");
         }
-        self.stop_storing();
-        self.seal_if_over();
+    }
+
+    /// True when nothing is awaited that belongs to the open turn: its time limit and a checkpoint may outlast it.
+    pub(super) fn is_turn_quiet(&self) -> bool {
+        self.calls.values().all(|call| match &call.kind {
+            CallKind::Effect(EffectOrder::Checkpoint) => true,
+            CallKind::Effect(EffectOrder::Timer { purpose, .. }) => *purpose == TimerPurpose::TurnLimit,
+            _ => false,
+        })
     }
 
     fn refuse_unstarted(&mut self, id: SparkId, cause: TurnCause) {

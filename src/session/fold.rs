@@ -27,7 +27,7 @@ impl Session {
             E::SessionOpened(data) => self.fold_opened(at, data),
             E::SessionResumed(data) => self.fold_taken_up(at, &data.changed),
             E::SessionForked(data) => self.fold_forked(at, data),
-            E::SessionPaused(data) if data.cause == PauseCause::Quit => self.fold_unsent(),
+            E::SessionPaused(data) if data.cause == PauseCause::Quit => self.fold_unsent(at),
             E::StopRequested(data) => self.stopping = Some(data.cause),
             E::PromptGiven(data) => self.fold_prompt(at, data),
             E::InterruptRequested(data) => self.fold_interrupt(data.spark),
@@ -112,6 +112,7 @@ impl Session {
 
     fn fold_forked(&mut self, at: EventRef, data: &SessionForked) {
         self.id.clone_from(&data.id);
+        self.forked = Some(at.seq);
         self.grants.clear();
         if let Some(spec) = self.spec.as_mut() {
             Arc::make_mut(spec).workspace.root.clone_from(&data.workspace);
@@ -137,7 +138,11 @@ impl Session {
         });
     }
 
-    fn fold_unsent(&mut self) {
+    /// Whoever leaves right after a copy was made has sent nothing of what it ordered.
+    fn fold_unsent(&mut self, at: EventRef) {
+        if self.forked.is_none_or(|fork| fork + 1 != at.seq) {
+            return;
+        }
         self.calls.values_mut().for_each(|call| call.unsent = true);
     }
 
@@ -381,6 +386,8 @@ impl Session {
         }
         if uses.is_empty() {
             spark.answer = Some(at);
+        } else if super::act::is_cut_call(&data.body) {
+            spark.rejected += 1;
         } else {
             spark.rejected = 0;
         }

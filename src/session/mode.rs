@@ -93,6 +93,14 @@ impl Session {
         }
     }
 
+    /// Closes a turn that is being stopped once nothing of it is left, where more than its sparks is awaited.
+    pub(super) fn close_stopped_turn(&mut self) {
+        match self.turn.as_ref().map(|turn| &turn.mode) {
+            Some(Mode::Squad) => self.close_stopped_squad(),
+            Some(Mode::Solo | Mode::Debate(_)) | None => {}
+        }
+    }
+
     /// The spark that talks with the person: the one of a solo turn, else the first at work.
     pub(super) fn talking_spark(&self) -> Option<SparkId> {
         let first = || self.sparks.iter().find(|(_, spark)| spark.completed.is_none()).map(|(id, _)| *id);

@@ -19,8 +19,14 @@ repeat it.";
 pub(super) enum TakeUp {
     /// In the same place.
     Resume,
-    /// As a copy in another workspace.
-    Fork,
+    /// As a copy in another workspace. One tool call may stay open: its result comes next, by hand.
+    Fork { awaits: Option<CallId> },
+}
+
+impl TakeUp {
+    fn is_fork(self) -> bool {
+        matches!(self, TakeUp::Fork { .. })
+    }
 }
 
 impl Session {
@@ -29,7 +35,7 @@ impl Session {
         let changes_requests = changed.iter().any(|setting| {
             matches!(setting, Setting::Model { .. } | Setting::Persona { .. } | Setting::RoleModel { .. })
         });
-        if how == TakeUp::Fork {
+        if how.is_fork() {
             self.say_moved();
         }
         let open: Vec<(CallId, Call)> = self.calls.iter().map(|(id, call)| (*id, call.clone())).collect();
@@ -62,7 +68,7 @@ impl Session {
     }
 
     fn settle_call(&mut self, id: CallId, call: &Call, how: TakeUp, changes_requests: bool, active_ms: u64) {
-        if !self.calls.contains_key(&id) {
+        if !self.calls.contains_key(&id) || how == (TakeUp::Fork { awaits: Some(id) }) {
             return;
         }
         if call.cancelled {
@@ -132,7 +138,7 @@ impl Session {
         let (model, output) = (called.model.clone(), called.params.max_output.unwrap_or_default());
         let Some((tokens, _)) = self.ledger.reserved_for(id) else { return };
         let worst = Usage { input: tokens.saturating_sub(output), output, ..Usage::default() };
-        let usage = if how == TakeUp::Fork || call.unsent { Usage::default() } else { worst };
+        let usage = if how.is_fork() || call.unsent { Usage::default() } else { worst };
         let usage = Usage { estimated: true, ..usage };
         self.settle(id, call.attempt, &model, usage);
     }
@@ -158,7 +164,7 @@ impl Session {
             .flat_map(|(id, spark)| spark.uses.iter().map(move |one| (*id, one)))
             .filter(|(id, one)| match one.state {
                 UseState::Prepared => !self.is_stopping(*id),
-                UseState::Allowed => how == TakeUp::Fork && !self.is_stopping(*id),
+                UseState::Allowed => how.is_fork() && !self.is_stopping(*id),
                 _ => false,
             })
             .map(|(id, one)| (id, one.id))

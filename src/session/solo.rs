@@ -12,7 +12,7 @@ impl Session {
     pub(super) fn begin_solo(&mut self) {
         let Some(spec) = self.spec.clone() else { return };
         let Some(persona) = spec.personas.first() else { return };
-        let model = persona.model.clone().or(spec.models.first().map(|m| m.name.clone())).unwrap_or_default();
+        let model = spec.model_for(None, &persona.id).unwrap_or_default().to_owned();
         let spark = SparkId(self.next_spark);
         let continues = self.last_talker();
         self.emit(ArenaEvent::SparkIgnited(SparkIgnited {

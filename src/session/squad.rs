@@ -10,6 +10,7 @@ mod typed;
 
 use serde_json::Value;
 
+use crate::protocol::blueprint::lead_of;
 use crate::protocol::event::{
     ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause,
 };
@@ -47,7 +48,7 @@ impl Session {
                 self.emit(ArenaEvent::PlanStated(PlanStated { spark, source }));
             }
             RoleKind::Lead => {
-                self.flag_claims(spark, source);
+                self.flag_claims(source);
                 return self.end_spark(spark, TurnCause::Done);
             }
             RoleKind::Writer => self.prove(i),
@@ -82,13 +83,18 @@ impl Session {
                 false => return self.advance_squad(),
             }
         }
-        self.close_when_ended();
+        self.close_stopped_squad();
     }
 
-    /// Closes a turn that is being stopped once every spark has ended.
-    fn close_when_ended(&mut self) {
+    /// Closes a turn that is being stopped once every spark has ended and what proves their work has too. A squad
+    /// that has answered is closed by what is done about its run.
+    pub(super) fn close_stopped_squad(&mut self) {
         let all_ended = self.sparks.values().all(|spark| spark.completed.is_some());
-        if let Some(cause) = self.turn_stop().filter(|_| all_ended) {
+        let answered = self.squad.as_ref().is_some_and(|squad| squad.cache.is_after_answer());
+        if !all_ended || answered || !self.is_turn_quiet() {
+            return;
+        }
+        if let Some(cause) = self.turn_stop() {
             // Where only the lead is missing, the last writer's own account is what there is to read.
             let account = self.squad.as_ref().and_then(writers_account);
             self.close_turn(cause, account.filter(|_| cause == TurnCause::Incomplete));
@@ -153,14 +159,14 @@ impl Session {
             return Some(spark);
         }
         let spec = self.spec.as_ref()?;
-        let persona = spec.personas.iter().find(|persona| persona.id == role.spec.persona);
         // Settings may have changed since the turn began.
         let now = spec.blueprint.as_ref().and_then(|b| b.roles.iter().find(|r| r.name == role.spec.name));
-        let own = now.and_then(|now| now.model.clone()).or_else(|| persona.and_then(|p| p.model.clone()));
-        let model = own.or_else(|| spec.models.first().map(|m| m.name.clone())).unwrap_or_default();
+        let persona = &role.spec.persona;
+        let model = spec.model_for(now.and_then(|now| now.model.as_deref()), persona).unwrap_or_default();
+        let model = model.to_owned();
         let continues = if i == squad.lead { self.last_talker() } else { None };
         let spark = SparkId(self.next_spark);
-        let (role, persona) = (role.spec.name.clone(), role.spec.persona.clone());
+        let (role, persona) = (role.spec.name.clone(), persona.clone());
         self.emit(ArenaEvent::SparkIgnited(SparkIgnited { spark, role, persona, model, continues }));
         Some(spark)
     }
@@ -168,7 +174,7 @@ impl Session {
     /// The spark that talked with the person in the turn before.
     pub(super) fn last_talker(&self) -> Option<SparkId> {
         let lead = self.spec.as_ref().and_then(|spec| spec.blueprint.as_ref());
-        let lead = lead.and_then(|b| state::lead_of(b).and_then(|i| b.roles.get(i))).map(|r| r.name.as_str());
+        let lead = lead.and_then(|b| lead_of(b).and_then(|i| b.roles.get(i))).map(|r| r.name.as_str());
         let talks = |spark: &Spark| spark.role == "solo" || Some(spark.role.as_str()) == lead;
         self.sparks.iter().rev().find(|(_, s)| s.completed.is_some() && talks(s)).map(|(id, _)| *id)
     }

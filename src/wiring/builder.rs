@@ -9,6 +9,7 @@ use crate::config::SandboxKind;
 use crate::eventlog::{SessionLog, SessionStore};
 use crate::ports::{Provider, Tool};
 use crate::protocol::ArenaEvent;
+use crate::protocol::blueprint;
 use crate::protocol::spec::{
     Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec, WorkspaceSpec,
 };
@@ -83,7 +84,8 @@ impl ArenaBuilder {
         self
     }
 
-    /// Gives the squad whose roles a prompt in squad mode is worked on by. The personas it names must be added.
+    /// Gives the squad whose roles a prompt in squad mode is worked on by. The personas, models and tools it names
+    /// must be added; [`ArenaBuilder::open`] says what of it cannot be followed.
     #[must_use]
     pub fn blueprint(mut self, blueprint: Blueprint) -> Self {
         self.blueprint = Some(blueprint);
@@ -175,6 +177,7 @@ impl ArenaBuilder {
             cache: None,
         };
         spec::check(&spec)?;
+        blueprint::check_spec(&spec)?;
         place.furnish_plainly(&mut Vec::new(), &mut spec).await?;
         let log = SessionStore::new(self.state.clone()).create(&id)?;
         let sandbox = spec.workspace.sandbox.clone();

@@ -145,8 +145,9 @@ pub(super) fn changes(
     }
     changed.extend(company(config, &spec, wanted)?);
     changed[known..].iter().for_each(|setting| spec.set(setting));
+    // Whatever else changed, a squad of this session must not be looked up by what used to answer.
     let cache = cache::spec(config, &spec.models);
-    if wanted.squad.is_some() && cache != spec.cache {
+    if spec.blueprint.is_some() && cache != spec.cache {
         changed.push(Setting::Cache(cache.clone()));
         spec.set(&Setting::Cache(cache));
     }
@@ -159,7 +160,7 @@ fn company(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting
     let (mut personas, mut models): (Vec<PersonaSpec>, Vec<String>) = (Vec::new(), Vec::new());
     let mut blueprint: Option<Blueprint> = None;
     if let Some(wish) = &wanted.squad {
-        let crew = Crew::of(config, wish, &spec.tools, wanted.model.is_some())?;
+        let crew = Crew::of(config, wish, Some(spec), &spec.tools, wanted.model.is_some())?;
         models.extend(crew.models().map(str::to_owned));
         personas.extend(crew.personas);
         blueprint = Some(crew.blueprint).filter(|made| spec.blueprint.as_ref() != Some(made));

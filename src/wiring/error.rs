@@ -8,6 +8,7 @@ use crate::eventlog::LogError;
 use crate::library::FileError;
 use crate::library::blueprint::BlueprintError;
 use crate::ports::AppendError;
+use crate::protocol::blueprint;
 use crate::sandbox::docker::DockerError;
 use crate::teamcache::StockError;
 
@@ -77,6 +78,12 @@ pub enum WireError {
     /// The blueprint cannot be used.
     #[error(transparent)]
     Blueprint(#[from] BlueprintError),
+    /// A blueprint that a program gave cannot be followed.
+    #[error("the blueprint: {0}")]
+    Unfit(#[from] blueprint::Fault),
+    /// A check without a command.
+    #[error("a `--check` names no command")]
+    EmptyCheck,
     /// Another process writes in the workspace.
     #[error("another agon{} is at work in `{}`", .pid.map(|pid: u32| format!(" (pid {pid})")).unwrap_or_default(), .root.display())]
     Busy { root: PathBuf, pid: Option<u32> },
@@ -86,6 +93,9 @@ pub enum WireError {
     /// A log without an opening.
     #[error("session `{0}` was never opened")]
     NeverOpened(String),
+    /// A fork is to replace what is not there.
+    #[error("{0}")]
+    NothingToReplace(String),
     /// There is nothing to change any more.
     #[error("the session has ended")]
     Ended,
@@ -117,6 +127,8 @@ impl WireError {
             WireError::Blueprint(BlueprintError::Unknown { known, .. }) => {
                 Some(format!("there are: {}", known.join(", ")))
             }
+            WireError::Unfit(fault) => fault.hint.clone(),
+            WireError::EmptyCheck => Some("such as --check \"cargo test\"".to_owned()),
             WireError::Busy { .. } => {
                 Some("wait for it to end, or work in a copy: `--workspace DIR`".to_owned())
             }
@@ -126,6 +138,9 @@ impl WireError {
             WireError::HoldsOwn { .. } => Some(
                 "work in a folder of its own (`--workspace DIR`), or keep agon's files elsewhere (`AGON_HOME`)".to_owned(),
             ),
+            WireError::NothingToReplace(_) => {
+                Some("`agon replay S --full` shows every entry with its number".to_owned())
+            }
             WireError::Docker(error) => error.hint(),
             WireError::Role { error, .. } => error.hint(),
             WireError::NothingHolds(_) => Some(

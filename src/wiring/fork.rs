@@ -1,8 +1,13 @@
 //! Makes a fork: the copied log, a workspace made from the tree of that moment, the fact that says so.
 //! Whether it goes on or is only made is for whoever asked.
 
+mod instead;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+pub use instead::Instead;
+use instead::Replaced;
 
 use crate::arena::{Arena, ArenaPorts, replay};
 use crate::config::Config;
@@ -24,6 +29,17 @@ pub struct ForkPlan {
     pub at: Option<u64>,
     /// What is different from here on.
     pub changes: Changes,
+    /// The one fact that is replaced; then the copy ends before it.
+    pub instead: Option<Instead>,
+}
+
+impl ForkPlan {
+    /// What is different in the copy, for people.
+    fn in_words(&self) -> Option<String> {
+        let instead = self.instead.as_ref().map(|instead| instead.in_words().to_owned());
+        let words: Vec<String> = self.changes.in_words().into_iter().chain(instead).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
 }
 
 /// A copy that is made but neither recorded as a fork nor started.
@@ -40,6 +56,7 @@ pub struct Fork {
     sandbox: SandboxSpec,
     recorded: Vec<Arc<Entry>>,
     forked: SessionForked,
+    replaced: Option<ArenaEvent>,
     ports: ArenaPorts,
     lock: Option<WorkspaceLock>,
 }
@@ -49,14 +66,19 @@ impl Fork {
     pub async fn prepare(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Fork, WireError> {
         let store = store(config);
         let parent = store.find(&plan.session)?;
-        let at = match plan.at {
+        let last = match plan.at {
             Some(at) => at,
             None => last_entry(&store, &parent)?,
         };
+        let replaced = match &plan.instead {
+            Some(instead) => Some(instead.find(store.read(&parent)?, last)?),
+            None => None,
+        };
+        let at = replaced.as_ref().map_or(last, |replaced| replaced.after);
         let id = uuid::Uuid::now_v7().to_string();
         let mut recorded = Vec::new();
         let log = store.fork(&parent, at, &id, &mut |entry| recorded.push(Arc::new(entry)))?;
-        let copied = Copied { store: store.clone(), parent, id: id.clone(), recorded, log };
+        let copied = Copied { store: store.clone(), parent, id: id.clone(), recorded, log, replaced };
         let made = take_up(config, plan, copied, attended).await;
         if made.is_err() {
             discard(config.places().state.as_path(), &store, &id);
@@ -66,9 +88,21 @@ impl Fork {
 
     /// Goes on in the copy.
     pub async fn start(self) -> Result<Running, WireError> {
-        let Fork { id, workspace, has_open_turn, store, sandbox, recorded, forked, ports, lock, .. } = self;
+        let Fork {
+            id,
+            workspace,
+            has_open_turn,
+            store,
+            sandbox,
+            recorded,
+            forked,
+            ports,
+            lock,
+            replaced,
+            ..
+        } = self;
         let active_ms = forked.active_ms;
-        let facts = vec![ArenaEvent::SessionForked(forked)];
+        let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
         let arena = Arena::take_up(&recorded, facts, active_ms, ports).await;
         let arena = arena.inspect_err(|_| discard_at(&workspace, &store, &id))?;
         // Open approvals are withdrawn by the fork and asked again as new calls, so none is open yet.
@@ -77,8 +111,8 @@ impl Fork {
 
     /// Only records that it was made: nothing is asked, run or sent.
     pub async fn record(self) -> Result<(), WireError> {
-        let Fork { id, workspace, store, recorded, forked, ports, .. } = self;
-        let facts = vec![ArenaEvent::SessionForked(forked)];
+        let Fork { id, workspace, store, recorded, forked, ports, replaced, .. } = self;
+        let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
         let made = Arena::record(&recorded, facts, &ports).await;
         Ok(made.inspect_err(|_| discard_at(&workspace, &store, &id))?)
     }
@@ -106,6 +140,7 @@ struct Copied {
     id: String,
     recorded: Vec<Arc<Entry>>,
     log: SessionLog,
+    replaced: Option<Replaced>,
 }
 
 async fn take_up(
@@ -129,7 +164,7 @@ async fn take_up(
     if plan.changes.squad.is_some() || session.has_open_turn() {
         place.refurnish(config, &mut changed, &mut spec, &copied.id).await?;
     }
-    let Copied { store, parent, id, recorded, log } = copied;
+    let Copied { store, parent, id, recorded, log, replaced } = copied;
     let forked = SessionForked {
         id: id.clone(),
         rules: RULES,
@@ -139,20 +174,24 @@ async fn take_up(
         workspace: spec.workspace.root.clone(),
         tree: Some(tree),
         changed,
-        change: plan.changes.in_words(),
+        change: plan.in_words(),
         active_ms: replay::active_ms(&recorded),
+        awaits: replaced.as_ref().and_then(|replaced| replaced.awaits),
     };
+    // A prompt that is given anew opens its turn.
+    let has_open_turn = session.has_open_turn() || replaced.is_some();
     let lock = super::lock_for(config, &spec)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     Ok(Fork {
         id,
         workspace: folder,
-        has_open_turn: session.has_open_turn(),
+        has_open_turn,
         lacks,
         store,
         sandbox: spec.workspace.sandbox,
         recorded,
         forked,
+        replaced: replaced.map(|replaced| replaced.fact),
         ports: place.ports(log, connected, attended),
         lock,
     })

@@ -50,7 +50,8 @@ pub(super) fn make(
         persona.model = None;
     }
     let root = config.workspace();
-    let crew = request.squad.as_ref().map(|wish| Crew::of(config, wish, &tools, request.model_is_wanted));
+    let crew =
+        request.squad.as_ref().map(|wish| Crew::of(config, wish, None, &tools, request.model_is_wanted));
     let crew = crew.transpose()?;
     let debaters = match &request.debate {
         Some(plan) => {

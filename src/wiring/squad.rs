@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use crate::config::{Config, Trust, places};
-use crate::library::blueprint::{self, Known};
-use crate::protocol::spec::{Blueprint, PersonaSpec, ToolSpec};
+use crate::config::{Config, ConfigError, Trust, places};
+use crate::library::blueprint;
+use crate::protocol::blueprint::Known;
+use crate::protocol::spec::{Blueprint, PersonaSpec, Spec, ToolSpec};
 use crate::wiring::{WireError, spec};
 
 /// The squad that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SquadWish {
-    /// A blueprint's name, or the path of its file.
-    pub blueprint: String,
+    /// A blueprint's name, or the path of its file; none for the one the session has, or the built-in one.
+    pub blueprint: Option<String>,
     /// Checks beside those of the blueprint.
     pub checks: Vec<String>,
 }
@@ -23,16 +24,33 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Reads the blueprint. `model_is_wanted`: the model named for this run counts more than the personas' own.
+    /// Reads the blueprint, or takes the recorded one where none is named. `model_is_wanted`: the model named for this
+    /// run counts more than the personas' own.
     pub fn of(
         config: &Config,
         wish: &SquadWish,
+        recorded: Option<&Spec>,
         tools: &[ToolSpec],
         model_is_wanted: bool,
     ) -> Result<Self, WireError> {
+        if wish.checks.iter().any(|check| check.trim().is_empty()) {
+            return Err(WireError::EmptyCheck);
+        }
+        let recorded = recorded.filter(|_| wish.blueprint.is_none());
+        if let Some((spec, blueprint)) = recorded.and_then(|spec| Some((spec, spec.blueprint.as_ref()?))) {
+            return Ok(Crew::recorded(spec, blueprint, wish, model_is_wanted));
+        }
         let library = spec::personas(config);
-        let known = Known { tools, persona: &|id| library.get(id).is_some() };
-        let mut blueprint = blueprint::find(&wish.blueprint, &folders(config), &known)?;
+        let unknown = |name: &str| {
+            let error = match name.parse().map_err(ConfigError::from) {
+                Ok(name) => spec::model(config, &name).err()?,
+                Err(error) => WireError::from(error),
+            };
+            Some((error.to_string(), error.hint()))
+        };
+        let known = Known { tools, persona: &|id| library.get(id).is_some(), model: &unknown };
+        let wanted = wish.blueprint.as_deref().unwrap_or(blueprint::DEFAULT);
+        let mut blueprint = blueprint::find(wanted, &folders(config), &known)?;
         blueprint.checks.extend(wish.checks.iter().cloned());
         let mut personas: Vec<PersonaSpec> = Vec::new();
         for role in &blueprint.roles {
@@ -43,6 +61,20 @@ impl Crew {
             }
         }
         Ok(Crew { blueprint, personas })
+    }
+
+    /// The squad a session already has, with more checks.
+    fn recorded(spec: &Spec, blueprint: &Blueprint, wish: &SquadWish, model_is_wanted: bool) -> Self {
+        let mut blueprint = blueprint.clone();
+        let new = wish.checks.iter().filter(|check| !blueprint.checks.contains(check));
+        let new: Vec<String> = new.cloned().collect();
+        blueprint.checks.extend(new);
+        let named = |persona: &&PersonaSpec| blueprint.roles.iter().any(|role| role.persona == persona.id);
+        let mut personas: Vec<PersonaSpec> = spec.personas.iter().filter(named).cloned().collect();
+        if model_is_wanted {
+            personas.iter_mut().for_each(|persona| persona.model = None);
+        }
+        Crew { blueprint, personas }
     }
 
     /// The models that roles and personas name.

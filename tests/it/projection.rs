@@ -4,7 +4,7 @@ mod log;
 
 use std::collections::BTreeMap;
 
-use agon::cli::plain::{Options, Renderer, audit_lines, cost_table, ending};
+use agon::cli::plain::{Options, Renderer, TeamWords, audit_lines, cost_table, ending};
 use agon::ports::Head;
 use agon::projection::board::{BoardState, Counts, OpenApproval, SparkRow, Used};
 use agon::projection::costs::{SparkCosts, Tally};
@@ -83,7 +83,7 @@ fn the_summary_the_cost_sheet_and_the_audit() {
     let lookup = |of| find(&entries, of);
     insta::assert_snapshot!(format!(
         "{}\n{}\n{}",
-        ending(&board, &costs, None, Some(&head)),
+        ending(&board, &costs, &TeamWords::default(), Some(&head)),
         cost_table(&costs),
         audit_lines(&reasons(&entries), &lookup)
     ));
@@ -268,7 +268,7 @@ fn a_price_that_is_not_known_is_said_to_be_unknown() {
     let entries = log::without_price(walked_turn());
     let (board, costs) = (board(&entries), costs(&entries));
     assert_eq!((board.used.unpriced, costs.total.unpriced), (2, 2));
-    assert!(ending(&board, &costs, None, None).contains("cost     price unknown\n"));
+    assert!(ending(&board, &costs, &TeamWords::default(), None).contains("cost     price unknown\n"));
     assert!(cost_table(&costs).lines().last().unwrap().contains("unknown"));
 }
 
@@ -395,7 +395,7 @@ proptest! {
         }
         let shown = rendered(&entries, Options { full: true, ..CALM });
         prop_assert!(!shown.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
-        ending(&board, &costs, None, None);
+        ending(&board, &costs, &TeamWords::default(), None);
         cost_table(&costs);
     }
 

@@ -2,11 +2,14 @@
 
 mod again;
 mod cache;
+mod claims;
 mod flow;
 mod key;
 mod places;
 mod program;
+mod shown;
 mod story;
+mod unfit;
 
 use agon::protocol::event::*;
 use agon::protocol::message::{Message, Part, Request};

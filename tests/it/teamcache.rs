@@ -91,6 +91,7 @@ fn sha256(bytes: &[u8]) -> String {
 
 fn run(answer: &str) -> FinishedRun {
     FinishedRun {
+        request: "Greet the world.".to_owned(),
         session: "0190".to_owned(),
         answer: answer.to_owned(),
         cause: TurnCause::Done,

@@ -285,6 +285,7 @@ mod tests {
         async fn store(&self, before: (String, Option<String>), cause: TurnCause) -> OutcomeBody {
             let run = FinishedRun {
                 session: "0190-test".to_owned(),
+                request: String::new(),
                 answer: "all tests pass".to_owned(),
                 cause,
                 calls: 2,

@@ -7,7 +7,6 @@ use crate::cli::args::{ArenaArgs, DebateArgs, SquadArgs};
 use crate::cli::debate;
 use crate::cli::error::Failure;
 use crate::config::Config;
-use crate::library::blueprint::DEFAULT;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::tui::{SLASHES, Wish, Worker};
 use crate::wiring::SquadWish;
@@ -29,8 +28,7 @@ impl Company {
             Worker::Solo => Err(Failure::usage("solo takes no flags")),
             Worker::Squad => {
                 let typed: SquadArgs = read("/squad", &wish.flags)?;
-                let blueprint = typed.blueprint.unwrap_or_else(|| DEFAULT.to_owned());
-                let squad = Some(SquadWish { blueprint, checks: typed.check });
+                let squad = Some(SquadWish { blueprint: typed.blueprint, checks: typed.check });
                 Ok(Company { mode: Mode::Squad, squad })
             }
             Worker::Debate => {

@@ -169,7 +169,7 @@ pub(super) async fn fork(
     asker: &Asker,
 ) -> Result<Opened, Failure> {
     let config = kit.config_of(&session)?;
-    let mut plan = ForkPlan { session, at, changes: kit.changes.clone() };
+    let mut plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None };
     let running = match wiring::fork(&config, &plan, true).await {
         Ok(running) => running,
         Err(error) => {
@@ -208,7 +208,7 @@ fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<SquadWish>, Opti
         DemoKind::Run => (&demo::RUN, Mode::Solo, None, None),
         DemoKind::Squad => {
             let checks = demo::SQUAD.checks.iter().map(|check| (*check).to_owned()).collect();
-            let wish = SquadWish { blueprint: DEFAULT.to_owned(), checks };
+            let wish = SquadWish { blueprint: Some(DEFAULT.to_owned()), checks };
             (&demo::SQUAD, Mode::Squad, Some(wish), None)
         }
         DemoKind::Debate => {
@@ -250,6 +250,6 @@ pub(super) fn files(kit: &Kit) -> Vec<String> {
 
 /// A command that gives a task.
 pub(super) fn task(text: String, company: &Company) -> Result<Command, Failure> {
-    plan::prompt(&text, None)?;
+    plan::prompt("run", &text, None)?;
     crate::cli::run::prompt(text, company.mode.clone(), None)
 }

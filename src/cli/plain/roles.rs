@@ -4,7 +4,8 @@ use crate::projection::costs::{Costs, SparkCosts, Tally};
 use crate::projection::safe_text::safe_line;
 use crate::projection::words;
 
-/// One row a role, then the total; empty when no spark worked.
+/// One row a role, then the total; empty when no spark worked. Refused tool calls count as calls; `≤` stands before
+/// what a call that was cut off can have taken at most.
 ///
 /// The share is of the money where every price is known and something was paid, else of the tokens.
 pub fn role_table(costs: &Costs) -> String {
@@ -13,7 +14,7 @@ pub fn role_table(costs: &Costs) -> String {
     }
     let headings = ["role", "model", "in", "out", "cost", "tools", "time", "share"].map(str::to_owned);
     let mut table = vec![headings];
-    table.extend(costs.sparks.values().map(|spark| row(spark, costs)));
+    table.extend(costs.by_role().iter().map(|spark| row(spark, costs)));
     let total = SparkCosts { role: "all".to_owned(), tally: costs.total, ..SparkCosts::default() };
     table.push(row(&total, costs));
     let width = |n: usize| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
@@ -32,14 +33,15 @@ pub fn role_table(costs: &Costs) -> String {
 
 fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
     let tally = &spark.tally;
-    let about = if tally.usage.estimated { "~" } else { "" };
+    let about = tally.about();
+    let at_most = if tally.unknown > 0 { "≤" } else { "" };
     [
         safe_line(&spark.role).into_owned(),
         safe_line(&spark.model).into_owned(),
         format!("{about}{}", words::grouped(tally.usage.input)),
         format!("{about}{}", words::grouped(tally.usage.output)),
-        words::money_known(tally.micro_usd, tally.unpriced),
-        words::grouped(u64::from(tally.tool_calls)),
+        format!("{at_most}{}", words::money_known(tally.micro_usd, tally.unpriced)),
+        words::grouped(u64::from(tally.tool_calls + tally.tool_refusals)),
         words::duration(tally.model_ms + tally.tool_ms),
         format!("{} %", share(tally, &costs.total)),
     ]

@@ -9,19 +9,27 @@ use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, ErrorKind, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
 
+/// What the last summary of a squad's run says beside what every run's says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TeamWords {
+    /// What keeps its work from being done.
+    pub lacks: Option<String>,
+    /// What the team cache did.
+    pub cache: Option<String>,
+}
+
 /// The last summary of a run: why it ended, what it took, and where the log stands.
 ///
-/// Four to seven aligned lines with a newline each. `cache`: what the team cache did, if anything. `head` is the
-/// log's end, left out when unknown.
-pub fn ending(board: &Board, costs: &Costs, cache: Option<String>, head: Option<&Head>) -> String {
+/// Four to seven aligned lines with a newline each. `head` is the log's end, left out when unknown.
+pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head>) -> String {
     let total = &costs.total;
     let mut rows = vec![
-        ("end", end_words(board)),
+        ("end", end_words(board, team.lacks.as_deref())),
         ("work", work_words(board, total, costs.active_us / 1_000)),
-        ("tokens", words::tokens(&total.usage)),
+        ("tokens", token_words(total)),
         ("cost", words::money_known(total.micro_usd, total.unpriced)),
     ];
-    rows.extend(cache.map(|words| ("cache", words)));
+    rows.extend(team.cache.clone().map(|words| ("cache", words)));
     if !board.changed.is_empty() {
         let files = board.changed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         rows.push(("files", format!("changed: {files}")));
@@ -40,7 +48,26 @@ pub fn ending(board: &Board, costs: &Costs, cache: Option<String>, head: Option<
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
 }
 
-fn end_words(board: &Board) -> String {
+fn token_words(total: &Tally) -> String {
+    let words = words::tokens(&total.usage);
+    match total.unknown {
+        0 => words,
+        cut => format!(
+            "at most {}; {} cut off, what it took is not known",
+            words.trim_start_matches("about "),
+            if cut == 1 { "1 call was".to_owned() } else { format!("{cut} calls were") },
+        ),
+    }
+}
+
+fn end_words(board: &Board, lacks: Option<&str>) -> String {
+    match (board.state, board.cause, lacks) {
+        (BoardState::Paused(_), ..) => {}
+        (_, Some(cause @ TurnCause::Incomplete), Some(lacks)) => {
+            return format!("{}: {lacks}", words::turn_cause(cause));
+        }
+        _ => {}
+    }
     match (board.state, board.cause) {
         (BoardState::Paused(cause), _) => format!("paused: {}", words::pause_cause(cause)),
         (BoardState::Working | BoardState::Stopping(_), None) => "the turn is still open".to_owned(),
@@ -119,7 +146,7 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
         Scope::Model(model) => model.clone(),
         Scope::Total => "total".to_owned(),
     };
-    let about = if tally.usage.estimated { "~" } else { "" };
+    let about = tally.about();
     let cost = match (tally.micro_usd, tally.unpriced) {
         (_, 0) => words::money(tally.micro_usd),
         (0, _) => "unknown".to_owned(),

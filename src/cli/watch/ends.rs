@@ -21,13 +21,33 @@ impl Watch {
         report::Report::of(&self.entries).debates.pop()
     }
 
+    /// What there is to read of a squad that came to no answer by itself.
+    pub(super) fn standing(&self, ending: &Ending) -> Option<String> {
+        let Ending::Sealed(Some(closed)) = ending else { return None };
+        let by_itself =
+            !matches!(closed.cause, TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped);
+        (self.squad.is_squad && by_itself).then(|| {
+            let cause = match (closed.cause, self.board.limit) {
+                (TurnCause::Limit, Some((limit, used, max))) => words::limit_with_flag(limit, used, max),
+                (cause, _) => words::turn_cause(cause).to_owned(),
+            };
+            self.squad.standing(&cause, &self.board.changed)
+        })
+    }
+
+    /// The command that gives a session its next task.
+    fn again(&self, id: &str) -> String {
+        let verb = if self.squad.is_squad { "squad" } else { "run" };
+        format!("agon {verb} --resume {id}")
+    }
+
     /// How an interrupted session is gone on with.
     pub(super) fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
         let is_open = self.board.turn > 0 && self.board.cause.is_none();
         let again = match self.before_the_stop() {
             _ if is_open => format!("agon resume {id}"),
             Some(seq) => format!("agon fork {id} --at {seq} goes on from where it was"),
-            None => format!("agon run --resume {id} \"go on\""),
+            None => format!("{} \"go on\"", self.again(id)),
         };
         (exit_code(ending, self.is_interrupted) == INTERRUPTED).then_some(again)
     }
@@ -36,7 +56,7 @@ impl Watch {
     pub(super) fn complaint(&self, ending: &Ending, id: &str) -> Option<(String, String)> {
         let Ending::Sealed(Some(closed)) = ending else { return None };
         let words = words::turn_cause(closed.cause).to_owned();
-        let again = format!("agon run --resume {id}");
+        let again = self.again(id);
         if let Some(debate) = self.debate() {
             return self.debate_complaint(&debate, closed.cause, id);
         }
@@ -62,7 +82,7 @@ impl Watch {
             ),
             TurnCause::Loop => (words, format!("say it differently: {again} \"...\"")),
             TurnCause::Incomplete => (
-                self.squad.missing_line().map_or(words.clone(), |who| format!("{words}: {who}")),
+                self.squad.lacks().map_or(words.clone(), |lacks| format!("{words}: {lacks}")),
                 format!("agon replay {id} shows what they did; go on: {again} \"...\""),
             ),
             TurnCause::Limit => self.limit_reached(words, &again),

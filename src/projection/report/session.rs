@@ -8,9 +8,11 @@ use serde::Serialize;
 
 use crate::projection::board::{Board, BoardState};
 use crate::projection::costs::{Costs, Tally};
+use crate::projection::squad::SquadSheet;
 use crate::projection::words;
 use crate::protocol::event::{Finding, Judgement, TurnCause};
 use crate::protocol::spec::Mode;
+use crate::protocol::text::unfenced;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 use super::Log;
@@ -300,7 +302,10 @@ fn asked(at: EventRef, text: &str, mode: &Mode) -> TurnReport {
 fn words_of(event: &ArenaEvent) -> Option<String> {
     match event {
         ArenaEvent::ModelAnswered(data) => said::answer(event).or_else(|| Some(data.body.text())),
-        ArenaEvent::CacheHit(data) => Some(data.body.answer.clone()),
+        ArenaEvent::CacheHit(data) => {
+            let sheet = SquadSheet::of_recorded(data.body.flags.clone());
+            Some(sheet.recorded_words(unfenced(&data.body.answer)))
+        }
         _ => None,
     }
 }

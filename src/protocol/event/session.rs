@@ -58,6 +58,9 @@ pub struct SessionForked {
     pub change: Option<String>,
     /// Active milliseconds of the open turn at the fork.
     pub active_ms: u64,
+    /// The tool call under way at the fork whose result the next entry gives by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<CallId>,
 }
 
 /// Data of `session_paused`.

@@ -151,6 +151,9 @@ pub struct ToolResolved {
     /// The whole output, when `content` was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<Blob>,
+    /// `fork` when a fork put it in the place of what the tool said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A full capture kept beside the log.

@@ -133,6 +133,11 @@ impl Caching {
             || matches!(self.stage, Stage::Looked | Stage::Recording | Stage::Recorded | Stage::Binding)
     }
 
+    /// True once the lead has answered: what is left concerns the next run only.
+    pub fn is_after_answer(&self) -> bool {
+        matches!(self.stage, Stage::Closing | Stage::Storing | Stage::Ended)
+    }
+
     /// Keeps the first reason against storing the run.
     fn spoil(&mut self, reason: impl Into<String>) {
         self.unfit.get_or_insert_with(|| reason.into());
@@ -225,10 +230,8 @@ impl Session {
         match next {
             Next::Print => drop(self.order(lead, EffectOrder::Fingerprint)),
             Next::LookUp => match self.this_key() {
-                Some(key) => drop(self.order(lead, EffectOrder::CacheGet { key })),
-                None => {
-                    self.skip_cache(CacheStep::Lookup, "what was said before is no longer known".to_owned());
-                }
+                Ok(key) => drop(self.order(lead, EffectOrder::CacheGet { key })),
+                Err(reason) => self.skip_cache(CacheStep::Lookup, reason),
             },
             Next::Record => drop(self.order(None, EffectOrder::Checkpoint)),
             Next::Judge => self.judge_hit(),

@@ -1,16 +1,16 @@
 //! Holds the claims of a squad's answer against the log; what is not borne out is flagged.
 
-use crate::protocol::event::{ArenaEvent, ClaimFlagged, ToolStatus};
+use crate::protocol::EventRef;
+use crate::protocol::event::{ArenaEvent, ClaimFlagged};
 use crate::protocol::text::unfenced;
 use crate::protocol::typed::{Claim, ClaimKind, SquadAnswer};
-use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 
 use super::state::RoleKind;
 
 impl Session {
     /// Flags every claim of the lead's answer that cites nothing that is there, or that the log contradicts.
-    pub(super) fn flag_claims(&mut self, _lead: SparkId, source: EventRef) {
+    pub(super) fn flag_claims(&mut self, source: EventRef) {
         let Some(ArenaEvent::ModelAnswered(answer)) = self.event(source) else { return };
         let Ok(answer) = serde_json::from_str::<SquadAnswer>(unfenced(&answer.body.text())) else { return };
         for (claim, said) in (0u32..).zip(&answer.claims) {
@@ -44,8 +44,8 @@ impl Session {
         known && self.kept.get(&at.seq).is_none_or(|entry| usize::from(at.i) < entry.events.len())
     }
 
-    /// Checks pass when the last run of each passed; without checks, when a cited command did after the last
-    /// change of a file.
+    /// Checks pass when the last run of each passed, and what is cited is a command that passed after the last
+    /// change of a file and has not failed since.
     fn doubt_checks(&self, cited: &[EventRef]) -> Option<String> {
         let squad = self.squad.as_ref()?;
         let ran = || squad.roles.iter().flat_map(|role| role.proof.ran());
@@ -56,18 +56,15 @@ impl Session {
             return Some("a check could not be run after the last change".to_owned());
         }
         let changed = squad.last_change.unwrap_or(0);
-        let passed = |at: &EventRef| match self.event(*at) {
-            Some(ArenaEvent::CheckRan(ran)) => ran.body.exit == Some(0),
-            Some(ArenaEvent::ToolResolved(end)) => {
-                end.body.exit == Some(0) && end.body.status == ToolStatus::Ok
-            }
-            _ => false,
-        };
-        match cited.iter().any(|at| at.seq > changed && passed(at)) {
-            true => None,
-            false if ran().next().is_none() => Some("no check ran after the last change".to_owned()),
-            false => Some("what it cites is not a check that passed after the last change".to_owned()),
+        let passed = squad.runs.iter().filter(|run| run.passed && run.at.seq > changed);
+        let mut cited = passed.filter(|run| cited.contains(&run.at)).peekable();
+        if cited.peek().is_none() {
+            let none = ran().next().is_none();
+            let words = if none { "no check ran" } else { "what it cites is not a check that passed" };
+            return Some(format!("{words} after the last change"));
         }
+        let failed = cited.filter_map(|run| squad.last_run_like(run)).find(|last| !last.passed)?;
+        Some(format!("`{}` did not pass when it ran again in {}", failed.command, failed.at))
     }
 
     fn doubt_change(&self) -> Option<String> {

@@ -83,7 +83,6 @@ impl Session {
         let Some((role, Some(spark))) = lead.map(|lead| (lead.spec.name.clone(), lead.spark)) else { return };
         self.emit(ArenaEvent::RoleFailed(RoleFailed { role, spark, cause }));
         self.wind_down();
-        self.close_when_ended();
     }
 
     /// Gives a role its task: who it is in this squad, then what it builds on.

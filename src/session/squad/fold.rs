@@ -2,15 +2,15 @@
 
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
-    ArenaEvent, CritiqueIssued, DiffTaken, EffectOrdered, InsightSurfaced, Notice, PromptGiven, Purpose,
-    RequestPart, SparkCompleted, TurnCause,
+    ArenaEvent, CheckRan, CritiqueIssued, DiffTaken, EffectOrdered, InsightSurfaced, Notice, PromptGiven,
+    Purpose, RequestPart, SparkCompleted, ToolResolved, ToolStatus, TurnCause,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Mode, Risk};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::super::Session;
-use super::state::{Proof, RoleKind, RoleState, Squad, Stage, Tracked};
+use super::state::{Proof, RoleKind, RoleState, Run, Squad, Stage, Tracked};
 
 impl Session {
     /// Folds one event into the squad, after the session's own fold of it.
@@ -40,11 +40,11 @@ impl Session {
             }
             E::EffectOrdered(data) => self.fold_proving(data),
             E::DiffTaken(data) => self.fold_diff(at, data.call, &data.body),
-            E::CheckRan(data) => self.fold_proof(data.call, Some((at, data.body.exit == Some(0)))),
+            E::CheckRan(data) => self.fold_check(at, data.call, &data.body),
             E::EffectFailed(data) => self.fold_proof(data.call, None),
             E::CallLost(data) => self.fold_proof_lost(data.call),
             E::WorkspaceCheckpointed(data) => self.fold_base(&data.body.tree),
-            E::ToolResolved(data) => self.fold_change(at, data.body.tool_use),
+            E::ToolResolved(data) => self.fold_work(at, &data.body),
             E::PlanStated(data) => self.fold_stands(data.spark, data.source),
             E::CodeProposed(data) => self.fold_proposed(data.spark),
             E::CritiqueIssued(data) => self.fold_critique(at, data),
@@ -135,6 +135,13 @@ impl Session {
         self.with_proof(call, |role| role.proof.diff = Some(changed));
     }
 
+    fn fold_check(&mut self, at: EventRef, call: CallId, ran: &CheckRan) {
+        let passed = ran.exit == Some(0);
+        let run = Run { at, command: ran.command.clone(), cwd: String::new(), passed };
+        self.with_squad(|squad| squad.runs.push(run));
+        self.fold_proof(call, Some((at, passed)));
+    }
+
     /// A check was run, or an effect of a proof failed.
     fn fold_proof(&mut self, call: CallId, ran: Option<(EventRef, bool)>) {
         if ran.is_some() {
@@ -172,17 +179,27 @@ impl Session {
     /// The first tree recorded in the turn is what every diff starts from, as long as nobody has written.
     fn fold_base(&mut self, tree: &str) {
         self.with_squad(|squad| {
-            if squad.base.is_none() && squad.roles.iter().all(|role| !role.writes || role.tasks == 0) {
+            if squad.base.is_none() && squad.is_unwritten() {
                 squad.base = Some(tree.to_owned());
             }
         });
     }
 
-    fn fold_change(&mut self, at: EventRef, tool_use: crate::protocol::event::ToolUse) {
-        let writes = |one: &crate::session::state::Use| one.risk == Some(Risk::Write);
-        if self.use_mut(tool_use).is_some_and(|one| writes(one)) {
-            self.with_squad(|squad| squad.last_change = Some(at.seq));
-        }
+    /// What a tool did, as far as claims may rest on it: a command's end outlives what the session keeps of the
+    /// log, so that a compaction does not make it unheard.
+    fn fold_work(&mut self, at: EventRef, end: &ToolResolved) {
+        let Some(one) = self.use_mut(end.tool_use) else { return };
+        let (writes, prepared) = (one.risk == Some(Risk::Write), one.plan.as_ref().map(|(at, _)| *at));
+        let plan = prepared.and_then(|at| self.plan(at));
+        let passed = end.exit == Some(0) && end.status == ToolStatus::Ok;
+        let run = plan
+            .and_then(|plan| Some(Run { at, command: plan.command.clone()?, cwd: plan.cwd.clone(), passed }));
+        self.with_squad(|squad| {
+            squad.runs.extend(run);
+            if writes {
+                squad.last_change = Some(at.seq);
+            }
+        });
     }
 
     fn fold_proposed(&mut self, spark: SparkId) {

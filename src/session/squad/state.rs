@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::protocol::blueprint::{lead_of, writes};
 use crate::protocol::event::{ClaimFlagged, Finding, Judgement, TurnCause};
-use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec};
+use crate::protocol::spec::{Risk, RoleSpec, Spec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::cache::Caching;
@@ -23,6 +24,8 @@ pub struct Squad {
     pub phase: Option<String>,
     /// Every finding so far.
     pub findings: Vec<Tracked>,
+    /// Every command that was run, checks included, in the order of their ends.
+    pub runs: Vec<Run>,
     /// Entry of the last call that changed files.
     pub last_change: Option<u64>,
     /// Claims of the answer that are not borne out.
@@ -130,6 +133,19 @@ pub struct Tracked {
     pub open: bool,
 }
 
+/// The end of a command that a role or a check ran.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The event that tells of it.
+    pub at: EventRef,
+    /// The whole command line.
+    pub command: String,
+    /// Where it ran, relative to the workspace.
+    pub cwd: String,
+    /// True when it ended with exit code 0.
+    pub passed: bool,
+}
+
 impl Squad {
     /// The squad of a spec's blueprint before anybody works; none when the spec has no usable one.
     pub fn of(spec: &Spec) -> Option<Self> {
@@ -144,6 +160,7 @@ impl Squad {
             base: None,
             phase: None,
             findings: Vec::new(),
+            runs: Vec::new(),
             last_change: None,
             flags: Vec::new(),
             cache: Caching::of(spec),
@@ -229,6 +246,12 @@ impl Squad {
         self.roles.iter().all(|role| !role.writes || role.tasks == 0)
     }
 
+    /// The last run of the same command as one's.
+    pub fn last_run_like(&self, run: &Run) -> Option<&Run> {
+        let alike = |other: &&Run| (&other.command, &other.cwd) == (&run.command, &run.cwd);
+        self.runs.iter().rev().find(alike)
+    }
+
     /// True once the lead was asked for the answer.
     pub fn is_answering(&self) -> bool {
         self.roles.get(self.lead).is_some_and(|lead| lead.tasks > 1)
@@ -291,14 +314,6 @@ impl RoleState {
     }
 }
 
-/// Place of the role that leads: the named one, else the first.
-pub fn lead_of(blueprint: &Blueprint) -> Option<usize> {
-    match &blueprint.lead {
-        Some(lead) => blueprint.roles.iter().position(|role| role.name == *lead),
-        None => (!blueprint.roles.is_empty()).then_some(0),
-    }
-}
-
 /// Tools of a role: the blueprint's; else those of its persona, or all, that only look.
 pub fn tools_of(spec: &Spec, role: &RoleSpec) -> Vec<String> {
     if let Some(given) = &role.tools {
@@ -309,11 +324,4 @@ pub fn tools_of(spec: &Spec, role: &RoleSpec) -> Vec<String> {
     let looks = spec.tools.iter().filter(|tool| tool.risk == Risk::Read);
     let names = looks.map(|tool| tool.name.clone());
     names.filter(|name| wanted.is_none_or(|list| list.contains(name))).collect()
-}
-
-/// True when the blueprint gives a role a tool that may change the workspace. A persona cannot: only the
-/// blueprint says who writes; a role that is read-only has commands and changes nothing by them.
-pub fn writes(role: &RoleSpec, tools: &[ToolSpec]) -> bool {
-    let given = role.tools.iter().flatten().filter(|_| !role.read_only);
-    given.into_iter().any(|name| tools.iter().any(|tool| tool.name == *name && tool.risk != Risk::Read))
 }

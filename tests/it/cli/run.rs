@@ -1,4 +1,4 @@
-//! Tests of whole runs through the real program and a script: streams, exit codes, logs, resume, fork.
+//! Tests of whole runs through the real program and a script: streams, exit codes, logs, resume.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(super) fn kinds(entry: &Value) -> Vec<String> {
 }
 
 /// The log of the only session, as it stands on disk.
-fn log(env: &Env) -> String {
+pub(super) fn log(env: &Env) -> String {
     let sessions: Vec<_> =
         std::fs::read_dir(env.home().join("sessions")).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(sessions.len(), 1);
@@ -315,31 +315,6 @@ fn sessions_are_exported_removed_and_imported() {
     let shown = env.run(&["sessions", "show", &id, "--json"]);
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!((&shown["turns"], &shown["fault"]), (&Value::from(1), &Value::Null));
-}
-
-#[test]
-fn a_fork_goes_its_own_way_and_leaves_its_parent_alone() {
-    let env = scripted(WRITES);
-    env.write("work/b.txt", "kept\n");
-    assert_eq!(env.run(&["run", "write", "--yes"]).code, 0);
-    let (before, parent) = (log(&env), ids(&env).remove(0));
-    let ran = env.run(&["fork", &parent, "--at", "3", "--no-run"]);
-    assert_eq!(ran.code, 0, "{ran}");
-    let fork = ran.stdout.trim().to_owned();
-    let folder = env.home().join("forks").join(&fork);
-    assert_eq!(std::fs::read_to_string(folder.join("b.txt")).unwrap(), "kept\n");
-    assert!(!folder.join("a.txt").exists(), "the fork begins before the write");
-    check(&env.run(&["resume", &fork, "--yes"]), 0, "written\n");
-    assert_eq!(std::fs::read_to_string(folder.join("a.txt")).unwrap(), "new\n");
-    let export = |id: &str| env.run(&["sessions", "export", id]).stdout;
-    assert_eq!(export(&parent), env.scrub(before.as_bytes()));
-    assert_eq!(
-        export(&fork).lines().take(4).collect::<Vec<_>>(),
-        export(&parent).lines().take(4).collect::<Vec<_>>()
-    );
-    assert_eq!(env.run(&["verify", &fork]).code, 0);
-    assert_eq!(env.run(&["fork", &parent, "--at", "999"]).code, 2);
-    assert_eq!(ids(&env).len(), 2, "a fork that failed leaves nothing");
 }
 
 /// Starts a run and waits until its log holds `text`.

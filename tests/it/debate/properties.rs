@@ -187,6 +187,7 @@ fn a_debate_forks_at_every_step_on_another_model_and_still_ends() {
                 changed: vec![Setting::Model { spec, default: true }],
                 change: Some("model".into()),
                 active_ms: 0,
+                awaits: None,
             }));
             world.check();
             for (_, _, request) in world.models() {

@@ -120,8 +120,16 @@ fn resolved(seq: u64, sha256: &str) -> Entry {
     let tool_use = ToolUse { answer: EventRef::fact(0), part: 0 };
     let blob = Some(Blob { sha256: sha256.to_owned(), bytes: 3 });
     let content = "cut".to_owned();
-    let body =
-        ToolResolved { tool_use, status: ToolStatus::Ok, content, exit: None, ms: 0, seen: Vec::new(), blob };
+    let body = ToolResolved {
+        tool_use,
+        status: ToolStatus::Ok,
+        content,
+        exit: None,
+        ms: 0,
+        seen: Vec::new(),
+        blob,
+        by: None,
+    };
     let event = ArenaEvent::ToolResolved(Answered { call: CallId(1), attempt: 1, body });
     Entry::new(seq, 1, Fact::new(event).unwrap(), Vec::new())
 }
@@ -177,6 +185,7 @@ fn an_imported_fork_keeps_its_own_id() {
         changed: Vec::new(),
         change: None,
         active_ms: 0,
+        awaits: None,
     };
     let fact = Fact::new(ArenaEvent::SessionForked(forked)).unwrap();
     append(&fork, [Entry::new(2, 1, fact, Vec::new())]).unwrap();

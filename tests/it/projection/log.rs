@@ -205,6 +205,7 @@ fn resolved(call: u64, part: u16, status: ToolStatus, exit: Option<i32>, content
             ms: 12,
             seen: vec![],
             blob: None,
+            by: None,
         },
     ))
 }

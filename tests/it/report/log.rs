@@ -364,6 +364,7 @@ fn the_proof(log: &mut Builder, story: &Story) -> EventRef {
         ms: 3,
         seen: vec![],
         blob: None,
+        by: None,
     };
     log.push(E::ToolResolved(Answered { call, attempt: 1, body: resolved }), vec![])
 }

@@ -1,7 +1,7 @@
 //! Answers that end a turn, and answers that cannot: empty, cut, refused, misfitting.
 
 use agon::protocol::event::*;
-use agon::protocol::message::{Finish, Part};
+use agon::protocol::message::{Args, Finish, Part};
 use agon::protocol::spec::Mode;
 use serde_json::json;
 
@@ -61,6 +61,28 @@ fn a_cut_answer_is_asked_for_again_once() {
     assert!(words(&world.model().2).contains("cut at the output limit"));
     world.model_says(cut("once upon a ti"));
     assert_eq!(cause(&world), TurnCause::Truncated);
+}
+
+#[test]
+fn a_call_cut_at_the_output_limit_is_named_so_and_three_in_a_row_end_the_turn() {
+    let cut_write = |n: u32| {
+        let mut reply = calls(&[("put", json!({}))]);
+        let Part::Call { args, .. } = &mut reply.message[0] else { panic!() };
+        *args = Args::Broken(format!("{{\"path\":\"a\",\"text\":\"part {n} of a long file"));
+        ModelReply { finish: Finish::Length, ..reply }
+    };
+    let mut world = prompted();
+    world.model_says(cut_write(1));
+    assert!(words(&world.model().2).contains("cut at the output limit inside the arguments"));
+    world.model_says(cut_write(2));
+    world.model_says(calls(&[("look", json!({"path": "a"}))]));
+    world.run_tools();
+    world.model_says(cut_write(4));
+    world.model_says(cut_write(5));
+    world.check();
+    assert!(world.session.has_open_turn(), "a whole call between them starts the count again");
+    world.model_says(cut_write(6));
+    assert_eq!(cause(&world), TurnCause::Truncated, "not a loop: the model never got to act");
 }
 
 #[test]

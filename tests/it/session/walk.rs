@@ -175,6 +175,7 @@ fn a_fork_on_another_model_closes_the_open_call_and_asks_anew() {
         changed: vec![agon::protocol::spec::Setting::Model { spec: other, default: true }],
         change: None,
         active_ms: 0,
+        awaits: None,
     }));
     assert_eq!(
         kinds(&decided),

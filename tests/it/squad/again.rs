@@ -8,12 +8,12 @@ use super::program::{role_of, turns};
 use crate::support::env::{Env, Ran};
 use crate::support::server::{Reply, Server};
 
-const TASK: &str = "Greet the world in `greeting.txt`.";
-const BEFORE: &str = "hello\n";
-const AFTER: &str = "hello, world\n";
+pub const TASK: &str = "Greet the world in `greeting.txt`.";
+pub const BEFORE: &str = "hello\n";
+pub const AFTER: &str = "hello, world\n";
 
 /// A squad that edits one file with one tool call and runs no command.
-fn play(request: &Value, _: usize) -> Reply {
+pub fn play(request: &Value, _: usize) -> Reply {
     match (role_of(request), turns(request)) {
         ("coordinator", 0) => Reply::text("Plan: greet the world."),
         ("coder", 0) => Reply::calls([("read_file", json!({"path": "greeting.txt"}))]),
@@ -34,15 +34,15 @@ fn play(request: &Value, _: usize) -> Reply {
 }
 
 /// Calls such a squad makes.
-const CALLS: usize = 6;
+pub const CALLS: usize = 6;
 
 /// A blueprint whose roles can look and edit files, and run nothing.
-const FILERS: &str = "name = \"filers\"\n\
+pub const FILERS: &str = "name = \"filers\"\n\
     [[role]]\nname = \"coordinator\"\npersona = \"coordinator\"\n\
     [[role]]\nname = \"coder\"\npersona = \"coder\"\nafter = [\"coordinator\"]\ntools = [\"read_file\", \"edit_file\"]\n\
     [[role]]\nname = \"reviewer\"\npersona = \"reviewer\"\nafter = [\"coder\"]\nrevise = [\"coder\"]\n";
 
-fn project(server: &Server) -> Env {
+pub fn project(server: &Server) -> Env {
     let env = Env::new();
     configure(&env, server);
     env.write("home/blueprints/filers.toml", FILERS);
@@ -54,7 +54,7 @@ fn configure(env: &Env, server: &Server) {
     env.config(&format!("[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.url()));
 }
 
-fn squad(env: &Env, more: &[&str]) -> Ran {
+pub fn squad(env: &Env, more: &[&str]) -> Ran {
     let args = ["squad", TASK, "--blueprint", "filers", "--yes", "--sandbox", "none"];
     let model: &[&str] = if more.contains(&"-m") { &[] } else { &["-m", "mock/any"] };
     env.run(&[&args[..], model, more].concat())
@@ -65,7 +65,7 @@ fn greeting(env: &Env) -> String {
 }
 
 /// Runs the squad on the tree as it was and gives the calls it made.
-fn calls_of(env: &Env, server: &Server, more: &[&str]) -> usize {
+pub fn calls_of(env: &Env, server: &Server, more: &[&str]) -> usize {
     env.write("work/greeting.txt", BEFORE);
     let before = server.requests().len();
     let ran = squad(env, more);
@@ -87,7 +87,8 @@ fn with_the_tree_put_back_the_same_squad_makes_no_call_and_leaves_the_same_tree(
     assert_eq!((again.code, greeting(&env).as_str()), (0, AFTER), "{again}");
     assert_eq!(server.requests().len(), CALLS, "{again}");
     // What the recorded run's log did not bear out is told again.
-    assert_eq!(again.stdout, first.stdout);
+    let said = |ran: &Ran, beneath: &str| ran.stdout.split_once(beneath).unwrap().0.to_owned();
+    assert_eq!(said(&again, "\n\nFrom the team cache: "), said(&first, "\n\nNo check ran: "));
     assert!(again.stdout.contains("\"it is warm\": it cites nothing"), "{again}");
     for words in
         ["the recorded run of session ", "saved 6 model calls, ", "0 in, 0 out", "changed: greeting.txt"]
@@ -188,10 +189,35 @@ fn whatever_decides_the_result_makes_it_work_anew() {
     assert_eq!(calls_of(&env, &other, &[]), CALLS, "another address answers under the name");
 }
 
+#[test]
+fn a_model_that_a_solo_turn_brings_into_a_squads_session_is_known_to_the_cache() {
+    let server = Server::start(|request: &Value, n| match request["model"].as_str() {
+        Some("other") => Reply::text("Hello."),
+        _ => play(request, n),
+    });
+    let env = project(&server);
+    assert_eq!(calls_of(&env, &server, &[]), CALLS);
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.config(&format!("{config}[providers.second]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.url()));
+    let ran = env.run(&["run", "--resume", "latest", "-m", "second/other", "hello", "--json"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let resumed = ran.stdout.lines().find(|line| line.contains("session_resumed")).unwrap();
+    let resumed: Value = serde_json::from_str(resumed).unwrap();
+    let changed = resumed["events"][0]["data"]["changed"].as_array().unwrap();
+    let cache = changed.iter().find_map(|one| one.get("cache")).unwrap_or(&Value::Null);
+    assert!(cache["providers"]["second"].is_string(), "{changed:?}");
+}
+
 /// A checkout of its own beside the workspace.
 fn checkout(env: &Env, name: &str) -> String {
     env.write(&format!("{name}/greeting.txt"), BEFORE);
     env.work().parent().unwrap().join(name).display().to_string()
+}
+
+/// The squad in another folder, under way.
+fn start_in(env: &Env, place: &str) -> std::process::Child {
+    let args = ["squad", TASK, "-m", "mock/any", "--blueprint", "filers", "--yes", "--sandbox", "none"];
+    env.command(&[&args[..], &["--workspace", place]].concat()).spawn().unwrap()
 }
 
 #[test]
@@ -199,20 +225,7 @@ fn of_two_at_once_one_works_and_both_have_its_answer() {
     let server = Server::start(play);
     let env = project(&server);
     let places = [checkout(&env, "one"), checkout(&env, "two")];
-    let args = [
-        "squad",
-        TASK,
-        "-m",
-        "mock/any",
-        "--blueprint",
-        "filers",
-        "--yes",
-        "--sandbox",
-        "none",
-        "--workspace",
-    ];
-    let children: Vec<_> =
-        places.iter().map(|place| env.command(&[&args[..], &[place]].concat()).spawn().unwrap()).collect();
+    let children: Vec<_> = places.iter().map(|place| start_in(&env, place)).collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", env.scrub(&output.stderr));
@@ -293,22 +306,9 @@ fn nobody_who_waits_for_another_run_has_to_go_on_waiting() {
     });
     let env = project(&server);
     let places = [checkout(&env, "one"), checkout(&env, "two")];
-    let args = [
-        "squad",
-        TASK,
-        "-m",
-        "mock/any",
-        "--blueprint",
-        "filers",
-        "--yes",
-        "--sandbox",
-        "none",
-        "--workspace",
-    ];
-    let start = |place: &String| env.command(&[&args[..], &[place]].concat()).spawn().unwrap();
-    let first = start(&places[0]);
+    let first = start_in(&env, &places[0]);
     started.1.recv().unwrap();
-    let second = start(&places[1]);
+    let second = start_in(&env, &places[1]);
     let waiting = || {
         let logs = walk(&env.home().join("sessions"));
         let logs = logs.iter().filter(|path| path.extension().is_some_and(|kind| kind == "jsonl"));

@@ -328,3 +328,48 @@ fn a_file_that_somebody_else_changed_meanwhile_is_not_stored_as_the_squads() {
     assert_eq!(skips(&world), [(CacheStep::Store, "`f` was changed by somebody else meanwhile".to_owned())]);
     whole(&world);
 }
+
+#[test]
+fn what_a_stored_run_begins_with_is_the_tree_the_key_speaks_of() {
+    let mut world = printed(|_| {});
+    let get = missed(&key(&world), "absent");
+    answer(&mut world, is_get, get);
+    record(&mut world);
+    work(&mut world);
+    put_outcome(&mut world, true);
+    world.prompt("And once more.");
+    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("between"));
+    // A resume records the workspace before the lookup goes on.
+    let resumed =
+        SessionResumed { rules: agon::protocol::RULES, program: "t".into(), changed: vec![], active_ms: 0 };
+    world.give(ArenaEvent::SessionResumed(resumed));
+    let tree = |name: &str| {
+        let tree = name.to_owned();
+        OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed { tree, files: 1, skipped: vec![] })
+    };
+    let is_checkpoint = |effect: &Effect| matches!(effect, Effect::Checkpoint);
+    answer(&mut world, is_checkpoint, tree("early"));
+    let get = missed(&key(&world), "absent");
+    answer(&mut world, is_get, get);
+    answer(&mut world, is_checkpoint, tree("late"));
+    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("between"));
+    plan_and_code(&mut world);
+    match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
+        Effect::Diff { from } => assert_eq!(from, "late", "{}", world.story()),
+        _ => unreachable!(),
+    }
+    whole(&world);
+}
+
+#[test]
+fn a_run_of_a_model_that_nobody_knows_is_neither_looked_up_nor_stored() {
+    let world = printed(|spec| spec.cache = Some(CacheSpec::default()));
+    assert_eq!(skips(&world), [(CacheStep::Lookup, "it is not known what answers as `mock/a`".to_owned())]);
+    let mut world = world;
+    world.run_tools();
+    work(&mut world);
+    world.run_tools();
+    assert_eq!(cause(&world), TurnCause::Done);
+    assert!(!events(&world).any(|event| matches!(event, ArenaEvent::CacheStored(_))));
+    whole(&world);
+}

@@ -303,19 +303,57 @@ fn a_writer_that_failed_leaves_its_diff_and_what_the_checks_say_of_it() {
     assert!(asked(&world, "coordinator").contains("`coder` left the workspace as it was"));
 }
 
-#[test]
-fn a_stop_while_the_work_of_a_failed_writer_is_proven_ends_the_turn() {
+/// A coder's model is gone, and what it left is being compared or checked.
+fn proving_a_failed_writer(until_check: bool) -> (World, u64, u32) {
     let mut plan = blueprint(&["make test"]);
     plan.roles[1].model = Some("mock/b".to_owned());
     let mut world = squad(plan);
     world.model_says(text("the plan"));
     world.model_fails(ErrorKind::Auth);
+    let (mut call, mut attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    if until_check {
+        world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
+        (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Check { .. }));
+    }
+    (world, call, attempt)
+}
+
+#[test]
+fn a_turn_that_is_stopped_waits_for_what_proves_the_work_of_a_failed_writer() {
+    use agon::protocol::StopCause::Interrupted;
+    let stop = ArenaEvent::StopRequested(StopRequested { cause: Interrupted });
+    let interrupt = ArenaEvent::InterruptRequested(InterruptRequested { spark: None });
+    for (until_check, wish) in [(false, &stop), (true, &stop), (false, &interrupt), (true, &interrupt)] {
+        let (mut world, call, attempt) = proving_a_failed_writer(until_check);
+        world.give(wish.clone());
+        assert!(world.session.has_open_turn(), "its check still runs\n{}", world.story());
+        assert!(world.session.ordered(agon::protocol::CallId(call)).unwrap().cancelled);
+        let body = EffectFailed { status: FailStatus::Cancelled, error: "cancelled".to_owned() };
+        world.answer(call, attempt, OutcomeBody::EffectFailed(body));
+        let ended = if *wish == stop { TurnCause::Stopped } else { TurnCause::Interrupted };
+        assert_eq!(cause(&world), ended);
+        assert_eq!(world.session.sealed(), (*wish == stop).then_some(Interrupted));
+        whole(&world);
+    }
+}
+
+#[test]
+fn a_turn_whose_time_is_up_waits_for_the_check_of_a_failed_writer() {
+    let mut plan = blueprint(&["make test"]);
+    plan.roles[1].model = Some("mock/b".to_owned());
+    let mut spec = with_blueprint(spec(), plan);
+    spec.limits.max_seconds = Some(5);
+    let mut world = World::open(spec);
+    world.prompt("Mend the clock.");
+    world.run_tools();
+    world.model_says(text("the plan"));
+    world.model_fails(ErrorKind::Auth);
+    let (timer, once, _) = world.the(|effect| matches!(effect, Effect::Timer { .. }));
     let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
-    world.give(ArenaEvent::StopRequested(StopRequested { cause: agon::protocol::StopCause::Interrupted }));
-    assert!(!world.session.has_open_turn());
-    let body = EffectFailed { status: FailStatus::Cancelled, error: "cancelled".to_owned() };
-    world.answer(call, attempt, OutcomeBody::EffectFailed(body));
-    assert_eq!(world.session.sealed(), Some(agon::protocol::StopCause::Interrupted));
+    world.answer(timer, once, OutcomeBody::TimerFired(TimerFired { active_ms: 5000 }));
+    assert!(world.session.has_open_turn(), "{}", world.story());
+    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
+    assert_eq!(cause(&world), TurnCause::Limit);
     whole(&world);
 }
 
@@ -360,17 +398,6 @@ fn a_role_has_its_own_limit_and_the_turn_has_one_for_all() {
     world.model_says(text("the plan"));
     world.run_tools();
     assert_eq!(cause(&world), TurnCause::Limit);
-    whole(&world);
-}
-
-#[test]
-fn roles_in_a_circle_do_not_hang_a_session() {
-    let mut plan = blueprint(&[]);
-    plan.roles[1].after = vec!["reviewer".into()];
-    let mut world = squad(plan);
-    world.model_says(text("the plan"));
-    world.model_says(answer("Nobody could begin.", &[], &["all"]));
-    assert_eq!(cause(&world), TurnCause::Incomplete);
     whole(&world);
 }
 

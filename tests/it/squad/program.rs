@@ -174,6 +174,7 @@ fn a_blueprint_is_found_by_name_and_path_and_its_faults_are_named() {
     env.write("home/blueprints/mine.toml", file);
     let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "mine"]);
     assert!(ran.code == 2 && ran.stderr.contains("nowhere"), "a role's model must be configured: {ran}");
+    assert!(ran.stderr.contains("mine.toml` line 10: "), "{ran}");
     env.write("work/b.toml", &file.replace("[\"boss\"]", "[\"bos\"]"));
     let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "b.toml"]);
     assert!(ran.code == 2 && ran.stderr.contains("`b.toml` line 8: no role is called `bos`"), "{ran}");

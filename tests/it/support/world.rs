@@ -100,7 +100,22 @@ impl World {
         let fact = Fact::new(event).expect("a fact");
         let entry = self.session.handle(Input { at: 1_000_000 + self.log.len() as u64 * 1000, fact });
         self.log.push(Arc::clone(&entry));
+        if entry.events.iter().any(|event| matches!(event, ArenaEvent::TurnClosed(_))) {
+            self.nothing_of_the_turn_is_open();
+        }
         entry.decisions().to_vec()
+    }
+
+    /// A turn that has closed leaves nothing running but the record of what it left.
+    fn nothing_of_the_turn_is_open(&self) {
+        for open in self.session.outstanding() {
+            let effect = self.session.effect(open.call);
+            assert!(
+                matches!(effect, Some(Effect::Checkpoint)),
+                "{open:?} outlives its turn\n{}",
+                self.story()
+            );
+        }
     }
 
     pub fn prompt(&mut self, text: &str) -> Vec<ArenaEvent> {
@@ -337,6 +352,7 @@ pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolRes
         ms: 3,
         seen: vec![],
         blob: None,
+        by: None,
     }
 }
 

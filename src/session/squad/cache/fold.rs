@@ -121,10 +121,18 @@ impl Session {
     fn fold_recorded(&mut self, call: CallId, tree: Option<&String>) {
         let recording = self.squad.as_ref().is_some_and(|squad| squad.cache.stage == Stage::Recording);
         if recording {
+            let mut bound = None;
             self.when_awaited(call, |cache| match tree {
-                Some(_) => cache.stage = Stage::Recorded,
+                Some(tree) => {
+                    cache.stage = Stage::Recorded;
+                    bound = Some(tree.clone());
+                }
                 None => cache.unbound("the workspace could not be recorded"),
             });
+            // Nobody may write before this tree, and the key speaks of no other.
+            if let (Some(squad), Some(_)) = (self.squad.as_mut(), &bound) {
+                squad.base = bound;
+            }
         }
         self.with_cache(|cache| match &mut cache.last {
             Some((last, after)) if *last == call && tree.is_some() => *after = tree.cloned(),
@@ -183,7 +191,7 @@ impl Session {
 
     fn fold_cache_forked(&mut self) {
         self.with_cache(|cache| match cache.stage {
-            Stage::Closing | Stage::Storing | Stage::Ended => {
+            _ if cache.is_after_answer() => {
                 (cache.stage, cache.awaited) = (Stage::Ended, None);
             }
             _ => cache.give_up("it goes on from a copy of another session"),

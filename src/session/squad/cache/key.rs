@@ -63,7 +63,7 @@ pub fn cache_key(spec: &Spec, asked: &Asked<'_>) -> String {
     let none = Blueprint { name: String::new(), lead: None, roles: Vec::new(), checks: Vec::new() };
     let blueprint = spec.blueprint.as_ref().unwrap_or(&none);
     let personas: Vec<&PersonaSpec> = personas_of(spec, blueprint);
-    let models = models_of(spec, blueprint, &personas);
+    let models = models_of(spec, blueprint);
     let tools = tools_in_use(spec, &blueprint.roles);
     let has_budget = spec.limits.max_tokens.is_some() || spec.limits.max_micro_usd.is_some();
     let may_run = !blueprint.checks.is_empty() || tools.iter().any(|tool| tool.risk >= Risk::Execute);
@@ -122,20 +122,27 @@ fn personas_of<'a>(spec: &'a Spec, blueprint: &Blueprint) -> Vec<&'a PersonaSpec
 }
 
 /// The models roles begin with: their own, their persona's, else the default.
-fn models_of<'a>(spec: &'a Spec, blueprint: &Blueprint, personas: &[&PersonaSpec]) -> Vec<&'a ModelSpec> {
-    let own = |role: &RoleSpec| {
-        let persona = personas.iter().find(|persona| persona.id == role.persona);
-        role.model.clone().or_else(|| persona.and_then(|persona| persona.model.clone()))
-    };
-    let default = spec.models.first().map(|model| model.name.clone());
-    let names: Vec<String> =
-        blueprint.roles.iter().filter_map(|role| own(role).or_else(|| default.clone())).collect();
+fn models_of<'a>(spec: &'a Spec, blueprint: &Blueprint) -> Vec<&'a ModelSpec> {
+    let roles = blueprint.roles.iter();
+    let names: Vec<&str> =
+        roles.filter_map(|role| spec.model_for(role.model.as_deref(), &role.persona)).collect();
     // Which role has which follows from the roles, the personas and the first of these.
-    let rest = spec.models.iter().skip(1).filter(|model| names.contains(&model.name));
+    let rest = spec.models.iter().skip(1).filter(|model| names.contains(&model.name.as_str()));
     let mut rest: Vec<&ModelSpec> = rest.collect();
     rest.sort_by(|a, b| a.name.cmp(&b.name));
-    let first = spec.models.first().filter(|model| names.contains(&model.name));
+    let first = spec.models.first().filter(|model| names.contains(&model.name.as_str()));
     first.into_iter().chain(rest).collect()
+}
+
+/// The first model a role begins with of which it is not known what answers under its provider's name.
+fn unidentified(spec: &Spec) -> Option<&str> {
+    let blueprint = spec.blueprint.as_ref()?;
+    let known = |model: &ModelSpec| {
+        let provider = model.name.split('/').next().unwrap_or_default();
+        spec.cache.as_ref().is_some_and(|cache| cache.providers.contains_key(provider))
+    };
+    let models = models_of(spec, blueprint);
+    models.into_iter().find(|model| !known(model)).map(|model| model.name.as_str())
 }
 
 fn tools_in_use<'a>(spec: &'a Spec, roles: &[RoleSpec]) -> Vec<&'a ToolSpec> {
@@ -161,8 +168,15 @@ fn tool_part(tool: &ToolSpec) -> Value {
 }
 
 impl Session {
-    /// The key of the open turn; none before the workspace was fingerprinted.
-    pub(super) fn this_key(&self) -> Option<String> {
+    /// The key of the open turn, or why it has none.
+    pub(super) fn this_key(&self) -> Result<String, String> {
+        if let Some(model) = self.spec.as_deref().and_then(unidentified) {
+            return Err(format!("it is not known what answers as `{model}`"));
+        }
+        self.made_key().ok_or_else(|| "what was said before is no longer known".to_owned())
+    }
+
+    fn made_key(&self) -> Option<String> {
         let (spec, squad, turn) = (self.spec.as_ref()?, self.squad.as_ref()?, self.turn.as_ref()?);
         let (fingerprint, _) = squad.cache.print.as_ref()?;
         let lead = self.sparks.get(&squad.roles.get(squad.lead)?.spark?)?;

@@ -1,0 +1,180 @@
+//! What stands behind a squad's answer: how its checks ended, what its reviewers left open; reads no answer.
+
+use std::collections::BTreeMap;
+
+use crate::projection::words;
+use crate::protocol::effect::EffectOrder;
+use crate::protocol::event::{Finding, Judgement};
+use crate::protocol::spec::{Blueprint, Setting};
+use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
+
+/// Checks and findings of one turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Evidence {
+    checks: Vec<Check>,
+    /// Checks that run.
+    running: BTreeMap<CallId, String>,
+    findings: Vec<Finding>,
+    /// The last judgement of each reviewer.
+    judged: BTreeMap<SparkId, Judgement>,
+    /// What came of the work, in the order it came.
+    steps: Vec<String>,
+}
+
+/// One check and how it ended last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Check {
+    command: String,
+    last: Last,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Last {
+    Never,
+    Ended(EventRef, Option<i32>),
+    CouldNot(String),
+}
+
+impl Check {
+    fn passed(&self) -> bool {
+        matches!(self.last, Last::Ended(_, Some(0)))
+    }
+
+    fn words(&self) -> String {
+        let ended = match &self.last {
+            Last::Never => "never ran".to_owned(),
+            Last::Ended(at, Some(exit)) => format!("exit {exit} ({at})"),
+            Last::Ended(at, None) => format!("did not end by itself ({at})"),
+            Last::CouldNot(why) => format!("could not be run: {why}"),
+        };
+        format!("`{}`: {ended}", self.command)
+    }
+}
+
+/// The blueprint a list of settings brings in.
+pub(super) fn blueprint_in(changed: &[Setting]) -> Option<&Blueprint> {
+    changed.iter().rev().find_map(|setting| match setting {
+        Setting::Blueprint(blueprint) => Some(blueprint),
+        _ => None,
+    })
+}
+
+impl Evidence {
+    /// That of a turn with these checks before anybody worked.
+    pub fn of(checks: &[String]) -> Self {
+        let check = |command: &String| Check { command: command.clone(), last: Last::Never };
+        Evidence { checks: checks.iter().map(check).collect(), ..Evidence::default() }
+    }
+
+    /// Folds one event; `who` names a spark's role.
+    pub fn apply(&mut self, at: EventRef, event: &ArenaEvent, who: impl Fn(SparkId) -> String) {
+        use ArenaEvent as E;
+        match event {
+            E::EffectOrdered(data) => {
+                if let EffectOrder::Check { command } = &data.effect {
+                    self.running.insert(data.call, command.clone());
+                }
+            }
+            E::CheckRan(data) => {
+                self.running.remove(&data.call);
+                self.ended(&data.body.command, Last::Ended(at, data.body.exit));
+            }
+            E::EffectFailed(data) => {
+                if let Some(command) = self.running.remove(&data.call) {
+                    self.ended(&command, Last::CouldNot(data.body.error.clone()));
+                }
+            }
+            E::PlanStated(data) => {
+                self.steps.push(format!("{} stated the plan ({})", who(data.spark), data.source))
+            }
+            E::CodeProposed(data) => self.steps.push(match data.diff {
+                Some(diff) => format!("{} did its work, the diff is {diff}", who(data.spark)),
+                None => format!("{} was done and changed nothing", who(data.spark)),
+            }),
+            E::CritiqueIssued(data) => {
+                let word = match data.verdict {
+                    Judgement::Approve => "approved it",
+                    Judgement::RequestChanges => "asked for changes",
+                };
+                self.steps.push(format!("{} {word} ({at})", who(data.spark)));
+                self.judged.insert(data.spark, data.verdict);
+                for finding in &data.findings {
+                    self.findings.retain(|known| known.id != finding.id);
+                    self.findings.push(finding.clone());
+                }
+            }
+            E::FindingClosed(data) => self.findings.retain(|finding| finding.id != data.id),
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, command: &str, last: Last) {
+        match self.checks.iter_mut().find(|check| check.command == command) {
+            Some(check) => check.last = last,
+            None => self.checks.push(Check { command: command.to_owned(), last }),
+        }
+    }
+
+    /// What agon itself says of the checks, beneath an answer: nothing where each of them passed.
+    pub fn checks_words(&self) -> String {
+        if self.checks.is_empty() {
+            return "\n\nNo check ran: this squad has none.".to_owned();
+        }
+        if self.checks.iter().all(Check::passed) {
+            return String::new();
+        }
+        let lines = self.checks.iter().map(|check| format!("\n- {}", check.words()));
+        format!("\n\nChecks, as agon ran them:{}", lines.collect::<String>())
+    }
+
+    /// What is said of the checks of a run that was recorded at a time and is only applied now. It was recorded
+    /// because they passed.
+    pub fn recorded_words(&self, stored_at: u64) -> String {
+        let when = format!("{} {} UTC", words::day(stored_at), words::time_of_day(stored_at));
+        let checks: Vec<&str> = self.checks.iter().map(|check| check.command.as_str()).collect();
+        match checks.is_empty() {
+            true => format!("\n\nFrom the team cache: the run of {when}; no check ran then or now."),
+            false => format!(
+                "\n\nFrom the team cache: the run of {when}; the checks were not run again. Then each ended with \
+                 exit 0: `{}`.",
+                checks.join("`, `")
+            ),
+        }
+    }
+
+    /// What the reviewers left open and an answer does not name by its id, beneath that answer.
+    pub fn findings_words(&self, said: &str) -> String {
+        let names = |id: &str| said.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == id);
+        let unsaid = self.findings.iter().filter(|finding| !names(&finding.id));
+        match unsaid.map(finding_line).collect::<String>() {
+            none if none.is_empty() => none,
+            lines => format!("\n\nFindings still open:{lines}"),
+        }
+    }
+
+    /// What keeps the work from being done, each in a few words.
+    pub fn lacks(&self) -> Vec<String> {
+        let failed = self.checks.iter().filter(|check| !check.passed());
+        let mut lacks: Vec<String> = failed.map(|check| format!("check {}", check.words())).collect();
+        let refused = self.judged.values().any(|verdict| *verdict == Judgement::RequestChanges);
+        let ids: Vec<&str> = self.findings.iter().map(|finding| finding.id.as_str()).collect();
+        if refused && !ids.is_empty() {
+            lacks.push(format!("{} open ({})", words::counted(ids.len() as u64, "finding"), ids.join(", ")));
+        }
+        lacks
+    }
+
+    /// What the roles came to so far, a line each.
+    pub fn steps(&self) -> String {
+        self.steps.iter().map(|step| format!("\n- {step}")).collect()
+    }
+}
+
+fn finding_line(finding: &Finding) -> String {
+    let place = match (&finding.file, finding.line) {
+        (Some(file), Some(line)) => format!(" {file}:{line}"),
+        (Some(file), None) => format!(" {file}"),
+        (None, _) => String::new(),
+    };
+    format!("\n- {} {}{place}: {}", finding.id, words::severity(finding.severity), finding.problem.trim())
+}

@@ -1,0 +1,113 @@
+//! Tests of forks through the real program: on other files, after another prompt, after another result of a tool.
+
+use serde_json::{Value, json};
+
+use super::run::{WRITES, check, entries, ids, kinds, log, scripted};
+use crate::support::env::Env;
+
+/// Answers what it is asked by what it sees.
+const LOOKS: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I look.\"\n\
+    calls = [{ tool = \"read_file\", args = { path = \"b.txt\" } }]\n\
+    [[answer]]\nspark = \"solo\"\ntext = \"seen\"\n";
+
+fn newest(env: &Env) -> Vec<Value> {
+    entries(&env.run(&["sessions", "export", "latest"]).stdout)
+}
+
+/// The number and the data of the only event of this kind.
+fn only<'a>(entries: &'a [Value], kind: &str) -> (usize, &'a Value) {
+    let mut found = entries.iter().enumerate().flat_map(|(seq, entry)| {
+        let events = entry["events"].as_array().unwrap().iter();
+        events.filter(|event| event["kind"] == kind).map(move |event| (seq, &event["data"]))
+    });
+    let one = found.next().unwrap();
+    assert!(found.next().is_none(), "{kind} is there more than once");
+    one
+}
+
+#[test]
+fn a_fork_goes_its_own_way_and_leaves_its_parent_alone() {
+    let env = scripted(WRITES);
+    env.write("work/b.txt", "kept\n");
+    assert_eq!(env.run(&["run", "write", "--yes"]).code, 0);
+    let (before, parent) = (log(&env), ids(&env).remove(0));
+    let ran = env.run(&["fork", &parent, "--at", "3", "--no-run"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let fork = ran.stdout.trim().to_owned();
+    let folder = env.home().join("forks").join(&fork);
+    assert_eq!(std::fs::read_to_string(folder.join("b.txt")).unwrap(), "kept\n");
+    assert!(!folder.join("a.txt").exists(), "the fork begins before the write");
+    check(&env.run(&["resume", &fork, "--yes"]), 0, "written\n");
+    assert_eq!(std::fs::read_to_string(folder.join("a.txt")).unwrap(), "new\n");
+    let export = |id: &str| env.run(&["sessions", "export", id]).stdout;
+    assert_eq!(export(&parent), env.scrub(before.as_bytes()));
+    assert_eq!(
+        export(&fork).lines().take(4).collect::<Vec<_>>(),
+        export(&parent).lines().take(4).collect::<Vec<_>>()
+    );
+    assert_eq!(env.run(&["verify", &fork]).code, 0);
+    assert_eq!(env.run(&["fork", &parent, "--at", "999"]).code, 2);
+    assert_eq!(ids(&env).len(), 2, "a fork that failed leaves nothing");
+}
+
+#[test]
+fn a_fork_with_another_prompt_begins_before_the_old_one() {
+    let env = scripted("[[answer]]\nspark = \"solo\"\nexpect = \"please\"\ntext = \"hello\"\n");
+    assert_eq!(env.run(&["run", "greet her, please"]).code, 0);
+    let ran = env.run(&["fork", "latest", "--prompt", "greet him, please"]);
+    check(&ran, 0, "hello\n");
+    let told = newest(&env);
+    let (seq, given) = only(&told, "prompt_given");
+    assert_eq!((&given["text"], &given["by"]), (&json!("greet him, please"), &json!("fork")));
+    assert_eq!(only(&told, "session_forked").0 + 1, seq);
+    assert_eq!(only(&told, "session_forked").1["change"], "prompt");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+    let none = env.run(&["fork", "latest", "--at", "0", "--prompt", "anything"]);
+    assert_eq!(none.code, 2, "{none}");
+    assert!(none.stderr.contains("no prompt was given up to entry 0"), "{none}");
+    assert_eq!(ids(&env).len(), 2, "a fork that failed leaves nothing");
+}
+
+#[test]
+fn a_fork_with_another_result_asks_on_from_there_and_runs_nothing_again() {
+    let env = scripted(LOOKS);
+    env.write("work/b.txt", "as it was\n");
+    env.write("work/other.txt", "as it might have been\n");
+    assert_eq!(env.run(&["run", "look"]).code, 0);
+    let (end, _) = only(&newest(&env), "tool_resolved");
+    let ran = env.run(&["fork", "latest", "--set-result", &format!("e{end}=other.txt")]);
+    check(&ran, 0, "seen\n");
+    let told = newest(&env);
+    let (seq, resolved) = only(&told, "tool_resolved");
+    assert_eq!(
+        (&resolved["body"]["content"], &resolved["body"]["by"]),
+        (&json!("as it might have been\n"), &json!("fork"))
+    );
+    assert!(told[..seq].iter().all(|entry| !kinds(entry).contains(&"call_lost".to_owned())));
+    assert_eq!(only(&told, "tool_invoked").0, end - 1, "it is not run again");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+    for (wrong, says) in [
+        ("e1=other.txt", "entry 1 is no result of a tool"),
+        ("other.txt", "names no file"),
+        ("ex=other.txt", "`ex` is not an entry"),
+        ("e1=nowhere.txt", "nowhere.txt"),
+    ] {
+        let ran = env.run(&["fork", "latest", "--set-result", wrong]);
+        assert_eq!(ran.code, 2, "{ran}");
+        assert!(ran.stderr.contains(says), "{ran}");
+    }
+}
+
+#[test]
+fn a_fork_under_another_policy_is_held_to_it() {
+    let env = scripted(WRITES);
+    assert_eq!(env.run(&["run", "write", "--yes"]).code, 0);
+    env.write(
+        "work/strict.toml",
+        "[[rules]]\nname = \"no-writes\"\ntool = \"write_file\"\naction = \"deny\"\n",
+    );
+    let ran = env.run(&["fork", "latest", "--at", "2", "--policy", "strict.toml", "--yes"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(only(&newest(&env), "tool_refused").1["reason"], "policy");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+}
