@@ -266,10 +266,17 @@ impl Session {
             bases: bases
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
                 .collect(),
+            place: self.place_of(spark),
             denied: policy::denied_paths(&self.spec.as_ref()?.policy, tool),
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
             output_cap: tool.output_cap,
         })
+    }
+
+    /// The role of a squad whose own place its spark's calls run in.
+    pub(super) fn place_of(&self, spark: SparkId) -> Option<String> {
+        let role = &self.squad.as_ref()?.roles.get(self.squad.as_ref()?.role_of(spark)?)?.spec;
+        role.has_place().then(|| role.name.clone())
     }
 
     /// Session id; empty before it was opened.

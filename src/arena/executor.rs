@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ports::ToolEnd;
+use crate::ports::{Sandbox, ToolEnd};
 use crate::protocol::effect::{MentionedPlace, ToolCall};
 use crate::protocol::event::{
     Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, MentionExpanded, ModelFailed, PrepareResult,
@@ -305,8 +305,24 @@ impl Shared {
         }
     }
 
+    /// Where a call runs. A role whose place is not there works nowhere else instead.
+    fn place(&self, call: &ToolCall) -> Result<Arc<dyn Sandbox>, String> {
+        match &call.place {
+            None => Ok(Arc::clone(&self.ports.sandbox)),
+            Some(role) => self
+                .ports
+                .places
+                .get(role)
+                .ok_or_else(|| format!("the place of the role `{role}` is not there")),
+        }
+    }
+
     async fn prepare(&self, call: &ToolCall) -> OutcomeBody {
-        OutcomeBody::ToolPrepared(self.ports.vault.prepare(call, &*self.ports.sandbox).await)
+        let prepared = match self.place(call) {
+            Ok(place) => self.ports.vault.prepare(call, &*place).await,
+            Err(words) => ToolPrepared { tool_use: call.tool_use, result: PrepareResult::Unfit(words) },
+        };
+        OutcomeBody::ToolPrepared(prepared)
     }
 
     async fn run_tool(
@@ -317,7 +333,10 @@ impl Shared {
         token: &CancellationToken,
     ) -> OutcomeBody {
         let started = Instant::now();
-        let end = self.ports.vault.run(call, digest, &*self.ports.sandbox, live, token).await;
+        let end = match self.place(call) {
+            Ok(place) => self.ports.vault.run(call, digest, &*place, live, token).await,
+            Err(words) => ToolEnd::failed(words),
+        };
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         OutcomeBody::ToolResolved(self.recorded(call, end, ms).await)
     }

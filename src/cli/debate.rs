@@ -35,8 +35,9 @@ pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -
     }
     let show = ShowPlan::of(&typed.arena);
     show.output.as_deref().map(check_target).transpose()?;
-    let request = Request { model, model_is_wanted: false, policy, squad: None, debate: Some(plan) };
-    let running = wiring::open(&config, &request, show.is_attended()).await?;
+    let request =
+        Request { model, model_is_wanted: false, policy, squad: None, debate: Some(plan), consent: None };
+    let running = run::begin(&config, &request, &show, output).await?;
     run::warn_of_sandbox(&running, output);
     Watch::new(output, show, "--yes").follow(running, Some(prompt)).await
 }

@@ -225,6 +225,9 @@ pub struct ToolCall {
     pub args: Value,
     /// What this spark last saw of the files it has read or written.
     pub bases: Vec<PathBase>,
+    /// The squad's role in whose own place it runs; it runs in the session's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// Globs of the paths the policy denies this tool, for tools that come upon files while they run.
     pub denied: Vec<String>,
     /// Milliseconds it may take.

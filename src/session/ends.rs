@@ -130,6 +130,7 @@ impl Session {
         if let Some(timer) = timer {
             self.cancel(timer, "the turn has ended");
         }
+        self.forget_reading();
         self.emit(ArenaEvent::TurnClosed(TurnClosed { turn: number, cause, answer }));
         self.seal_if_over();
     }

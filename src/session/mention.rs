@@ -152,13 +152,18 @@ impl Session {
         if self.turn.as_ref().is_none_or(|turn| turn.begun) {
             return;
         }
+        match self.is_reading() {
+            true => self.forget_reading(),
+            false => self.close_turn(cause, None),
+        }
+    }
+
+    /// Nobody waits any more for what is being read.
+    pub(super) fn forget_reading(&mut self) {
         let reading: Vec<CallId> =
             self.calls.iter().filter(|(_, call)| is_mention(&call.kind)).map(|(id, _)| *id).collect();
-        if reading.is_empty() {
-            return self.close_turn(cause, None);
-        }
         for call in reading {
-            self.cancel(call, "the turn is stopping");
+            self.cancel(call, "nobody waits for it any more");
         }
     }
 
@@ -198,7 +203,7 @@ impl Session {
     }
 
     fn fold_said(&mut self, at: EventRef, call: CallId, seen: &[PathBase]) {
-        let Some(call) = self.calls.remove(&call) else { return };
+        let Some(call) = self.calls.remove(&call).filter(|call| !call.cancelled) else { return };
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.begun) {
             turn.said.push(at);
         } else if self.debate.is_some() {

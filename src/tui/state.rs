@@ -133,7 +133,18 @@ pub(super) enum Overlay {
     Jump(String),
     Cost { scroll: usize },
     Matrix { scroll: usize },
+    Consent(Unconfined),
     Quit,
+}
+
+/// The question whether tools may work where nothing can confine them.
+#[derive(Debug, Default)]
+pub(super) struct Unconfined {
+    pub why: String,
+    /// What would stand open.
+    pub gaps: Vec<String>,
+    /// The answer as far as it is written.
+    pub word: String,
 }
 
 /// The list of events.

@@ -110,6 +110,7 @@ impl Kit {
             policy: self.policy.clone(),
             squad: company.squad.clone(),
             debate: company.debate(),
+            consent: None,
         };
         Ok((kit.config, request))
     }

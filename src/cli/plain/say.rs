@@ -385,6 +385,16 @@ fn say_opened(at: u64, data: &SessionOpened) -> Line {
         format!("workspace  {}", spec.workspace.root),
         format!("sandbox    {}{gaps}", sandbox.kind),
     ];
+    if !sandbox.proven.is_empty() {
+        rows.push(format!("proven     {}", sandbox.proven.join("; ")));
+    }
+    rows.extend(sandbox.consent.iter().map(|consent| {
+        format!("consent    {} let the tools work unconfined, because {}", consent.by, consent.why)
+    }));
+    rows.extend(spec.workspace.places.iter().map(|place| {
+        let held = if place.read_only { ", which it cannot change" } else { "" };
+        format!("place      {} works in {}{held}", place.role, place.sandbox.kind)
+    }));
     rows.extend(spec.models.first().map(|model| format!("model      {}", model.name)));
     rows.push(format!("opened     {} {} UTC", words::day(at), words::time_of_day(at)));
     Line::new(Who::Agon, "open", Tone::Strong, &spec.program).with_whole(rows.join("\n"))

@@ -30,6 +30,8 @@ pub fn role(name: &str, after: &[&str]) -> RoleSpec {
         tools: None,
         after: after.iter().map(|s| (*s).to_owned()).collect(),
         revise: vec![],
+        sandbox: None,
+        read_only: false,
         revisions: 2,
         max_steps: None,
     }
@@ -74,6 +76,11 @@ pub fn staff(spec: &mut Spec, dice: &mut Dice) {
         plan.roles.push(RoleSpec { revise: vec!["coder".into()], ..role("guard", &["coder"]) });
     }
     plan.roles[2].revisions = dice.roll(3) as u32;
+    // One that reviews but once has commands, and changes nothing by them.
+    if plan.roles[2].revisions == 1 {
+        plan.roles[2].tools = Some(vec!["look".into(), "run".into()]);
+        plan.roles[2].read_only = true;
+    }
     if dice.roll(4) == 0 {
         plan.roles[1].max_steps = Some(1 + dice.roll(3) as u32);
     }

@@ -37,7 +37,8 @@ pub fn spec() -> Spec {
         workspace: WorkspaceSpec {
             root: "/w".to_owned(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "none".to_owned(), gaps: vec![], image: None, proven: vec![] },
+            sandbox: SandboxSpec { kind: "none".to_owned(), ..SandboxSpec::default() },
+            places: vec![],
         },
         models: vec![model("mock/a", &["mock/b"]), model("mock/b", &[])],
         personas: vec![PersonaSpec {
@@ -105,12 +106,13 @@ impl World {
         entry.decisions().to_vec()
     }
 
-    /// A turn that has closed leaves nothing running but the record of what it left.
+    /// A turn that has closed leaves nothing running but the record of what it left, and what was told to stop.
     fn nothing_of_the_turn_is_open(&self) {
         for open in self.session.outstanding() {
             let effect = self.session.effect(open.call);
             assert!(
-                matches!(effect, Some(Effect::Checkpoint)),
+                matches!(effect, Some(Effect::Checkpoint))
+                    || matches!(effect, Some(Effect::Mention { .. }) if open.cancelled),
                 "{open:?} outlives its turn\n{}",
                 self.story()
             );

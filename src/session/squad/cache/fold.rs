@@ -223,7 +223,12 @@ impl Session {
     }
 
     fn fold_invoked_tool(&mut self, data: &ToolInvoked) {
-        let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
+        let own = self.place_of(data.spark);
+        let confined = self.spec.as_ref().is_some_and(|spec| {
+            let workspace = &spec.workspace;
+            let own = own.as_deref().and_then(|role| workspace.place_of(role));
+            own.map_or(&workspace.sandbox, |place| &place.sandbox).confines()
+        });
         let risk = self.use_mut(data.tool_use).and_then(|one| one.risk);
         self.with_cache(|cache| match risk {
             Some(Risk::Execute) => {
