@@ -109,13 +109,11 @@ impl World {
     /// A turn that has closed leaves nothing running but the record of what it left, and what was told to stop.
     fn nothing_of_the_turn_is_open(&self) {
         for open in self.session.outstanding() {
-            let effect = self.session.effect(open.call);
-            assert!(
-                matches!(effect, Some(Effect::Checkpoint))
-                    || matches!(effect, Some(Effect::Mention { .. }) if open.cancelled),
-                "{open:?} outlives its turn\n{}",
-                self.story()
-            );
+            let is_left = match self.session.effect(open.call) {
+                Some(Effect::Mention { .. }) => open.cancelled,
+                effect => matches!(effect, Some(Effect::Checkpoint)),
+            };
+            assert!(is_left, "{open:?} outlives its turn\n{}", self.story());
         }
     }
 
