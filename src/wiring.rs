@@ -79,7 +79,7 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let place = Place::configured(config, config.sandbox(), config.workspace(), &id).await?;
     let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     let connected = providers::connect(config, &spec.models, &[])?;
-    let lock = lock_for(config, &spec)?;
+    let lock = if request.reads_only { None } else { lock_for(config, &spec)? };
     let log = store(config).create(&id)?;
     let sandbox = spec.workspace.sandbox.clone();
     let ports = place.ports(log, connected, attended);
@@ -107,7 +107,7 @@ pub async fn resume(
     let place = Place::configured(config, kind, Path::new(&spec.workspace.root), &path.id).await?;
     let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
-    let lock = lock_for(config, &spec)?;
+    let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
     let ports = place.ports(opened.log, connected, attended);
     let arena = Arena::resume(&recorded, before, changed, ports).await?;

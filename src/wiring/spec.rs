@@ -25,6 +25,8 @@ pub struct Request {
     pub squad: Option<SquadWish>,
     /// The debate that will be held; its personas and their models become part of the session.
     pub debate: Option<DebatePlan>,
+    /// True when nothing but that debate is held until the process ends: its tools only read, so others may write.
+    pub reads_only: bool,
 }
 
 /// The personas that count here: of the binary, the user and, where it is trusted, the project.

@@ -161,7 +161,7 @@ pub(super) async fn demo(kit: &Kit, show: DemoKind, folder: Option<PathBuf>) -> 
     let config = Config::load(kit.environment.clone(), &root, &overrides)?;
     let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
     let policy = kit.changes.policy.clone().unwrap_or_else(|| config.policy());
-    let request = Request { model, model_is_wanted: true, policy, squad, debate };
+    let request = Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false };
     let running = wiring::open(&config, &request, true).await?;
     let first = crate::cli::run::prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     let note = Some(format!("the demo works in {}", root.display()));
