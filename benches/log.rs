@@ -46,7 +46,7 @@ fn entry(seq: u64) -> Entry {
 
 fn opened() -> ArenaEvent {
     let sandbox = SandboxSpec { kind: "none".to_owned(), ..SandboxSpec::default() };
-    let workspace = WorkspaceSpec { root: "/w".to_owned(), git_head: None, sandbox };
+    let workspace = WorkspaceSpec { root: "/w".to_owned(), git_head: None, sandbox, places: Vec::new() };
     let spec = Spec {
         program: "bench".to_owned(),
         seed: 1,

@@ -69,6 +69,8 @@ async fn squad_of(place: std::path::PathBuf, squad: usize, provider: Arc<dyn Pro
         tools: Some(Vec::new()),
         after: after.iter().map(|name| (*name).to_owned()).collect(),
         revise: Vec::new(),
+        sandbox: None,
+        read_only: false,
         revisions: 0,
         max_steps: None,
     };

@@ -77,6 +77,7 @@ fn vault_step(bencher: Bencher<'_, '_>) {
         tool: "bash".to_owned(),
         args: serde_json::json!({"command": "echo hi"}),
         bases: Vec::new(),
+        place: None,
         denied: Vec::new(),
         timeout_ms: 60_000,
         output_cap: 64 * 1024,

@@ -4,6 +4,7 @@ mod doors;
 mod driver;
 mod executor;
 mod live;
+mod places;
 pub mod redact;
 pub mod replay;
 
@@ -26,6 +27,7 @@ use crate::session::convergence::Scorers;
 use crate::session::{OutOfOrder, Session};
 use crate::toolvault::ToolVault;
 
+pub use places::Places;
 use redact::Redactor;
 
 /// Messages a driver's inbox holds before executors wait.
@@ -45,6 +47,8 @@ pub struct ArenaPorts {
     pub vault: Arc<ToolVault>,
     /// Where tools touch files and run commands.
     pub sandbox: Arc<dyn Sandbox>,
+    /// The same for roles of a squad that have a place of their own.
+    pub places: Arc<Places>,
     /// What runs a blueprint's checks.
     pub checks: Arc<dyn Checks>,
     /// What records the workspace.
@@ -119,11 +123,14 @@ pub enum Ending {
 /// The arena holds the signal bus, the tool vault and the other ports; one task owns the pure session and
 /// everything else talks to it through a bounded inbox. Dropping the arena stops it hard.
 pub struct Arena {
+    id: String,
     inbox: mpsc::Sender<driver::Message>,
     bus: Arc<dyn SignalBus>,
     log: Arc<dyn EventLog>,
     ending: watch::Receiver<Option<Ending>>,
     doors: Arc<doors::Doors>,
+    sandbox: Arc<dyn Sandbox>,
+    places: Arc<Places>,
     /// Fires on a hard stop; every task of this session listens to it.
     stop: CancellationToken,
     tracker: TaskTracker,
@@ -199,6 +206,7 @@ impl Arena {
         let stop = CancellationToken::new();
         let tracker = TaskTracker::new();
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
+        let (sandbox, places) = (Arc::clone(&ports.sandbox), Arc::clone(&ports.places));
         let redactor = Arc::new(Redactor::new(&ports.secrets));
         let doors = Arc::new(doors::Doors::new(&ports.providers, &ports.provider_limits));
         let executor =
@@ -212,13 +220,19 @@ impl Arena {
             }
         }
         driver.begin(first).await?;
+        let id = driver.session_id().to_owned();
         tracker.spawn(async move {
             let ending = driver.run().await;
             // Nobody listening any more is no fault: the log holds the end.
             let _ = ended.send(Some(ending));
         });
         tracker.close();
-        Ok(Arena { inbox, bus, log, ending, doors, stop, tracker })
+        Ok(Arena { id, inbox, bus, log, ending, doors, sandbox, places, stop, tracker })
+    }
+
+    /// The session's id.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Hands a command in and waits until the session's answer to it is on disk.
@@ -254,6 +268,16 @@ impl Arena {
     /// was opened with.
     pub fn connect(&self, name: &str, provider: Arc<dyn Provider>, limit: Option<usize>) {
         self.doors.connect(name, provider, limit);
+    }
+
+    /// Where tools touch files and run commands.
+    pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
+        &self.sandbox
+    }
+
+    /// Where roles of a squad do so that have a place of their own. A place must be there before a setting names it.
+    pub fn places(&self) -> &Places {
+        &self.places
     }
 
     /// Listens from now on.

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod cache;
 pub mod config;
+mod consent;
 pub mod debate;
 pub mod debates;
 pub mod desk;
@@ -38,6 +39,7 @@ pub fn main() -> ExitCode {
     if is_version(&arguments) {
         return print_version();
     }
+    keep_to_itself();
     let environment = Environment::of_process();
     let output = Output::new(&environment);
     ExitCode::from(guarded(output, || match Typed::try_parse_from(arguments) {
@@ -48,6 +50,17 @@ pub fn main() -> ExitCode {
         }
         Err(error) => usage(&error),
     }))
+}
+
+/// Keeps keys, which stand in this process's environment and memory, from other processes of the same user: commands
+/// that run unconfined are among them. What this process starts decides that anew.
+fn keep_to_itself() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        // A kernel that refuses leaves things as they are everywhere else.
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
 }
 
 /// Asking for the version does no other work, so that scripts can do it often.

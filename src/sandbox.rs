@@ -42,6 +42,14 @@ pub struct Unconfined {
 }
 
 impl Unconfined {
+    /// What it leaves open: everything a command can do that the user can do.
+    pub const GAPS: [&str; 4] = [
+        "commands can read and change files outside the workspace",
+        "commands can use the network",
+        "commands can see and signal other processes",
+        "a command that starts a session of its own outlives its call",
+    ];
+
     /// Opens the workspace. Commands will see `PATH`, `HOME`, `LANG`, `USER` and `TMPDIR` as they are now.
     pub fn open(root: &Path) -> Result<Self, FileError> {
         let files = Arc::new(WorkspaceFiles::open(root)?);
@@ -65,15 +73,9 @@ impl Unconfined {
 #[async_trait]
 impl Sandbox for Unconfined {
     fn spec(&self) -> SandboxSpec {
-        let gaps = [
-            "commands can read and change files outside the workspace",
-            "commands can use the network",
-            "commands can see and signal other processes",
-            "a command that starts a session of its own outlives its call",
-        ];
         SandboxSpec {
             kind: "none".to_owned(),
-            gaps: gaps.map(str::to_owned).to_vec(),
+            gaps: Unconfined::GAPS.map(str::to_owned).to_vec(),
             ..SandboxSpec::default()
         }
     }

@@ -9,6 +9,7 @@ pub mod debate;
 mod decide;
 mod ends;
 mod fold;
+pub mod mention;
 mod mode;
 mod model;
 pub mod policy;
@@ -204,6 +205,9 @@ impl Session {
             EffectOrder::Check { command } => {
                 Effect::Check { command: command.clone(), timeout_ms: spec.limits.tool_timeout_ms }
             }
+            EffectOrder::Mention { place } => {
+                Effect::Mention { place: place.clone(), denied: policy::denied_to_reader(&spec.policy) }
+            }
             EffectOrder::Fingerprint => Effect::Fingerprint,
             EffectOrder::Checkpoint => Effect::Checkpoint,
             EffectOrder::Diff { from } => Effect::Diff { from: from.clone() },
@@ -262,10 +266,17 @@ impl Session {
             bases: bases
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
                 .collect(),
+            place: self.place_of(spark),
             denied: policy::denied_paths(&self.spec.as_ref()?.policy, tool),
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
             output_cap: tool.output_cap,
         })
+    }
+
+    /// The role of a squad whose own place its spark's calls run in.
+    pub(super) fn place_of(&self, spark: SparkId) -> Option<String> {
+        let role = &self.squad.as_ref()?.roles.get(self.squad.as_ref()?.role_of(spark)?)?.spec;
+        role.has_place().then(|| role.name.clone())
     }
 
     /// Session id; empty before it was opened.
@@ -398,7 +409,8 @@ impl Session {
         for call in self.calls.values() {
             needed.extend(call.seqs());
         }
-        needed.extend(self.turn.iter().map(|turn| turn.prompt.seq));
+        let said = self.turn.iter().flat_map(|turn| std::iter::once(&turn.prompt).chain(&turn.said));
+        needed.extend(said.map(|at| at.seq));
         needed.extend(self.squad.iter().flat_map(|squad| squad.seqs()));
         needed.extend(self.debate.iter().flat_map(Debate::seqs));
         let wordy: Vec<u64> = needed.iter().copied().collect();

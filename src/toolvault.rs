@@ -8,6 +8,7 @@ mod edits;
 mod glob;
 mod grep;
 mod list_dir;
+pub mod mention;
 mod read_file;
 mod seen;
 mod tool;

@@ -10,6 +10,7 @@ mod highlight;
 mod keys;
 mod markdown;
 mod record;
+mod rule;
 mod scene;
 pub mod screen;
 mod slash;
@@ -83,6 +84,13 @@ pub enum Msg {
         /// Why not.
         why: String,
     },
+    /// Nothing can confine the tools of a session that is to be opened; the person decides ([`Act::Consent`]).
+    Unconfined {
+        /// Why no sandbox is to be had.
+        why: String,
+        /// What would stand open.
+        gaps: Vec<String>,
+    },
     /// Something to tell the person.
     Log(String),
 }
@@ -103,6 +111,8 @@ pub enum Act {
     Mode(Wish),
     /// Hands a command to the running session.
     Submit(Command),
+    /// Answers [`Msg::Unconfined`]: true lets the tools work all the same.
+    Consent(bool),
     /// Leaves this session for a new one.
     New,
     /// Looks at another session.

@@ -4,6 +4,8 @@ mod builder;
 mod cache;
 mod change;
 pub mod clock;
+mod confine;
+mod crew_places;
 pub mod docker;
 pub mod error;
 mod fork;
@@ -34,12 +36,13 @@ pub use spec::{Request, check_model, personas};
 pub use squad::SquadWish;
 
 use change::changes;
-use place::{Place, kind_of};
+use confine::kind_of;
+use place::Place;
 
 use crate::arena::Arena;
 use crate::config::Config;
 use crate::eventlog::SessionStore;
-use crate::protocol::spec::{Risk, SandboxSpec, Spec};
+use crate::protocol::spec::{Risk, SandboxSpec, Spec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::session::Session;
 pub use crate::teamcache::Removed as RemovedRuns;
@@ -76,8 +79,10 @@ pub struct Running {
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
 pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
     let id = uuid::Uuid::now_v7().to_string();
-    let place = Place::configured(config, config.sandbox(), config.workspace(), &id).await?;
-    let spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
+    let at = (config.workspace(), id.as_str());
+    let mut place = Place::configured(config, config.sandbox(), at, request.consent.clone()).await?;
+    let mut spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
+    place.furnish(config, &mut spec, &id).await?;
     let connected = providers::connect(config, &spec.models, &[])?;
     let lock = if request.reads_only { None } else { lock_for(config, &spec)? };
     let log = store(config).create(&id)?;
@@ -104,8 +109,14 @@ pub async fn resume(
     let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let place = Place::configured(config, kind, Path::new(&spec.workspace.root), &path.id).await?;
-    let (changed, spec) = changes(config, spec, place.workspace_spec(), wanted)?;
+    let root = PathBuf::from(&spec.workspace.root);
+    let consent = wanted.consent_over(&spec.workspace);
+    let mut place = Place::configured(config, kind, (&root, &path.id), consent).await?;
+    let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
+    let (mut changed, mut spec) = changes(config, spec, here, wanted)?;
+    if wanted.squad.is_some() || session.has_open_turn() {
+        place.refurnish(config, &mut changed, &mut spec, &path.id).await?;
+    }
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();

@@ -70,6 +70,10 @@ impl Driver {
         Driver { session, executor, redactor, inbox, stop, active: (active_ms, now), leaves: false }
     }
 
+    pub fn session_id(&self) -> &str {
+        self.session.id()
+    }
+
     /// Records the facts a session begins with, before anybody can talk to it.
     pub async fn begin(&mut self, facts: Vec<Fact>) -> Result<(), ArenaError> {
         let entries: Vec<Arc<Entry>> = facts.into_iter().map(|fact| self.handle(fact)).collect();
@@ -260,7 +264,11 @@ impl Driver {
 
     async fn finish(self, ending: Ending) -> Ending {
         let sandbox = self.executor.ports().sandbox.clone();
+        let places = self.executor.ports().places.take_all(&sandbox);
         self.executor.stop_all().await;
+        for place in places {
+            place.close().await;
+        }
         sandbox.close().await;
         ending
     }

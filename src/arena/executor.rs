@@ -10,15 +10,15 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ports::ToolEnd;
-use crate::protocol::effect::ToolCall;
+use crate::ports::{Sandbox, ToolEnd};
+use crate::protocol::effect::{MentionedPlace, ToolCall};
 use crate::protocol::event::{
-    Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, TimerFired,
-    ToolPrepared, ToolResolved, ToolStatus, ToolUse,
+    Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, MentionExpanded, ModelFailed, PrepareResult,
+    TimerFired, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
 use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
-use crate::toolvault::cut_middle;
+use crate::toolvault::{cut_middle, mention};
 
 use super::ArenaPorts;
 use super::doors::Doors;
@@ -263,6 +263,7 @@ impl Shared {
                 Ok(taken) => OutcomeBody::DiffTaken(taken),
                 Err(error) => failed(FailStatus::Failed, error),
             },
+            Effect::Mention { place, denied } => self.read_mention(place, &denied, &token).await,
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
             Effect::CacheGet { key } => self.cache_get(key, &live, &token).await,
             Effect::CachePut { key, before, after, git, run } => {
@@ -304,8 +305,24 @@ impl Shared {
         }
     }
 
+    /// Where a call runs. A role whose place is not there works nowhere else instead.
+    fn place(&self, call: &ToolCall) -> Result<Arc<dyn Sandbox>, String> {
+        match &call.place {
+            None => Ok(Arc::clone(&self.ports.sandbox)),
+            Some(role) => self
+                .ports
+                .places
+                .get(role)
+                .ok_or_else(|| format!("the place of the role `{role}` is not there")),
+        }
+    }
+
     async fn prepare(&self, call: &ToolCall) -> OutcomeBody {
-        OutcomeBody::ToolPrepared(self.ports.vault.prepare(call, &*self.ports.sandbox).await)
+        let prepared = match self.place(call) {
+            Ok(place) => self.ports.vault.prepare(call, &*place).await,
+            Err(words) => ToolPrepared { tool_use: call.tool_use, result: PrepareResult::Unfit(words) },
+        };
+        OutcomeBody::ToolPrepared(prepared)
     }
 
     async fn run_tool(
@@ -316,7 +333,10 @@ impl Shared {
         token: &CancellationToken,
     ) -> OutcomeBody {
         let started = Instant::now();
-        let end = self.ports.vault.run(call, digest, &*self.ports.sandbox, live, token).await;
+        let end = match self.place(call) {
+            Ok(place) => self.ports.vault.run(call, digest, &*place, live, token).await,
+            Err(words) => ToolEnd::failed(words),
+        };
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         OutcomeBody::ToolResolved(self.recorded(call, end, ms).await)
     }
@@ -337,6 +357,24 @@ impl Shared {
         }
         let (status, exit, seen) = (end.status, end.exit, end.seen);
         ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, by: None }
+    }
+
+    async fn read_mention(
+        &self,
+        place: MentionedPlace,
+        denied: &[String],
+        token: &CancellationToken,
+    ) -> OutcomeBody {
+        match mention::read(place, denied, &*self.ports.sandbox, token).await {
+            Ok(_) if token.is_cancelled() => {
+                failed(FailStatus::Cancelled, "reading was cancelled".to_owned())
+            }
+            Ok(read) => {
+                let (text, _) = cut_middle(&self.redactor.text(&read.text), 64 * 1024);
+                OutcomeBody::MentionExpanded(MentionExpanded { text, ..read })
+            }
+            Err(why) => failed(FailStatus::Failed, why),
+        }
     }
 
     fn checked(&self, ran: CheckRan) -> CheckRan {

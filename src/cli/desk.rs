@@ -13,6 +13,9 @@ const QUESTION: &str = "may it run? yes | session (the same again for this sessi
 /// What is said to anything else.
 pub const UNCLEAR: &str = "a whole word, please, so that no stray key allows anything\n";
 
+/// Who answers there, as the log says it.
+pub const PERSON: &str = "the person at the terminal";
+
 /// What a person typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {

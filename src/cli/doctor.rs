@@ -35,6 +35,9 @@ pub struct Check {
     pub verdict: Verdict,
     /// What was found.
     pub found: String,
+    /// The same in parts, where it is many things.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
@@ -42,11 +45,15 @@ pub struct Check {
 
 impl Check {
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Check { name, verdict: Verdict::Ok, found: found.into(), advice: None }
+        Check { name, verdict: Verdict::Ok, found: found.into(), details: Vec::new(), advice: None }
     }
 
     fn bad(name: &'static str, verdict: Verdict, found: impl Into<String>, advice: Option<String>) -> Self {
-        Check { name, verdict, found: found.into(), advice }
+        Check { name, verdict, found: found.into(), details: Vec::new(), advice }
+    }
+
+    fn with(self, details: Vec<String>) -> Self {
+        Check { details, ..self }
     }
 }
 
@@ -62,6 +69,7 @@ pub async fn run(typed: &DoctorArgs, environment: Environment, output: Output) -
         Ok(config) => {
             checks.push(configuration(&config));
             checks.push(model(&config).await);
+            checks.extend(servers(&config).await);
             checks.push(keys(&config));
             match typed.sandbox {
                 Some(kind) => checks.extend(proofs(&config, kind).await),
@@ -83,13 +91,16 @@ fn print(checks: &[Check], json: bool, output: Output) -> Result<(), Failure> {
         return output.json(&checks);
     }
     let mut text = String::new();
-    for Check { name, verdict, found, advice } in checks {
+    for Check { name, verdict, found, details, advice } in checks {
         let word = match verdict {
             Verdict::Ok => "ok",
             Verdict::Warning => "warning",
             Verdict::Broken => "broken",
         };
         text += &format!("{word:8} {name:16} {}\n", visible(found));
+        for detail in details {
+            text += &format!("{:25} - {}\n", "", visible(detail));
+        }
         if let Some(advice) = advice {
             text += &format!("{:25} {}\n", "", visible(advice));
         }
@@ -171,6 +182,39 @@ async fn model(config: &Config) -> Check {
     }
 }
 
+/// Every provider of the configuration. None where there is none: then the chosen model's is all there is.
+async fn servers(config: &Config) -> Option<Check> {
+    const NAME: &str = "servers";
+    let names: Vec<&String> = config.file().providers.keys().collect();
+    let (mut details, mut verdict) = (Vec::new(), Verdict::Ok);
+    for name in &names {
+        let (found, is_well) = server(config, name).await;
+        details.push(format!("{name}: {found}"));
+        verdict = if is_well { verdict } else { Verdict::Warning };
+    }
+    let found = format!("{} in the configuration", names.len());
+    let check = Check { verdict, ..Check::ok(NAME, found) };
+    (!names.is_empty()).then(|| check.with(details))
+}
+
+/// How a provider's server stands, and whether that is well. Only servers on this machine are asked.
+async fn server(config: &Config, name: &str) -> (String, bool) {
+    match config.connection(name) {
+        Err(error) => (error.to_string(), false),
+        Ok(Connection::Script { file }) if file.is_file() => (format!("a script, {}", file.display()), true),
+        Ok(Connection::Script { file }) => (format!("there is no script `{}`", file.display()), false),
+        Ok(Connection::Openai { base_url, .. }) if !crate::config::providers::is_loopback(&base_url) => {
+            (format!("{base_url}; not asked, because that would leave this machine"), true)
+        }
+        Ok(Connection::Openai { base_url, .. }) => {
+            match crate::config::discover::first_model(&base_url).await {
+                Some(model) => (format!("{base_url} answers; its first model is {model}"), true),
+                None => (format!("nobody lists models at {base_url}"), false),
+            }
+        }
+    }
+}
+
 async fn sandbox(config: &Config) -> Check {
     const NAME: &str = "sandbox";
     let wanted = config.sandbox().word();
@@ -182,17 +226,14 @@ async fn sandbox(config: &Config) -> Check {
 
 /// What was had for what was wanted. Only no sandbox at all is worth a warning.
 fn kind_found(name: &'static str, wanted: &str, spec: &SandboxSpec) -> Check {
-    let mut found = format!("{wanted}: {}", spec.kind);
-    if !spec.proven.is_empty() {
-        found += &format!("; {}", spec.proven.join("; "));
-    }
-    if !spec.gaps.is_empty() {
-        found += &format!("; open: {}", spec.gaps.join("; "));
-    }
-    match spec.kind.as_str() {
+    let found = format!("{wanted}: {}", spec.kind);
+    let proven = spec.proven.iter().map(|held| format!("holds: {held}"));
+    let details = proven.chain(spec.gaps.iter().map(|gap| format!("open: {gap}"))).collect();
+    let check = match spec.kind.as_str() {
         "none" => Check::bad(name, Verdict::Warning, format!("UNCONFINED: {found}"), None),
         _ => Check::ok(name, found),
-    }
+    };
+    check.with(details)
 }
 
 /// Tries everything a sandbox must refuse, in a workspace of its own. What succeeds is broken.

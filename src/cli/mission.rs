@@ -2,6 +2,7 @@
 
 mod acts;
 mod arrange;
+mod ask;
 mod desk;
 mod kit;
 pub mod lines;

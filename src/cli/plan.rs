@@ -90,9 +90,7 @@ impl RunPlan {
                 limits: limit_changes(&typed.arena, &config),
                 policy: typed.arena.policy.is_some().then(|| policy.clone()),
                 sandbox: typed.arena.sandbox,
-                squad: None,
-                debate: None,
-                reads_only: false,
+                ..Changes::default()
             },
             policy,
             prompt: prompt(verb, typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::cli::args::{DemoArgs, DemoKind, ForkArgs, ResumeArgs, RunArgs, SquadArgs};
+use crate::cli::consent::asked;
 use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
@@ -47,7 +48,15 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
     let running = match &plan.resume {
         Some(session) => {
             refuse_open_turn(&plan.config, session)?;
-            wiring::resume(&plan.config, session, &plan.changes, plan.show.is_attended()).await?
+            let attended = plan.show.is_attended();
+            match wiring::resume(&plan.config, session, &plan.changes, attended).await {
+                Ok(running) => running,
+                Err(error) => {
+                    let consent = Some(asked(error, !plan.show.json, output)?);
+                    let changes = Changes { consent, ..plan.changes.clone() };
+                    wiring::resume(&plan.config, session, &changes, attended).await?
+                }
+            }
         }
         None => {
             let (model, why) = plan.config.choose_model().await?;
@@ -57,9 +66,11 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
             let Changes { squad, debate, reads_only, .. } = plan.changes;
             // In a debate each persona's own model counts more than the one for everybody.
             let model_is_wanted = debate.is_none() && is_flag(&plan.config, "model");
-            let request = Request { model, model_is_wanted, policy: plan.policy, squad, debate, reads_only };
+            let policy = plan.policy;
+            let request =
+                Request { model, model_is_wanted, policy, squad, debate, reads_only, consent: None };
             super::sandbox::offer_image(&plan.config, plan.config.sandbox(), output).await?;
-            wiring::open(&plan.config, &request, plan.show.is_attended()).await?
+            begin(&plan.config, &request, &plan.show, output).await?
         }
     };
     if plan.resume.is_none() {
@@ -68,6 +79,23 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
     let id = running.id.clone();
     let code = Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await?;
     Ok((code, id))
+}
+
+/// Opens a new session; whoever sits at the terminal is asked where nothing confines its tools.
+pub(super) async fn begin(
+    config: &Config,
+    request: &Request,
+    show: &ShowPlan,
+    output: Output,
+) -> Result<Running, Failure> {
+    match wiring::open(config, request, show.is_attended()).await {
+        Ok(running) => Ok(running),
+        Err(error) => {
+            let consent = Some(asked(error, !show.json, output)?);
+            let request = Request { consent, ..request.clone() };
+            Ok(wiring::open(config, &request, show.is_attended()).await?)
+        }
+    }
 }
 
 /// Runs the built-in script in a project of its own. Its approvals are answered by the demo itself.
@@ -117,9 +145,13 @@ async fn open_demo(
         DemoKind::Squad => (Some(SquadWish { blueprint: Some(DEFAULT.to_owned()), checks }), None),
         DemoKind::Debate => (None, demo_of_debate().2),
     };
-    let request = Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false };
+    let request =
+        Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false, consent: None };
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
-    Ok(wiring::open(&config, &request, true).await?)
+    let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
+    let running = begin(&config, &request, &show, output).await?;
+    warn_of_sandbox(&running, output);
+    Ok(running)
 }
 
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.

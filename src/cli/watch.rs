@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 use tokio_stream::StreamExt;
 
 use crate::arena::{Arena, Ending};
-use crate::cli::desk::{Desk, Said, UNCLEAR};
+use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::live_line::LiveLine;
 use crate::cli::output::{Output, visible};
@@ -238,7 +238,7 @@ impl Watch {
         };
         let Some(place) = self.asks.iter().position(|(call, _)| Some(*call) == shown) else { return };
         let (call, digest) = self.asks.remove(place);
-        let answer = Command::Answer { call, digest, choice, by: "the person at the terminal".to_owned() };
+        let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
         if let Err(error) = arena.submit(answer).await {
             self.output.warn(&format!("the answer to {call} was not taken: {error}"));
         }

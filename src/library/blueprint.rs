@@ -120,6 +120,9 @@ struct WrittenRole {
     persona: Spanned<String>,
     model: Option<Spanned<String>>,
     tools: Option<Vec<Spanned<String>>>,
+    sandbox: Option<Spanned<String>>,
+    #[serde(default)]
+    read_only: bool,
     #[serde(default)]
     after: Vec<Spanned<String>>,
     #[serde(default)]
@@ -147,6 +150,7 @@ impl Written {
             Place::Persona(i) => role(i).map(|role| role.persona.span()),
             Place::Model(i) => role(i).and_then(|role| role.model.as_ref()).map(Spanned::span),
             Place::Steps(i) => role(i).and_then(|role| role.max_steps.as_ref()).map(Spanned::span),
+            Place::Sandbox(i) => role(i).and_then(|role| role.sandbox.as_ref()).map(Spanned::span),
             Place::Tool(i, n) => role(i).and_then(|role| one(role.tools.as_deref()?, n)),
             Place::After(i, n) => role(i).and_then(|role| one(&role.after, n)),
             Place::Revise(i, n) => role(i).and_then(|role| one(&role.revise, n)),
@@ -171,6 +175,8 @@ impl WrittenRole {
             persona: self.persona.get_ref().clone(),
             model: self.model.as_ref().map(|model| model.get_ref().clone()),
             tools: self.tools.as_deref().map(plain),
+            sandbox: self.sandbox.as_ref().map(|kind| kind.get_ref().clone()),
+            read_only: self.read_only,
             after: plain(&self.after),
             revise: plain(&self.revise),
             revisions: self.revisions,
@@ -235,6 +241,10 @@ mod tests {
             (GOOD.replace("\"edit\"", "\"fly\""), "line 8: there is no tool `fly`"),
             (GOOD.replace("\"edit\"", "\"look\""), "line 3: no role may write"),
             (GOOD.replace("[\"a\"]", "[\"z\"]"), "line 9: no role is called `z`"),
+            (with("sandbox = \"none\"\n"), "line 10: `b` cannot be confined less than its session"),
+            (with("sandbox = \"dokcer\"\n"), "line 10: there is no sandbox `dokcer`"),
+            (with("read_only = true\n"), "line 8: `b` is read-only, so it cannot have `edit`"),
+            (with("read_only = \"yes\"\n"), "line 10: "),
             (with("revise = [\"z\"]\n"), "line 10: no role is called `z`"),
             (with("revise = [\"a\"]\n"), "line 10: `a` leads, so nobody can send it back"),
             (with(&format!("{third}revise = [\"b\"]")), "line 13: `c` cannot send `b` back without"),

@@ -164,6 +164,7 @@ impl OpenCalls {
             EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => Activity::Clock,
             EffectOrder::Timer { ms, purpose: TimerPurpose::Retry } => Activity::Retrying { delay_ms: *ms },
             EffectOrder::Check { command } => Activity::Checking { command: command.clone() },
+            EffectOrder::Mention { .. } => Activity::Keeping("reading what the task mentions"),
             EffectOrder::Fingerprint => Activity::Keeping("fingerprinting the workspace"),
             EffectOrder::Checkpoint => Activity::Keeping("recording the workspace"),
             EffectOrder::Diff { .. } => Activity::Keeping("comparing the workspace"),

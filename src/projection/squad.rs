@@ -205,3 +205,26 @@ impl SquadSheet {
         format!("\n\nMissing:{}", lines.collect::<String>())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_and_gaps_are_part_of_what_is_read() {
+        let reason = "the check of e7 did not pass".to_owned();
+        let flag = ClaimFlagged { source: EventRef::fact(9), claim: 0, reason };
+        let why = Some("no route to host\n".to_owned());
+        let reviewer = Missing { role: "reviewer".to_owned(), cause: TurnCause::ModelFailed, why };
+        let sheet = SquadSheet { missing: vec![reviewer], ..SquadSheet::of_recorded(vec![flag]) };
+        let typed = r#"{"answer":"Done.\n","claims":[{"kind":"checks_pass","text":"tests pass","evidence":["e7"]}],"open":["F2"]}"#;
+        let words = sheet.words(typed);
+        let flagged = "Claimed, but not borne out by the log:\n- \"tests pass\": the check of e7";
+        assert!(words.starts_with(&format!("Done.\n\nOpen:\n- F2\n\n{flagged}")), "{words}");
+        let missing = "Missing:\n- reviewer: the model call failed: no route to host";
+        assert!(words.ends_with(missing), "{words}");
+        assert_eq!(sheet.lacks().unwrap(), "reviewer: the model call failed: no route to host");
+        let schema = r#"{"answer":{"n":3},"claims":[],"open":[]}"#;
+        assert_eq!(sheet.words(schema), "{\n  \"n\": 3\n}");
+    }
+}

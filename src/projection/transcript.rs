@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ErrorKind, LimitKind, ModelReply, Notice, PauseCause, PrepareResult, RefusalReason, ToolStatus, ToolUse,
-    TurnCause,
+    ErrorKind, FailStatus, LimitKind, ModelReply, Notice, PauseCause, PrepareResult, RefusalReason,
+    ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Args, Part};
@@ -77,6 +77,10 @@ pub enum ItemKind {
         /// True when it exited with 0.
         passed: bool,
     },
+    /// What a task mentions was read.
+    Mention,
+    /// Something that was ordered could not be done.
+    Undone,
     /// The workspace was compared with a recorded tree.
     Diff,
     /// A model call failed.
@@ -254,6 +258,8 @@ fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
         E::NoticeGiven(data) => K::Notice(data.notice),
         E::AnswerRejected(_) => K::Rejected,
         E::ApprovalRequested(data) => K::Approval { call: data.call, prepared: data.prepared, answer: None },
+        E::MentionExpanded(_) => K::Mention,
+        E::EffectFailed(data) if data.body.status == FailStatus::Failed => K::Undone,
         E::CheckRan(data) => K::Check { passed: data.body.exit == Some(0) },
         E::DiffTaken(_) => K::Diff,
         E::ModelFailed(data) => K::Failure(data.body.kind),
@@ -300,6 +306,8 @@ impl Item {
             E::CallLost(data) => borrowed(&data.text),
             E::NoticeGiven(data) => borrowed(&data.text),
             E::AnswerRejected(data) => Some(Cow::Owned(data.errors.join("\n"))),
+            E::MentionExpanded(data) => borrowed(&data.body.mention),
+            E::EffectFailed(data) => borrowed(&data.body.error),
             E::CheckRan(data) => borrowed(&data.body.output),
             E::DiffTaken(data) => borrowed(&data.body.diff),
             E::ModelFailed(data) => borrowed(&data.body.message),

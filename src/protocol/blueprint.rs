@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec};
 
+/// Why something cannot be had, and what one may try.
+pub type Complaint = (String, Option<String>);
+
 /// What a blueprint may name.
 pub struct Known<'a> {
     /// The tools there are.
@@ -11,7 +14,7 @@ pub struct Known<'a> {
     /// True for the id of a persona there is.
     pub persona: &'a dyn Fn(&str) -> bool,
     /// Why a model cannot be called and what one may try, if so.
-    pub model: &'a dyn Fn(&str) -> Option<(String, Option<String>)>,
+    pub model: &'a dyn Fn(&str) -> Option<Complaint>,
 }
 
 /// Where in a blueprint a fault is. Roles and lists are counted from 0.
@@ -31,6 +34,8 @@ pub enum Place {
     Model(usize),
     /// The limit of steps of a role.
     Steps(usize),
+    /// The sandbox of a role.
+    Sandbox(usize),
     /// One of the tools of a role.
     Tool(usize, usize),
     /// One of the names in a role's `after`.
@@ -115,9 +120,9 @@ pub fn lead_of(blueprint: &Blueprint) -> Option<usize> {
 }
 
 /// True when the blueprint gives a role a tool that may change the workspace. A persona cannot: only the
-/// blueprint says who writes.
+/// blueprint says who writes; a role that is read-only has commands and changes nothing by them.
 pub fn writes(role: &RoleSpec, tools: &[ToolSpec]) -> bool {
-    let given = role.tools.iter().flatten();
+    let given = role.tools.iter().flatten().filter(|_| !role.read_only);
     given.into_iter().any(|name| tools.iter().any(|tool| tool.name == *name && tool.risk != Risk::Read))
 }
 
@@ -154,6 +159,7 @@ fn check_role(blueprint: &Blueprint, i: usize, role: &RoleSpec, known: &Known<'_
             return Err(Fault { meant: Some((name.clone(), names)), ..fault });
         }
     }
+    check_sandbox(i, role, known.tools)?;
     if role.max_steps == Some(0) {
         let words = format!("`{}` may make no model call at all", role.name);
         return Err(Fault::new(Place::Steps(i), words).hint("leave `max_steps` out, or allow at least 1"));
@@ -163,6 +169,34 @@ fn check_role(blueprint: &Blueprint, i: usize, role: &RoleSpec, known: &Known<'_
     match after.chain(revise).find(|(_, name)| place_of(blueprint, name).is_none()) {
         Some((place, name)) => Err(Fault::no_role(place, name, blueprint)),
         None => check_model(i, role, known),
+    }
+}
+
+/// A role may be held closer than its session, and one that is to change nothing has no tool that does.
+fn check_sandbox(i: usize, role: &RoleSpec, tools: &[ToolSpec]) -> Result<(), Fault> {
+    let name = &role.name;
+    match role.sandbox.as_deref() {
+        None | Some("local" | "docker") => {}
+        Some("none") => {
+            let words = format!("`{name}` cannot be confined less than its session");
+            let fault = Fault::new(Place::Sandbox(i), words);
+            return Err(fault.hint("name `local` or `docker`, or leave `sandbox` out"));
+        }
+        Some(kind) => {
+            let meant = Some((kind.to_owned(), vec!["local".to_owned(), "docker".to_owned()]));
+            let fault = Fault::new(Place::Sandbox(i), format!("there is no sandbox `{kind}`"));
+            return Err(Fault { meant, ..fault });
+        }
+    }
+    let writes = |name: &str| tools.iter().any(|tool| tool.name == name && tool.risk == Risk::Write);
+    let given = role.tools.iter().flatten().enumerate();
+    match given.into_iter().find(|(_, tool)| role.read_only && writes(tool)) {
+        Some((n, tool)) => {
+            let words = format!("`{name}` is read-only, so it cannot have `{tool}`");
+            let fault = Fault::new(Place::Tool(i, n), words);
+            Err(fault.hint("take the tool out, or take `read_only` out"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, ClaimFlagged, DiffTaken,
-    EffectFailed, ModelFailed, ModelReply, PatchApplied, PatchRefused, PathBase, TimerFired, ToolPrepared,
-    ToolResolved, ToolUse, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    EffectFailed, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, PathBase, TimerFired,
+    ToolPrepared, ToolResolved, ToolUse, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
 use crate::protocol::{CallId, EventRef, SparkId};
@@ -33,6 +33,11 @@ pub enum EffectOrder {
     Check {
         /// The command line.
         command: String,
+    },
+    /// Read what a person's words mention.
+    Mention {
+        /// The file or folder, and which lines.
+        place: MentionedPlace,
     },
     /// Digest the workspace's content.
     Fingerprint,
@@ -73,6 +78,21 @@ pub enum EffectOrder {
     },
 }
 
+/// A file or folder that a person's words mention, as `@PATH` or `@PATH:FIRST-LAST`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MentionedPlace {
+    /// As written.
+    pub mention: String,
+    /// The path in it, relative to the workspace.
+    pub path: String,
+    /// First line, from 1; the first of the file when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<u64>,
+    /// Last line; the last of the file when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<u64>,
+}
+
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +129,13 @@ pub enum Effect {
         command: String,
         /// Milliseconds it may take.
         timeout_ms: u64,
+    },
+    /// Read what a person's words mention.
+    Mention {
+        /// The file or folder, and which lines.
+        place: MentionedPlace,
+        /// Globs of the paths the policy denies to whoever reads.
+        denied: Vec<String>,
     },
     /// Wait for a person's answer. Has no executor.
     Ask {
@@ -198,6 +225,9 @@ pub struct ToolCall {
     pub args: Value,
     /// What this spark last saw of the files it has read or written.
     pub bases: Vec<PathBase>,
+    /// The squad's role in whose own place it runs; it runs in the session's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// Globs of the paths the policy denies this tool, for tools that come upon files while they run.
     pub denied: Vec<String>,
     /// Milliseconds it may take.
@@ -231,6 +261,7 @@ pub enum OutcomeBody {
     WorkspaceFingerprinted(WorkspaceFingerprinted),
     WorkspaceCheckpointed(WorkspaceCheckpointed),
     DiffTaken(DiffTaken),
+    MentionExpanded(MentionExpanded),
     CacheHit(CacheHit),
     CacheMissed(CacheMissed),
     CacheStored(CacheStored),
@@ -259,6 +290,7 @@ impl Outcome {
             B::WorkspaceFingerprinted(body) => answered!(WorkspaceFingerprinted, body),
             B::WorkspaceCheckpointed(body) => answered!(WorkspaceCheckpointed, body),
             B::DiffTaken(body) => answered!(DiffTaken, body),
+            B::MentionExpanded(body) => answered!(MentionExpanded, body),
             B::CacheHit(body) => answered!(CacheHit, body),
             B::CacheMissed(body) => answered!(CacheMissed, body),
             B::CacheStored(body) => answered!(CacheStored, body),

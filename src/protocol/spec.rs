@@ -1,5 +1,7 @@
 //! Everything decisions need to know before they are taken, as it stands in the log; reads nothing itself.
 
+mod place;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -7,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::message::Structured;
+pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,44 +49,6 @@ pub struct CacheSpec {
     /// Provider name → SHA-256 over what answers under that name (its kind and address, or its script), hex.
     #[serde(default)]
     pub providers: BTreeMap<String, String>,
-}
-
-/// Where the work happens.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct WorkspaceSpec {
-    /// Absolute path of the root.
-    pub root: String,
-    /// Commit the work tree was on, when it is a git repository.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub git_head: Option<String>,
-    /// What confines the tools.
-    pub sandbox: SandboxSpec,
-}
-
-/// What confines the tools.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SandboxSpec {
-    /// `none`, `local` or `docker`.
-    pub kind: String,
-    /// What it does not confine, in words, empty when nothing is left open.
-    #[serde(default)]
-    pub gaps: Vec<String>,
-    /// Image, for kinds that have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// What it showed of itself when it was started, in words.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub proven: Vec<String>,
-}
-
-impl SandboxSpec {
-    /// A gap that lies within the workspace: what a command does through it is part of what the workspace holds.
-    pub const NEW_INSTRUCTIONS: &str = "new instruction files below the workspace's top are not kept out";
-
-    /// True when commands are kept from everything but the workspace, with nothing left open to the outside.
-    pub fn confines(&self) -> bool {
-        self.kind != "none" && self.gaps.iter().all(|gap| gap == Self::NEW_INSTRUCTIONS)
-    }
 }
 
 /// One model: its name, what it can take and what it costs.
@@ -387,6 +352,12 @@ pub struct RoleSpec {
     /// Roles this one may send back.
     #[serde(default)]
     pub revise: Vec<String>,
+    /// How its own commands are confined (`local` or `docker`); like the session's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// True for a role whose commands cannot change the workspace.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub read_only: bool,
     /// How often it may send them back; default 2.
     #[serde(default = "two")]
     pub revisions: u32,
@@ -397,6 +368,18 @@ pub struct RoleSpec {
 
 fn two() -> u32 {
     2
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+impl RoleSpec {
+    /// True for a role whose commands run in a place of their own, apart from the session's.
+    pub fn has_place(&self) -> bool {
+        self.sandbox.is_some() || self.read_only
+    }
 }
 
 /// One changed setting, whole.

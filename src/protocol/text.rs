@@ -1,4 +1,4 @@
-//! Long text cut, numbers and money written out for a reader; knows nothing of who reads it.
+//! Small turns of text that several floors need; knows nothing of who reads it.
 
 /// Cuts the middle out of a text that is longer than `cap` bytes, at char boundaries, and says how many
 /// bytes are left out. The second value is true when something was cut. The result keeps at most `cap`
@@ -16,6 +16,19 @@ pub fn cut_middle(text: &str, cap: usize) -> (String, bool) {
 /// The line that stands where bytes were left out.
 pub fn gap_line(bytes: u64) -> String {
     format!("\n[… {bytes} bytes left out …]\n")
+}
+
+/// A glob pattern that matches exactly this text.
+pub fn glob_of(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => pattern.push_str("\\\\"),
+            '*' | '?' | '[' | ']' | '{' | '}' | ',' => pattern.extend(['[', c, ']']),
+            c => pattern.push(c),
+        }
+    }
+    pattern
 }
 
 /// Models like to wrap JSON in a Markdown fence; what is inside counts.

@@ -180,7 +180,9 @@ impl DockerSandbox {
             match call::run(&container, exec, (directory, environment.clone()), live, cancel).await {
                 Ok(mut end) => {
                     self.idle().push(container);
-                    for line in names::set_aside(&self.plan.root, &before) {
+                    let mut lines = names::set_aside(&self.plan.root, &before);
+                    lines.extend(names::told_of_closed(&end, !self.plan.writable));
+                    for line in lines {
                         call::add_line(&mut end.stderr, &line);
                     }
                     return Ok(end);
@@ -203,6 +205,7 @@ impl Sandbox for DockerSandbox {
             gaps: self.plan.gaps(),
             image: Some(self.image.label()),
             proven: self.proven.clone(),
+            consent: None,
         }
     }
 

@@ -13,6 +13,7 @@ mod loopback;
 mod mounts;
 mod plan;
 mod proven;
+mod scratch;
 mod tools;
 mod view;
 
@@ -23,7 +24,6 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use globset::GlobSet;
-use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::files::WorkspaceFiles;
@@ -35,7 +35,8 @@ use crate::protocol::spec::SandboxSpec;
 pub use inside::enter;
 use keeper::Keeper;
 pub use plan::Limits;
-use plan::{Cover, Plan};
+use plan::{Cover, CoverKind, Plan};
+use scratch::Scratch;
 use view::View;
 
 /// What a local sandbox is opened with.
@@ -72,7 +73,7 @@ pub struct LocalSandbox {
     covers: OnceLock<Vec<Cover>>,
     keeper: Keeper,
     proven: OnceLock<Vec<String>>,
-    scratch: TempDir,
+    scratch: Scratch,
 }
 
 impl LocalSandbox {
@@ -80,11 +81,11 @@ impl LocalSandbox {
     pub fn open(root: &Path, options: LocalOptions) -> Result<Self, String> {
         let files = Arc::new(WorkspaceFiles::open(root).map_err(|error| error.to_string())?);
         let scratch =
-            scratch().map_err(|error| format!("a folder for the sandbox cannot be made: {error}"))?;
+            Scratch::make().map_err(|error| format!("a folder for the sandbox cannot be made: {error}"))?;
         let variable = |name: &str| std::env::var_os(name);
         let view = View::of(files.root(), scratch.path(), options.read_only, &variable);
         let secrets = names::globs(&options.secrets);
-        let keeper = Keeper::of(files.root());
+        let keeper = Keeper::of(files.root(), scratch.path());
         let (filters, covers, proven) = (confine::filters(), OnceLock::new(), OnceLock::new());
         let (readable, stage) = (vec!["/".into()], "namespaces");
         Ok(LocalSandbox {
@@ -142,7 +143,13 @@ impl LocalSandbox {
 
     fn plan(&self, exec: &Exec, directory: &Path) -> Plan {
         let mut covers = self.covers.get_or_init(|| covers::find(self.files.root(), &self.secrets)).clone();
-        covers.extend(self.keeper.covers(&covers));
+        if self.options.read_only {
+            // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
+            // what they make and remove is no ground to mount on.
+            covers.retain(|cover| cover.kind != CoverKind::ReadOnly);
+        } else {
+            covers.extend(self.keeper.covers(&covers));
+        }
         Plan {
             base: self.scratch.path().join("root").into_os_string(),
             mounts: self.view.mounts.clone(),
@@ -159,27 +166,15 @@ impl LocalSandbox {
     }
 }
 
-/// A folder of ours with `tmp` and `vartmp`, which become `/tmp` and `/var/tmp`, and `root`, on which the new root is put together.
-fn scratch() -> std::io::Result<TempDir> {
-    use std::os::unix::fs::PermissionsExt;
-    let scratch = tempfile::Builder::new().prefix("agon-sandbox-").tempdir()?;
-    for (name, mode) in [("tmp", 0o1777), ("vartmp", 0o1777), ("home", 0o700), ("root", 0o700)] {
-        let folder = scratch.path().join(name);
-        std::fs::create_dir(&folder)?;
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode))?;
-    }
-    Ok(scratch)
-}
-
 #[async_trait]
 impl Sandbox for LocalSandbox {
     fn spec(&self) -> SandboxSpec {
         let proven = self.proven.get().cloned().unwrap_or_default();
         if !self.has_namespaces() {
             let gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
-            return SandboxSpec { kind: "landlock-only".to_owned(), gaps, image: None, proven };
+            return SandboxSpec { kind: "landlock-only".to_owned(), gaps, proven, ..SandboxSpec::default() };
         }
-        let mut gaps = vec![SandboxSpec::NEW_INSTRUCTIONS.to_owned()];
+        let mut gaps = vec![SandboxSpec::NEW_INSTRUCTIONS.to_owned(), SandboxSpec::SHARED_MEMORY.to_owned()];
         if self.filters.is_err() {
             gaps.push("no system call is refused on this processor".to_owned());
         }
@@ -189,7 +184,7 @@ impl Sandbox for LocalSandbox {
         if rustix::process::geteuid().is_root() && !limits_root(&kernel()) {
             gaps.push("for root this kernel does not limit the number of processes".to_owned());
         }
-        SandboxSpec { kind: "local".to_owned(), gaps, image: None, proven }
+        SandboxSpec { kind: "local".to_owned(), gaps, proven, ..SandboxSpec::default() }
     }
 
     fn files(&self) -> Arc<dyn Files> {
@@ -199,12 +194,15 @@ impl Sandbox for LocalSandbox {
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
         let started = Instant::now();
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
-        // Names can only be kept where they can be covered.
-        let call = self.has_namespaces().then(|| self.keeper.begin());
+        // Names can only be kept where they can be covered, and need it only where they can be made.
+        let keeps = self.has_namespaces() && !self.options.read_only;
+        let call = keeps.then(|| self.keeper.begin());
         let (child, reach) =
             launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await?;
         let mut end = process::watch(&exec, child, reach, started, live, cancel).await?;
-        for line in call.map(keeper::Call::end).unwrap_or_default() {
+        let mut lines = call.map(keeper::Call::end).unwrap_or_default();
+        lines.extend(names::told_of_closed(&end, self.options.read_only));
+        for line in lines {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }
@@ -213,8 +211,7 @@ impl Sandbox for LocalSandbox {
 
     async fn close(&self) {
         self.keeper.clear();
-        // A program that leaves at once drops nothing. What is gone already need not go.
-        let _ = std::fs::remove_dir_all(self.scratch.path());
+        self.scratch.remove();
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::protected;
+use crate::ports::ExecEnd;
 
 /// Folders that are not looked into: others' packages and what builds leave behind.
 pub const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycache__"];
@@ -43,6 +44,27 @@ pub fn set_aside(root: &Path, before: &BTreeSet<PathBuf>) -> Vec<String> {
         format!("[agon: `{}` is a protected name; what this command made {line}]\n", path.display())
     });
     lines.collect()
+}
+
+/// What a command's own complaint does not say: why `.git`, or a whole workspace, cannot be written, and what to do.
+pub fn told_of_closed(end: &ExecEnd, read_only: bool) -> Vec<String> {
+    if end.exit == Some(0) {
+        return Vec::new();
+    }
+    let lines = || end.stderr.lines().chain(end.stdout.lines());
+    let is_closed = |line: &&str| line.contains("Read-only file system");
+    let is_git = |line: &str| line.contains(".git/") || line.contains(".git'");
+    let words = match (lines().find(is_closed), lines().filter(is_closed).any(is_git), read_only) {
+        (None, ..) => return Vec::new(),
+        (Some(_), _, true) => {
+            "the workspace cannot be changed from here: say what should be changed; what you need to write for yourself goes to /tmp"
+        }
+        (Some(_), true, false) => {
+            "`.git` cannot be changed by a command, so `git add`, `git commit`, `git stash` and the like fail here; leave the change in the files and propose a commit message: the person commits"
+        }
+        _ => return Vec::new(),
+    };
+    vec![format!("[agon: {words}]\n")]
 }
 
 /// A name beside it that nobody has.

@@ -100,7 +100,8 @@ impl Session {
         let held = self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some();
         let Some(spark) = self.sparks.get(&id) else { return false };
         let closed = !spark.uses.is_empty() && spark.uses.iter().all(Use::is_closed);
-        spark.completed.is_none() && closed && !held && !self.has_model_call(id) && self.is_at_work(id)
+        let waits = held || self.has_model_call(id) || self.is_reading_for(id);
+        spark.completed.is_none() && closed && !waits && self.is_at_work(id)
     }
 
     /// True while a model call of this spark is ordered, between two attempts included.
@@ -290,6 +291,9 @@ impl Session {
         let (finish, text, call) = (answer.body.finish.clone(), answer.body.text(), answer.call);
         if matches!(finish, Finish::Refused | Finish::Filtered) {
             return self.end_spark(id, TurnCause::Refused);
+        }
+        if self.is_reading_for(id) {
+            return;
         }
         if queued {
             return self.think(id);

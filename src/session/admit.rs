@@ -52,6 +52,7 @@ impl Session {
             E::WorkspaceFingerprinted(data) => of!(data, CallKind::Effect(EffectOrder::Fingerprint)),
             E::WorkspaceCheckpointed(data) => of!(data, CallKind::Effect(EffectOrder::Checkpoint)),
             E::DiffTaken(data) => of!(data, CallKind::Effect(EffectOrder::Diff { .. })),
+            E::MentionExpanded(data) => of!(data, CallKind::Effect(EffectOrder::Mention { .. })),
             E::CacheHit(data) => of!(data, CallKind::Effect(EffectOrder::CacheGet { .. })),
             E::CacheMissed(data) => of!(data, CallKind::Effect(EffectOrder::CacheGet { .. })),
             E::CacheStored(data) => of!(data, CallKind::Effect(EffectOrder::CachePut { .. })),

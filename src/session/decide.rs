@@ -5,7 +5,7 @@ use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, FailStatus, LimitKind, ModelFailed, PrepareResult, RefusalReason, ToolUse,
 };
 use crate::protocol::spec::Setting;
-use crate::protocol::{CallId, Choice, EventRef};
+use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
 use super::Session;
 use super::model::Answered;
@@ -18,6 +18,8 @@ pub(super) enum Due {
     TakeUp { how: TakeUp, changed: Vec<Setting>, active_ms: u64 },
     Prompt,
     Settings,
+    Steering { spark: Option<SparkId>, text: String },
+    Mentioned(Option<SparkId>),
     Wind,
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
     Answer(Box<Answered>),
@@ -45,6 +47,8 @@ impl Session {
             }
             E::PromptGiven(_) => Due::Prompt,
             E::SettingsChanged(_) => Due::Settings,
+            E::SteeringGiven(data) => Due::Steering { spark: data.spark, text: data.text.clone() },
+            E::MentionExpanded(data) => self.due_mentioned(data.call),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
             E::ApprovalAnswered(data) => self.due_approval(data),
             E::ModelAnswered(data) => Answered::before(self, data.call, data.attempt, &data.body)
@@ -91,8 +95,13 @@ impl Session {
                 cancelled: status == FailStatus::Cancelled,
             },
             Some(CallKind::Effect(Order::Checkpoint)) => self.due_checkpoint(call, None),
+            Some(CallKind::Effect(Order::Mention { .. })) => self.due_mentioned(call),
             _ => Due::Ended,
         }
+    }
+
+    fn due_mentioned(&self, call: CallId) -> Due {
+        Due::Mentioned(self.calls.get(&call).and_then(|open| open.spark))
     }
 
     fn due_timer(&self, timer: CallId, active_ms: u64) -> Due {
@@ -110,6 +119,8 @@ impl Session {
             Due::Nothing | Due::Settings => {}
             Due::TakeUp { how, changed, active_ms } => self.take_up(how, &changed, active_ms),
             Due::Prompt => self.open_turn(),
+            Due::Steering { spark, text } => self.read_for_steering(spark, &text),
+            Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
             Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
             Due::Answer(answered) => self.on_answer(at, &answered),

@@ -43,6 +43,7 @@ impl Session {
                 self.end_spark(id, cause);
             }
         }
+        self.stop_reading();
         self.stop_storing();
         self.close_stopped_turn();
         self.seal_if_over();
@@ -129,6 +130,7 @@ impl Session {
         if let Some(timer) = timer {
             self.cancel(timer, "the turn has ended");
         }
+        self.forget_reading();
         self.emit(ArenaEvent::TurnClosed(TurnClosed { turn: number, cause, answer }));
         self.seal_if_over();
     }

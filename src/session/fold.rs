@@ -31,7 +31,7 @@ impl Session {
             E::StopRequested(data) => self.stopping = Some(data.cause),
             E::PromptGiven(data) => self.fold_prompt(at, data),
             E::InterruptRequested(data) => self.fold_interrupt(data.spark),
-            E::SteeringGiven(data) => self.fold_steering(at, data.spark),
+            E::SteeringGiven(data) => self.fold_steering(at, data.spark, &data.text),
             E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
             E::ApprovalAnswered(data) => self.fold_approval(data),
             E::ModelAnswered(data) => self.fold_answer(at, data),
@@ -39,7 +39,8 @@ impl Session {
             E::ToolPrepared(data) => self.fold_prepared(at, data),
             E::ToolResolved(data) => self.fold_resolved(at, data),
             E::WorkspaceCheckpointed(data) => self.fold_checkpoint(data.call, Some(&data.body.tree)),
-            E::EffectFailed(data) => self.fold_effect_failed(data.call),
+            E::MentionExpanded(data) => self.fold_mentioned(at, data),
+            E::EffectFailed(data) => self.fold_effect_failed(at, data),
             E::TimerFired(data) => self.fold_timer(data.call),
             E::CheckRan(Answered { call, .. }) | E::DiffTaken(Answered { call, .. }) => self.close(*call),
             E::WorkspaceFingerprinted(Answered { call, .. }) => self.close(*call),
@@ -134,6 +135,9 @@ impl Session {
             timer: None,
             steps: 0,
             spent_before: (self.ledger.tokens, self.ledger.micro_usd),
+            unread: super::mention::mentioned(&data.text).into(),
+            said: Vec::new(),
+            begun: false,
             stopping: None,
         });
     }
@@ -162,7 +166,12 @@ impl Session {
         }
     }
 
-    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>) {
+    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>, text: &str) {
+        if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.begun) {
+            turn.said.push(at);
+            turn.unread.extend(super::mention::mentioned(text));
+            return;
+        }
         if self.debate.is_some() {
             return self.fold_debate_steering(at, spark);
         }
@@ -263,11 +272,19 @@ impl Session {
         };
         self.sparks.insert(data.spark, spark);
         self.fold_debater(data);
-        if let Some(turn) = &self.turn
-            && matches!(turn.mode, Mode::Solo | Mode::Squad)
-        {
-            let part = RequestPart { role: Role::User, from: turn.prompt, sel: None };
-            self.enqueue(data.spark, part);
+        self.fold_asked_for(data.spark);
+    }
+
+    /// The prompt and what was said with it.
+    fn fold_asked_for(&mut self, id: SparkId) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        turn.begun = true;
+        if !matches!(turn.mode, Mode::Solo | Mode::Squad) {
+            return;
+        }
+        let said: Vec<EventRef> = std::iter::once(turn.prompt).chain(turn.said.iter().copied()).collect();
+        for from in said {
+            self.hear(id, from);
         }
     }
 

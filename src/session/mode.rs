@@ -10,11 +10,16 @@ use super::Session;
 use super::state::Spark;
 
 impl Session {
-    /// Opens a turn and gives its first sparks their task.
+    /// Opens a turn. Its sparks are given their task once what the prompt mentions was read.
     pub(super) fn open_turn(&mut self) {
-        let Some(turn) = &self.turn else { return };
-        let (number, mode) = (turn.number, turn.mode.clone());
+        let Some(number) = self.turn.as_ref().map(|turn| turn.number) else { return };
         self.emit(ArenaEvent::TurnOpened(TurnOpened { turn: number }));
+        self.read_on();
+    }
+
+    /// Gives the first sparks their task.
+    pub(super) fn begin_turn(&mut self) {
+        let Some(mode) = self.turn.as_ref().map(|turn| turn.mode.clone()) else { return };
         match mode {
             Mode::Solo => self.begin_solo(),
             Mode::Squad => self.begin_squad(),

@@ -4,6 +4,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::protocol::event::Plan;
 use crate::protocol::spec::{Action, Policy, Risk, Rule, ToolSpec};
+use crate::protocol::text::glob_of;
 
 /// What the policy says, and the rule that says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ fn fallback(risk: Risk) -> Ruling {
 pub fn grants_for(tool: &str, plan: &Plan) -> Vec<Rule> {
     let grant = |command: Option<String>, path: Option<String>| Rule {
         name: format!("granted for this session: {tool}"),
-        tool: Some(literally(tool)),
+        tool: Some(glob_of(tool)),
         command,
         path,
         cwd: Some(plan.cwd.clone()),
@@ -61,19 +62,14 @@ pub fn grants_for(tool: &str, plan: &Plan) -> Vec<Rule> {
         why: None,
     };
     match (&plan.command, plan.paths.as_slice()) {
-        (Some(command), _) => vec![grant(Some(literally(command)), None)],
+        (Some(command), _) => vec![grant(Some(glob_of(command)), None)],
         (None, []) => vec![grant(None, None)],
-        (None, [one]) => vec![grant(None, Some(literally(&one.path)))],
+        (None, [one]) => vec![grant(None, Some(glob_of(&one.path)))],
         (None, many) => {
-            let list: Vec<String> = many.iter().map(|p| literally(&p.path)).collect();
+            let list: Vec<String> = many.iter().map(|p| glob_of(&p.path)).collect();
             vec![grant(None, Some(format!("{{{}}}", list.join(","))))]
         }
     }
-}
-
-/// A pattern that matches exactly this text. `globset::escape` leaves the backslash and the comma alone.
-fn literally(text: &str) -> String {
-    globset::escape(&text.replace('\\', "\\\\")).replace(',', "[,]")
 }
 
 /// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
@@ -134,6 +130,19 @@ pub fn denied_paths(policy: &Policy, tool: &ToolSpec) -> Vec<String> {
             && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, &tool.name, Action::Deny))
     };
     policy.rules.iter().filter(speaks).filter_map(|rule| rule.path.clone()).collect()
+}
+
+/// Globs of the paths that may not be read where a person mentions them: what `read_file` is denied. A rule that
+/// asks is answered by the mention itself.
+pub fn denied_to_reader(policy: &Policy) -> Vec<String> {
+    let speaks = |rule: &&Rule| {
+        rule.action == Action::Deny
+            && rule.command.is_none()
+            && rule.risk.is_none_or(|risk| risk == Risk::Read)
+            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, "read_file", Action::Deny))
+    };
+    let everything = || "**".to_owned();
+    policy.rules.iter().filter(speaks).map(|rule| rule.path.clone().unwrap_or_else(everything)).collect()
 }
 
 /// Whether a path is one of those. A set is made once for many paths.

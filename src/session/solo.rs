@@ -29,6 +29,9 @@ impl Session {
 
     /// Starts the turn's time limit, if there is one, less the active time it has had.
     pub(super) fn order_time_limit(&mut self, active_ms: u64) {
+        if self.turn.as_ref().is_some_and(|turn| turn.timer.is_some()) {
+            return;
+        }
         let seconds = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds);
         if let Some(seconds) = seconds {
             let ms = seconds.saturating_mul(1000).saturating_sub(active_ms);

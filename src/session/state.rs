@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{EffectOrder, MentionedPlace};
 use crate::protocol::event::{ArenaEvent, Purpose, RequestPart, Selected, ToolUse, TurnCause};
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Mode, Risk, ToolSpec};
@@ -100,6 +100,12 @@ pub struct Turn {
     pub steps: u32,
     /// Tokens and millionths of a dollar the session had used when it was opened.
     pub spent_before: (u64, u64),
+    /// Places the prompt mentions that are still to be read, before anybody begins.
+    pub unread: VecDeque<MentionedPlace>,
+    /// What the sparks are told beside the prompt: what it mentions, and what was said before anybody began.
+    pub said: Vec<EventRef>,
+    /// True once a spark was given its task.
+    pub begun: bool,
     /// Set once the turn is to end; no new call is ordered then.
     pub stopping: Option<TurnCause>,
 }

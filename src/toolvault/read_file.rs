@@ -85,7 +85,8 @@ impl Tool for ReadFile {
             let args: Arguments = arguments(&call.args)?;
             let path = files.canonical(&args.path).map_err(words)?;
             let file = files.open(&path).map_err(words)?;
-            read(file, path, &args, call.output_cap as usize, &token)
+            args.range()?;
+            lines(file, path, (args.start_line, args.end_line), call.output_cap as usize, &token)
         });
         match read.await {
             Ok(end) => end,
@@ -94,20 +95,21 @@ impl Tool for ReadFile {
     }
 }
 
-fn read(
+/// Numbered lines of an open file: from the first to the last that is named, within the cap.
+pub fn lines(
     mut file: File,
     path: String,
-    args: &Arguments,
+    (start, end): (Option<u64>, Option<u64>),
     cap: usize,
     cancel: &CancellationToken,
 ) -> Result<ToolEnd, String> {
     let failed = |error: std::io::Error| format!("`{path}`: {error}");
     let bytes = file.metadata().map_err(failed)?.len();
-    let (first, last) = args.range()?;
+    let (first, last) = (start.unwrap_or(1), end.unwrap_or(u64::MAX));
     let mut block = vec![0; 64 * 1024];
     let mut n = fill(&mut file, &mut block).map_err(failed)?;
     let binary = block[..n.min(BINARY_WITHIN)].contains(&0);
-    if !binary && bytes > WHOLE_MAX && args.start_line.is_none() && args.end_line.is_none() {
+    if !binary && bytes > WHOLE_MAX && start.is_none() && end.is_none() {
         return Err(format!(
             "`{path}` has {bytes} bytes, too many to read whole; give start_line and end_line, or use grep to find the lines"
         ));

@@ -254,7 +254,12 @@ impl Composer {
         let contains = |file: &&String| !file.starts_with(part) && file.contains(part);
         let fits = self.files.iter().filter(begins).chain(self.files.iter().filter(contains));
         let about = |file: &str| if file.ends_with('/') { "a folder" } else { "a file; :10-20 names lines" };
-        fits.take(OFFERED).map(|file| (format!("@{file}{lines}"), about(file).to_owned())).collect()
+        // A name with spaces stands between quotes, so that its end is known.
+        let named = |file: &str| match file.contains(char::is_whitespace) {
+            true => format!("@\"{file}\"{lines}"),
+            false => format!("@{file}{lines}"),
+        };
+        fits.take(OFFERED).map(|file| (named(file), about(file).to_owned())).collect()
     }
 
     /// True when the word before the cursor names a file: then the names are needed.
@@ -350,10 +355,13 @@ mod tests {
     #[test]
     fn files_and_commands_are_completed() {
         let mut composer =
-            Composer { files: vec!["src/main.rs".into(), "README.md".into()], ..Composer::default() };
+            Composer { files: vec!["src/main.rs".into(), "my notes.md".into()], ..Composer::default() };
         composer.insert("look at @main");
         assert!(composer.accept());
         assert_eq!(composer.text, "look at @src/main.rs ");
+        composer.insert("and @note");
+        assert!(composer.accept());
+        assert_eq!(composer.text, "look at @src/main.rs and @\"my notes.md\" ");
         composer.clear();
         composer.insert("/he");
         assert!(composer.accept());

@@ -2,6 +2,7 @@
 
 mod approval;
 mod bars;
+mod consent;
 mod events;
 mod header;
 mod inspect;
@@ -120,6 +121,7 @@ fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut
         Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
         Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
+        Overlay::Consent(asked) => consent::draw(scene, frame, area, asked),
         Overlay::Quit => lists::question(scene, frame, area, "Leave? Enter leaves, any other key stays."),
     }
 }

@@ -217,18 +217,29 @@ impl Record {
 
     /// The folds as they were once entry `seq` was taken.
     pub(super) fn moment(&self, seq: u64) -> Moment {
-        let Some(stretch) = self.stretch_of(seq) else { return Moment::default() };
+        let Some(place) = self.place_of(seq) else { return Moment::default() };
+        let stretch = &self.stretches[place];
         let mut moment = stretch.moment.clone();
-        self.pages.each(stretch.from..seq.saturating_add(1), |entry| moment.apply(entry));
+        if place + 1 == self.stretches.len() || stretch.items.get().is_some() {
+            self.pages.each(stretch.from..seq.saturating_add(1), |entry| moment.apply(entry));
+            return moment;
+        }
+        // Whoever looks at a moment is shown its items next: what has to be read is read once for both.
+        let mut transcript = stretch.transcript.clone();
+        self.pages.each(self.range(place), |entry| {
+            if entry.seq <= seq {
+                moment.apply(entry);
+            }
+            transcript.apply(entry);
+        });
+        if stretch.items.set(transcript.take_items().into_boxed_slice()).is_ok() {
+            self.there.borrow_mut().push_back(stretch.from);
+        }
         moment
     }
 
     fn place_of(&self, seq: u64) -> Option<usize> {
         self.stretches.partition_point(|stretch| stretch.from <= seq).checked_sub(1)
-    }
-
-    fn stretch_of(&self, seq: u64) -> Option<&Stretch> {
-        self.stretches.get(self.place_of(seq)?)
     }
 
     /// The entries of a stretch.

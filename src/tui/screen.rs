@@ -79,6 +79,8 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
             screen.draw(|frame| draw(state, frame))?;
             drawn = Some(Instant::now());
         }
+        // What arrives while the next frame is not due yet is taken all at once when it is.
+        let is_early = state.is_dirty && screen.is_ready();
         let pause = match drawn.filter(|_| state.is_dirty) {
             Some(at) => Some(pace.saturating_sub(at.elapsed()).max(Duration::from_millis(1))),
             None => state.wants_tick(),
@@ -99,7 +101,7 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
                     todo.extend(typed(state, event));
                 }
             }
-            news = desk.news() => {
+            news = desk.news(), if !is_early => {
                 for msg in news {
                     todo.extend(update(state, msg));
                 }

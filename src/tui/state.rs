@@ -106,6 +106,10 @@ pub(super) struct Asking {
     pub is_sent: bool,
     /// Why not, while it is being written.
     pub reason: String,
+    /// The rule, while it is being written.
+    pub rule: Composer,
+    /// Why the rule was not taken.
+    pub fault: Option<String>,
     /// Lines of the preview and lines of its window, as drawn last.
     pub drawn: std::cell::Cell<(usize, usize)>,
 }
@@ -115,6 +119,7 @@ pub(super) struct Asking {
 pub(super) enum Armed {
     Once,
     Session,
+    Rule,
     Deny,
 }
 
@@ -128,7 +133,18 @@ pub(super) enum Overlay {
     Jump(String),
     Cost { scroll: usize },
     Matrix { scroll: usize },
+    Consent(Unconfined),
     Quit,
+}
+
+/// The question whether tools may work where nothing can confine them.
+#[derive(Debug, Default)]
+pub(super) struct Unconfined {
+    pub why: String,
+    /// What would stand open.
+    pub gaps: Vec<String>,
+    /// The answer as far as it is written.
+    pub word: String,
 }
 
 /// The list of events.

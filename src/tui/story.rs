@@ -49,6 +49,8 @@ type Look = (usize, Theme, bool, Option<SparkId>, Option<u64>);
 struct Cache {
     key: Option<Look>,
     blocks: BTreeMap<usize, Block>,
+    /// What is going on, as the frame that is being drawn or was drawn last shows it.
+    live: Option<Block>,
     streams: live::Streams,
 }
 
@@ -121,6 +123,7 @@ impl Story {
     fn renew(&self, scene: &Scene<'_>, width: usize) {
         let key = Some((width, scene.theme, self.is_open, self.focus, scene.cut));
         let mut cache = self.cache.borrow_mut();
+        cache.live = None;
         if cache.key != key || cache.blocks.len() > KEPT_BLOCKS {
             cache.blocks.clear();
             cache.key = key;
@@ -177,7 +180,7 @@ impl Story {
     /// The lines of one item; of what is going on now for the position after the last.
     fn block(&self, scene: &Scene<'_>, at: usize, width: usize) -> Block {
         let Some(item) = scene.item(at).filter(|_| at < scene.count()) else {
-            return Rc::new(live::lines(scene, self.focus, width, &mut self.cache.borrow_mut().streams));
+            return self.live(scene, width);
         };
         if self.focus.is_some() && item.spark.is_some() && item.spark != self.focus {
             return Block::default();
@@ -193,6 +196,14 @@ impl Story {
             self.cache.borrow_mut().blocks.insert(at, Rc::clone(&made));
         }
         made
+    }
+
+    /// What is going on now, laid out once for a frame.
+    fn live(&self, scene: &Scene<'_>, width: usize) -> Block {
+        let mut cache = self.cache.borrow_mut();
+        let Cache { live, streams, .. } = &mut *cache;
+        let made = live.get_or_insert_with(|| Rc::new(live::lines(scene, self.focus, width, streams)));
+        Rc::clone(made)
     }
 
     /// The item shown before this one: it decides whether a blank line or a name goes first.

@@ -12,7 +12,7 @@ use crate::protocol::{ArenaEvent, Command, Entry};
 
 use super::keys::{self, Do, Place};
 use super::record::Record;
-use super::state::{Overlay, Pane, State};
+use super::state::{Overlay, Pane, State, Unconfined};
 use super::{Act, Msg};
 
 /// Takes one message. What the person should see is marked for drawing; what is to be done comes back.
@@ -39,8 +39,12 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Mode(wish) => state.set_mode(wish),
         Msg::Busy(busy) => state.busy = busy,
         Msg::Refused { text, why } => compose::give_back(state, &text, why),
+        Msg::Unconfined { why, gaps } => {
+            state.overlays.push(Overlay::Consent(Unconfined { why, gaps, word: String::new() }));
+            acts.push(Act::Bell);
+        }
         Msg::Log(text) => {
-            approve::refused(state);
+            approve::refused(state, &text);
             state.tell(text);
         }
     }
@@ -56,6 +60,9 @@ fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Ac
         return;
     }
     remember(state, &entry);
+    if let [ArenaEvent::ApprovalAnswered(_), ArenaEvent::InputRefused(refused)] = entry.events.as_slice() {
+        approve::refused(state, &refused.reason);
+    }
     if asks && state.is_live {
         acts.push(Act::Bell);
     }

@@ -10,11 +10,14 @@ use crate::eventlog::{SessionLog, SessionStore};
 use crate::ports::{Provider, Tool};
 use crate::protocol::ArenaEvent;
 use crate::protocol::blueprint;
-use crate::protocol::spec::{Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec};
+use crate::protocol::spec::{
+    Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec, WorkspaceSpec,
+};
 use crate::session::convergence::{Scorer, Scorers};
 use crate::session::{Session, policy};
 use crate::toolvault::VaultError;
-use crate::wiring::place::{Place, kind_of, plain};
+use crate::wiring::confine::{self, kind_of};
+use crate::wiring::place::Place;
 use crate::wiring::{Running, WireError, providers, spec};
 
 /// Opens a session from Rust. See the example of the [crate].
@@ -152,14 +155,14 @@ impl ArenaBuilder {
             return Err(WireError::Provider("no model is named for this session".to_owned()));
         }
         let id = uuid::Uuid::now_v7().to_string();
-        let place = self.place(self.sandbox).await?;
+        let mut place = self.place(self.sandbox).await?;
         if self.personas.is_empty() {
             self.personas.push(PersonaSpec::with_text(
                 "solo",
                 "You work with the tools you have and say what you did.",
             ));
         }
-        let spec = Spec {
+        let mut spec = Spec {
             program: PROGRAM.to_owned(),
             seed: uuid::Uuid::now_v7().as_u64_pair().1,
             workspace: place.workspace_spec(),
@@ -175,6 +178,7 @@ impl ArenaBuilder {
         };
         spec::check(&spec)?;
         blueprint::check_spec(&spec)?;
+        place.furnish_plainly(&mut Vec::new(), &mut spec).await?;
         let log = SessionStore::new(self.state.clone()).create(&id)?;
         let sandbox = spec.workspace.sandbox.clone();
         let ports = self.ports(place, log);
@@ -193,11 +197,16 @@ impl ArenaBuilder {
         let mut recorded = Vec::new();
         let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
         let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
-        let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
+        let mut spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
         let kind = kind_of(&spec.workspace.sandbox);
-        let place = self.place(kind).await?;
-        let here = place.workspace_spec();
-        let changed = (here != spec.workspace).then_some(Setting::Workspace(here)).into_iter().collect();
+        let mut place = self.place(kind).await?;
+        let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
+        let mut changed = Vec::new();
+        if here != spec.workspace {
+            changed.push(Setting::Workspace(here.clone()));
+            spec.workspace = here;
+        }
+        place.furnish_plainly(&mut changed, &mut spec).await?;
         let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
         let ports = self.ports(place, opened.log);
         let arena = Arena::resume(&recorded, before, changed, ports).await?;
@@ -215,7 +224,7 @@ impl ArenaBuilder {
 
     /// The workspace with the tools of this builder.
     async fn place(&mut self, kind: SandboxKind) -> Result<Place, WireError> {
-        let sandbox = plain(kind, &self.workspace).await?;
+        let sandbox = confine::plain(kind, &self.workspace, false).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
         for tool in std::mem::take(&mut self.tools) {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;

@@ -4,8 +4,10 @@ use crate::arena::Arena;
 use crate::config::{Config, ConfigError, ModelName, SandboxKind};
 use crate::protocol::Command;
 use crate::protocol::spec::{
-    Blueprint, DebatePlan, Limits, ModelSpec, PersonaSpec, Policy, Setting, Spec, WorkspaceSpec,
+    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, Policy, RoleSpec, Setting, Spec,
+    WorkspaceSpec,
 };
+use crate::wiring::crew_places::{CrewPlaces, Means};
 use crate::wiring::squad::Crew;
 use crate::wiring::{SquadWish, WireError, cache, providers, spec};
 
@@ -22,6 +24,8 @@ pub struct Changes {
     pub policy: Option<Policy>,
     /// Another sandbox.
     pub sandbox: Option<SandboxKind>,
+    /// Somebody let the tools work where nothing can confine them.
+    pub consent: Option<Consent>,
     /// A squad for the next turn.
     pub squad: Option<SquadWish>,
     /// A debate for the next turn.
@@ -56,6 +60,12 @@ impl LimitChanges {
 }
 
 impl Changes {
+    /// Who let the tools work unconfined: what is recorded holds as long as no other sandbox is wanted.
+    pub(super) fn consent_over(&self, recorded: &WorkspaceSpec) -> Option<Consent> {
+        let recorded = recorded.sandbox.consent.clone().filter(|_| self.sandbox.is_none());
+        self.consent.clone().or(recorded)
+    }
+
     /// What was changed, for people; `None` when nothing was.
     pub(super) fn in_words(&self) -> Option<String> {
         let words = [
@@ -75,7 +85,10 @@ impl Changes {
 pub async fn change(config: &Config, arena: &Arena, wanted: &Changes) -> Result<usize, WireError> {
     let spec = arena.spec().await.ok_or(WireError::Ended)?;
     let workspace = spec.workspace.clone();
-    let (settings, spec) = changes(config, spec, workspace, wanted)?;
+    let (mut settings, mut spec) = changes(config, spec, workspace, wanted)?;
+    if wanted.squad.is_some() {
+        move_in(config, arena, &mut settings, &mut spec).await?;
+    }
     let provider = |model: &ModelSpec| model.name.split('/').next().unwrap_or_default().to_owned();
     let strange: Vec<ModelSpec> =
         spec.models.into_iter().filter(|model| !arena.is_connected(&provider(model))).collect();
@@ -88,6 +101,27 @@ pub async fn change(config: &Config, arena: &Arena, wanted: &Changes) -> Result<
         arena.submit(Command::Set { settings }).await.map_err(|error| WireError::Set(error.to_string()))?;
     }
     Ok(count)
+}
+
+/// Starts the places of a squad's roles, unless they are there already.
+async fn move_in(
+    config: &Config,
+    arena: &Arena,
+    settings: &mut Vec<Setting>,
+    spec: &mut Spec,
+) -> Result<(), WireError> {
+    let is_same = !settings.iter().any(|setting| matches!(setting, Setting::Blueprint(_)));
+    let is_there = |role: &RoleSpec| !role.has_place() || arena.places().get(&role.name).is_some();
+    let blueprint = spec.blueprint.clone();
+    if is_same && blueprint.iter().flat_map(|blueprint| &blueprint.roles).all(is_there) {
+        return Ok(());
+    }
+    let root = std::path::PathBuf::from(&spec.workspace.root);
+    let means = Means::Configured(config, &root, arena.id());
+    let places = CrewPlaces::open(means, blueprint.as_ref(), arena.sandbox()).await?;
+    places.tell(settings, spec);
+    arena.places().set(places.sandboxes);
+    Ok(())
 }
 
 /// The settings that differ from what the log says, and the spec with them applied.

@@ -1,7 +1,7 @@
 //! The kind `docker` as an arena and the command line see it: made from the configuration.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::config::{Config, DockerTable, KeyPath, Source};
@@ -12,6 +12,7 @@ use crate::sandbox::docker::{
 pub use crate::sandbox::docker::{DOCKERFILE, Found, Owner, Progress};
 use crate::session::policy;
 use crate::wiring::WireError;
+use crate::wiring::confine::Wanted;
 
 /// The engine of a configuration with agon's containers and its image.
 pub struct Containers {
@@ -81,11 +82,11 @@ impl Containers {
 }
 
 /// The sandbox of one session.
-pub(super) async fn open(config: &Config, root: &Path, session: &str) -> Result<Arc<dyn Sandbox>, WireError> {
+pub(super) async fn open(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn Sandbox>, WireError> {
     let Containers { engine, settings, claims } = Containers::connect(config).await?;
     let secrets = policy::denied_to_all(&config.policy());
-    let place =
-        DockerPlace { root: root.to_owned(), session: session.to_owned(), claims, secrets, read_only: false };
+    let (root, session) = (wanted.root.to_owned(), wanted.session.to_owned());
+    let place = DockerPlace { root, session, claims, secrets, read_only: wanted.read_only };
     Ok(Arc::new(DockerSandbox::open(engine, settings, &place).await?))
 }
 

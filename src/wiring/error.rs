@@ -61,8 +61,14 @@ pub enum WireError {
     #[error("the sandbox `{kind}` is not to be had here: {why}")]
     NoSandbox { kind: &'static str, why: String },
     /// None of the sandboxes that `auto` may choose is to be had.
-    #[error("nothing here can confine the tools: {0}")]
-    NothingConfines(String),
+    #[error("nothing here can confine the tools: {why}")]
+    NothingConfines { why: String, gaps: Vec<&'static str> },
+    /// The place of a squad's role is not to be had.
+    #[error("the role `{role}` has no place to work: {error}")]
+    Role { role: String, error: Box<WireError> },
+    /// A role is to change nothing, and its session's commands are not confined.
+    #[error("the role `{0}` is to change nothing, and nothing confines the commands of this session")]
+    NothingHolds(String),
     /// A container, its engine or its image cannot be had.
     #[error(transparent)]
     Docker(#[from] DockerError),
@@ -136,7 +142,11 @@ impl WireError {
                 Some("`agon replay S --full` shows every entry with its number".to_owned())
             }
             WireError::Docker(error) => error.hint(),
-            WireError::NoSandbox { .. } | WireError::NothingConfines(_) => Some(
+            WireError::Role { error, .. } => error.hint(),
+            WireError::NothingHolds(_) => Some(
+                "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
+            ),
+            WireError::NoSandbox { .. } | WireError::NothingConfines { .. } => Some(
                 "`agon doctor` says more; `--sandbox none` (or `[sandbox] kind = \"none\"`) runs the tools with \
                  your own rights"
                     .to_owned(),

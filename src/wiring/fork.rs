@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::eventlog::{SessionLog, SessionPath, SessionStore};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
-use crate::protocol::spec::SandboxSpec;
+use crate::protocol::spec::{SandboxSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, Entry, RULES};
 use crate::session::Session;
 use crate::wiring::{Changes, Place, Running, WireError, WorkspaceLock, changes, kind_of, providers, store};
@@ -157,8 +157,13 @@ async fn take_up(
     let folder = folder(state, &copied.id);
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
-    let place = Place::configured(config, kind, &folder, &copied.id).await?;
-    let (changed, spec) = changes(config, spec, place.workspace_spec(), &plan.changes)?;
+    let consent = plan.changes.consent_over(&spec.workspace);
+    let mut place = Place::configured(config, kind, (&folder, &copied.id), consent).await?;
+    let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
+    let (mut changed, mut spec) = changes(config, spec, here, &plan.changes)?;
+    if plan.changes.squad.is_some() || session.has_open_turn() {
+        place.refurnish(config, &mut changed, &mut spec, &copied.id).await?;
+    }
     let Copied { store, parent, id, recorded, log, replaced } = copied;
     let forked = SessionForked {
         id: id.clone(),

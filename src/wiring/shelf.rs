@@ -15,6 +15,9 @@ const MARK: u64 = 64;
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 
+/// The same where a few entries are wanted.
+const PAGE_BLOCK: usize = 64 * 1024;
+
 /// A log file and where in it every 64th entry begins; the places are looked for when they are needed.
 pub struct LogShelf {
     file: File,
@@ -41,7 +44,8 @@ impl LogShelf {
         let mut found = Vec::new();
         let Some(place) = self.place(range.start / MARK)? else { return Ok(found) };
         let mut seq = range.start / MARK * MARK;
-        let mut lines = Lines { file: &self.file, at: place, bytes: Vec::new(), from: 0 };
+        let block = if range.end - range.start > MARK { BLOCK } else { PAGE_BLOCK };
+        let mut lines = Lines { file: &self.file, at: place, bytes: Vec::new(), from: 0, block };
         while seq < range.end
             && let Some(line) = lines.next()?
         {
@@ -60,7 +64,7 @@ impl LogShelf {
     fn place(&self, mark: u64) -> io::Result<Option<u64>> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = usize::try_from(mark).unwrap_or(usize::MAX);
-        let mut block = vec![0; BLOCK];
+        let mut block = if marks.len() <= wanted { vec![0; BLOCK] } else { Vec::new() };
         while marks.len() <= wanted {
             let mut at = marks.last().copied().unwrap_or(0);
             let mut left = MARK;
@@ -100,6 +104,7 @@ struct Lines<'a> {
     at: u64,
     bytes: Vec<u8>,
     from: usize,
+    block: usize,
 }
 
 impl Lines<'_> {
@@ -113,7 +118,7 @@ impl Lines<'_> {
             }
             self.bytes.drain(..self.from);
             (self.from, searched) = (0, self.bytes.len());
-            self.bytes.resize(searched + BLOCK, 0);
+            self.bytes.resize(searched + self.block, 0);
             let count = self.file.read_at(&mut self.bytes[searched..], self.at)?;
             self.bytes.truncate(searched + count);
             self.at += count as u64;

@@ -3,7 +3,7 @@ use crate::arena::PROGRAM;
 use crate::config::{Config, ConfigError, ModelName, places, unknown};
 use crate::library::{self, Library, demo};
 use crate::protocol::spec::{
-    DebatePlan, ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec,
+    Consent, DebatePlan, ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec,
 };
 use crate::session::policy;
 use crate::wiring::squad::Crew;
@@ -23,6 +23,8 @@ pub struct Request {
     pub policy: Policy,
     /// The squad that will work; none for a session of one spark.
     pub squad: Option<SquadWish>,
+    /// Somebody let the tools work where nothing can confine them.
+    pub consent: Option<Consent>,
     /// The debate that will be held; its personas and their models become part of the session.
     pub debate: Option<DebatePlan>,
     /// True when nothing but that debate is held until the process ends: its tools only read, so others may write.

@@ -209,7 +209,7 @@ fn check(env: &Env, told: &[String], mut count: Count) -> Count {
         let answer = asked.iter().find(|(_, text)| **text == format!("step {step}")).unwrap().0;
         match lost.contains(answer) {
             true => assert!(ran <= 1, "step {step} was cut off and ran {ran} times"),
-            false => assert_eq!(ran, 1, "step {step} is recorded as done and ran {ran} times"),
+            false => assert_eq!(ran, 1, "step {step} is recorded as done and ran {ran} times\n{log}"),
         }
     }
     assert_eq!(events(&log).last().unwrap()["kind"], "session_sealed");

@@ -3,13 +3,19 @@
 
 #[cfg(target_os = "linux")]
 mod attacks;
+#[cfg(target_os = "linux")]
+mod builds;
+#[cfg(target_os = "linux")]
+mod consent;
 pub(crate) mod contract;
 pub(crate) mod escapes;
 mod hostile_git;
 #[cfg(target_os = "linux")]
+mod left;
+#[cfg(target_os = "linux")]
 mod local;
 
-mod docker;
+pub(crate) mod docker;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -6,5 +6,6 @@ mod calls;
 mod ends;
 mod kit;
 mod limits;
+mod mentions;
 mod models;
 mod walk;

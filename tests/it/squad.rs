@@ -5,6 +5,7 @@ mod cache;
 mod claims;
 mod flow;
 mod key;
+mod places;
 mod program;
 mod shown;
 mod story;

@@ -60,6 +60,7 @@ impl Bench {
             tool: tool.into(),
             args,
             bases: self.seen.clone(),
+            place: None,
             denied: Vec::new(),
             timeout_ms: 60_000,
             output_cap: 64 * 1024,

@@ -6,6 +6,6 @@ mod keys;
 mod long;
 mod made;
 mod pictures;
-mod pty;
+pub(crate) mod pty;
 mod screens;
 mod terminal;

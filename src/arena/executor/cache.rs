@@ -247,6 +247,7 @@ mod tests {
                 bus: Arc::new(Bus::new()),
                 vault: Arc::new(ToolVault::builtin().unwrap()),
                 sandbox: sandbox.clone(),
+                places: Arc::default(),
                 checks: Arc::new(SandboxChecks::new(sandbox)),
                 workspace: Arc::new(WorkspaceStore::open(&root, &state).unwrap()),
                 cache: Some(Arc::new(RunStore::new(settings, Arc::new(SystemClock)))),

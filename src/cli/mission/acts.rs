@@ -36,11 +36,11 @@ impl Mission {
             return Ok(Vec::new());
         }
         let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
-        let id = self.id.clone();
+        let (id, asker) = (self.id.clone(), self.asker.clone());
         Ok(self.begin("opening…", Some(written), move || async move {
             let opened = match id {
-                Some(id) => work::resume(&kit, &id, &company, first).await?,
-                None => work::begin(&kit, found, &company, first).await?,
+                Some(id) => work::resume(&kit, &id, &company, (&asker, first)).await?,
+                None => work::begin(&kit, found, &company, (&asker, first)).await?,
             };
             Ok(Done::Opened(Box::new(opened)))
         }))
@@ -112,6 +112,10 @@ impl Mission {
                 Company::of(&wish, &self.kit.config)?;
                 return Ok(vec![Msg::Mode(wish)]);
             }
+            Act::Consent(answer) => {
+                // Whoever asked may have given up meanwhile.
+                let _ = self.question.take().map(|question| question.send(answer));
+            }
             Act::Submit(command) => self.submit(command, None),
             Act::New => {
                 self.leave();
@@ -155,9 +159,9 @@ impl Mission {
 
     fn fork(&mut self, id: Option<String>, seq: Option<u64>) -> Vec<Msg> {
         let Some(session) = id.or_else(|| self.id.clone()) else { return Vec::new() };
-        let kit = Arc::clone(&self.kit);
+        let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
         self.begin("copying…", None, move || async move {
-            Ok(Done::Opened(Box::new(work::fork(&kit, session, seq).await?)))
+            Ok(Done::Opened(Box::new(work::fork(&kit, session, seq, &asker).await?)))
         })
     }
 }

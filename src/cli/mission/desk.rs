@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::arena::Ending;
@@ -16,6 +17,7 @@ use crate::protocol::{ArenaEvent, Choice, Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
 
+use super::ask::{Asker, Question};
 use super::kit::Kit;
 use super::places::{homely, in_words, newest, trouble};
 use super::record::{self, Asks, Following, PACE, Seen};
@@ -58,13 +60,22 @@ pub(super) struct Mission {
     counting: Option<Arc<AtomicBool>>,
     /// The session on the screen, while another process writes it.
     following: Option<Following>,
+    /// Takes questions of what is being opened to the screen.
+    pub(super) asker: Asker,
+    asked: mpsc::UnboundedReceiver<Question>,
+    /// Where the answer goes to the question that is on the screen.
+    pub(super) question: Option<oneshot::Sender<bool>>,
     /// Sessions that are being left.
     leaving: Vec<JoinHandle<Vec<Arc<Entry>>>>,
 }
 
 impl Mission {
     pub fn new(kit: Arc<Kit>, by: String, theme: Theme) -> Self {
+        let (asker, asked) = Asker::of(&by);
         Mission {
+            asker,
+            asked,
+            question: None,
             kit,
             by,
             theme,
@@ -124,9 +135,9 @@ impl Mission {
 
     /// Begins with a demo.
     pub fn demo(&mut self, show: DemoKind, folder: Option<PathBuf>) -> Vec<Msg> {
-        let kit = Arc::clone(&self.kit);
+        let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
         self.begin("opening…", None, move || async move {
-            Ok(Done::Opened(Box::new(work::demo(&kit, show, folder).await?)))
+            Ok(Done::Opened(Box::new(work::demo(&kit, show, folder, &asker).await?)))
         })
     }
 
@@ -313,6 +324,7 @@ enum Woke {
     Opened(Done),
     Entry,
     Elsewhere,
+    Question(Question),
     Signals(Vec<Msg>),
     End(Ending),
 }
@@ -329,7 +341,7 @@ impl Mission {
 
     async fn wait(&mut self) -> Woke {
         self.look();
-        let Mission { live, pending, opening, following, .. } = self;
+        let Mission { live, pending, opening, following, asked, .. } = self;
         let arena = live.as_ref().map(|live| Arc::clone(&live.arena));
         let (mut entries, mut signals) = match live {
             Some(live) => (Some(&mut live.news.entries), Some(&mut live.news.signals)),
@@ -338,6 +350,7 @@ impl Mission {
         tokio::select! {
             biased;
             Some(done) = pending.next() => Woke::Done(done),
+            Some(question) = asked.recv() => Woke::Question(question),
             done = waited(opening.as_mut()) => Woke::Opened(done),
             Some(_) = waited(entries.as_mut().map(|entries| entries.next())) => {
                 while let Some(Some(_)) = entries.as_mut().and_then(|entries| entries.next().now_or_never()) {}
@@ -378,6 +391,10 @@ impl Desk for Mission {
             }
             Woke::Entry => self.catch_up(),
             Woke::Elsewhere => self.follow(),
+            Woke::Question(Question { why, gaps, answer }) => {
+                self.question = Some(answer);
+                vec![Msg::Unconfined { why, gaps: gaps.into_iter().map(str::to_owned).collect() }]
+            }
             Woke::Signals(news) => news,
             Woke::End(ending) => self.ended(&ending),
         }

@@ -112,6 +112,7 @@ impl Kit {
             debate: company.debate(),
             // Anything may be asked next on the same screen.
             reads_only: false,
+            consent: None,
         };
         Ok((kit.config, request))
     }

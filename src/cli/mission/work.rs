@@ -17,8 +17,9 @@ use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, Entry, StopCause};
 use crate::tui::{Record, SessionRow};
 use crate::wiring::sessions::SessionSummary;
-use crate::wiring::{self, ForkPlan, Request, Running, SquadWish, WorkspaceLock};
+use crate::wiring::{self, Changes, ForkPlan, Request, Running, SquadWish, WorkspaceLock};
 
+use super::ask::Asker;
 use super::kit::Kit;
 use super::record::{self, Asks};
 use super::wish::Company;
@@ -110,19 +111,30 @@ impl Opened {
     }
 }
 
+/// Opens a new session, asking where nothing confines its tools.
+async fn open(config: &Config, request: &Request, asker: &Asker) -> Result<Running, Failure> {
+    match wiring::open(config, request, true).await {
+        Ok(running) => Ok(running),
+        Err(error) => {
+            let consent = Some(asker.consent(error).await?);
+            Ok(wiring::open(config, &Request { consent, ..request.clone() }, true).await?)
+        }
+    }
+}
+
 /// Opens a new session for a task.
 pub(super) async fn begin(
     kit: &Kit,
     model: Option<ModelName>,
     company: &Company,
-    first: Command,
+    (asker, first): (&Asker, Command),
 ) -> Result<Opened, Failure> {
     let model = match kit.named_model().cloned().or(model) {
         Some(model) => model,
         None => kit.config.choose_model().await?.0,
     };
     let (config, request) = kit.request(model, company)?;
-    let running = wiring::open(&config, &request, true).await?;
+    let running = open(&config, &request, asker).await?;
     Opened::of(kit, running, Some(first), None)
 }
 
@@ -131,10 +143,17 @@ pub(super) async fn resume(
     kit: &Kit,
     id: &str,
     company: &Company,
-    first: Command,
+    (asker, first): (&Asker, Command),
 ) -> Result<Opened, Failure> {
     let config = kit.config_of(id)?;
-    let running = wiring::resume(&config, id, &kit.changes_for(company), true).await?;
+    let changes = kit.changes_for(company);
+    let running = match wiring::resume(&config, id, &changes, true).await {
+        Ok(running) => running,
+        Err(error) => {
+            let consent = Some(asker.consent(error).await?);
+            wiring::resume(&config, id, &Changes { consent, ..changes }, true).await?
+        }
+    };
     let first = match first {
         Command::Prompt { text, .. } if running.has_open_turn => Command::Steer { spark: None, text },
         first => first,
@@ -143,17 +162,33 @@ pub(super) async fn resume(
 }
 
 /// Copies a session and goes on in the copy.
-pub(super) async fn fork(kit: &Kit, session: String, at: Option<u64>) -> Result<Opened, Failure> {
+pub(super) async fn fork(
+    kit: &Kit,
+    session: String,
+    at: Option<u64>,
+    asker: &Asker,
+) -> Result<Opened, Failure> {
     let config = kit.config_of(&session)?;
-    let plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None };
-    let running = wiring::fork(&config, &plan, true).await?;
+    let mut plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None };
+    let running = match wiring::fork(&config, &plan, true).await {
+        Ok(running) => running,
+        Err(error) => {
+            plan.changes.consent = Some(asker.consent(error).await?);
+            wiring::fork(&config, &plan, true).await?
+        }
+    };
     let place = at.map_or(String::new(), |seq| format!(" at e{seq}"));
     let note = format!("forked{place}; the workspace is a copy of its own");
     Opened::of(kit, running, None, Some(note))
 }
 
 /// Opens a demo and gives its task.
-pub(super) async fn demo(kit: &Kit, show: DemoKind, folder: Option<PathBuf>) -> Result<Opened, Failure> {
+pub(super) async fn demo(
+    kit: &Kit,
+    show: DemoKind,
+    folder: Option<PathBuf>,
+    asker: &Asker,
+) -> Result<Opened, Failure> {
     let (story, mode, squad, debate) = story(show);
     let root = demo_folder(story, folder.as_deref())?;
     let mut overrides = kit.overrides.clone();
@@ -161,8 +196,9 @@ pub(super) async fn demo(kit: &Kit, show: DemoKind, folder: Option<PathBuf>) -> 
     let config = Config::load(kit.environment.clone(), &root, &overrides)?;
     let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
     let policy = kit.changes.policy.clone().unwrap_or_else(|| config.policy());
-    let request = Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false };
-    let running = wiring::open(&config, &request, true).await?;
+    let request =
+        Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false, consent: None };
+    let running = open(&config, &request, asker).await?;
     let first = crate::cli::run::prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     let note = Some(format!("the demo works in {}", root.display()));
     Opened::of(kit, running, Some(first), note)

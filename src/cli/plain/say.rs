@@ -105,6 +105,11 @@ impl Renderer {
                 let text = format!("turn {}: {}", data.turn, words::turn_cause(data.cause));
                 Line::new(Who::Agon, "end", tone, text)
             }
+            E::MentionExpanded(data) => {
+                let lines = counted(data.body.text.lines().count(), "line");
+                let text = format!("{} ({lines})", data.body.mention);
+                Line::new(self.who(data.call, None), "read", Tone::Quiet, text)
+            }
             E::SandboxRefused(data) => {
                 let text = format!("{}: {}", data.body.kind, data.body.reason);
                 Line::new(Who::Agon, "sandbox", Tone::Bad, text)
@@ -338,6 +343,7 @@ impl Renderer {
                 format!("wait {}", words::duration(*ms))
             }
             EffectOrder::Check { command } => format!("check {command}"),
+            EffectOrder::Mention { place } => format!("read {}", place.mention),
             EffectOrder::Fingerprint => "fingerprint the workspace".to_owned(),
             EffectOrder::Checkpoint => "record the workspace".to_owned(),
             EffectOrder::Diff { from } => format!("compare with {}", short(from)),
@@ -379,6 +385,16 @@ fn say_opened(at: u64, data: &SessionOpened) -> Line {
         format!("workspace  {}", spec.workspace.root),
         format!("sandbox    {}{gaps}", sandbox.kind),
     ];
+    if !sandbox.proven.is_empty() {
+        rows.push(format!("proven     {}", sandbox.proven.join("; ")));
+    }
+    rows.extend(sandbox.consent.iter().map(|consent| {
+        format!("consent    {} let the tools work unconfined, because {}", consent.by, consent.why)
+    }));
+    rows.extend(spec.workspace.places.iter().map(|place| {
+        let held = if place.read_only { ", which it cannot change" } else { "" };
+        format!("place      {} works in {}{held}", place.role, place.sandbox.kind)
+    }));
     rows.extend(spec.models.first().map(|model| format!("model      {}", model.name)));
     rows.push(format!("opened     {} {} UTC", words::day(at), words::time_of_day(at)));
     Line::new(Who::Agon, "open", Tone::Strong, &spec.program).with_whole(rows.join("\n"))

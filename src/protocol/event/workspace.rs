@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClaimFlagged, Plan};
+use super::{ClaimFlagged, PathBase, Plan};
 use crate::protocol::spec::{Instruction, SandboxSpec};
 
 /// Body of `workspace_fingerprinted`.
@@ -169,8 +169,11 @@ pub struct InstructionsLoaded {
 pub struct MentionExpanded {
     /// As written, `@src/main.rs:1-20`.
     pub mention: String,
-    /// What stands for it, the middle cut at 64 KiB.
+    /// What stands for it, at most 64 KiB: numbered lines of a file, or the names beneath a folder.
     pub text: String,
+    /// The file as it is, for what the spark has now seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<PathBase>,
 }
 
 /// Body of `skill_loaded`.

@@ -16,6 +16,8 @@ const FOLDERS: [&str; 2] = [".git", ".agon"];
 /// Keeps one workspace.
 pub struct Keeper {
     root: PathBuf,
+    /// A folder of ours in which a link to each folder that was put there stands, for whoever clears up after us.
+    notes: PathBuf,
     state: Mutex<State>,
 }
 
@@ -37,8 +39,18 @@ pub struct Call<'k> {
 
 impl Keeper {
     /// Of this workspace.
-    pub fn of(root: &Path) -> Self {
-        Keeper { root: root.to_owned(), state: Mutex::default() }
+    pub fn of(root: &Path, notes: &Path) -> Self {
+        Keeper { root: root.to_owned(), notes: notes.to_owned(), state: Mutex::default() }
+    }
+
+    /// Takes the folders away that a keeper put there which is gone without having cleared.
+    pub fn clear_after(notes: &Path) {
+        for name in FOLDERS {
+            if let Ok(placed) = fs::read_link(notes.join(note(name))) {
+                // One that somebody has filled meanwhile is theirs and stays.
+                let _ = fs::remove_dir(placed);
+            }
+        }
     }
 
     /// A call begins. Dropped without [`Call::end`] its processes may still be dying, so nothing is cleared yet.
@@ -46,7 +58,10 @@ impl Keeper {
         let mut state = self.state();
         for name in FOLDERS {
             // In a workspace that cannot be written there is nothing to keep either.
-            if !state.placed.contains(&name) && fs::create_dir(self.root.join(name)).is_ok() {
+            let folder = self.root.join(name);
+            if !state.placed.contains(&name) && fs::create_dir(&folder).is_ok() {
+                // Without the note it would only stay longer.
+                let _ = std::os::unix::fs::symlink(&folder, self.notes.join(note(name)));
                 state.placed.push(name);
             }
         }
@@ -78,13 +93,20 @@ impl Keeper {
         let mut state = self.state();
         if state.calls == 0 {
             // One that somebody has filled meanwhile is theirs and stays.
-            state.placed.drain(..).for_each(|name| drop(fs::remove_dir(self.root.join(name))));
+            for name in state.placed.drain(..) {
+                let _ = fs::remove_dir(self.root.join(name));
+                let _ = fs::remove_file(self.notes.join(note(name)));
+            }
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn note(name: &str) -> String {
+    format!("placed{name}")
 }
 
 impl Drop for Keeper {

@@ -48,6 +48,10 @@ impl View {
         }
         let mut environment = self.environment.clone();
         environment.insert("HOME".to_owned(), home);
+        if read_only {
+            let target = Path::new(&tmp).join("target");
+            environment.insert("CARGO_TARGET_DIR".to_owned(), target.into_os_string());
+        }
         environment.insert("TMPDIR".to_owned(), tmp);
         (readable, View { mounts: Vec::new(), writable, environment })
     }
@@ -78,7 +82,12 @@ impl View {
             writable.push(workspace.as_os_str().to_owned());
         }
         hold_still(&mut mounts);
-        let environment = environment(home.as_deref(), variable);
+        let mut environment = environment(home.as_deref(), variable);
+        if read_only {
+            // So that somebody who only looks can build and test all the same.
+            environment.insert("CARGO_TARGET_DIR".to_owned(), "/tmp/target".into());
+            environment.insert("PYTHONPYCACHEPREFIX".to_owned(), "/tmp/pycache".into());
+        }
         // A path sorts after every path it lies beneath.
         let mounts = mounts
             .into_iter()
@@ -234,5 +243,8 @@ fn environment(
         .insert("HOME".to_owned(), home.map_or_else(|| "/tmp".into(), |home| OsStr::new(home).to_owned()));
     // There is no network to ask, and waiting for it would be lost time.
     environment.insert("CARGO_NET_OFFLINE".to_owned(), "true".into());
+    // npm writes into its cache also where it only takes a package from a file, and the home's cannot be written.
+    environment.insert("npm_config_cache".to_owned(), "/tmp/npm".into());
+    environment.insert("npm_config_update_notifier".to_owned(), "false".into());
     environment
 }

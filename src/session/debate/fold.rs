@@ -72,7 +72,9 @@ impl Session {
             bytes: 0,
         };
         let mut transcript = self.head(&persona);
-        transcript.extend(self.turn.iter().map(|turn| user(turn.prompt, None)));
+        let said =
+            self.turn.iter().flat_map(|turn| std::iter::once(turn.prompt).chain(turn.said.iter().copied()));
+        transcript.extend(said.map(|at| user(at, None)));
         let steering = self.debate.iter().flat_map(|debate| &debate.steering);
         let own = steering.filter(|(to, _)| to.is_none_or(|to| to == id));
         transcript.extend(own.map(|(_, at)| user(*at, None)));

@@ -169,7 +169,8 @@ impl Session {
             from,
             sel: None,
         };
-        let said = self.turn.iter().map(|turn| turn.prompt);
+        let said =
+            self.turn.iter().flat_map(|turn| std::iter::once(turn.prompt).chain(turn.said.iter().copied()));
         let steering = self.debate.iter().flat_map(|debate| &debate.steering).map(|(_, at)| *at);
         items.extend(said.chain(steering).map(|from| Item { part: user(from), bytes: 0 }));
         let shown = digest(round, place, &|at| self.event(at)).len();

@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
-    Answered, ApprovalAnswered, ApprovalRequested, CallLost, EffectOrdered, ModelReply, PrepareResult,
-    RequestPart, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
+    Answered, ApprovalAnswered, ApprovalRequested, CallLost, EffectFailed, EffectOrdered, ModelReply,
+    PrepareResult, RequestPart, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
 };
 use crate::protocol::message::{Part, Role};
 use crate::protocol::{CallId, Choice, EventRef};
@@ -37,6 +37,7 @@ impl Session {
         match &data.effect {
             EffectOrder::Prepare { tool_use } => self.set_use(*tool_use, UseState::Preparing(data.call)),
             EffectOrder::Checkpoint => self.checkpoints.pending = Some(data.call),
+            EffectOrder::Mention { place } => self.fold_reading(place),
             EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => {
                 if let Some(turn) = self.turn.as_mut() {
                     turn.timer = Some(data.call);
@@ -144,7 +145,8 @@ impl Session {
         }
     }
 
-    pub(super) fn fold_effect_failed(&mut self, call: CallId) {
+    pub(super) fn fold_effect_failed(&mut self, at: EventRef, data: &Answered<EffectFailed>) {
+        let call = data.call;
         let order = self.calls.get(&call).map(|call| call.kind.clone());
         match order {
             // A workspace that cannot be recorded can still be worked in; a fork will say what it lacks.
@@ -153,6 +155,7 @@ impl Session {
                 self.close(call);
                 self.set_use(tool_use, UseState::Prepared);
             }
+            Some(CallKind::Effect(EffectOrder::Mention { .. })) => self.fold_unread(at, data),
             _ => self.close(call),
         }
     }

@@ -83,6 +83,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     let mut all = vec![title(state, scene, area.width), about(scene, open, area.width), Line::default()];
     all.extend(lines.into_iter().skip(from).take(height));
     all.push(match (above, below) {
+        _ if is_ruling(state) => about_rule(state, scene, usize::from(area.width)),
         (0, 0) => Line::default(),
         _ => Line::styled(
             format!("  ⋮ {above} lines above, {below} below: ↑ ↓ scroll"),
@@ -138,19 +139,64 @@ fn answer(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
         Some(Armed::Session) => {
             "Enter allows this and the same again for the session, Esc takes it back".to_owned()
         }
+        Some(Armed::Rule) => return rule_line(state, scene, wide),
         Some(Armed::Deny) => format!("deny, because: {}▏  Enter says so", clean_line(&state.asking.reason)),
         None => {
             let key = |key: &'static str| Span::styled(key, scene.style(Tone::Strong));
             let text = |text: &'static str| Span::styled(text, scene.style(Tone::Quiet));
+            if wide < 76 {
+                let short =
+                    [("  y", " once  "), ("s", " session  "), ("r", " rule  "), ("n", " no   then Enter")];
+                return Line::from_iter(short.into_iter().flat_map(|(name, what)| [key(name), text(what)]));
+            }
             return Line::from(vec![
                 key("  y"),
                 text(" once   "),
                 key("s"),
                 text(" for the session   "),
+                key("r"),
+                text(" by a rule   "),
                 key("n"),
                 text(" no, and why   then Enter"),
             ]);
         }
     };
     Line::styled(format!("  {}", cut(&armed, wide.saturating_sub(3))), scene.style(Tone::Warn))
+}
+
+fn is_ruling(state: &State) -> bool {
+    state.pane == Pane::Approval && state.asking.armed == Some(Armed::Rule)
+}
+
+/// What a rule would do, or what is wrong with it.
+fn about_rule(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
+    let (tone, text) = match &state.asking.fault {
+        Some(why) => (Tone::Bad, clean_line(why)),
+        None => {
+            let text = "Enter allows what fits, for the session; * is anything; Esc takes it back";
+            (Tone::Warn, text.to_owned())
+        }
+    };
+    Line::styled(format!("  {}", cut(&text, wide.saturating_sub(3))), scene.style(tone))
+}
+
+/// The rule as it is written; of a long one the part around the cursor.
+fn rule_line(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
+    let line = &state.asking.rule;
+    let (before, after) = line.text.split_at(line.cursor);
+    let (before, after) = (bare(before).replace('\n', "↵"), bare(after).replace('\n', "↵"));
+    let room = wide.saturating_sub(12);
+    let mut used = 0;
+    let fits = |(_, c): &(usize, char)| {
+        used += width(c.encode_utf8(&mut [0; 4]));
+        used <= room
+    };
+    let from = before.char_indices().rev().take_while(fits).last().map_or(before.len(), |(at, _)| at);
+    let mark = if from > 0 { "…" } else { "" };
+    let before = &before[from..];
+    let after = cut(&after, room.saturating_sub(width(before)));
+    Line::from(vec![
+        Span::styled("  allow ", scene.style(Tone::Warn)),
+        Span::styled(format!("{mark}{before}▏{after}"), scene.style(Tone::Strong)),
+    ])
 }

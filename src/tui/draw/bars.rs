@@ -7,7 +7,7 @@ use ratatui::widgets::Paragraph;
 
 use crate::projection::words;
 use crate::tui::scene::Scene;
-use crate::tui::state::{Pane, State};
+use crate::tui::state::{Armed, Pane, State};
 use crate::tui::text::{clean_line, cut, width};
 use crate::tui::theme::Tone;
 
@@ -67,8 +67,17 @@ pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
 
 /// The hints that have room, the most useful first.
 fn hints(state: &State, room: usize) -> String {
+    // What lies over the screen says itself what its keys do.
+    if !state.overlays.is_empty() {
+        return String::new();
+    }
     let hints: &[&str] = match state.pane {
-        Pane::Approval => &["y once", "s session", "n deny", "then Enter", "↑↓ scroll", "Tab story"],
+        Pane::Approval if state.asking.armed == Some(Armed::Rule) => {
+            &["Enter grants the rule", "Esc takes it back"]
+        }
+        Pane::Approval => {
+            &["y once", "s session", "r rule", "n deny", "then Enter", "↑↓ scroll", "Tab story"]
+        }
         Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],
         Pane::Composer => &["Enter sends", "/ commands", "Tab story", "? help"],
         Pane::Story if state.past.is_some() => &["[ ] step", "r play", "f fork here", "Esc now", "? help"],

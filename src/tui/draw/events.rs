@@ -155,6 +155,16 @@ fn about(event: &ArenaEvent) -> String {
         E::InputRefused(data) => short(&data.reason),
         E::OutcomeIgnored(data) => short(&data.reason),
         E::SessionSealed(data) => words::stop_cause(data.cause).to_owned(),
+        E::MentionExpanded(data) => data.body.mention.clone(),
+        E::EffectFailed(data) => short(&data.body.error),
+        E::CallCancelled(data) => format!("{} · {}", data.call, short(&data.reason)),
+        E::CallLost(data) => format!("{} · {}", data.call, short(&data.text)),
+        E::DiffTaken(data) => data.body.files.join(", "),
+        E::FallbackTaken(data) => format!("{} instead of {}", data.to, data.from),
+        E::RetryScheduled(data) => format!("attempt {} in {}", data.attempt, words::duration(data.delay_ms)),
+        E::LimitReached(data) => words::limit(data.limit, data.used, data.max),
+        // Decisions are small: what has no words of its own is shown as it is recorded.
+        other if other.class() == Class::Decision => short(&other.data().to_string()),
         _ => String::new(),
     }
 }
@@ -190,16 +200,33 @@ pub(super) fn draw(scene: &Scene<'_>, list: &Events, frame: &mut Frame<'_>, area
     all.drain(..surplus.min(chosen.saturating_sub(height / 2)));
     all.truncate(height);
     let wide = usize::from(inner.width);
-    let lines: Vec<Line<'static>> =
-        all.iter().map(|row| line(scene, row, row.at == list.chosen, wide)).collect();
+    let lines: Vec<Line<'static>> = all
+        .iter()
+        .enumerate()
+        .map(|(nth, row)| {
+            let begins = nth.checked_sub(1).is_none_or(|before| all[before].at.seq != row.at.seq);
+            line(scene, row, row.at == list.chosen, begins, wide)
+        })
+        .collect();
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-fn line(scene: &Scene<'_>, row: &Row, is_chosen: bool, wide: usize) -> Line<'static> {
-    let number = if row.at.i == 0 { format!("e{}", row.at.seq) } else { format!("  .{}", row.at.i) };
-    let time = if row.at.i == 0 { words::time_of_day(row.time) } else { String::new() };
+/// A row; the first one shown of an entry names it and its time.
+fn line(scene: &Scene<'_>, row: &Row, is_chosen: bool, begins: bool, wide: usize) -> Line<'static> {
+    let number = match (begins, row.at.i) {
+        (_, 0) => format!("e{}", row.at.seq),
+        (true, i) => format!("e{}.{i}", row.at.seq),
+        (false, i) => format!("  .{i}"),
+    };
+    let time = if begins { words::time_of_day(row.time) } else { String::new() };
     let mark = if is_chosen { "▸" } else { " " };
-    let head = format!("{mark} {number:<9}{time:<10}{:<24}{:<12}", cut(&row.kind, 23), cut(&row.spark, 11));
+    // Where there is little room, what it is about is worth more than the time of day.
+    let head = match wide < 76 {
+        true => format!("{mark} {number:<7}{:<23}{:<10}", cut(&row.kind, 22), cut(&row.spark, 9)),
+        false => {
+            format!("{mark} {number:<9}{time:<10}{:<24}{:<12}", cut(&row.kind, 23), cut(&row.spark, 11))
+        }
+    };
     let about = cut(&row.about, wide.saturating_sub(width(&head)));
     let (tone, about_tone) = match (is_chosen, row.is_fact) {
         (true, _) => (Tone::Chosen, Tone::Chosen),

@@ -4,6 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
+use crate::projection::why::Link;
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, Class, ModelCalled};
 use crate::protocol::expand::expand;
@@ -43,6 +44,21 @@ pub(super) fn draw(
     super::scrolled(state, frame, inner, page.out, scroll);
 }
 
+/// What an event is to what it is a cause of.
+fn link(link: Link) -> &'static str {
+    match link {
+        Link::DrawnFrom => "drawn from it",
+        Link::OrderedBy => "ordered by it",
+        Link::AskedBy => "asked for by it",
+        Link::Prepared => "what was found out",
+        Link::Judged => "what the policy said",
+        Link::Requested => "what was asked",
+        Link::Answered => "what was answered",
+        Link::Invoked => "the run of the call",
+        Link::Names => "named by it",
+    }
+}
+
 struct Page<'a> {
     scene: &'a Scene<'a>,
     wide: usize,
@@ -58,7 +74,7 @@ impl Page<'_> {
         }
         for cause in self.scene.record.reasons(at.seq).direct(at) {
             let kind = self.scene.event(cause.from).map_or("", ArenaEvent::kind).to_owned();
-            let link = format!("{:?}", cause.link).to_lowercase();
+            let link = link(cause.link);
             self.line(Tone::Quiet, &format!("because of {} {} ({link})", cause.from, clean_line(&kind)));
         }
         self.gap();
@@ -157,7 +173,9 @@ impl Page<'_> {
             return;
         }
         let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  ");
-        let wrap = Wrap::to(self.wide).with(prefix(), prefix()).anywhere();
+        let wrap = Wrap::to(self.wide).with(prefix(), prefix());
+        // What people read breaks between words, what programs read wherever the line is full.
+        let wrap = if language == "text" { wrap } else { wrap.anywhere() };
         diff::code(Painter::of(self.scene.theme, language), false, &bare(text), &wrap, &mut self.out);
     }
 }

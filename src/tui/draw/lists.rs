@@ -32,6 +32,7 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     for (keys, help) in [
         ("y Enter", "Allow this once"),
         ("s Enter", "Allow this and the same again for the session"),
+        ("r … Enter", "Allow whatever fits a rule for the session; the rule is shown and can be changed"),
         ("n … Enter", "Deny; what you write is told to the model"),
         ("h", "Look at the next one that waits"),
     ] {
@@ -48,7 +49,7 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     }
     lines.push(Line::default());
     lines.push(Line::styled(
-        "@ and a part of a name completes a file of the workspace.",
+        "@ and a part of a name completes a file or folder; what is mentioned is read and shown to the model.",
         scene.style(Tone::Quiet),
     ));
     super::scrolled(state, frame, inner, lines, scroll);
@@ -72,8 +73,15 @@ fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Vec<Line<'sta
 
 pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
     let inner = super::sheet(scene, frame, area, "cost", "↑↓ scroll · Esc closes");
-    let names = 26;
-    let head = format!("{:<names$}{:>7}{:>10}{:>10}{:>10}  {}", "", "calls", "in", "cached", "out", "money");
+    // Where not everything has room, what was read from a cache is left out and never the money.
+    let is_narrow = inner.width < 76;
+    let names = if is_narrow { 18 } else { 26 };
+    let cells = |name: &str, [calls, input, cached, output]: [&str; 4], money: &str| {
+        let cached = if is_narrow { String::new() } else { format!("{cached:>10}") };
+        let pad = " ".repeat(names - width(name));
+        format!("{name}{pad}{calls:>7}{input:>10}{cached}{output:>10}  {money}")
+    };
+    let head = cells("", ["calls", "in", "cached", "out"], "money");
     let mut lines = vec![Line::styled(head, scene.style(Tone::Quiet))];
     for row in scene.moment.costs.rows() {
         let (name, tone) = match &row.scope {
@@ -84,16 +92,10 @@ pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         };
         let tally = &row.tally;
         let name = cut(&name, names - 1);
-        let pad = " ".repeat(names - width(&name));
-        let (input, cached, output) = (tally.usage.input, tally.usage.cached, tally.usage.output);
-        let text = format!(
-            "{name}{pad}{:>7}{:>10}{:>10}{:>10}  {}",
-            tally.calls,
-            words::grouped(input),
-            words::grouped(cached),
-            words::grouped(output),
-            words::money_known(tally.micro_usd, tally.unpriced)
-        );
+        let [input, cached, output] =
+            [tally.usage.input, tally.usage.cached, tally.usage.output].map(words::grouped);
+        let money = words::money_known(tally.micro_usd, tally.unpriced);
+        let text = cells(&name, [&tally.calls.to_string(), &input, &cached, &output], &money);
         lines.push(Line::styled(cut(&text, usize::from(inner.width)), scene.style(tone)));
     }
     super::scrolled(state, frame, inner, lines, scroll);
@@ -124,6 +126,7 @@ pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame:
             format!("Enter removes {} with its log; any other key keeps it", cut(&clean_line(id), 13))
         }
         (_, Some(_)) => "Enter gives the name · Esc keeps the old one".to_owned(),
+        _ if area.width < 76 => "Enter opens · Ctrl-F fork · -R name · -X remove".to_owned(),
         _ => "Enter opens · Ctrl-F forks · Ctrl-R renames · Ctrl-X removes · Esc".to_owned(),
     };
     let inner = super::sheet(scene, frame, area, "sessions", &foot);

@@ -81,6 +81,12 @@ pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, are
             Span::styled(doing, scene.style(Tone::Quiet)),
         ])
     };
-    let all: Vec<Line<'static>> = scene.at_work().map(line).collect();
+    let mut rows: Vec<&SparkRow> = scene.at_work().collect();
+    if rows.len() > usize::from(area.height) {
+        // Where not all have room, those who do something come first.
+        let board = &scene.moment.board;
+        rows.sort_by_key(|row| row.ended.is_some() || board.doing(Some(row.spark)).next().is_none());
+    }
+    let all: Vec<Line<'static>> = rows.into_iter().map(line).collect();
     frame.render_widget(Paragraph::new(all), area);
 }

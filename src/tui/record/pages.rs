@@ -10,6 +10,9 @@ use crate::protocol::Entry;
 /// Entries of a page.
 const PAGE: u64 = 64;
 
+/// Entries that are read at once at most, to be folded and not kept.
+const AT_ONCE: u64 = 1_024;
+
 /// Pages that are kept when they can be read again.
 const KEPT: usize = 48;
 
@@ -88,15 +91,23 @@ impl Pages {
         let mut seq = range.start.max(self.first);
         let end = range.end.min(self.next);
         while seq < end {
-            let at = usize::try_from((seq - self.first) / PAGE).unwrap_or(usize::MAX);
-            let stop = (seq / PAGE * PAGE + PAGE).min(end);
-            let is_there = self.pages.get(at).is_none_or(|page| page.get().is_some());
+            let is_there = self.is_there(seq);
+            let mut stop = (seq / PAGE * PAGE + PAGE).min(end);
+            while !is_there && stop < end.min(seq + AT_ONCE) && !self.is_there(stop) {
+                stop = (stop + PAGE).min(end);
+            }
             match self.shelf.as_ref().filter(|_| !is_there) {
                 Some(shelf) => shelf.read(seq..stop).iter().for_each(&mut take),
                 None => (seq..stop).filter_map(|seq| self.get(seq)).for_each(&mut take),
             }
             seq = stop;
         }
+    }
+
+    /// True when the page of an entry need not be read.
+    fn is_there(&self, seq: u64) -> bool {
+        let at = usize::try_from((seq - self.first) / PAGE).unwrap_or(usize::MAX);
+        self.pages.get(at).is_none_or(|page| page.get().is_some())
     }
 
     /// Drops the pages that were read first, as far as they can be read again.

@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use ratatui::text::{Line, Span};
 
+use crate::projection::calls::target;
 use crate::projection::transcript::{Item, ItemKind};
 use crate::projection::{typed, words};
-use crate::protocol::event::{ArenaEvent, TurnCause};
-use crate::protocol::{EventRef, StopCause};
+use crate::protocol::event::{ArenaEvent, ToolUse, TurnCause};
+use crate::protocol::message::Part;
+use crate::protocol::{Choice, EventRef, StopCause};
 
 use crate::tui::diff;
 use crate::tui::markdown::markdown;
@@ -86,6 +88,8 @@ impl Page<'_> {
                 ItemKind::ToolCall { .. }
                     | ItemKind::Approval { .. }
                     | ItemKind::Thinking { .. }
+                    | ItemKind::Mention
+                    | ItemKind::Undone
                     | ItemKind::Step
             )
         };
@@ -119,7 +123,7 @@ impl Page<'_> {
             ItemKind::Answer { .. } => self.answer(item),
             ItemKind::Thinking { .. } => self.thinking(item),
             ItemKind::ToolCall { part, end } => self.tool_call(item, part, self.scene.known(end)),
-            ItemKind::Approval { answer, .. } => self.approval(self.scene.known(answer)),
+            ItemKind::Approval { answer, .. } => self.approval(item, self.scene.known(answer)),
             ItemKind::Check { passed } => self.check(item, passed),
             ItemKind::Diff => self.diff(item),
             ItemKind::Failure(kind) => self.failure(item, words::error_kind(kind)),
@@ -141,6 +145,8 @@ impl Page<'_> {
             ItemKind::Rejected => self.remark(Tone::Warn, "! ", &format!("answer does not fit: {}", body())),
             ItemKind::Fallback => self.remark(Tone::Warn, "↷ ", "another model takes over"),
             ItemKind::Limit(_) => self.remark(Tone::Warn, "■ ", &self.limit(item)),
+            ItemKind::Mention => self.remark(Tone::Quiet, "∙ ", &format!("read {}", body())),
+            ItemKind::Undone => self.remark(Tone::Warn, "! ", &body()),
             ItemKind::Compacted => {
                 self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised")
             }
@@ -202,12 +208,38 @@ impl Page<'_> {
         out
     }
 
-    fn approval(&self, answer: Option<EventRef>) -> Vec<Line<'static>> {
+    fn approval(&self, item: &Item, answer: Option<EventRef>) -> Vec<Line<'static>> {
+        let of = self.asked_about(item);
         let Some(ArenaEvent::ApprovalAnswered(data)) = answer.and_then(|at| self.scene.event(at)) else {
-            return self.remark(Tone::Warn, "  └ ", "waits for your answer");
+            return self.remark(Tone::Warn, "  └ ", &format!("{of}waits for your answer"));
         };
-        let said = format!("{} by {}", words::choice(&data.choice), clean_line(&data.by));
-        self.remark(Tone::Quiet, "  └ ", &said)
+        let said = match &data.choice {
+            Choice::Rule(rule) => clean_line(&rule.name),
+            choice => format!("{} by {}", words::choice(choice), clean_line(&data.by)),
+        };
+        self.remark(Tone::Quiet, "  └ ", &format!("{of}{said}"))
+    }
+
+    /// The call an approval is for, where it is not the one right above.
+    fn asked_about(&self, item: &Item) -> String {
+        let Some(ArenaEvent::ApprovalRequested(asked)) = self.scene.event(item.source) else {
+            return String::new();
+        };
+        let ToolUse { answer, part } = asked.tool_use;
+        let is_above = self.before.is_some_and(|before| {
+            before.source == answer
+                && matches!(before.kind, ItemKind::ToolCall { part: of, .. } if of == part)
+        });
+        let call = match self.scene.event(answer) {
+            Some(ArenaEvent::ModelAnswered(data)) => data.body.message.get(usize::from(part)),
+            _ => None,
+        };
+        match call {
+            Some(Part::Call { name, args, .. }) if !is_above => {
+                format!("{} {}: ", clean_line(name), cut(&clean_line(&target(args)), 40))
+            }
+            _ => String::new(),
+        }
     }
 
     fn check(&self, item: &Item, passed: bool) -> Vec<Line<'static>> {

@@ -2,11 +2,14 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::protocol::event::Plan;
+use crate::protocol::spec::Rule;
 use crate::protocol::{Choice, Command};
 
 use crate::projection::board::OpenApproval;
-use crate::tui::Act;
+use crate::tui::composer::Composer;
 use crate::tui::state::{Armed, Asking, Pane, State};
+use crate::tui::{Act, rule};
 
 /// Microseconds in which a key that was meant for elsewhere may still arrive.
 const GRACE: u64 = 400_000;
@@ -46,7 +49,12 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         return false;
     }
     let held = key.modifiers.difference(KeyModifiers::SHIFT);
-    if state.asking.armed == Some(Armed::Deny) && deny_text(state, key, held) {
+    let is_text = match state.asking.armed {
+        Some(Armed::Deny) => deny_text(state, key, held),
+        Some(Armed::Rule) => rule_text(state, key, held),
+        _ => false,
+    };
+    if is_text {
         return true;
     }
     match key.code {
@@ -58,7 +66,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         KeyCode::Esc if state.asking.armed.take().is_none() => state.pane = Pane::Story,
         KeyCode::Esc => {}
         KeyCode::Enter => confirm(state, acts),
-        KeyCode::Char(c @ ('y' | 's' | 'n')) if held.is_empty() && is_first(state) => arm(state, c),
+        KeyCode::Char(c @ ('y' | 's' | 'r' | 'n')) if held.is_empty() && is_first(state) => arm(state, c),
         KeyCode::Char(c) if held.is_empty() => hand_over(state, c),
         _ => return false,
     }
@@ -72,9 +80,16 @@ fn is_first(state: &State) -> bool {
 
 fn arm(state: &mut State, c: char) {
     state.asking.reason.clear();
+    if c == 'r' {
+        state.asking.fault = None;
+        state.asking.rule = Composer::default();
+        let text = current(state).and_then(|open| Some(rule::text(&open.tool, plan(state, open)?)));
+        state.asking.rule.insert(&text.unwrap_or_default());
+    }
     state.asking.armed = Some(match c {
         'y' => Armed::Once,
         's' => Armed::Session,
+        'r' => Armed::Rule,
         _ => Armed::Deny,
     });
 }
@@ -88,6 +103,31 @@ fn hand_over(state: &mut State, c: char) {
     };
     state.pane = Pane::Composer;
     state.composer.insert(&format!("{armed}{c}"));
+}
+
+/// While a rule is written, keys edit it.
+fn rule_text(state: &mut State, key: KeyEvent, held: KeyModifiers) -> bool {
+    let line = &mut state.asking.rule;
+    match key.code {
+        KeyCode::Char(c) if held.is_empty() => line.insert(c.encode_utf8(&mut [0; 4])),
+        KeyCode::Char('a') => line.home(),
+        KeyCode::Char('e') => line.end(),
+        KeyCode::Char('u') => line.delete_line(),
+        KeyCode::Char('w') => line.delete_word(),
+        KeyCode::Backspace => line.backspace(),
+        KeyCode::Delete => line.delete(),
+        KeyCode::Left => line.left(),
+        KeyCode::Right => line.right(),
+        KeyCode::Home => line.home(),
+        KeyCode::End => line.end(),
+        _ => return false,
+    }
+    state.asking.fault = None;
+    true
+}
+
+fn plan<'a>(state: &'a State, open: &OpenApproval) -> Option<&'a Plan> {
+    state.record.event(open.prepared)?.plan()
 }
 
 /// While denying, letters are the reason.
@@ -117,6 +157,10 @@ fn next(state: &mut State) {
 
 fn confirm(state: &mut State, acts: &mut Vec<Act>) {
     let choice = match state.asking.armed {
+        Some(Armed::Rule) => match granted(state) {
+            Ok(rule) => Choice::Rule(Box::new(rule)),
+            Err(why) => return state.asking.fault = Some(why),
+        },
         Some(Armed::Once) => Choice::Once,
         Some(Armed::Session) => Choice::Session,
         Some(Armed::Deny) => Choice::Deny(state.asking.reason.trim().to_owned()),
@@ -125,12 +169,24 @@ fn confirm(state: &mut State, acts: &mut Vec<Act>) {
     let Some(open) = current(state) else { return };
     let (call, digest, by) = (open.call, open.digest.clone(), state.profile.by.clone());
     acts.push(Act::Submit(Command::Answer { call, digest, choice, by }));
-    state.asking.armed = None;
+    // A rule that is not taken is there to be mended.
+    state.asking.armed = state.asking.armed.filter(|armed| *armed == Armed::Rule);
     state.asking.is_sent = true;
     state.pane = Pane::Composer;
 }
 
-/// An answer that was not taken can be given again.
-pub(super) fn refused(state: &mut State) {
-    state.asking.is_sent = false;
+/// The rule as it is written.
+fn granted(state: &State) -> Result<Rule, String> {
+    let open = current(state).ok_or("nothing waits for an answer")?;
+    let plan = plan(state, open).ok_or("nothing is known of what would be done")?;
+    rule::read(&state.asking.rule.text, &state.profile.by, plan)
+}
+
+/// An answer that was not taken can be given again; a rule is shown with what is wrong with it.
+pub(super) fn refused(state: &mut State, why: &str) {
+    let was_sent = std::mem::take(&mut state.asking.is_sent);
+    if was_sent && state.asking.armed == Some(Armed::Rule) && is_open(state) {
+        state.asking.fault = Some(why.to_owned());
+        state.pane = Pane::Approval;
+    }
 }

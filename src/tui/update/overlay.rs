@@ -6,7 +6,7 @@ use crate::protocol::EventRef;
 
 use crate::tui::Act;
 use crate::tui::draw::{event_rows, matching};
-use crate::tui::state::{EventAt, Events, Overlay, Sessions, State};
+use crate::tui::state::{EventAt, Events, Overlay, Sessions, State, Unconfined};
 
 /// Opens the list of events at what is seen last.
 pub(super) fn events(state: &mut State) {
@@ -33,6 +33,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         Overlay::Events(list) => list_events(state, list, key),
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),
         Overlay::Jump(digits) => jump(state, digits, key),
+        Overlay::Consent(asked) => consent(asked, key, acts),
         Overlay::Quit => {
             if matches!(key.code, KeyCode::Enter | KeyCode::Char('y' | 'q')) {
                 acts.push(Act::Quit);
@@ -49,6 +50,24 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         (true, _) => state.overlays.push(overlay),
         (false, _) => {}
     }
+}
+
+/// Whole words answer, and leaving the question is a no.
+fn consent(asked: &mut Unconfined, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
+    let answer = match (key.code, asked.word.trim().to_ascii_lowercase().as_str()) {
+        (KeyCode::Esc, _) | (KeyCode::Enter, "no") => Some(false),
+        (KeyCode::Enter, "yes") => Some(true),
+        _ => None,
+    };
+    match key.code {
+        // Anything else is no answer, and is begun anew.
+        KeyCode::Enter => asked.word.clear(),
+        KeyCode::Backspace => drop(asked.word.pop()),
+        KeyCode::Char(c) if asked.word.len() < 16 => asked.word.push(c),
+        _ => {}
+    }
+    acts.extend(answer.map(Act::Consent));
+    answer.is_none()
 }
 
 /// Scrolling by the usual keys; false for a key that closes.

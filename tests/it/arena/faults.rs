@@ -209,6 +209,7 @@ async fn on_a_bad_disk(place: &Place, appends: u64, error: AppendError, once: bo
         bus: Arc::new(Bus::new()),
         vault: Arc::new(vault),
         sandbox: sandbox.clone(),
+        places: Arc::default(),
         checks: Arc::new(agon::sandbox::SandboxChecks::new(sandbox)),
         workspace: Arc::new(WorkspaceStore::open(&place.work(), &place.state()).unwrap()),
         cache: None,

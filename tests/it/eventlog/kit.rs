@@ -19,7 +19,8 @@ pub fn opened(id: &str) -> Entry {
         workspace: WorkspaceSpec {
             root: "/work".to_owned(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "none".to_owned(), gaps: Vec::new(), image: None, proven: vec![] },
+            sandbox: SandboxSpec { kind: "none".to_owned(), ..SandboxSpec::default() },
+            places: vec![],
         },
         models: Vec::new(),
         personas: Vec::new(),

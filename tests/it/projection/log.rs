@@ -56,7 +56,8 @@ fn spec() -> Spec {
         workspace: WorkspaceSpec {
             root: "/work/demo".into(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "local".into(), gaps: vec![], image: None, proven: vec![] },
+            sandbox: SandboxSpec { kind: "local".into(), ..SandboxSpec::default() },
+            places: vec![],
         },
         models: vec![ModelSpec {
             name: "mock/any".into(),

@@ -162,7 +162,8 @@ fn spec() -> Spec {
         workspace: WorkspaceSpec {
             root: "/work/shop".into(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "local".into(), gaps: vec![], image: None, proven: vec![] },
+            sandbox: SandboxSpec { kind: "local".into(), ..SandboxSpec::default() },
+            places: vec![],
         },
         models: vec![model("mock/small", "ash"), model("mock/large", "birch")],
         personas: PERSONAS.iter().map(persona).collect(),

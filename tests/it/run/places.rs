@@ -87,40 +87,41 @@ fn a_state_folder_that_cannot_be_written_is_told_before_anything_is_asked() {
     assert_eq!(server.requests().len(), 0);
 }
 
-#[test]
-fn two_processes_on_one_session() {
-    let server = Server::start(|_, n| match n {
-        1 => Reply::text("slow").delay_ms(300),
-        _ => Reply::text("hello"),
+/// One run that takes a while, another that begins meanwhile and is refused, naming the first, and the same once more.
+fn meanwhile(words: &[&str], refusal: impl Fn(u32) -> Vec<String>) {
+    let may_answer = Flag::default();
+    let held = may_answer.clone();
+    let server = Server::start(move |_, n| {
+        if n == 1 {
+            held.wait();
+        }
+        Reply::text("hello")
     });
-    let env = served(&server);
+    let env = Env::new();
+    env.config(&config(&server.url()).replace("idle_timeout_ms = 400", "idle_timeout_ms = 30000"));
     let mut first = env.command(&["run", "x"]).spawn().unwrap();
     Flag::default().wait_until(|| !server.requests().is_empty());
-    let second = env.run(&["run", "y", "--resume", "latest"]);
+    let second = env.run(words);
+    may_answer.raise();
     assert_eq!((second.code, second.stdout.as_str()), (2, ""), "{second}");
-    assert!(second.stderr.contains(&format!("process {}", first.id())), "{second}");
-    assert!(second.stderr.contains("hint: it can be watched meanwhile: `agon replay`"), "{second}");
+    for told in refusal(first.id()) {
+        assert!(second.stderr.contains(&told), "`{told}` is missing: {second}");
+    }
     assert_eq!(first.wait().unwrap().code(), Some(0));
-    let third = env.run(&["run", "y", "--resume", "latest"]);
+    let third = env.run(words);
     assert_eq!((third.code, third.stdout.as_str()), (0, "hello\n"), "{third}");
 }
 
 #[test]
-fn two_processes_in_one_workspace() {
-    let server = Server::start(|_, n| match n {
-        1 => Reply::text("slow").delay_ms(300),
-        _ => Reply::text("hello"),
+fn two_processes_on_one_session() {
+    meanwhile(&["run", "y", "--resume", "latest"], |first| {
+        vec![format!("process {first}"), "hint: it can be watched meanwhile: `agon replay`".to_owned()]
     });
-    let env = served(&server);
-    let mut first = env.command(&["run", "x"]).spawn().unwrap();
-    Flag::default().wait_until(|| !server.requests().is_empty());
-    let second = env.run(&["run", "y"]);
-    assert_eq!((second.code, second.stdout.as_str()), (2, ""), "{second}");
-    assert!(second.stderr.contains(&format!("pid {}", first.id())), "{second}");
-    assert!(second.stderr.contains("[WORK]"), "{second}");
-    assert_eq!(first.wait().unwrap().code(), Some(0));
-    let third = env.run(&["run", "y"]);
-    assert_eq!((third.code, third.stdout.as_str()), (0, "hello\n"), "{third}");
+}
+
+#[test]
+fn two_processes_in_one_workspace() {
+    meanwhile(&["run", "y"], |first| vec![format!("pid {first}"), "[WORK]".to_owned()]);
 }
 
 /// Something one side waits for, never for ever.

@@ -174,7 +174,16 @@ pub async fn the_environment_holds_few_names_and_no_descriptor_of_ours(opened: O
     let end = opened.sh("env | cut -d= -f1").await;
     let allowed =
         ["PATH", "HOME", "LANG", "TERM", "USER", "TMPDIR", "PWD", "OLDPWD", "SHLVL", "_", "HOSTNAME"];
-    let tools = ["CARGO_HOME", "RUSTUP_HOME", "GOPATH", "NVM_DIR", "PYENV_ROOT", "CARGO_NET_OFFLINE"];
+    let tools = [
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "GOPATH",
+        "NVM_DIR",
+        "PYENV_ROOT",
+        "CARGO_NET_OFFLINE",
+        "npm_config_cache",
+        "npm_config_update_notifier",
+    ];
     let names: Vec<&str> = end.stdout.lines().collect();
     assert!(names.contains(&"PATH") && names.contains(&"TERM"), "{names:?}");
     assert!(names.iter().all(|name| allowed.contains(name) || tools.contains(name)), "{names:?}");

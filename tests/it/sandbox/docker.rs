@@ -1,8 +1,8 @@
 //! The docker sandbox on a real engine: what commands see, that they end, that nothing of them stays.
 
 mod faults;
-mod kit;
-mod program;
+pub(crate) mod kit;
+pub(crate) mod program;
 mod registry;
 
 use std::fs;

@@ -1,6 +1,7 @@
 //! What a pure world needs for squads: blueprints, typed answers, diffs and checks.
 
-use agon::protocol::event::{CheckRan, DiffTaken, ModelReply};
+use agon::protocol::effect::MentionedPlace;
+use agon::protocol::event::{CheckRan, DiffTaken, MentionExpanded, ModelReply, PathBase};
 use agon::protocol::message::Request;
 use agon::protocol::spec::*;
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ pub fn role(name: &str, after: &[&str]) -> RoleSpec {
         tools: None,
         after: after.iter().map(|s| (*s).to_owned()).collect(),
         revise: vec![],
+        sandbox: None,
+        read_only: false,
         revisions: 2,
         max_steps: None,
     }
@@ -73,6 +76,11 @@ pub fn staff(spec: &mut Spec, dice: &mut Dice) {
         plan.roles.push(RoleSpec { revise: vec!["coder".into()], ..role("guard", &["coder"]) });
     }
     plan.roles[2].revisions = dice.roll(3) as u32;
+    // One that reviews but once has commands, and changes nothing by them.
+    if plan.roles[2].revisions == 1 {
+        plan.roles[2].tools = Some(vec!["look".into(), "run".into()]);
+        plan.roles[2].read_only = true;
+    }
     if dice.roll(4) == 0 {
         plan.roles[1].max_steps = Some(1 + dice.roll(3) as u32);
     }
@@ -128,6 +136,15 @@ pub fn answer(words: &str, claims: &[(&str, &str)], open: &[&str]) -> ModelReply
 
 fn say(value: Value) -> ModelReply {
     text(&value.to_string())
+}
+
+/// What stands in a file that is mentioned.
+pub fn mentioned(place: &MentionedPlace) -> MentionExpanded {
+    MentionExpanded {
+        mention: place.mention.clone(),
+        text: format!("     1\twords of {}\n", place.path),
+        seen: vec![PathBase { path: place.path.clone(), sha256: Some("seen".to_owned()) }],
+    }
 }
 
 /// A workspace in which `f` was changed.

@@ -1,8 +1,5 @@
 //! A pure world around a session: answers its effects, checks after every step what must always hold.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Part, Request, Role, Usage};
@@ -10,6 +7,8 @@ use agon::protocol::spec::*;
 use agon::protocol::{CallId, Choice, Entry, Fact, Input, RULES, StopCause};
 use agon::session::Session;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A spec with two models, one persona and three tools: `look` (read), `put` (write), `run` (execute).
 pub fn spec() -> Spec {
@@ -37,7 +36,8 @@ pub fn spec() -> Spec {
         workspace: WorkspaceSpec {
             root: "/w".to_owned(),
             git_head: None,
-            sandbox: SandboxSpec { kind: "none".to_owned(), gaps: vec![], image: None, proven: vec![] },
+            sandbox: SandboxSpec { kind: "none".to_owned(), ..SandboxSpec::default() },
+            places: vec![],
         },
         models: vec![model("mock/a", &["mock/b"]), model("mock/b", &[])],
         personas: vec![PersonaSpec {
@@ -105,12 +105,13 @@ impl World {
         entry.decisions().to_vec()
     }
 
-    /// A turn that has closed leaves nothing running but the record of what it left.
+    /// A turn that has closed leaves nothing running but the record of what it left, and what was told to stop.
     fn nothing_of_the_turn_is_open(&self) {
         for open in self.session.outstanding() {
             let effect = self.session.effect(open.call);
             assert!(
-                matches!(effect, Some(Effect::Checkpoint)),
+                matches!(effect, Some(Effect::Checkpoint))
+                    || matches!(effect, Some(Effect::Mention { .. }) if open.cancelled),
                 "{open:?} outlives its turn\n{}",
                 self.story()
             );
@@ -336,6 +337,7 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
             files: 1,
             skipped: vec![],
         }),
+        Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(super::squad::mentioned(place)),
         Effect::Diff { from } => OutcomeBody::DiffTaken(super::squad::diff(from)),
         Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
         other => return super::cache::succeed(other),
@@ -404,7 +406,7 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
 fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
     match dice.roll(9) {
         0..=3 => ArenaEvent::PromptGiven(PromptGiven {
-            text: "do it".to_owned(),
+            text: ["do it", "do it as in @src/a.rs:1-2 and @b.rs"][dice.roll(2) as usize].to_owned(),
             mode: world.mode(),
             changed: vec![],
             schema: None,
@@ -420,7 +422,9 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
         }
         _ => match dice.roll(4) {
             0 => ArenaEvent::StopRequested(StopRequested { cause: StopCause::Finished }),
-            _ => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "more".to_owned() }),
+            _ => {
+                ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "see @c.rs and @d/".to_owned() })
+            }
         },
     }
 }
@@ -467,7 +471,7 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             skipped: vec![],
         }),
         Effect::Timer { .. } => OutcomeBody::TimerFired(TimerFired { active_ms: 9000 }),
-        Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
+        Effect::Mention { .. } | Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
             OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "gone".to_owned() })
         }
         Effect::Check { command, .. } if dice.roll(3) == 0 => {

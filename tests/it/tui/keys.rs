@@ -54,6 +54,48 @@ fn two_keys_answer_it() {
     assert_eq!(answers(&acts), [&Choice::Deny("use the other script".to_owned())]);
 }
 
+/// The rule that is on the screen, as it is written.
+fn ruled(state: &State) -> String {
+    let text = shown(state, 80, 24);
+    text.lines().find_map(|line| line.strip_prefix("  allow ")).map(|rule| rule.replace('▏', "")).unwrap()
+}
+
+#[test]
+fn a_rule_is_shown_before_it_is_granted_and_can_be_changed() {
+    let mut state = asked();
+    let _ = typed(&mut state, "r");
+    let offered = ruled(&state);
+    assert_eq!(offered, "bash: sh check.sh");
+    for _ in 0.."check.sh".len() {
+        let _ = update(&mut state, key(Backspace));
+    }
+    let _ = typed(&mut state, "*");
+    assert_eq!(ruled(&state), "bash: sh *");
+    let acts = update(&mut state, key(Enter));
+    let [Choice::Rule(rule)] = answers(&acts)[..] else { panic!("{acts:?}") };
+    assert_eq!((rule.tool.as_deref(), rule.command.as_deref()), (Some("bash"), Some("sh *")));
+    assert_eq!(rule.name, "granted by ada: bash: sh *");
+}
+
+#[test]
+fn a_rule_that_was_not_taken_is_there_to_be_mended() {
+    let mut state = asked();
+    let _ = typed(&mut state, "rx");
+    let acts = update(&mut state, key(Enter));
+    let [Act::Submit(Command::Answer { call, digest, choice, by })] = &acts[..] else { panic!("{acts:?}") };
+    let answered = serde_json::json!({ "call": call, "digest": digest, "choice": choice, "by": by });
+    let why = serde_json::json!({ "reason": "the rule does not allow the call it answers" });
+    let seq = state.next_seq();
+    let _ = update(
+        &mut state,
+        Msg::Entry(entry(seq, &[("approval_answered", answered), ("input_refused", why)])),
+    );
+    assert!(shown(&state, 80, 24).contains("the rule does not allow the call"), "{}", shown(&state, 80, 24));
+    let _ = update(&mut state, key(Backspace));
+    assert_eq!(ruled(&state), "bash: sh check.sh");
+    assert!(matches!(answers(&update(&mut state, key(Enter)))[..], [Choice::Rule(_)]));
+}
+
 #[test]
 fn an_answer_is_taken_back_by_esc() {
     let mut state = asked();

@@ -34,7 +34,52 @@ fn an_approval_of_a_diff() {
         text.contains("approval_requested") && text.contains("+++ b/clock.sh")
     };
     let asked = (0..entries.len()).find(is_edit).unwrap();
-    insta::assert_snapshot!(shown(&state(&entries[..=asked], true), 80, 24));
+    at_all_sizes("approval_of_a_diff", &state(&entries[..=asked], true));
+}
+
+#[test]
+fn an_approval_by_a_rule() {
+    let entries = demo();
+    let asked = first(&entries, "approval_requested");
+    let mut state = state(&entries[..=asked], true);
+    let _ = typed(&mut state, "r");
+    at_all_sizes("approval_by_rule", &state);
+}
+
+/// The recorded debate, from the golden log.
+fn recorded_debate() -> Vec<std::sync::Arc<agon::protocol::Entry>> {
+    let text = include_str!("../../golden/v1/demo-debate.jsonl");
+    text.lines().map(|line| std::sync::Arc::new(serde_json::from_str(line).unwrap())).collect()
+}
+
+#[test]
+fn the_recorded_debate_and_its_matrix() {
+    let mut state = state(&recorded_debate(), false);
+    at_all_sizes("recorded_debate", &state);
+    let _ = update(&mut state, key(KeyCode::Tab));
+    let _ = typed(&mut state, "m");
+    at_all_sizes("recorded_matrix", &state);
+}
+
+#[test]
+fn an_answer_and_thinking_that_come_in() {
+    let entries = demo();
+    let called = first(&entries, "model_called");
+    let mut state = state(&entries[..=called], true);
+    let call = entries[called].events.iter().find_map(|event| match event {
+        agon::protocol::ArenaEvent::ModelCalled(data) => Some(data.call),
+        _ => None,
+    });
+    let signal = |lane, text: &str| {
+        let text = text.to_owned();
+        Msg::Signal(agon::protocol::Signal { call: call.unwrap(), attempt: 1, lane, offset: 0, text })
+    };
+    let _ = update(&mut state, signal(agon::protocol::Lane::Reasoning, "First the check, then the cause."));
+    at_all_sizes("thinking", &state);
+    let answer =
+        "# Findings\n\n1. **eight** is read as octal\n2. `09` as well\n\n```sh\necho $((08))\n```\n\nNext";
+    let _ = update(&mut state, signal(agon::protocol::Lane::Text, answer));
+    at_all_sizes("streaming", &state);
 }
 
 #[test]
@@ -78,7 +123,7 @@ fn the_first_screen_with_nothing_set_up() {
     let hints = vec!["export OPENAI_API_KEY".to_owned(), "start Ollama".to_owned()];
     let trouble = Some(Trouble { what: "no model is configured".to_owned(), hints });
     let profile = agon::tui::Profile { model: None, why: None, trouble, ..profile() };
-    insta::assert_snapshot!(shown(&State::new(profile, 80, 24), 80, 24));
+    at_all_sizes("nothing_set_up", &State::new(profile, 80, 24));
 }
 
 #[test]
@@ -96,7 +141,7 @@ fn events_one_event_and_a_whole_request() {
     let entries = demo();
     let mut state = state(&entries, false);
     let _ = update(&mut state, ctrl('t'));
-    insta::assert_snapshot!("events", shown(&state, 100, 30));
+    at_all_sizes("events", &state);
     let _ = typed(&mut state, "/model_called solo");
     let _ = update(&mut state, key(KeyCode::Enter));
     let _ = update(&mut state, key(KeyCode::Up));
@@ -104,6 +149,7 @@ fn events_one_event_and_a_whole_request() {
     let _ = update(&mut state, key(KeyCode::Enter));
     let text = shown(&state, 100, 60);
     assert!(text.contains("its digest is the recorded one") && text.contains("system  from e0"), "{text}");
+    at_all_sizes("request", &state);
 }
 
 #[test]
@@ -111,11 +157,11 @@ fn sheets() {
     let mut state = state(&demo(), false);
     let _ = typed(&mut state, "/help");
     let _ = update(&mut state, key(KeyCode::Enter));
-    insta::assert_snapshot!("help", shown(&state, 80, 60));
+    at_all_sizes("help", &state);
     let _ = update(&mut state, key(KeyCode::Esc));
     let _ = typed(&mut state, "/cost");
     let _ = update(&mut state, key(KeyCode::Enter));
-    insta::assert_snapshot!("cost", shown(&state, 80, 16));
+    at_all_sizes("cost", &state);
     let _ = update(&mut state, key(KeyCode::Esc));
     let _ = update(&mut state, ctrl('o'));
     let row = |id: &str, prompt: &str| SessionRow {
@@ -130,7 +176,7 @@ fn sheets() {
     };
     let rows = vec![row("01a1fe00-8a43", "Mend the clock"), row("01a1fe01-77aa", "Name the sails")];
     let _ = update(&mut state, Msg::Sessions(rows));
-    insta::assert_snapshot!("sessions", shown(&state, 80, 16));
+    at_all_sizes("sessions", &state);
     let _ = typed(&mut state, "sails");
     let text = shown(&state, 80, 16);
     assert!(text.contains("Name the sails") && !text.contains("Mend the clock"), "{text}");
@@ -140,10 +186,10 @@ fn sheets() {
 fn completion_and_many_lines() {
     let mut state = state(&demo(), false);
     let _ = typed(&mut state, "/re");
-    insta::assert_snapshot!("completion", shown(&state, 80, 16));
+    at_all_sizes("completion", &state);
     let _ = update(&mut state, ctrl('c'));
     let _ = update(&mut state, Msg::Paste("/quit\nis text\n日本語 wide".to_owned()));
-    insta::assert_snapshot!("many_lines", shown(&state, 80, 16));
+    at_all_sizes("many_lines", &state);
 }
 
 #[test]
@@ -166,4 +212,36 @@ fn any_size_is_drawn() {
             }
         }
     }
+}
+
+#[test]
+fn an_approval_of_a_call_that_is_not_right_above_says_which_one_it_is() {
+    use super::made::{begun, entry};
+    use serde_json::json;
+    let mut entries = begun(&json!("solo"), "go", &["solo"]);
+    let called = json!({
+        "call": 5, "attempt": 1, "spark": 0, "purpose": "think", "model": "demo/script", "params": {},
+        "digest": "0", "parts": { "add": [] }
+    });
+    let call = |id: &str, name: &str, args: serde_json::Value| json!({ "call": { "id": id, "name": name, "args": { "json": args } } });
+    let message = json!([
+        call("a", "edit_file", json!({ "path": "post.sh" })),
+        call("b", "bash", json!({ "command": "sh check.sh" }))
+    ]);
+    let body = json!({
+        "message": message, "usage": { "input": 1, "output": 1 }, "model": "script", "finish": "tool_calls"
+    });
+    let tool_use = json!({ "answer": "e3", "part": 0 });
+    let plan = json!({ "paths": [], "preview": "p", "risk": "write", "digest": "d" });
+    let fact = ("timer_fired", json!({ "call": 9, "attempt": 1, "body": { "active_ms": 1 } }));
+    let prepared =
+        json!({ "call": 6, "attempt": 1, "body": { "use": tool_use, "result": { "ready": plan } } });
+    let asks = json!({
+        "call": 7, "attempt": 1, "spark": 0, "use": tool_use, "prepared": "e4", "digest": "d"
+    });
+    entries.push(entry(2, &[fact, ("model_called", called)]));
+    entries.push(entry(3, &[("model_answered", json!({ "call": 5, "attempt": 1, "body": body }))]));
+    entries.push(entry(4, &[("tool_prepared", prepared), ("approval_requested", asks)]));
+    let text = shown(&state(&entries, true), 80, 24);
+    assert!(text.contains("└ edit_file post.sh: waits for your answer"), "{text}");
 }

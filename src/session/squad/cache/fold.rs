@@ -209,6 +209,8 @@ impl Session {
             E::FallbackTaken(_) => "another model stood in for one that could not be had",
             E::HookRan(_) => "a hook ran",
             E::ToolsListed(_) => "it used an MCP server",
+            // What the prompt itself mentions is read before anybody begins, and is part of the key.
+            E::MentionExpanded(_) if self.turn.as_ref().is_some_and(|turn| !turn.begun) => return,
             E::InstructionsLoaded(_) | E::MentionExpanded(_) | E::SkillLoaded(_) | E::MemoryRecalled(_) => {
                 "it was shown what was loaded while it worked"
             }
@@ -221,7 +223,12 @@ impl Session {
     }
 
     fn fold_invoked_tool(&mut self, data: &ToolInvoked) {
-        let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
+        let own = self.place_of(data.spark);
+        let confined = self.spec.as_ref().is_some_and(|spec| {
+            let workspace = &spec.workspace;
+            let own = own.as_deref().and_then(|role| workspace.place_of(role));
+            own.map_or(&workspace.sandbox, |place| &place.sandbox).confines()
+        });
         let risk = self.use_mut(data.tool_use).and_then(|one| one.risk);
         self.with_cache(|cache| match risk {
             Some(Risk::Execute) => {

@@ -51,7 +51,7 @@ pub struct Asked<'a> {
 /// - `limits`: a tool's time and the room for output shape results; what earlier turns have used, where tokens
 ///   or money are limited;
 /// - `instructions`: their texts in order; not their paths, which are not shown;
-/// - `workspace.sandbox` whole and `git_head`, which commands can see; the root only where commands may run,
+/// - `workspace.sandbox` and `places` whole and `git_head`, which commands can see; the root only where commands may run,
 ///   since files and prompts speak of paths beneath it.
 ///
 /// From the turn: what the lead is told (earlier turns with it), the schema of the answer, what it has seen of
@@ -90,6 +90,7 @@ pub fn cache_key(spec: &Spec, asked: &Asked<'_>) -> String {
         "ratio": asked.ratio,
         "instructions": spec.instructions.iter().map(|one| &one.text).collect::<Vec<_>>(),
         "sandbox": spec.workspace.sandbox,
+        "places": spec.workspace.places,
         "git_head": spec.workspace.git_head,
         "root": may_run.then_some(&spec.workspace.root),
         "said": asked.said.iter().map(|one| json!([one.role, one.parts])).collect::<Vec<_>>(),

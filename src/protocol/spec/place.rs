@@ -1,0 +1,83 @@
+//! Where the work happens and what confines it, as a log records it; starts nothing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where the work happens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceSpec {
+    /// Absolute path of the root.
+    pub root: String,
+    /// Commit the work tree was on, when it is a git repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_head: Option<String>,
+    /// What confines the tools.
+    pub sandbox: SandboxSpec,
+    /// Squad roles whose commands are confined otherwise, each started before it was recorded here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<RolePlace>,
+}
+
+impl WorkspaceSpec {
+    /// The place a squad's role has for itself; the session's serves every other.
+    pub fn place_of(&self, role: &str) -> Option<&RolePlace> {
+        self.places.iter().find(|place| place.role == role)
+    }
+}
+
+/// Where one role of a squad works.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RolePlace {
+    /// The role.
+    pub role: String,
+    /// True when its commands cannot change the workspace.
+    pub read_only: bool,
+    /// What confines its tools.
+    pub sandbox: SandboxSpec,
+}
+
+/// What confines the tools.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SandboxSpec {
+    /// `none`, `landlock-only`, `local` or `docker`.
+    pub kind: String,
+    /// What it does not confine, in words, empty when nothing is left open.
+    #[serde(default)]
+    pub gaps: Vec<String>,
+    /// Image, for kinds that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// What it showed of itself when it was started, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proven: Vec<String>,
+    /// Who let the tools work all the same where nothing could confine them; none where nobody was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consent: Option<Consent>,
+}
+
+impl SandboxSpec {
+    /// A gap that lies within the workspace: what a command does through it is part of what the workspace holds.
+    pub const NEW_INSTRUCTIONS: &str = "new instruction files below the workspace's top are not kept out";
+
+    /// A gap that leads nowhere: a command may slow its machine down, as it may by what it computes.
+    pub const SHARED_MEMORY: &str =
+        "memory is limited for each process of a command, not for all of them together";
+
+    /// True when commands are kept from everything but the workspace, with nothing left open to the outside.
+    pub fn confines(&self) -> bool {
+        self.kind != "none"
+            && self
+                .gaps
+                .iter()
+                .all(|gap| [Self::NEW_INSTRUCTIONS, Self::SHARED_MEMORY].contains(&gap.as_str()))
+    }
+}
+
+/// A person's answer to the question whether the tools may work although nothing confines them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Consent {
+    /// Who said yes.
+    pub by: String,
+    /// Why no sandbox was to be had, as they were told.
+    pub why: String,
+}

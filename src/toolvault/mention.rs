@@ -1,0 +1,79 @@
+//! What stands for a mention: numbered lines of a file or the names beneath a folder; knows nothing of who reads it.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::read_file;
+use super::tool::blocking;
+use super::write_file::words;
+use crate::ports::{DirEntry, FileError, FileKind, Files, Sandbox};
+use crate::protocol::effect::MentionedPlace;
+use crate::protocol::event::{MentionExpanded, ToolStatus};
+use crate::session::policy::DeniedPaths;
+
+/// Bytes of a file that are shown.
+const FILE_CAP: usize = 64 * 1024;
+/// Names beneath a folder that are shown.
+const NAMES: usize = 500;
+
+/// Reads what a person mentions, as `read_file` would: beneath the workspace, in numbered lines, within a cap. What
+/// the policy denies to whoever reads is not read. A folder is shown by the names beneath it; ignored ones and those
+/// the policy denies are left out. The error's words are for the person and the model.
+pub async fn read(
+    place: MentionedPlace,
+    denied: &[String],
+    sandbox: &dyn Sandbox,
+    cancel: &CancellationToken,
+) -> Result<MentionExpanded, String> {
+    let (files, denied, token) = (sandbox.files(), DeniedPaths::new(denied), cancel.clone());
+    let mention = place.mention.clone();
+    blocking(move || look(&files, &place, &denied, &token))
+        .await
+        .map_err(|why| format!("`{mention}` was not read: {why}"))
+}
+
+fn look(
+    files: &Arc<dyn Files>,
+    place: &MentionedPlace,
+    denied: &DeniedPaths,
+    cancel: &CancellationToken,
+) -> Result<MentionExpanded, String> {
+    let path = files.canonical(&place.path).map_err(words)?;
+    if denied.holds(&path) {
+        return Err(format!("the policy denies reading `{path}`"));
+    }
+    let (text, seen) = match files.open(&path) {
+        Ok(file) => {
+            let end = read_file::lines(file, path, (place.first, place.last), FILE_CAP, cancel)?;
+            if end.status != ToolStatus::Ok {
+                return Err(end.content);
+            }
+            (end.content, end.seen)
+        }
+        Err(FileError::Directory(_)) => (names(files, &path, denied)?, Vec::new()),
+        Err(error) => return Err(words(error)),
+    };
+    Ok(MentionExpanded { mention: place.mention.clone(), text, seen })
+}
+
+fn names(files: &Arc<dyn Files>, path: &str, denied: &DeniedPaths) -> Result<String, String> {
+    let (entries, more) = files.walk(path, NAMES).map_err(words)?;
+    let shown: Vec<&DirEntry> = entries.iter().filter(|entry| !denied.holds(&entry.path)).collect();
+    if shown.is_empty() {
+        return Ok("(no files)\n".to_owned());
+    }
+    let mut text = String::new();
+    for entry in shown {
+        text += &match entry.kind {
+            FileKind::File => format!("{} ({} bytes)\n", entry.path, entry.bytes),
+            FileKind::Directory => format!("{}/\n", entry.path),
+            FileKind::Link => format!("{} (symbolic link, not followed)\n", entry.path),
+            FileKind::Special => format!("{} (special file)\n", entry.path),
+        };
+    }
+    if more {
+        text += &format!("(only the first {NAMES} files are named)\n");
+    }
+    Ok(text)
+}

@@ -1,0 +1,107 @@
+//! The places of a squad's roles that are confined otherwise than their session; decides nothing about calls.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::WireError;
+use super::confine::{Wanted, confined, kind_of, local_of, plain};
+use crate::config::{Config, SandboxKind};
+use crate::ports::Sandbox;
+use crate::protocol::spec::{Blueprint, RolePlace, RoleSpec, Setting, Spec};
+
+/// What a place is started with.
+#[derive(Clone, Copy)]
+pub(super) enum Means<'a> {
+    /// A configuration, the workspace and the session.
+    Configured(&'a Config, &'a Path, &'a str),
+    /// Only the workspace.
+    Plain(&'a Path),
+}
+
+impl Means<'_> {
+    /// What stands in for `local` where namespaces are refused will do only where the session has no more itself.
+    async fn start(
+        self,
+        kind: SandboxKind,
+        read_only: bool,
+        main: &Arc<dyn Sandbox>,
+    ) -> Result<Arc<dyn Sandbox>, WireError> {
+        let (config, root, session) = match self {
+            Means::Plain(root) => return plain(kind, root, read_only).await,
+            Means::Configured(config, root, session) => (config, root, session),
+        };
+        let wanted = Wanted { kind, root, session, read_only, has_consent: false };
+        let has_more = matches!(main.spec().kind.as_str(), "local" | "docker");
+        match kind {
+            SandboxKind::Local if has_more => {
+                let opened = local_of(config, wanted).await;
+                opened.map_err(|why| WireError::NoSandbox { kind: kind.word(), why })
+            }
+            _ => confined(config, wanted).await,
+        }
+    }
+}
+
+/// Places of roles: what the log says of them, and the sandboxes.
+#[derive(Default)]
+pub(super) struct CrewPlaces {
+    pub specs: Vec<RolePlace>,
+    pub sandboxes: BTreeMap<String, Arc<dyn Sandbox>>,
+}
+
+impl CrewPlaces {
+    /// Starts the places that a blueprint gives its roles. Roles that want the same share one.
+    pub async fn open(
+        means: Means<'_>,
+        blueprint: Option<&Blueprint>,
+        main: &Arc<dyn Sandbox>,
+    ) -> Result<Self, WireError> {
+        let mut places = CrewPlaces::default();
+        let mut started: Vec<((SandboxKind, bool), Arc<dyn Sandbox>)> =
+            vec![((kind_of(&main.spec()), false), Arc::clone(main))];
+        let roles = blueprint.iter().flat_map(|blueprint| &blueprint.roles);
+        for role in roles.filter(|role| role.has_place()) {
+            let kind = kind_for(role, main)?;
+            let shape = (kind, role.read_only);
+            let sandbox = match started.iter().find(|(known, _)| *known == shape) {
+                Some((_, sandbox)) => Arc::clone(sandbox),
+                None => {
+                    let opened = means.start(kind, role.read_only, main).await;
+                    let sandbox = opened.map_err(|error| for_role(role, error))?;
+                    started.push((shape, Arc::clone(&sandbox)));
+                    sandbox
+                }
+            };
+            let (name, spec) = (role.name.clone(), sandbox.spec());
+            places.specs.push(RolePlace { role: name.clone(), read_only: role.read_only, sandbox: spec });
+            places.sandboxes.insert(name, sandbox);
+        }
+        Ok(places)
+    }
+
+    /// Makes a spec and the settings that lead to it say where the roles work.
+    pub fn tell(&self, changed: &mut Vec<Setting>, spec: &mut Spec) {
+        if self.specs != spec.workspace.places {
+            spec.workspace.places.clone_from(&self.specs);
+            changed.retain(|setting| !matches!(setting, Setting::Workspace(_)));
+            changed.push(Setting::Workspace(spec.workspace.clone()));
+        }
+    }
+}
+
+/// The kind a role names, else the session's. What is to change nothing has to be held by something.
+fn kind_for(role: &RoleSpec, main: &Arc<dyn Sandbox>) -> Result<SandboxKind, WireError> {
+    match role.sandbox.as_deref() {
+        Some("docker") => Ok(SandboxKind::Docker),
+        Some(_) => Ok(SandboxKind::Local),
+        None => match kind_of(&main.spec()) {
+            SandboxKind::None => Err(WireError::NothingHolds(role.name.clone())),
+            kind => Ok(kind),
+        },
+    }
+}
+
+fn for_role(role: &RoleSpec, error: WireError) -> WireError {
+    WireError::Role { role: role.name.clone(), error: Box::new(error) }
+}

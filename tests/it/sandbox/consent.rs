@@ -1,0 +1,161 @@
+//! Where nothing can confine the tools: who is asked, what the log says of the answer, and what a no leaves behind.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::docker::kit::{IMAGE, address};
+use crate::support::env::Env;
+use crate::tui::pty::Terminal;
+
+/// A place whose model has one command run and is done.
+fn place() -> Env {
+    let env = Env::new();
+    env.config(
+        "model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n\
+         [[policy.rules]]\nname = \"all\"\naction = \"allow\"\n",
+    );
+    env.write(
+        "home/mock.toml",
+        "[[answer]]\ncalls = [{ tool = \"bash\", args = { command = \"echo worked >made\" } }]\n\
+         [[answer]]\ntext = \"done\"\n",
+    );
+    env
+}
+
+/// The program where no namespace can be made: in one that allows none within. Where none can be made at all, that
+/// is as it is.
+fn refused(arguments: &[&str]) -> (String, Vec<String>) {
+    let agon = env!("CARGO_BIN_EXE_agon").to_owned();
+    let namespace = ["unshare", "--user", "--map-current-user", "--keep-caps"];
+    let tried = Command::new(namespace[0]).args(&namespace[1..]).arg("true").output();
+    let mut words: Vec<String> = match tried.is_ok_and(|tried| tried.status.success()) {
+        false => vec![agon],
+        true => {
+            let none = "echo 0 >/proc/sys/user/max_user_namespaces && \
+                        exec setpriv --ambient-caps=-all --inh-caps=-all \"$@\"";
+            namespace.into_iter().chain(["sh", "-c", none, "sh", &agon]).map(str::to_owned).collect()
+        }
+    };
+    words.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+    (words.remove(0), words)
+}
+
+fn terminal(env: &Env, arguments: &[&str]) -> Terminal {
+    let (program, arguments) = refused(arguments);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Terminal::of(Path::new(&program), env, &arguments, 100, 30)
+}
+
+/// Runs it to its end without a terminal.
+fn run(env: &Env, arguments: &[&str]) -> Output {
+    let (program, arguments) = refused(arguments);
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(env.work()).env_clear().env("AGON_HOME", env.home());
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.envs(address().map(|address| ("DOCKER_HOST", address)));
+    command.output().unwrap()
+}
+
+/// The first event of the only session there is.
+fn opened(env: &Env) -> Option<Value> {
+    let folder = std::fs::read_dir(env.home().join("sessions")).ok()?.next()?.unwrap().path();
+    let log = std::fs::read_to_string(folder.join("log-000000.jsonl")).unwrap();
+    let entry: Value = serde_json::from_str(log.lines().next()?).unwrap();
+    Some(entry["events"][0]["data"]["spec"]["workspace"]["sandbox"].clone())
+}
+
+#[test]
+fn nobody_can_be_asked_so_nothing_is_begun() {
+    let env = place();
+    let output = run(&env, &["run", "go", "--yes"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("nothing here can confine the tools: ") && told.contains("--sandbox none"),
+        "{told}"
+    );
+    assert!(opened(&env).is_none() && !env.work().join("made").exists());
+}
+
+#[test]
+fn a_container_is_taken_where_an_image_is_named_and_nobody_is_asked() {
+    if address().is_none() {
+        return;
+    }
+    let env = place();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.config(&format!("{config}[sandbox.docker]\nimage = \"{IMAGE}\"\nmemory = \"128m\"\n"));
+    let output = run(&env, &["run", "go", "--yes"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_to_string(env.work().join("made")).unwrap(), "worked\n");
+    let sandbox = opened(&env).unwrap();
+    assert_eq!((&sandbox["kind"], sandbox.get("consent")), (&"docker".into(), None));
+}
+
+#[test]
+fn the_terminal_asks_with_the_gaps_named_and_a_no_begins_nothing() {
+    for answer in ["no\n", "y\n", "\n"] {
+        let env = place();
+        let mut terminal = terminal(&env, &["run", "go"]);
+        terminal.wait_for("yes | no:");
+        let shown = terminal.text();
+        for words in ["nothing here can confine the tools", "commands can use the network", "files outside"] {
+            assert!(shown.contains(words), "`{words}` is not in\n{shown}");
+        }
+        terminal.press(answer);
+        terminal.wait_for("error: nothing here can confine");
+        assert_eq!(terminal.end(), 2, "{answer:?}");
+        assert!(opened(&env).is_none() && !env.work().join("made").exists());
+    }
+}
+
+#[test]
+fn a_yes_at_the_terminal_is_recorded_and_a_resume_remembers_it() {
+    let env = place();
+    let mut asked = terminal(&env, &["run", "go"]);
+    asked.wait_for("yes | no:");
+    asked.press("yes\n");
+    asked.wait_for("UNCONFINED");
+    assert_eq!(asked.end(), 0);
+    assert_eq!(std::fs::read_to_string(env.work().join("made")).unwrap(), "worked\n");
+    let sandbox = opened(&env).unwrap();
+    assert_eq!(
+        (&sandbox["kind"], &sandbox["consent"]["by"]),
+        (&"none".into(), &"the person at the terminal".into())
+    );
+    assert!(sandbox["consent"]["why"].as_str().unwrap().len() > 10, "{sandbox}");
+    let shown = env.run(&["replay", "latest"]);
+    assert!(shown.stdout.contains("the person at the terminal let the tools work unconfined"), "{shown}");
+    env.write("home/mock.toml", "[[answer]]\nnth = 3\ntext = \"again\"\n");
+    let again = terminal(&env, &["run", "more", "--resume", "latest"]);
+    again.wait_for("again");
+    assert_eq!(again.end(), 0);
+    let shown = env.run(&["replay", "latest", "--json"]);
+    assert!(
+        !shown.stdout.contains("\"workspace\":{\"root\"") || shown.stdout.matches("\"consent\"").count() == 1
+    );
+}
+
+#[test]
+fn mission_control_asks_and_goes_on_with_the_task_after_a_yes() {
+    let env = place();
+    let mut screen = terminal(&env, &[]);
+    screen.wait_for("write a task");
+    screen.press("go\r");
+    screen.wait_for("Write yes or no");
+    assert!(screen.text().contains("commands can use the network"), "{}", screen.text());
+    screen.press("y\r");
+    screen.press("no\r");
+    screen.wait_for("❯ go");
+    assert!(opened(&env).is_none());
+    screen.press("\r");
+    screen.wait_for("Write yes or no");
+    screen.press("yes\r");
+    screen.wait_for("UNCONFINED");
+    screen.wait_for("done");
+    assert!(opened(&env).unwrap()["consent"]["by"].is_string());
+    screen.press("\x03\x03");
+    assert_eq!(screen.end(), 0);
+}

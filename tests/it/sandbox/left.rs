@@ -1,0 +1,77 @@
+//! What stays behind when agon is killed, and what other processes of its user can see of it.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use super::docker::program::command_script;
+use crate::support::env::{Env, is_root};
+
+/// A place with a temporary folder of its own, whose model has a command run.
+fn place(command: &str) -> Env {
+    let mut env = Env::new();
+    let temporary = env.home().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    env.set("TMPDIR", temporary.to_str().unwrap());
+    env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
+    env.write("home/mock.toml", &command_script(command));
+    env
+}
+
+/// The folders of sandboxes in its temporary folder.
+fn folders(env: &Env) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(env.home().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("agon-sandbox-")).collect()
+}
+
+#[test]
+fn the_folder_of_a_killed_session_is_removed_by_the_next_and_a_living_ones_is_not() {
+    let env = place("echo begun; mkdir /tmp/closed; touch /tmp/closed/x; chmod 0 /tmp/closed; sleep 600");
+    let begin = |workspace: &str| {
+        std::fs::create_dir(env.work().join(workspace)).unwrap();
+        let words =
+            ["run", "go", "--yes", "--json", "--signals", "--sandbox", "local", "--workspace", workspace];
+        let mut child = env.command(&words).stderr(Stdio::null()).spawn().unwrap();
+        // Held, because agon ends when nobody reads it any more.
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let begun = lines.find(|line| line.starts_with("{\"signal\"") && line.contains("begun"));
+        (child, lines, begun.is_some())
+    };
+    let (mut dead, _dead_lines, has_begun) = begin("dead");
+    if !has_begun {
+        assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "the command did not begin");
+        return println!("skipped: namespaces are refused here");
+    }
+    let (mut living, _living_lines, _) = begin("living");
+    assert_eq!(folders(&env).len(), 2);
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    let third = place("true");
+    let words = ["run", "go", "--yes", "--sandbox", "local"];
+    let mut command = third.command(&words);
+    command.env("TMPDIR", env.home().join("tmp"));
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(folders(&env).len(), 1, "the living one's");
+    let left = |workspace: &str| std::fs::read_dir(env.work().join(workspace)).unwrap().count();
+    assert_eq!(
+        (left("dead"), left("living")),
+        (0, 2),
+        "what kept absent names absent goes with the dead one"
+    );
+    living.kill().unwrap();
+    living.wait().unwrap();
+}
+
+#[test]
+fn an_unconfined_command_cannot_read_the_environment_of_agon_itself() {
+    let env =
+        place("cat /proc/$PPID/environ >got; cat /proc/$PPID/mem >mem; wc -c <got; ls /proc/$PPID/status");
+    if is_root(&env.work()) {
+        return println!("skipped: root may read every process");
+    }
+    let ran = env.run(&["run", "go", "--yes", "--json", "--sandbox", "none"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(std::fs::read_to_string(env.work().join("got")).unwrap(), "", "{ran}");
+    // The process that was asked about is agon: its name is there to be seen.
+    assert!(ran.stdout.contains("/status"), "{ran}");
+}
