@@ -109,7 +109,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
     match command {
         Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
-        Command::Personas(command) => personas::run(&command, environment, output).map(|()| DONE),
+        Command::Personas(command) => personas::run(command, environment, output).map(|()| DONE),
         Command::Cache(command) => cache::run(&command, environment, output).map(|()| DONE),
         Command::Sandbox(command) => wait(sandbox::run(&command, environment, output))?.map(|()| DONE),
         Command::Doctor(typed) => wait(doctor::run(&typed, environment, output))?.map(|()| DONE),

@@ -7,6 +7,7 @@ pub mod complaint;
 pub mod effect;
 pub mod event;
 pub mod expand;
+pub mod fit;
 pub mod message;
 pub mod signal;
 pub mod spec;
@@ -30,7 +31,7 @@ pub use spec::Spec;
 pub const FORMAT: u16 = 1;
 
 /// Version of the decision rules; written into every segment of a log so that verify knows how strict to be.
-pub const RULES: u32 = 2;
+pub const RULES: u32 = 3;
 
 /// One fact and the decisions the session drew from it: the unit of the log, the bus and the replay slider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -84,7 +84,7 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let mut spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     place.furnish(config, &mut spec, &id).await?;
     let connected = providers::connect(config, &spec.models, &[])?;
-    let lock = lock_for(config, &spec)?;
+    let lock = if request.reads_only { None } else { lock_for(config, &spec)? };
     let log = store(config).create(&id)?;
     let sandbox = spec.workspace.sandbox.clone();
     let ports = place.ports(log, connected, attended);
@@ -118,7 +118,7 @@ pub async fn resume(
         place.refurnish(config, &mut changed, &mut spec, &path.id).await?;
     }
     let connected = providers::connect(config, &spec.models, &recorded)?;
-    let lock = lock_for(config, &spec)?;
+    let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
     let ports = place.ports(opened.log, connected, attended);
     let arena = Arena::resume(&recorded, before, changed, ports).await?;

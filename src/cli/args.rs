@@ -80,9 +80,8 @@ pub enum Command {
     Config(ConfigCommand),
     /// Print the JSON Schema of agon's own data
     Schema(SchemaArgs),
-    /// List and show personas
-    #[command(subcommand)]
-    Personas(PersonasCommand),
+    /// List, show and make personas
+    Personas(PersonasArgs),
     /// Count, list, show and remove recorded runs of squads
     #[command(subcommand)]
     Cache(CacheCommand),
@@ -136,7 +135,7 @@ pub struct ArenaArgs {
     /// Stop after this many seconds of work
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_seconds: Option<u64>,
-    /// Stop after this many model calls; default 100
+    /// Stop a turn after this many model calls; default 100, in a debate 600
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_steps: Option<u32>,
 }
@@ -261,6 +260,21 @@ pub enum SchemaKind {
     Policy,
     /// What `agon report --format json` prints
     Report,
+}
+
+/// Arguments of `personas`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PersonasArgs {
+    /// What to do; default `list`
+    #[command(subcommand)]
+    pub command: Option<PersonasCommand>,
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where to work.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
 }
 
 /// Commands on personas.

@@ -3,59 +3,89 @@
 use crate::cli::args::DebateArgs;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
-use crate::cli::plan::{self, ShowPlan};
+use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::run;
-use crate::cli::watch::{Watch, check_target};
 use crate::config::{Config, Environment, ModelName, unknown};
 use crate::library::Library;
-use crate::library::persona::DEBATERS;
+use crate::library::persona::{DEBATERS, MODERATOR};
 use crate::protocol::spec::{DebatePlan, Mode};
-use crate::session::convergence::Scorers;
-use crate::wiring::{self, Request};
+use crate::session::convergence::{DEFAULT_SCORER, Scorers};
+use crate::session::debate::DEFAULT_ROUNDS;
+use crate::wiring::standing::{Stage, stage_of_debate};
+use crate::wiring::{self, Changes, ForkPlan, Sessions};
 
 /// Model calls a debate may make where no limit is configured: the longest one, evidence included.
 pub(super) const MAX_STEPS: u32 = 600;
 
-/// Holds a debate.
+/// Holds a debate, or goes on with one.
 pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let workspace = plan::workspace(&typed.arena.workspace)?;
-    let mut overrides = plan::overrides(&typed.arena);
-    let text = |text: &String| toml::Value::String(text.clone());
-    overrides.extend(typed.model.as_ref().map(|model| plan::set("--model", &["model"], text(model))));
-    let mut config = Config::load(environment, &workspace, &overrides)?;
-    config.default_max_steps(MAX_STEPS);
-    super::config::warn(&config, output);
-    let policy = plan::policy_of(&config, typed.arena.policy.as_deref())?;
-    let plan = plan_of(typed, &config)?;
     let topic = topic(typed.topic.as_deref().unwrap_or_default())?;
-    let prompt = run::prompt(topic, Mode::Debate(plan.clone()), None)?;
-    let (model, why) = config.choose_model().await?;
-    if let Some(why) = why {
-        output.say(&format!("using {model}: {why}"));
+    match (&typed.resume, topic) {
+        (Some(session), None) => go_on(typed, session, environment, output).await,
+        (_, None) => Err(Failure::usage("the topic is empty").hint("agon debate \"what is in question\"")),
+        (_, Some(topic)) => {
+            let plan = RunPlan::of_debate(typed, topic, environment)?;
+            let debate = plan.changes.debate.clone().map(Mode::Debate);
+            Ok(run::perform(plan, debate.unwrap_or(Mode::Solo), output).await?.0)
+        }
     }
-    let show = ShowPlan::of(&typed.arena);
-    show.output.as_deref().map(check_target).transpose()?;
-    let request =
-        Request { model, model_is_wanted: false, policy, squad: None, debate: Some(plan), consent: None };
-    let running = run::begin(&config, &request, &show, output).await?;
-    run::warn_of_sandbox(&running, output);
-    Watch::new(output, show, "--yes").follow(running, Some(prompt)).await
 }
 
-/// The question: what was typed or a file holds, then what was piped in.
-fn topic(typed: &str) -> Result<String, Failure> {
-    let piped = plan::piped_input()?;
-    match typed.strip_prefix('@') {
-        Some(path) => {
-            let text = plan::named_file(std::path::Path::new(path))?;
-            plan::prompt("debate", text.trim_end(), piped.as_deref())
+/// Goes on with the debate of a session: where it was when its process is gone, in a copy when it was stopped.
+async fn go_on(
+    typed: &DebateArgs,
+    session: &str,
+    environment: Environment,
+    output: Output,
+) -> Result<u8, Failure> {
+    refuse_another(typed)?;
+    let config = run::config_for(session, environment, &plan::overrides(&typed.arena))?;
+    super::config::warn(&config, output);
+    let policy =
+        typed.arena.policy.as_deref().map(|file| plan::policy_of(&config, Some(file))).transpose()?;
+    let limits = plan::limit_changes(&typed.arena, &config);
+    let sandbox = typed.arena.sandbox;
+    let changes = Changes { limits, policy, sandbox, reads_only: true, ..Changes::default() };
+    let show = ShowPlan::of(&typed.arena);
+    let read = Sessions::of(&config).read(session)?;
+    match stage_of_debate(&read.entries) {
+        Some(Stage::Open) => run::go_on(&config, &read.id, &changes, show, output).await,
+        Some(Stage::Stopped(seq)) => {
+            let plan = ForkPlan { session: read.id, at: Some(seq), changes, instead: None };
+            run::copy(&config, &plan, show, false, output).await
         }
-        None => plan::prompt("debate", typed, piped.as_deref()),
+        Some(Stage::Over) => Err(Failure::usage(format!("the debate of session `{}` is over", read.id))
+            .hint(format!("hold another one there: agon debate --resume {} \"...\"", read.id))),
+        None => Err(Failure::usage(format!("the last task of session `{}` was no debate", read.id))
+            .hint(format!("hold one there: agon debate --resume {} \"...\"", read.id))),
     }
-    .map_err(|failure| match failure.hints.is_empty() {
-        true => failure,
-        false => Failure::usage("the topic is empty").hint("agon debate \"what is in question\""),
-    })
+}
+
+/// A debate under way is held as it was begun.
+fn refuse_another(typed: &DebateArgs) -> Result<(), Failure> {
+    let named = [
+        ("--personas", !typed.personas.is_empty()),
+        ("--with-model", !typed.with_model.is_empty()),
+        ("--model", typed.model.is_some()),
+        ("--moderator", typed.moderator != MODERATOR),
+        ("--scorer", typed.scorer != DEFAULT_SCORER),
+        ("--rounds", typed.rounds != DEFAULT_ROUNDS),
+    ];
+    match named.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(Failure::usage(format!("`{flag}` cannot change a debate that is under way"))
+            .hint("with a topic a new debate is held in that session: agon debate --resume SESSION \"...\"")),
+        None => Ok(()),
+    }
+}
+
+/// The question: what was typed or a file holds, then what was piped in; none when that is nothing.
+fn topic(typed: &str) -> Result<Option<String>, Failure> {
+    let piped = plan::piped_input()?;
+    let text = match typed.strip_prefix('@') {
+        Some(path) => plan::named_file(std::path::Path::new(path))?.trim_end().to_owned(),
+        None => typed.to_owned(),
+    };
+    Ok(plan::prompt("debate", &text, piped.as_deref()).ok())
 }
 
 /// Who debates how, every name checked.
@@ -65,6 +95,10 @@ pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan,
         [] => DEBATERS.iter().map(|id| (*id).to_owned()).collect(),
         named => named.iter().map(|id| id.trim().to_owned()).collect(),
     };
+    if personas.iter().any(String::is_empty) {
+        return Err(Failure::usage("`--personas` names nobody between two commas or at an end")
+            .hint("agon debate --personas pragmatist,devils-advocate \"...\""));
+    }
     for id in personas.iter().chain([&typed.moderator]) {
         known(&library, id)?;
     }
@@ -85,9 +119,8 @@ pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan,
         return Err(Failure::usage(format!("no scorer is called `{}`", typed.scorer))
             .hint(format!("there are: {}", names.join(", "))));
     }
-    let models = typed.with_model.iter().map(|pair| with_model(pair, &personas, &typed.moderator));
     Ok(DebatePlan {
-        models: models.collect::<Result<_, _>>()?,
+        models: models(&typed.with_model, &personas, &typed.moderator)?,
         personas,
         moderator: typed.moderator.clone(),
         rounds: typed.rounds,
@@ -96,6 +129,13 @@ pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan,
 }
 
 fn known(library: &Library, id: &str) -> Result<(), Failure> {
+    if library.is_worker(id) {
+        let debaters = DEBATERS.join(", ");
+        return Err(Failure::usage(format!(
+            "`{id}` does work in sessions and squads, and has no view to debate"
+        ))
+        .hint(format!("there are {debaters}, and your own: agon personas new ID")));
+    }
     if library.get(id).is_some() {
         return Ok(());
     }
@@ -107,6 +147,24 @@ fn known(library: &Library, id: &str) -> Result<(), Failure> {
         }
         None => Err(super::personas::no_persona(library, id)),
     }
+}
+
+/// A model for each persona that is given one, and only one.
+fn models(
+    pairs: &[String],
+    personas: &[String],
+    moderator: &String,
+) -> Result<Vec<(String, String)>, Failure> {
+    let mut models: Vec<(String, String)> = Vec::new();
+    for pair in pairs {
+        let (id, model) = with_model(pair, personas, moderator)?;
+        if let Some((_, first)) = models.iter().find(|(known, _)| *known == id) {
+            return Err(Failure::usage(format!("`{id}` is given two models: `{first}` and `{model}`"))
+                .hint("name each persona once with --with-model"));
+        }
+        models.push((id, model));
+    }
+    Ok(models)
 }
 
 fn with_model(pair: &str, personas: &[String], moderator: &String) -> Result<(String, String), Failure> {

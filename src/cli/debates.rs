@@ -79,12 +79,14 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
     )
 }
 
-/// One line of 80 columns: as much of the id as tells it from the others, when, the end, the question.
+/// One line of 80 columns: as much of the id as tells it from the others, when, the end, how many were heard, the
+/// question.
 fn row(id: &str, report: &Report, debate: &DebateReport) -> String {
     let at = report.session.last_at;
     let time = words::time_of_day(at);
     let when = format!("{} {}", words::day(at), time.get(..5).unwrap_or(&time));
-    let start = format!("{id}  {when}  {:<12}  ", ending(debate));
+    let heard = format!("{}/{} heard", debate.heard.ever, debate.heard.of);
+    let start = format!("{id}  {when}  {:<12}  {heard}  ", ending(debate));
     let room = WIDTH.saturating_sub(start.chars().count()).max(20);
     format!("{start}{}\n", first_words(&debate.question, room))
 }
@@ -103,7 +105,7 @@ fn row_json(id: &str, report: &Report, debate: &DebateReport) -> serde_json::Val
     json!({ "id": id, "turn": debate.turn, "newest_at": report.session.last_at, "question": debate.question,
             "personas": debate.debaters.iter().map(|debater| &debater.persona).collect::<Vec<_>>(),
             "state": debate.state, "confidence_pm": debate.verdict.as_ref().map(|verdict| verdict.confidence_pm),
-            "talk": debate.talk })
+            "talk": debate.talk, "heard": debate.heard })
 }
 
 fn ending(debate: &DebateReport) -> String {

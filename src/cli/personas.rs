@@ -4,15 +4,16 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::cli::args::PersonasCommand;
+use crate::cli::args::{PersonasArgs, PersonasCommand};
 use crate::cli::error::Failure;
 use crate::cli::output::{Output, visible};
 use crate::config::{Config, Environment, unknown};
 use crate::library::Library;
 
-/// Runs a `personas` command.
-pub fn run(command: &PersonasCommand, environment: Environment, output: Output) -> Result<(), Failure> {
-    match command {
+/// Runs a `personas` command; without one they are listed.
+pub fn run(typed: PersonasArgs, environment: Environment, output: Output) -> Result<(), Failure> {
+    let PersonasArgs { command, json, workspace } = typed;
+    match command.as_ref().unwrap_or(&PersonasCommand::List { json, workspace }) {
         PersonasCommand::List { json, workspace } => {
             let library = load(&super::config::load(workspace, environment, output)?, output);
             list(&library, *json, output)

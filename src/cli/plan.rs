@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
-use crate::cli::args::{ArenaArgs, RunArgs, SquadArgs, WorkspaceArgs};
+use crate::cli::args::{ArenaArgs, DebateArgs, RunArgs, SquadArgs, WorkspaceArgs};
+use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
 use crate::config::{Config, Environment, ModelName, Override, Places};
@@ -119,6 +120,25 @@ impl RunPlan {
         let more = no_cache.into_iter().chain(refresh).collect();
         let mut plan = RunPlan::with("squad", &run, environment, more, piped_input)?;
         plan.changes.squad = Some(SquadWish { blueprint: typed.blueprint, checks: typed.check });
+        Ok(plan)
+    }
+
+    /// The same for `debate`, whose topic was read already.
+    pub fn of_debate(typed: &DebateArgs, topic: String, environment: Environment) -> Result<Self, Failure> {
+        let run = RunArgs {
+            prompt: Some(topic),
+            model: typed.model.clone(),
+            resume: typed.resume.clone(),
+            arena: typed.arena.clone(),
+            ..RunArgs::default()
+        };
+        let mut plan = RunPlan::with("debate", &run, environment, Vec::new(), || Ok(None))?;
+        // A debate needs more steps than one spark.
+        plan.config.default_max_steps(MAX_STEPS);
+        let wanted = &mut plan.changes.limits.max_steps;
+        *wanted = wanted.or(typed.resume.is_some().then_some(plan.config.limits().max_steps));
+        plan.changes.debate = Some(plan_of(typed, &plan.config)?);
+        plan.changes.reads_only = true;
         Ok(plan)
     }
 }

@@ -16,6 +16,7 @@ use crate::library::demo;
 use crate::projection::Board;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, StopCause};
+use crate::wiring::standing::{Stage, stage_of_debate};
 use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
@@ -40,7 +41,7 @@ pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) 
     Ok(perform(RunPlan::of_squad(typed, environment)?, Mode::Squad, output).await?.0)
 }
 
-async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, String), Failure> {
+pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, String), Failure> {
     plan.show.output.as_deref().map(check_target).transpose()?;
     super::config::warn(&plan.config, output);
     let prompt = prompt(plan.prompt, mode, plan.schema)?;
@@ -62,10 +63,12 @@ async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, Strin
             if let Some(why) = why {
                 output.say(&format!("using {model}: {why}"));
             }
-            let model_is_wanted = is_flag(&plan.config, "model");
-            let squad = plan.changes.squad;
+            let Changes { squad, debate, reads_only, .. } = plan.changes;
+            // In a debate each persona's own model counts more than the one for everybody.
+            let model_is_wanted = debate.is_none() && is_flag(&plan.config, "model");
             let policy = plan.policy;
-            let request = Request { model, model_is_wanted, policy, squad, debate: None, consent: None };
+            let request =
+                Request { model, model_is_wanted, policy, squad, debate, reads_only, consent: None };
             super::sandbox::offer_image(&plan.config, plan.config.sandbox(), output).await?;
             begin(&plan.config, &request, &plan.show, output).await?
         }
@@ -142,7 +145,8 @@ async fn open_demo(
         DemoKind::Squad => (Some(SquadWish { blueprint: Some(DEFAULT.to_owned()), checks }), None),
         DemoKind::Debate => (None, demo_of_debate().2),
     };
-    let request = Request { model, model_is_wanted: true, policy, squad, debate, consent: None };
+    let request =
+        Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false, consent: None };
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     let running = begin(&config, &request, &show, output).await?;
@@ -159,8 +163,22 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
     let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
+    // A debate only reads: whoever writes in the workspace meanwhile is not in its way.
+    let recorded = Sessions::of(&config).read(&typed.session)?;
+    let reads_only = stage_of_debate(&recorded.entries) == Some(Stage::Open);
+    go_on(&config, &typed.session, &Changes { reads_only, ..Changes::default() }, show, output).await
+}
+
+/// Lets a session go on where it was.
+pub(super) async fn go_on(
+    config: &Config,
+    session: &str,
+    changes: &Changes,
+    show: ShowPlan,
+    output: Output,
+) -> Result<u8, Failure> {
     show.output.as_deref().map(check_target).transpose()?;
-    let running = wiring::resume(&config, &typed.session, &Changes::default(), show.is_attended()).await?;
+    let running = wiring::resume(config, session, changes, show.is_attended()).await?;
     let seal = (!running.has_open_turn).then_some(Command::Stop { cause: StopCause::Finished });
     Watch::new(output, show, "--yes").follow(running, seal).await
 }
@@ -180,16 +198,27 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead };
     let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
-    let fork = Fork::prepare(&config, &plan, show.is_attended()).await?;
+    copy(&config, &plan, show, typed.no_run, output).await
+}
+
+/// Makes a copy, and lets it go on unless it shall only be made.
+pub(super) async fn copy(
+    config: &Config,
+    plan: &ForkPlan,
+    show: ShowPlan,
+    no_run: bool,
+    output: Output,
+) -> Result<u8, Failure> {
+    let fork = Fork::prepare(config, plan, show.is_attended()).await?;
     output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
     if let Some(lacks) = &fork.lacks {
         output.warn(lacks);
     }
-    if typed.no_run || !fork.has_open_turn {
+    if no_run || !fork.has_open_turn {
         let (id, has_open_turn) = (fork.id.clone(), fork.has_open_turn);
         fork.record().await?;
         output.data(&format!("{id}\n"))?;
-        let next = if has_open_turn { format!("agon resume {id}") } else { next_task(&config, &id) };
+        let next = if has_open_turn { format!("agon resume {id}") } else { next_task(config, &id) };
         output.say(&format!("hint: {next}"));
         return Ok(DONE);
     }

@@ -37,6 +37,9 @@ pub const DEBATERS: [&str; 6] = [
 /// Who moderates when nobody is named.
 pub const MODERATOR: &str = "moderator";
 
+/// Who works, and takes no side: the built-in personas of single sparks and of squads.
+const WORKERS: [&str; 4] = ["solo", "coordinator", "coder", "reviewer"];
+
 /// Where a persona comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersonaOrigin {
@@ -100,6 +103,13 @@ impl Library {
         self.personas.values().map(|(spec, origin)| (spec, origin))
     }
 
+    /// True for a built-in persona that is made for work and not for debates; one of the same id in a file of
+    /// somebody's own is what they made it.
+    pub fn is_worker(&self, id: &str) -> bool {
+        WORKERS.contains(&id)
+            && self.personas.get(id).is_some_and(|(_, origin)| *origin == PersonaOrigin::Embedded)
+    }
+
     /// The files that could not be used.
     pub fn broken(&self) -> &[BadPersona] {
         &self.broken
@@ -146,7 +156,7 @@ pub fn parse(stem: &str, text: &str) -> Result<PersonaSpec, String> {
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
             continue;
         }
-        let (key, value) = line.split_once(':').ok_or_else(|| format!("line {number}: not `key: value`"))?;
+        let (key, value) = line.split_once(':').ok_or_else(|| format!("line {number}: {}", no_pair(line)))?;
         set(&mut spec, key.trim(), value.trim()).map_err(|error| format!("line {number}: {error}"))?;
     }
     check(spec)
@@ -164,18 +174,18 @@ fn split(text: &str) -> Result<(&str, &str), String> {
         }
         start += line.len();
     }
-    Err("the front matter is not closed by a line `---`".to_owned())
+    Err("line 1: the front matter that begins here is not closed by a line `---`".to_owned())
 }
 
 fn set(spec: &mut PersonaSpec, key: &str, value: &str) -> Result<(), String> {
-    let text = unquote(value);
+    let text = || one_text(key, value).map(str::to_owned);
     match key {
-        "id" => spec.id = text.to_owned(),
-        "description" => spec.description = text.to_owned(),
-        "stance" => spec.stance = Some(text.to_owned()),
-        "model" => spec.model = Some(text.to_owned()),
-        "tools" => spec.tools = Some(list(value)),
-        "temperature" => spec.temperature_pm = Some(thousandths(text)?),
+        "id" => spec.id = text()?,
+        "description" => spec.description = text()?,
+        "stance" => spec.stance = Some(text()?),
+        "model" => spec.model = Some(text()?),
+        "tools" => spec.tools = Some(list(value)?),
+        "temperature" => spec.temperature_pm = Some(thousandths(&text()?)?),
         _ => return Err(format!("unknown key `{key}`{}", meant(key))),
     }
     Ok(())
@@ -210,15 +220,41 @@ fn check(spec: PersonaSpec) -> Result<PersonaSpec, String> {
     }
 }
 
+/// What a line without a colon is, for whoever wrote it.
+fn no_pair(line: &str) -> String {
+    let start: String = line.trim().chars().take(40).collect();
+    match line.starts_with([' ', '\t']) {
+        true => format!("`{start}` belongs to no key; a value has to stand on one line with its key"),
+        false => format!("`{start}` is not of the form `key: value`"),
+    }
+}
+
+/// A value that is text on one line, its quotes taken off. What YAML would read as something else is refused, so
+/// that nobody is misunderstood in silence.
+fn one_text<'a>(key: &str, value: &'a str) -> Result<&'a str, String> {
+    let text = unquote(value);
+    let is_quoted = text.len() != value.len();
+    match value.chars().next() {
+        Some('[') => Err(format!("`{key}` is one text, but `[` begins a list; put the text into quotes")),
+        Some('{') => Err(format!("`{key}` is one text, but `{{` begins a table; put the text into quotes")),
+        Some('|' | '>') => Err(format!("`{key}` has to stand on one line, after the colon")),
+        Some(mark @ ('"' | '\'')) if !is_quoted => Err(format!("the quote {mark} of `{key}` is not closed")),
+        _ => Ok(text),
+    }
+}
+
 fn unquote(value: &str) -> &str {
     let quoted = |mark: char| value.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark));
     quoted('"').or_else(|| quoted('\'')).unwrap_or(value)
 }
 
 /// `[a, b]` or `a, b`.
-fn list(value: &str) -> Vec<String> {
-    let inner = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(value);
-    inner.split(',').map(|item| unquote(item.trim()).to_owned()).filter(|item| !item.is_empty()).collect()
+fn list(value: &str) -> Result<Vec<String>, String> {
+    let inner = match value.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').ok_or("the list that begins with `[` is not closed by `]`")?,
+        None => value,
+    };
+    Ok(inner.split(',').map(|item| unquote(item.trim()).to_owned()).filter(|item| !item.is_empty()).collect())
 }
 
 /// A temperature from 0 to 2 with at most three decimals, in thousandths.
@@ -266,7 +302,19 @@ mod tests {
             ("---\nid: A b\n---\nx", "`A b` is not an id"),
             ("---\nid: a\n---\n \n", "no text"),
             ("---\ndescripton: a\n---\nx", "line 2: unknown key `descripton`; did you mean `description`?"),
-            ("---\n\nwords\n---\nx", "line 3: not `key: value`"),
+            ("---\n\nwords\n---\nx", "line 3: `words` is not of the form `key: value`"),
+            (
+                "---\ndescription: [oops\n---\nx",
+                "line 2: `description` is one text, but `[` begins a list; put the text into quotes",
+            ),
+            ("---\nstance: {a: b}\n---\nx", "line 2: `stance` is one text, but `{` begins a table"),
+            (
+                "---\nid: a\ndescription: \"oops\n---\nx",
+                "line 3: the quote \" of `description` is not closed",
+            ),
+            ("---\ndescription: >\n  two lines\n---\nx", "line 2: `description` has to stand on one line"),
+            ("---\nstance: a\n  and more\n---\nx", "line 3: `and more` belongs to no key"),
+            ("---\ntools: [grep, glob\n---\nx", "line 2: the list that begins with `[` is not closed by `]`"),
             ("---\ntemperature: 2.5\n---\nx", "not a temperature"),
             ("---\ntemperature: -1\n---\nx", "not a temperature"),
             ("---\nmodel: gpt\n---\nx", "not a model name"),

@@ -25,8 +25,9 @@ pub use debate::DebateReport;
 pub use excerpt::Excerpt;
 pub use session::SessionReport;
 
-/// Version of the report's JSON form; fields may be added without changing it.
-pub const VERSION: u32 = 1;
+/// Version of the report's JSON form; fields may be added without changing it. Since 2 propositions are named `P1`,
+/// as people read them, and a citation says what it leads to.
+pub const VERSION: u32 = 2;
 
 /// What a session came to.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -11,7 +11,7 @@ use super::words;
 use crate::protocol::event::{ClaimFlagged, PromptGiven, TurnCause};
 use crate::protocol::spec::{Blueprint, Mode};
 use crate::protocol::typed::SquadAnswer;
-use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
+use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId, fit};
 use evidence::{Evidence, blueprint_in};
 
 /// The squad of the last prompt, as far as its answer needs it.
@@ -137,7 +137,7 @@ impl SquadSheet {
     /// The answer alone: its words with what it says is open, and the claims that are not borne out. `Err` is the
     /// JSON where a schema asked for another answer than words.
     fn said(&self, text: &str) -> Result<String, String> {
-        let Ok(answer) = serde_json::from_str::<SquadAnswer>(text) else {
+        let Some(answer) = fit::read::<SquadAnswer>(text) else {
             return Ok(safe(text.trim_end()).into_owned());
         };
         let mut out = match &answer.answer {

@@ -6,19 +6,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::{Action, Mode};
-
-/// Money from millionths of a dollar: `$0.0123`; four decimals below one dollar, two from there on.
-///
-/// Rounded up, so that a cost is never said to be nothing.
-pub fn money(micro_usd: u64) -> String {
-    if micro_usd >= 1_000_000 {
-        let cents = micro_usd.div_ceil(10_000);
-        format!("${}.{:02}", grouped(cents / 100), cents % 100)
-    } else {
-        let parts = micro_usd.div_ceil(100);
-        format!("${}.{:04}", parts / 10_000, parts % 10_000)
-    }
-}
+pub use crate::protocol::text::{grouped, money};
 
 /// Money of calls of which `unpriced` have no known price: `$0.0123`, `price unknown`, or both.
 pub fn money_known(micro_usd: u64, unpriced: u32) -> String {
@@ -38,19 +26,6 @@ pub fn duration(ms: u64) -> String {
         60_000..3_600_000 => format!("{} m {:02} s", ms / 60_000, ms / 1_000 % 60),
         _ => format!("{} h {:02} m", ms / 3_600_000, ms / 60_000 % 60),
     }
-}
-
-/// A count with separators: `1,234,567`.
-pub fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A count with its noun: `1 call`, `2 calls`.

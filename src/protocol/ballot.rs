@@ -4,14 +4,13 @@ pub mod digest;
 pub mod names;
 
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, PropositionsStated};
 use crate::protocol::expand::Lookup;
-use crate::protocol::text::unfenced;
+pub use crate::protocol::fit::read;
 
 /// The most propositions a debate is held on.
 pub const MOST_PROPOSITIONS: usize = 7;
@@ -161,11 +160,6 @@ impl Stance {
     }
 }
 
-/// Reads a typed answer out of a model's text, fenced or not; none when it is something else.
-pub fn read<T: DeserializeOwned>(text: &str) -> Option<T> {
-    serde_json::from_str(unfenced(text)).ok()
-}
-
 /// The JSON Schema of a typed answer, references resolved, as providers want it.
 pub fn schema<T: JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
@@ -187,6 +181,11 @@ fn drop_formats(schema: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(drop_formats),
         _ => {}
     }
+}
+
+/// A reference as models write it: `e42`, `[e42.1]`; none when it names no event.
+pub fn reference(text: &str) -> Option<EventRef> {
+    text.trim().trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// The text of the answer an event holds or names: a `model_answered` itself, or what a `ballot_cast` or

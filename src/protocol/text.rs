@@ -38,6 +38,32 @@ pub fn unfenced(text: &str) -> &str {
     inner.split_once('\n').map(|(_, body)| body.trim()).unwrap_or(inner)
 }
 
+/// Money from millionths of a dollar: `$0.0123`; four decimals below one dollar, two from there on.
+///
+/// Rounded up, so that a cost is never said to be nothing.
+pub fn money(micro_usd: u64) -> String {
+    if micro_usd >= 1_000_000 {
+        let cents = micro_usd.div_ceil(10_000);
+        format!("${}.{:02}", grouped(cents / 100), cents % 100)
+    } else {
+        let parts = micro_usd.div_ceil(100);
+        format!("${}.{:04}", parts / 10_000, parts % 10_000)
+    }
+}
+
+/// A count with separators: `1,234,567`.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

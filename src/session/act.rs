@@ -6,9 +6,9 @@ use crate::protocol::event::{
     PolicyDecided, PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
 };
 use crate::protocol::expand::digest_of;
+use crate::protocol::fit;
 use crate::protocol::message::{Args, Finish, Part};
 use crate::protocol::spec::Action;
-use crate::protocol::text::unfenced;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::state::{Recent, Spark, Use, UseState};
@@ -314,7 +314,7 @@ impl Session {
                 "Your last answer was cut at the output limit. Answer again, shorter and whole.",
             );
         }
-        let mut errors = self.schema_for(id).map(|schema| misfits(&schema, &text)).unwrap_or_default();
+        let mut errors = self.schema_for(id).map(|schema| fit::misfits(&schema, &text)).unwrap_or_default();
         if errors.is_empty() {
             errors = self.contradictions_in(id, &text);
         }
@@ -382,29 +382,6 @@ fn without_durations(text: &str) -> String {
     words.join(" ")
 }
 
-/// What in an answer does not fit a schema, each with its place; empty when it fits.
-pub(super) fn misfits(schema: &serde_json::Value, text: &str) -> Vec<String> {
-    let parsed: serde_json::Value = match serde_json::from_str(unfenced(text)) {
-        Ok(parsed) => parsed,
-        Err(error) => return vec![format!("the answer is not JSON: {error}")],
-    };
-    let validator = match jsonschema::validator_for(schema) {
-        Ok(validator) => validator,
-        Err(error) => return vec![format!("the schema itself cannot be used: {error}")],
-    };
-    validator
-        .iter_errors(&parsed)
-        .take(20)
-        .map(|error| {
-            let place = error.instance_path().to_string();
-            let place = if place.is_empty() { "the whole answer".to_owned() } else { format!("`{place}`") };
-            // The words without the value: it stands in the answer already, and may be large.
-            let words: String = error.masked().to_string().chars().take(500).collect();
-            format!("{place}: {words}")
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -415,13 +392,5 @@ mod tests {
         let b = "exit code 1, took 9 ms\nstdout:\nfail";
         assert_eq!(without_durations(a), without_durations(b));
         assert_ne!(without_durations("12 files"), without_durations("9 files"));
-    }
-
-    #[test]
-    fn a_fenced_answer_is_read_and_a_misfit_is_placed() {
-        let schema = serde_json::json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-        assert!(misfits(&schema, "```json\n{\"n\": 3}\n```").is_empty());
-        assert!(misfits(&schema, "{\"n\": \"x\"}")[0].starts_with("`/n`"));
-        assert!(misfits(&schema, "no")[0].contains("not JSON"));
     }
 }

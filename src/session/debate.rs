@@ -97,7 +97,8 @@ struct Probe {
     score_pm: u32,
     /// Agreement on the proposition that is disputed most: one lasting dissent is not averaged away.
     least_pm: u32,
-    movement_pm: u32,
+    /// True when hardly anything moved, and everybody who spoke could have.
+    is_still: bool,
     collapse: bool,
 }
 
@@ -380,14 +381,15 @@ fn early_end(debate: &Debate) -> Option<String> {
     let agrees = |probe: &Probe| probe.score_pm.min(probe.least_pm) >= AGREED_PM && !probe.collapse;
     if agrees(before) && agrees(last) {
         return Some(format!(
-            "agreement held for two probes ({} and {} of 1000)",
-            before.score_pm, last.score_pm
+            "agreement held for two phases ({}\u{a0}% and {}\u{a0}%)",
+            (before.score_pm + 5) / 10,
+            (last.score_pm + 5) / 10
         ));
     }
     // The sealed probe has no movement of its own: it is the first.
     let moved = debate.probes.get(1..).unwrap_or_default();
     match moved {
-        [.., before, last] if before.movement_pm < STILL_PM && last.movement_pm < STILL_PM => {
+        [.., before, last] if before.is_still && last.is_still => {
             Some("nothing moved in two phases".to_owned())
         }
         _ => None,

@@ -30,6 +30,8 @@ pub struct Changes {
     pub squad: Option<SquadWish>,
     /// A debate for the next turn.
     pub debate: Option<DebatePlan>,
+    /// True when nothing but a debate is held until the process ends: its tools only read, so others may write.
+    pub reads_only: bool,
 }
 
 /// Limits that are wanted instead of the recorded ones.

@@ -27,6 +27,8 @@ pub struct Request {
     pub consent: Option<Consent>,
     /// The debate that will be held; its personas and their models become part of the session.
     pub debate: Option<DebatePlan>,
+    /// True when nothing but that debate is held until the process ends: its tools only read, so others may write.
+    pub reads_only: bool,
 }
 
 /// The personas that count here: of the binary, the user and, where it is trusted, the project.

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::protocol::command::StopCause;
-use crate::protocol::event::PauseCause;
+use crate::protocol::event::{PauseCause, TurnCause};
+use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry};
 
 /// Bytes of a log's end that are looked at; an entry longer than this leaves it open how the session stands.
@@ -46,6 +48,46 @@ impl Standing {
             Standing::Unknown => "",
         }
     }
+}
+
+/// How far the debate of a session's newest task came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Its turn is open: it goes on where it was.
+    Open,
+    /// Somebody stopped it: its turn is over, but a copy up to this entry goes on.
+    Stopped(u64),
+    /// It ended by itself.
+    Over,
+}
+
+/// How far the debate of the newest task came; none when that was no debate.
+pub fn stage_of_debate(entries: &[Arc<Entry>]) -> Option<Stage> {
+    let asked = entries
+        .iter()
+        .rposition(|entry| !entry.is_void() && matches!(entry.fact(), Some(ArenaEvent::PromptGiven(_))))?;
+    match entries[asked].fact() {
+        Some(ArenaEvent::PromptGiven(data)) if matches!(data.mode, Mode::Debate(_)) => {}
+        _ => return None,
+    }
+    let turn = &entries[asked..];
+    let cause = turn.iter().flat_map(|entry| &entry.events).find_map(|event| match event {
+        ArenaEvent::TurnClosed(data) => Some(data.cause),
+        _ => None,
+    });
+    let stop = || {
+        turn.iter().find(|entry| {
+            let fact = entry.fact().filter(|_| !entry.is_void());
+            matches!(fact, Some(ArenaEvent::StopRequested(_) | ArenaEvent::InterruptRequested(_)))
+        })
+    };
+    Some(match cause {
+        None => Stage::Open,
+        Some(TurnCause::Stopped | TurnCause::Interrupted) => {
+            stop().and_then(|entry| entry.seq.checked_sub(1)).map_or(Stage::Over, Stage::Stopped)
+        }
+        Some(_) => Stage::Over,
+    })
 }
 
 /// How the session of a log that nobody has open stands.

@@ -1,7 +1,9 @@
 //! Debates as a pure state machine: sealed, anonymous, bounded, and with an end whatever fails.
 
+mod again;
 mod chat;
 mod command;
+mod evidence;
 mod examples;
 pub mod golden;
 mod program;
@@ -471,30 +473,4 @@ fn evidence_is_read_in_its_phase_only_and_cited_by_reference() {
     assert_eq!(world.count("claim_flagged"), 2, "a reference nobody was given is flagged");
     assert!(shown[0].contains("# Evidence the ballots cite") && shown[0].contains("] done"), "{}", shown[0]);
     world.every_use_ends_once();
-}
-
-#[test]
-fn a_plan_that_cannot_be_held_is_refused_with_the_reason() {
-    type Spoil<'a> = &'a dyn Fn(&mut agon::protocol::spec::DebatePlan);
-    let plans: [(Spoil<'_>, &str); 7] = [
-        (&|plan| plan.personas.truncate(1), "at least two"),
-        (&|plan| plan.personas.push("pragmatist".into()), "named twice"),
-        (&|plan| plan.personas.push("nobody".into()), "`nobody`"),
-        (&|plan| plan.personas.push("moderator".into()), "debate and moderate"),
-        (&|plan| plan.rounds = 0, "2 to 12"),
-        (&|plan| plan.rounds = 999, "2 to 12"),
-        (&|plan| plan.scorer = "gut".into(), "`gut`"),
-    ];
-    for (spoil, expected) in plans {
-        let mut world = World::open(debate_spec());
-        let mut bad = plan(3, 4);
-        spoil(&mut bad);
-        let decided = world.give(debate_prompt("Shall we?", bad));
-        match decided.as_slice() {
-            [ArenaEvent::InputRefused(refused)] => {
-                assert!(refused.reason.contains(expected), "{}", refused.reason);
-            }
-            other => panic!("{other:?}"),
-        }
-    }
 }

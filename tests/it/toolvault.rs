@@ -185,19 +185,19 @@ async fn arguments_that_do_not_fit_are_named() {
     has(&words, &["missing field `path`", "unknown field `pth`, did you mean `path`?"]);
     has(
         &bench.unfit("read_file", json!({"path": 3})).await,
-        &["field `path` must be string, not the number 3"],
+        &["field `path` must be text, not the number 3"],
     );
     let words = bench.unfit("read_file", json!({"path": "a", "start_line": "1"})).await;
-    has(&words, &["field `start_line` must be integer, not the string \"1\""]);
+    has(&words, &["field `start_line` must be a whole number, not the text \"1\""]);
     has(
         &bench.unfit("read_file", json!({"path": "a", "start_line": 0})).await,
-        &["field `start_line`", "minimum"],
+        &["field `start_line` must be at least 1, not 0"],
     );
     has(
         &bench.unfit("bash", json!({"command": "x", "zzz": 1})).await,
         &["unknown field `zzz`", "known: `command`"],
     );
-    has(&bench.unfit("bash", json!("ls")).await, &["the arguments must be object, not the string \"ls\""]);
+    has(&bench.unfit("bash", json!("ls")).await, &["the arguments must be an object, not the text \"ls\""]);
     let words = bench.unfit("edit_file", json!({"path": "a", "edits": [{"old": "x", "neww": "y"}]})).await;
     has(
         &words,

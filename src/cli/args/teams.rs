@@ -62,6 +62,9 @@ pub struct DebateArgs {
     /// Give one persona a model (can be repeated): pragmatist=openai/gpt-5
     #[arg(long, value_name = "ID=PROVIDER/MODEL")]
     pub with_model: Vec<String>,
+    /// Go on with the debate of an earlier session, or with a TOPIC hold a new one there
+    #[arg(long, value_name = "SESSION", conflicts_with = "workspace")]
+    pub resume: Option<String>,
     /// What `run`, `debate` and `demo` share.
     #[command(flatten)]
     pub arena: ArenaArgs,

@@ -110,6 +110,8 @@ impl Kit {
             policy: self.policy.clone(),
             squad: company.squad.clone(),
             debate: company.debate(),
+            // Anything may be asked next on the same screen.
+            reads_only: false,
             consent: None,
         };
         Ok((kit.config, request))

@@ -196,7 +196,8 @@ pub(super) async fn demo(
     let config = Config::load(kit.environment.clone(), &root, &overrides)?;
     let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
     let policy = kit.changes.policy.clone().unwrap_or_else(|| config.policy());
-    let request = Request { model, model_is_wanted: true, policy, squad, debate, consent: None };
+    let request =
+        Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false, consent: None };
     let running = open(&config, &request, asker).await?;
     let first = crate::cli::run::prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     let note = Some(format!("the demo works in {}", root.display()));

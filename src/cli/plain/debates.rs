@@ -1,6 +1,6 @@
 //! What the events of debates are called in plain lines: phase by phase, and nothing of a ballot while it is sealed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::projection::lines::wrapped;
 use crate::projection::report::wording;
@@ -29,6 +29,9 @@ pub(super) struct Debating {
     pub is_sealed: bool,
     /// The last `round_opened`.
     round: Option<EventRef>,
+    /// How many were asked for a ballot, and who cast one.
+    asked: usize,
+    cast: BTreeSet<SparkId>,
     /// The last ratings of each debater.
     ratings: BTreeMap<SparkId, Vec<Rating>>,
     /// The probe that waits for the ballots to be revealed.
@@ -44,7 +47,11 @@ impl Debating {
                 let is_on = matches!(data.mode, Mode::Debate(_));
                 *self = Debating { is_on, is_sealed: is_on, ..Debating::default() };
             }
-            E::RoundOpened(_) => self.round = Some(at),
+            E::RoundOpened(data) => {
+                self.round = Some(at);
+                self.asked = self.asked.max(data.order.len());
+            }
+            E::BallotCast(data) => _ = self.cast.insert(data.spark),
             E::RatingsCast(data) => _ = self.ratings.insert(data.spark, data.ratings.clone()),
             E::ConvergenceProbed(data) if self.is_sealed => self.held = Some((at, data.clone())),
             E::BallotsRevealed(_) => {
@@ -185,7 +192,8 @@ impl Renderer {
         let rulings = (0u32..).zip(&data.upheld);
         let rulings =
             rulings.map(|(n, side)| format!("{} {}", wording::name(n), wording::upheld(Some(*side))));
-        let text = format!("{} sure [{}]", wording::per_cent(data.confidence_pm), data.source);
+        let heard = format!("{} of {} heard", self.debating.cast.len(), self.debating.asked);
+        let text = format!("{} sure, {heard} [{}]", wording::per_cent(data.confidence_pm), data.source);
         let vote = match data.differs.as_slice() {
             [] => "a plain vote would have said the same".to_owned(),
             which => format!("a plain vote would have said otherwise on {}", wording::names(which)),

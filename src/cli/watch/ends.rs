@@ -6,6 +6,7 @@ use crate::projection::report::{self, DebateReport};
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, LimitKind, TurnCause};
 use crate::protocol::spec::Mode;
+use crate::wiring::standing::{self, Stage};
 
 use super::{Watch, exit_code};
 
@@ -44,10 +45,13 @@ impl Watch {
     /// How an interrupted session is gone on with.
     pub(super) fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
         let is_open = self.board.turn > 0 && self.board.cause.is_none();
-        let again = match self.before_the_stop() {
+        let stage = standing::stage_of_debate(&self.entries);
+        let again = match stage {
             _ if is_open => format!("agon resume {id}"),
-            Some(seq) => format!("agon fork {id} --at {seq} goes on from where it was"),
-            None => format!("{} \"go on\"", self.again(id)),
+            Some(Stage::Stopped(_)) => {
+                format!("go on from where it was, in a copy: agon debate --resume {id}")
+            }
+            _ => format!("{} \"go on\"", self.again(id)),
         };
         (exit_code(ending, self.is_interrupted) == INTERRUPTED).then_some(again)
     }
@@ -124,15 +128,6 @@ impl Watch {
             _ => None,
         });
         (closed.cause == TurnCause::ModelFailed).then(|| failures.next()).flatten()
-    }
-
-    /// The last entry of a debate before it was stopped: a closed turn cannot go on, but a copy of its beginning can.
-    fn before_the_stop(&self) -> Option<u64> {
-        self.debate()?;
-        let stop = self.entries.iter().rev().find(|entry| {
-            matches!(entry.fact(), Some(ArenaEvent::StopRequested(_) | ArenaEvent::InterruptRequested(_)))
-        });
-        stop?.seq.checked_sub(1)
     }
 
     /// Why a debate came to no verdict.

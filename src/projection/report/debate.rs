@@ -1,12 +1,13 @@
 //! A debate as a report tells it: plain values, per mille where the log has per mille; folds nothing.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::protocol::event::TurnCause;
 use crate::protocol::{EventRef, SparkId};
 
-use super::said::Evidence;
+use super::said::{Citation, Evidence};
+use super::wording;
 
 /// One debate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -31,6 +32,8 @@ pub struct DebateReport {
     pub rounds: u32,
     /// The debaters, in the order of the plan.
     pub debaters: Vec<Debater>,
+    /// From how many of them there was anything.
+    pub heard: Heard,
     /// What was in dispute.
     pub propositions: Vec<Proposition>,
     /// What happened in each phase, in order.
@@ -62,6 +65,17 @@ pub enum DebateState {
     Ended(TurnCause),
 }
 
+/// How many voices a debate rests on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Heard {
+    /// Debaters who were asked.
+    pub of: u32,
+    /// Of these, those who cast a ballot in any phase.
+    pub ever: u32,
+    /// Of these, those who cast one in the last phase.
+    pub to_the_end: u32,
+}
+
 /// One debater.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Debater {
@@ -80,7 +94,9 @@ pub struct Debater {
 /// One proposition in dispute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Proposition {
-    /// Its number, from 0; people read `P1` for 0.
+    /// Its number, from 0; everybody reads `P1` for 0.
+    #[serde(rename = "name", serialize_with = "name")]
+    #[schemars(with = "String")]
     pub number: u32,
     /// Its words; empty when they cannot be read from the log.
     pub text: String,
@@ -94,8 +110,8 @@ pub struct Proposition {
     pub differs: bool,
     /// The argument that decides it, by the moderator.
     pub because: Option<String>,
-    /// The events that argument cites.
-    pub evidence: Vec<EventRef>,
+    /// What that argument cites.
+    pub evidence: Vec<Citation>,
 }
 
 /// One phase.
@@ -142,7 +158,9 @@ impl Stand {
 /// One rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Rated {
-    /// Proposition, from 0.
+    /// Proposition, from 0, written as `P1`.
+    #[serde(serialize_with = "name")]
+    #[schemars(with = "String")]
     pub proposition: u32,
     /// -2 strongly against to 2 strongly for.
     pub rating: i8,
@@ -192,7 +210,9 @@ pub struct ScorePart {
 pub struct Move {
     /// Who.
     pub persona: String,
-    /// On which proposition, from 0.
+    /// On which proposition, from 0, written as `P1`.
+    #[serde(serialize_with = "name")]
+    #[schemars(with = "String")]
     pub proposition: u32,
     /// In which phase.
     pub phase: String,
@@ -236,8 +256,12 @@ pub enum Talk {
     Unknown,
     /// The sealed majority says the same on every proposition.
     SameAsVote,
-    /// It says something else on these, from 0.
-    DiffersOn(Vec<u32>),
+    /// It says something else on these, from 0, written as `P1`.
+    DiffersOn(
+        #[serde(serialize_with = "names")]
+        #[schemars(with = "Vec<String>")]
+        Vec<u32>,
+    ),
 }
 
 /// Somebody's lasting dissent.
@@ -245,7 +269,9 @@ pub enum Talk {
 pub struct Dissent {
     /// Who.
     pub persona: String,
-    /// Against the verdict on these propositions, from 0.
+    /// Against the verdict on these propositions, from 0, written as `P1`.
+    #[serde(serialize_with = "names")]
+    #[schemars(with = "Vec<String>")]
     pub propositions: Vec<u32>,
     /// Its last position, in its own words.
     pub position: Option<String>,
@@ -270,6 +296,15 @@ pub struct Absence {
     pub why: String,
     /// The `role_failed`.
     pub source: EventRef,
+}
+
+/// Programs read the names that people read.
+fn name<S: Serializer>(proposition: &u32, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&wording::name(*proposition))
+}
+
+fn names<S: Serializer>(propositions: &[u32], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(propositions.iter().copied().map(wording::name))
 }
 
 impl DebateReport {

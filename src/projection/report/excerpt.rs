@@ -72,11 +72,11 @@ pub(super) fn cited(log: &Log<'_>, session: &SessionReport, debates: &[DebateRep
 fn of_debate(debate: &DebateReport, wanted: &mut BTreeSet<EventRef>) {
     for proposition in &debate.propositions {
         wanted.extend(proposition.source);
-        wanted.extend(&proposition.evidence);
+        wanted.extend(proposition.evidence.iter().filter_map(|cited| cited.at));
     }
     for stand in debate.phases.iter().flat_map(|phase| &phase.stands) {
         wanted.extend(stand.source);
-        wanted.extend(stand.evidence.iter().filter_map(|evidence| evidence.at));
+        wanted.extend(stand.evidence.iter().filter_map(|evidence| evidence.cites.as_ref()?.at));
     }
     wanted.extend(debate.moves.iter().flat_map(|step| [step.named_in, step.source]).flatten());
     wanted.extend(debate.minority.iter().map(|dissent| dissent.source));

@@ -1,6 +1,6 @@
 //! Folds a log's debates into their reports; reads ballots where the events point to them, invents no words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::event::{
     Ask, BallotCast, BallotsRevealed, ConvergenceProbed, DissentRecorded, Flip, PropositionsStated,
@@ -11,8 +11,8 @@ use crate::protocol::{ArenaEvent, EventRef, SparkId};
 
 use super::Log;
 use super::debate::{
-    Absence, DebateReport, DebateState, Debater, Dissent, Move, Phase, Probe, Proposition, Rated, ScorePart,
-    Stand, Talk, Verdict,
+    Absence, DebateReport, DebateState, Debater, Dissent, Heard, Move, Phase, Probe, Proposition, Rated,
+    ScorePart, Stand, Talk, Verdict,
 };
 use super::said;
 use super::session::CostLine;
@@ -77,6 +77,10 @@ struct Open {
     voices: Voices,
     /// Names of phases as the log has them, beside those of the report.
     heard: Vec<String>,
+    /// What the moderator was last asked for, which belongs to no phase.
+    step: Option<String>,
+    /// Results of tools so far, which ballots and the verdict may cite.
+    results: BTreeSet<EventRef>,
     is_sealed: bool,
 }
 
@@ -146,6 +150,8 @@ impl Fold<'_> {
             names: BTreeMap::new(),
             voices: Voices::default(),
             heard: Vec::new(),
+            step: None,
+            results: BTreeSet::new(),
             is_sealed: true,
         });
     }
@@ -164,6 +170,7 @@ impl Open {
         match event {
             E::SparkIgnited(data) => self.ignited(data),
             E::RoundOpened(data) => self.round(data),
+            E::ToolResolved(_) => _ = self.results.insert(at),
             E::BallotCast(data) => self.ballot(data, log),
             E::PropositionsStated(data) => self.stated(data, log),
             E::RatingsCast(data) => self.rated(data),
@@ -204,7 +211,8 @@ impl Open {
     /// A round continues its phase until that was probed; the same name after a probe is a new phase. What the
     /// moderator is asked belongs to no phase.
     fn round(&mut self, round: &RoundOpened) {
-        if matches!(round.ask, Ask::Propositions | Ask::Verdict) {
+        self.step = matches!(round.ask, Ask::Propositions | Ask::Verdict).then(|| round.phase.clone());
+        if self.step.is_some() {
             return;
         }
         let name = &round.phase;
@@ -234,8 +242,8 @@ impl Open {
     /// A ballot in words, with names where its writer knew only letters.
     fn said(&self, log: &Log<'_>, at: EventRef) -> said::Ballot {
         let source = said::answer_of(log, at);
-        let name = |words: String| self.voices.named(log, Some(source), &words);
-        said::ballot(log, at).unwrap_or_default().renamed(&name)
+        let name = |words: String| said::marked(log, self.voices.named(log, Some(source), &words));
+        said::ballot(log, at, &self.results).unwrap_or_default().renamed(&name)
     }
 
     fn stand(&mut self, phase: &str, spark: SparkId) -> &mut Stand {
@@ -336,7 +344,7 @@ impl Open {
     }
 
     fn failed(&mut self, at: EventRef, data: &RoleFailed, log: &Log<'_>) {
-        let phase = self.report.phases.last().map(|phase| phase.name.clone());
+        let phase = self.step.clone().or_else(|| self.report.phases.last().map(|phase| phase.name.clone()));
         let persona = self.names.get(&data.spark).cloned().unwrap_or_else(|| data.role.clone());
         let why = self.voices.why(log, data);
         self.report.absences.push(Absence { persona, phase, cause: data.cause, why, source: at });
@@ -355,8 +363,8 @@ impl Open {
     }
 
     fn verdict(&mut self, data: &VerdictReached, log: &Log<'_>) {
-        let name = |words: String| self.voices.named(log, Some(data.source), &words);
-        let said = said::verdict(log, data.source).map(|said| said.renamed(&name));
+        let name = |words: String| said::marked(log, self.voices.named(log, Some(data.source), &words));
+        let said = said::verdict(log, data.source, &self.results).map(|said| said.renamed(&name));
         let is_majority = matches!(log.event(data.source), Some(ArenaEvent::BallotsRevealed(_)));
         self.report.state = DebateState::Decided;
         for (proposition, upheld) in self.report.propositions.iter_mut().zip(&data.upheld) {
@@ -386,6 +394,7 @@ impl Open {
 
     /// Stands in the debaters' order; of sealed ballots only that they were cast.
     fn finished(mut self) -> DebateReport {
+        self.report.heard = heard(&self.report);
         let order: Vec<_> = self.report.debaters.iter().map(|debater| debater.persona.clone()).collect();
         for phase in &mut self.report.phases {
             let place = |stand: &Stand| order.iter().position(|name| *name == stand.persona);
@@ -398,6 +407,23 @@ impl Open {
             }
         }
         self.report
+    }
+}
+
+/// Who cast a ballot, and who still did in the last phase.
+fn heard(report: &DebateReport) -> Heard {
+    let spoke =
+        |phase: &Phase, persona: &str| phase.stand(persona).is_some_and(|stand| stand.source.is_some());
+    let count = |phases: &[Phase]| {
+        let names = report.debaters.iter().map(|debater| debater.persona.as_str());
+        let all = names.filter(|name| phases.iter().any(|phase| spoke(phase, name))).count();
+        u32::try_from(all).unwrap_or(u32::MAX)
+    };
+    let last = report.phases.len().saturating_sub(1);
+    Heard {
+        of: u32::try_from(report.debaters.len()).unwrap_or(u32::MAX),
+        ever: count(&report.phases),
+        to_the_end: count(&report.phases[last..]),
     }
 }
 

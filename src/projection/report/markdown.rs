@@ -7,6 +7,7 @@ use crate::projection::words;
 use crate::protocol::EventRef;
 
 use super::debate::{DebateReport, Phase, Probe};
+use super::said::Citation;
 use super::session::{CostLine, TurnReport};
 use super::{Excerpt, Report, wording};
 
@@ -77,6 +78,19 @@ fn refs<'a>(all: impl IntoIterator<Item = &'a EventRef>) -> String {
     all.into_iter().map(|at| format!(" [{at}](#{})", anchor(*at))).collect()
 }
 
+/// What was cited, each with what is wrong with it.
+fn citations(all: &[Citation]) -> String {
+    let one = |cited: &Citation| {
+        let what = match cited.at {
+            Some(at) => refs([&at]),
+            None => format!(" \u{201c}{}\u{201d}", line(&cited.written)),
+        };
+        let doubt = wording::doubt(cited).map(|doubt| format!(" **({doubt})**"));
+        format!("{what}{}", doubt.unwrap_or_default())
+    };
+    all.iter().map(one).collect()
+}
+
 /// The anchor of an excerpt: only letters, digits and hyphens, which every viewer takes.
 fn anchor(at: EventRef) -> String {
     at.to_string().replace('.', "-")
@@ -99,10 +113,13 @@ fn one_debate(out: &mut String, debate: &DebateReport) {
         let confidence = wording::per_cent(verdict.confidence_pm);
         let _ = writeln!(
             out,
-            "Confidence **{confidence}**. {}{}\n",
+            "Confidence **{confidence}**, **{}**. {}{}\n",
+            wording::heard(debate),
             wording::talk(debate),
             refs([&verdict.source])
         );
+    } else {
+        let _ = writeln!(out, "**{}**.\n", wording::heard(debate));
     }
     if let Some(why) = wording::short_of_plan(debate) {
         let _ = writeln!(out, "{}\n", line(&why));
@@ -110,13 +127,22 @@ fn one_debate(out: &mut String, debate: &DebateReport) {
     propositions(out, debate);
     absences(out, debate);
     moves(out, debate);
+    if debate.verdict.is_none() {
+        stands(out, debate);
+    }
     positions(out, debate);
     probes(out, debate);
     minority(out, debate);
 }
 
-/// The first line as a heading; the rest, if any, as a quote.
+/// The first line as a heading; the rest, if any, as a quote. Of a long text only the beginning.
 fn heading(out: &mut String, text: &str) {
+    let shortened = wording::head(text, "The log and the JSON report have the whole.");
+    if let Some((head, size)) = &shortened {
+        heading(out, head);
+        let _ = writeln!(out, "{size}\n");
+        return;
+    }
     let (first, rest) = text.trim().split_once('\n').unwrap_or((text.trim(), ""));
     let _ = writeln!(out, "# {}\n", line(first));
     if !rest.trim().is_empty() {
@@ -137,8 +163,11 @@ fn propositions(out: &mut String, debate: &DebateReport) {
         let because =
             each.because.as_deref().map(|words| format!(" \u{2014} {}", line(words))).unwrap_or_default();
         let (name, text) = (wording::name(each.number), line(&each.text));
-        let _ =
-            writeln!(out, "| {name} | {text}{because}{} | {vote} | {verdict}{mark} |", refs(&each.evidence));
+        let _ = writeln!(
+            out,
+            "| {name} | {text}{because}{} | {vote} | {verdict}{mark} |",
+            citations(&each.evidence)
+        );
     }
     out.push('\n');
 }
@@ -185,6 +214,25 @@ fn moves(out: &mut String, debate: &DebateReport) {
     out.push('\n');
 }
 
+/// Where everybody was when it ended, where no verdict sums that up.
+fn stands(out: &mut String, debate: &DebateReport) {
+    let mut stands = debate.last_stands().peekable();
+    if stands.peek().is_none() {
+        return;
+    }
+    out.push_str("## What they held\n\n");
+    for stand in stands {
+        let sure = stand.confidence_pm.map(wording::per_cent).unwrap_or_default();
+        let _ = writeln!(out, "**{}**, {sure} sure{}:\n", line(&stand.persona), refs(&stand.source));
+        quote(out, stand.position.as_deref().unwrap_or_default());
+        let cited: Vec<_> = stand.evidence.iter().filter(|one| one.cites.is_some()).collect();
+        for one in &cited {
+            let _ = writeln!(out, "- {}{}", line(&one.shows), citations(one.cites.as_slice()));
+        }
+        out.push_str(if cited.is_empty() { "" } else { "\n" });
+    }
+}
+
 /// Every rating: persona by proposition, the phases from left to right in one cell.
 fn positions(out: &mut String, debate: &DebateReport) {
     let rated: Vec<&Phase> = debate
@@ -193,6 +241,9 @@ fn positions(out: &mut String, debate: &DebateReport) {
         .filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
         .collect();
     if rated.is_empty() || debate.propositions.is_empty() {
+        if debate.verdict.is_none() {
+            let _ = writeln!(out, "{}\n", wording::NO_RATINGS);
+        }
         return;
     }
     let names: Vec<_> = rated.iter().map(|phase| line(&phase.name)).collect();
@@ -347,8 +398,16 @@ fn excerpts(out: &mut String, excerpts: &[Excerpt]) {
         if let Some(letters) = &each.letters {
             let _ = writeln!(out, "{}\n", line(letters));
         }
-        quote(out, &each.text);
+        fenced(out, &each.text);
     }
+}
+
+/// Text of others as it is, within a fence that nothing in it can end.
+fn fenced(out: &mut String, text: &str) {
+    let text = safe(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let _ = writeln!(out, "{fence}text\n{}\n{fence}\n", text.trim_matches('\n'));
 }
 
 #[cfg(test)]
@@ -364,5 +423,8 @@ mod tests {
             [r"\- x", r"1\. x", r"12\) x", "3 x"]
         );
         assert_eq!(code("a`b\nc"), "a'b c");
+        let mut out = String::new();
+        fenced(&mut out, "a\n````\n# b\u{202E}\n");
+        assert_eq!(out, "`````text\na\n````\n# b<U+202E>\n`````\n\n");
     }
 }

@@ -8,6 +8,7 @@ use crate::projection::words;
 use crate::protocol::EventRef;
 
 use super::debate::{DebateReport, Dissent, Move, Phase, Proposition, Verdict};
+use super::said::Citation;
 use super::{Report, wording};
 
 /// The newest debate, or the turns when there was none, and what it cost.
@@ -15,8 +16,7 @@ pub fn page(report: &Report) -> String {
     let mut out = String::new();
     match report.debate() {
         Some(debate) => {
-            block(&mut out, "", &debate.question);
-            out.push('\n');
+            question(&mut out, debate);
             out.push_str(&outcome(debate));
             out.push('\n');
         }
@@ -29,6 +29,20 @@ pub fn page(report: &Report) -> String {
         writeln!(out, "cost         {}, {} tokens, {calls}", wording::money(total), words::grouped(tokens));
     let _ = writeln!(out, "session      {}", safe_line(&report.session.id));
     out
+}
+
+/// The question; of a long one the beginning.
+fn question(out: &mut String, debate: &DebateReport) {
+    let whole = debate.asked_in.map(|at| format!("The whole of it stands in {at}."));
+    match wording::head(&debate.question, &whole.unwrap_or_default()) {
+        Some((head, size)) => {
+            block(out, "", &head);
+            out.push('\n');
+            item(out, "  ", &size);
+        }
+        None => block(out, "", &debate.question),
+    }
+    out.push('\n');
 }
 
 /// What a debate came to, from the verdict to the last number.
@@ -81,10 +95,22 @@ fn refs<'a>(all: impl IntoIterator<Item = &'a EventRef>) -> String {
     all.into_iter().map(|at| format!(" [{at}]")).collect()
 }
 
+/// What was cited, each with what is wrong with it.
+fn citations(all: &[Citation]) -> String {
+    let one = |cited: &Citation| {
+        let what = cited.at.map_or_else(|| format!("\u{201c}{}\u{201d}", cited.written), |at| at.to_string());
+        match wording::doubt(cited) {
+            Some(doubt) => format!(" [{what}: {doubt}]"),
+            None => format!(" [{what}]"),
+        }
+    };
+    all.iter().map(one).collect()
+}
+
 fn verdict(out: &mut String, debate: &DebateReport) {
     match &debate.verdict {
-        None => out.push_str("No verdict\n"),
-        Some(verdict) => ruling(out, verdict),
+        None => _ = writeln!(out, "No verdict, {}", wording::heard(debate)),
+        Some(verdict) => ruling(out, verdict, &wording::heard(debate)),
     }
     for note in [wording::state(debate), wording::short_of_plan(debate)].into_iter().flatten() {
         item(out, "  ", &note);
@@ -95,14 +121,14 @@ fn verdict(out: &mut String, debate: &DebateReport) {
     out.push('\n');
 }
 
-fn ruling(out: &mut String, verdict: &Verdict) {
+fn ruling(out: &mut String, verdict: &Verdict, heard: &str) {
     let at = verdict.source;
     if verdict.is_majority {
-        out.push_str("No verdict by the moderator\n");
+        let _ = writeln!(out, "No verdict by the moderator, {heard}");
         item(out, "  ", "What the sealed majority said stands in for it.");
         return;
     }
-    let _ = writeln!(out, "Verdict, {} sure [{at}]\n", wording::per_cent(verdict.confidence_pm));
+    let _ = writeln!(out, "Verdict, {} sure, {heard} [{at}]\n", wording::per_cent(verdict.confidence_pm));
     block(out, "  ", verdict.answer.as_deref().unwrap_or("Its words cannot be read from the log."));
     out.push('\n');
 }
@@ -126,7 +152,7 @@ fn dispute(out: &mut String, each: &Proposition) {
         let _ = writeln!(out, "      sealed majority: {vote}{ruled}");
     }
     if let Some(because) = &each.because {
-        item(out, "      ", &format!("{because}{}", refs(&each.evidence)));
+        item(out, "      ", &format!("{because}{}", citations(&each.evidence)));
     }
 }
 
@@ -139,6 +165,9 @@ fn stands(out: &mut String, debate: &DebateReport) {
             let sure = stand.confidence_pm.map(wording::per_cent).unwrap_or_default();
             item(out, "  ", &format!("{}, {sure} sure{}", stand.persona, refs(&stand.source)));
             item(out, "      ", stand.position.as_deref().unwrap_or_default());
+            for one in stand.evidence.iter().filter(|one| one.cites.is_some()) {
+                item(out, "      - ", &format!("{}{}", one.shows, citations(one.cites.as_slice())));
+            }
         }
         out.push('\n');
     }
@@ -212,6 +241,10 @@ fn positions(out: &mut String, debate: &DebateReport) {
         .filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
         .collect();
     if rated.is_empty() || debate.propositions.is_empty() {
+        if debate.verdict.is_none() {
+            item(out, "", wording::NO_RATINGS);
+            out.push('\n');
+        }
         return;
     }
     let name_width = debate.debaters.iter().map(|one| one.persona.chars().count()).max().unwrap_or(0);
@@ -223,6 +256,10 @@ fn positions(out: &mut String, debate: &DebateReport) {
     };
     let phases: Vec<String> = shown.iter().map(|phase| wording::spaced(&phase.name)).collect();
     out.push_str(&hanging("Where they stood: ", &phases.join(", "), WIDTH));
+    if shown.len() < rated.len() {
+        let between = words::counted((rated.len() - shown.len()) as u64, "phase");
+        item(out, "  ", &format!("{between} between them is in the reports: agon debates report."));
+    }
     let cell_width = 3 * shown.len() + 1;
     let heads = debate.propositions.iter();
     let heads: String = heads.map(|each| format!(" {:<cell_width$}", wording::name(each.number))).collect();

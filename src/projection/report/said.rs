@@ -1,5 +1,7 @@
 //! Reads what debaters and moderators said in their typed answers; leaves out what it cannot read, invents nothing.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,10 +16,55 @@ use super::Log;
 /// One piece of evidence a debater named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
-    /// The event it cites; none for common knowledge.
-    pub at: Option<EventRef>,
+    /// What it cites; none for common knowledge.
+    pub cites: Option<Citation>,
     /// What it is said to show.
     pub shows: String,
+}
+
+/// Something that was cited, and whether it is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Citation {
+    /// The event it names; none when it names none.
+    pub at: Option<EventRef>,
+    /// What it is: a citation bears something out only when it is a tool result.
+    pub standing: Standing,
+    /// The start of what was written.
+    pub written: String,
+}
+
+/// What a citation leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// A result of a tool of this debate, as it has to be.
+    ToolResult,
+    /// An event of this log that is no such result.
+    NoToolResult,
+    /// An event this log does not have.
+    NotInLog,
+    /// Nothing: it names no event.
+    NoReference,
+}
+
+impl Citation {
+    /// The longest piece of what was written that is kept.
+    const LONGEST: usize = 60;
+
+    /// What was written as a reference, held against the log; none when nothing was. `results` are those of the
+    /// debate so far.
+    fn of(text: &str, log: &Log<'_>, results: &BTreeSet<EventRef>) -> Option<Self> {
+        let written = words(text)?;
+        let at = protocol::reference(&written);
+        let standing = match at {
+            Some(at) if results.contains(&at) => Standing::ToolResult,
+            Some(at) if log.event(at).is_some() => Standing::NoToolResult,
+            Some(_) => Standing::NotInLog,
+            None => Standing::NoReference,
+        };
+        let written = written.chars().take(Self::LONGEST).collect();
+        Some(Citation { at, standing, written })
+    }
 }
 
 /// A ballot in words.
@@ -79,8 +126,8 @@ pub struct Ruling {
     pub proposition: u32,
     /// The argument.
     pub because: String,
-    /// The events it cites.
-    pub evidence: Vec<EventRef>,
+    /// What it cites.
+    pub evidence: Vec<Citation>,
 }
 
 /// The answer an event holds or names: a `model_answered` itself, or what a ballot or ratings were read from.
@@ -93,13 +140,13 @@ pub(super) fn answer_of(log: &Log<'_>, at: EventRef) -> EventRef {
 }
 
 /// The ballot behind an event, whether it was a first ballot or part of a statement.
-pub(super) fn ballot(log: &Log<'_>, at: EventRef) -> Option<Ballot> {
+pub(super) fn ballot(log: &Log<'_>, at: EventRef, results: &BTreeSet<EventRef>) -> Option<Ballot> {
     let lookup = |at| log.event(at);
     let said = protocol::ballot_of(at, &lookup)?;
-    let evidence = said
-        .evidence
-        .iter()
-        .map(|one| Evidence { at: reference(&one.reference), shows: one.shows.trim().to_owned() });
+    let evidence = said.evidence.iter().map(|one| Evidence {
+        cites: Citation::of(&one.reference, log, results),
+        shows: one.shows.trim().to_owned(),
+    });
     Some(Ballot {
         position: words(&said.position),
         claims: said.claims.iter().filter_map(|claim| words(claim)).collect(),
@@ -120,10 +167,10 @@ pub(super) fn propositions(log: &Log<'_>, sources: &[EventRef]) -> Vec<(String, 
 }
 
 /// The verdict in an answer; none when the event is no answer, as when the sealed majority stands in for it.
-pub(super) fn verdict(log: &Log<'_>, source: EventRef) -> Option<Verdict> {
+pub(super) fn verdict(log: &Log<'_>, source: EventRef, results: &BTreeSet<EventRef>) -> Option<Verdict> {
     let said = protocol::verdict_of(source, &|at| log.event(at))?;
     let ruling = |one: protocol::Ruling| {
-        let evidence = one.evidence.iter().filter_map(|text| reference(text)).collect();
+        let evidence = one.evidence.iter().filter_map(|text| Citation::of(text, log, results)).collect();
         Some(Ruling { proposition: one.proposition.checked_sub(1)?, because: words(&one.because)?, evidence })
     };
     Some(Verdict {
@@ -160,9 +207,24 @@ fn words(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A reference as models write it: `e42`, `[e42.1]`.
-fn reference(text: &str) -> Option<EventRef> {
-    text.trim().trim_start_matches('[').trim_end_matches(']').parse().ok()
+/// A text in which each `[e99]` that this log does not have is marked as such.
+pub(super) fn marked(log: &Log<'_>, text: String) -> String {
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some((before, after)) = rest.split_once("[e") {
+        out.push_str(before);
+        out.push_str("[e");
+        rest = after;
+        let Some((inner, left)) = after.split_once(']') else { continue };
+        let at: Option<EventRef> = format!("e{inner}").parse().ok();
+        if at.is_some_and(|at| log.event(at).is_none()) {
+            out.push_str(inner);
+            out.push_str(": not in this log]");
+            rest = left;
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 #[cfg(test)]
@@ -172,8 +234,17 @@ mod tests {
 
     #[test]
     fn references_are_read_as_models_write_them() {
+        let reference = protocol::reference;
         assert_eq!(reference(" [e42.1] "), Some(EventRef { seq: 42, i: 1 }));
         assert_eq!([reference(""), reference("42"), reference("e1 and e2")], [None, None, None]);
+    }
+
+    #[test]
+    fn an_invented_reference_in_a_sentence_is_marked_where_it_stands() {
+        let log = Log { entries: &[] };
+        let text = "See [e9], [e9.1] [ex] [e7 and e9 [eä] [e3".to_owned();
+        let expected = "See [e9: not in this log], [e9.1: not in this log] [ex] [e7 and e9 [eä] [e3";
+        assert_eq!(marked(&log, text), expected);
     }
 
     #[test]

@@ -3,7 +3,14 @@
 use crate::projection::words;
 
 use super::debate::{DebateReport, DebateState, Proposition, ScorePart, Talk};
+use super::said::{Citation, Standing};
 use super::session::CostLine;
+
+/// The most of a question that a page begins with; programs get the whole.
+pub const HEAD: usize = 1_500;
+
+/// Where nobody rated anything.
+pub const NO_RATINGS: &str = "Where they stood cannot be shown: nobody had rated a proposition yet.";
 
 /// A proposition's name: `P1` for number 0.
 pub fn name(proposition: u32) -> String {
@@ -81,6 +88,43 @@ pub fn talk(debate: &DebateReport) -> String {
             format!("A plain vote would have said otherwise on {which}, and was tied on {ties}.")
         }
     }
+}
+
+/// How many voices it rests on: `6 of 6 heard`, `5 of 6 heard, 3 of them to the end`.
+pub fn heard(debate: &DebateReport) -> String {
+    let heard = &debate.heard;
+    let all = format!("{} of {} heard", heard.ever, heard.of);
+    match debate.verdict.is_some() && heard.to_the_end < heard.ever {
+        true => format!("{all}, {} of them to the end", heard.to_the_end),
+        false => all,
+    }
+}
+
+/// What is wrong with a citation; none when it leads to a tool result.
+pub fn doubt(cited: &Citation) -> Option<&'static str> {
+    match cited.standing {
+        Standing::ToolResult => None,
+        Standing::NoToolResult => Some("no tool result of this debate"),
+        Standing::NotInLog => Some("not in this log"),
+        Standing::NoReference => Some("names no event"),
+    }
+}
+
+/// The beginning of a long text with a line that says how much there is; none when it is short enough.
+pub fn head(text: &str, where_to: &str) -> Option<(String, String)> {
+    let text = text.trim();
+    if text.len() <= HEAD {
+        return None;
+    }
+    let start = &text[..text.floor_char_boundary(HEAD - 8)];
+    // Whole lines where that leaves most of it, else whole words.
+    let end = start.rfind('\n').filter(|end| *end > HEAD / 2).or_else(|| start.rfind(' '));
+    let start = start[..end.unwrap_or(start.len())].trim_end();
+    let size = words::grouped(text.len() as u64);
+    Some((
+        format!("{start} \u{2026}"),
+        format!("The question has {size} bytes; this is its beginning. {where_to}"),
+    ))
 }
 
 /// Why it took fewer phases than planned, in one sentence; none when it took them all.

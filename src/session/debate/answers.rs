@@ -3,13 +3,26 @@
 use std::collections::BTreeSet;
 
 use crate::protocol::ballot::{
-    self, Ballot, GivenRating, MOST_PROPOSITIONS, Propositions, Ratings, Statement, Verdict,
+    self, Ballot, GivenRating, MOST_PROPOSITIONS, Propositions, Ratings, Ruling, Statement, Verdict,
 };
 use crate::protocol::event::{
     ArenaEvent, Ask, BallotCast, ClaimFlagged, PropositionsStated, Rating, RatingsCast,
 };
-use crate::protocol::{EventRef, SparkId};
+use crate::protocol::{EventRef, SparkId, fit};
 use crate::session::Session;
+
+use super::Debate;
+
+/// The longest piece of an invented reference that is repeated.
+const LONGEST: usize = 40;
+
+impl Debate {
+    /// True for a result of this debate's tools, and for nothing: common knowledge cites nothing.
+    fn may_cite(&self, reference: &str) -> bool {
+        let is_result = |at| self.results.contains(&at);
+        reference.trim().is_empty() || ballot::reference(reference).is_some_and(is_result)
+    }
+}
 
 impl Session {
     /// A debater or the moderator gave an answer that fits.
@@ -45,12 +58,9 @@ impl Session {
     fn cast_ballot(&mut self, spark: SparkId, source: EventRef, ballot: Option<Ballot>, sealed: bool) {
         let (Some(debate), Some(ballot)) = (&self.debate, ballot) else { return };
         let phase = debate.phase_name().to_owned();
-        let unknown: Vec<u32> = (0u32..)
-            .zip(&ballot.evidence)
-            .filter(|(_, evidence)| !evidence.reference.trim().is_empty())
-            .filter(|(_, evidence)| {
-                !evidence.reference.parse().is_ok_and(|at: EventRef| debate.results.contains(&at))
-            })
+        let cited = (0u32..).zip(&ballot.evidence);
+        let unknown: Vec<u32> = cited
+            .filter(|(_, evidence)| !debate.may_cite(&evidence.reference))
             .map(|(claim, _)| claim)
             .collect();
         let confidence_pm = ballot.confidence.saturating_mul(10);
@@ -59,6 +69,28 @@ impl Session {
             // The reference itself is the persona's own words, which may still be sealed.
             let reason = format!("its evidence {} is no tool result of this debate", claim + 1);
             self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged { source, claim, reason }));
+        }
+    }
+
+    /// Flags what a verdict cites that is no result; nothing of it is sealed.
+    pub(super) fn flag_rulings(&mut self, source: EventRef, rulings: &[Ruling]) {
+        let Some(debate) = &self.debate else { return };
+        let one = |(claim, ruling): (u32, &Ruling)| {
+            let bad = ruling.evidence.iter().filter(|cited| !debate.may_cite(cited));
+            let named =
+                bad.map(|cited| format!("`{}`", cited.trim().chars().take(LONGEST).collect::<String>()));
+            let named: Vec<String> = named.collect();
+            let words = match named.as_slice() {
+                [] => return None,
+                [one] => format!("{one}, which is no tool result of this debate"),
+                many => format!("{}, which are no tool results of this debate", many.join(", ")),
+            };
+            let reason = format!("the ruling on P{} cites {words}", ruling.proposition);
+            Some(ClaimFlagged { source, claim, reason })
+        };
+        let flags: Vec<ClaimFlagged> = (0u32..).zip(rulings).filter_map(one).collect();
+        for flag in flags {
+            self.emit(ArenaEvent::ClaimFlagged(flag));
         }
     }
 
@@ -97,7 +129,7 @@ impl Session {
         let Some(debate) = self.debate.as_ref().filter(|debate| debate.waits_for(id)) else {
             return Vec::new();
         };
-        let unread = || vec!["the answer cannot be read as what was asked for".to_owned()];
+        let unread = || vec![format!("the answer cannot be read: {}", fit::UNREAD)];
         let count = debate.count;
         match debate.ask {
             Ask::Ballot => ballot::read::<Ballot>(text).map_or_else(unread, |ballot| blank(&ballot)),
@@ -117,7 +149,7 @@ impl Session {
                 let rulings = verdict.rulings.iter().map(|ruling| ruling.proposition).collect();
                 let mut errors = uncovered(rulings, count, "ruling");
                 if verdict.answer.trim().is_empty() {
-                    errors.push("`/answer`: is blank".to_owned());
+                    errors.push("`answer` is blank".to_owned());
                 }
                 errors
             }),
@@ -148,10 +180,10 @@ fn no_proposition(n: u32, count: u32) -> String {
 fn blank(ballot: &Ballot) -> Vec<String> {
     let mut errors = Vec::new();
     if ballot.position.trim().is_empty() {
-        errors.push("`/position`: is blank".to_owned());
+        errors.push("`position` is blank".to_owned());
     }
     if ballot.claims.iter().all(|claim| claim.trim().is_empty()) {
-        errors.push("`/claims`: says nothing".to_owned());
+        errors.push("`claims` says nothing".to_owned());
     }
     errors
 }

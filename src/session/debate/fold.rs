@@ -10,7 +10,7 @@ use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::state::Item;
 
-use super::{Debate, Debater, PHASES, Probe, VERDICT};
+use super::{Debate, Debater, PHASES, Probe, STILL_PM, VERDICT};
 
 impl Session {
     /// Folds an event of the open debate.
@@ -33,7 +33,7 @@ impl Session {
                 debate.waiting.clear();
             }
             E::BallotsRevealed(data) => debate.revealed = Some((at, data.majority.clone())),
-            E::ConvergenceProbed(data) => debate.probes.push(Probe::of(data)),
+            E::ConvergenceProbed(data) => debate.fold_probe(data),
             E::RoleFailed(data) => debate.fold_failed(data),
             E::VerdictReached(_) => {
                 debate.verdict = Some(at);
@@ -179,6 +179,18 @@ impl Debate {
         self.waiting.remove(&data.spark);
     }
 
+    /// Movement compares a voice with itself: one that rates for the first time is news, and one voice alone or none
+    /// is no standstill.
+    fn fold_probe(&mut self, data: &ConvergenceProbed) {
+        let spoke = |one: &&Debater| one.last.as_ref().is_some_and(|(phase, _)| *phase == self.phase);
+        let (again, new): (Vec<_>, Vec<_>) =
+            self.debaters.iter().filter(spoke).partition(|one| one.before.is_some());
+        let is_still = new.is_empty() && again.len() >= 2 && data.movement_pm < STILL_PM;
+        let least_pm = data.agreement_pm.iter().copied().min().unwrap_or_default();
+        let (score_pm, collapse) = (data.score_pm, data.collapse);
+        self.probes.push(Probe { score_pm, least_pm, is_still, collapse });
+    }
+
     fn fold_failed(&mut self, data: &RoleFailed) {
         self.waiting.remove(&data.spark);
         if let Some(one) = self.debaters.iter_mut().find(|one| one.spark == data.spark) {
@@ -186,12 +198,5 @@ impl Debate {
             // Whoever has no first ballot has no position to argue from and no sealed vote.
             one.out |= one.ballot.is_none();
         }
-    }
-}
-
-impl Probe {
-    fn of(data: &ConvergenceProbed) -> Self {
-        let least_pm = data.agreement_pm.iter().copied().min().unwrap_or_default();
-        Probe { score_pm: data.score_pm, least_pm, movement_pm: data.movement_pm, collapse: data.collapse }
     }
 }

@@ -7,6 +7,7 @@ use crate::protocol::ballot::{self, Ballot, Propositions, Ratings, Statement, Ve
 use crate::protocol::event::{ArenaEvent, Ask, LimitKind, Notice, PeerOrder, RoundOpened, Standing};
 use crate::protocol::expand::digest_of;
 use crate::protocol::message::{Structured, Usage};
+use crate::protocol::text::{grouped, money};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::budget::cost;
@@ -107,7 +108,7 @@ impl Session {
         let ballots = casts.filter_map(|(cast, _)| ballot::ballot_of(cast, &lookup));
         let mut cited: Vec<EventRef> = ballots
             .flat_map(|ballot| ballot.evidence)
-            .filter_map(|evidence| evidence.reference.parse().ok())
+            .filter_map(|evidence| ballot::reference(&evidence.reference))
             .filter(|at| debate.results.contains(at))
             .collect();
         cited.sort_unstable();
@@ -123,12 +124,13 @@ impl Session {
         // A phase that leaves nothing for the verdict would be paid for in vain.
         let verdict = self.round_for(debate, Ask::Verdict, debate.phase + 1);
         self.affords(&[&round, &verdict]).map_err(|(limit, used, max)| {
-            let unit = match limit {
-                LimitKind::MicroUsd => "millionths of a dollar",
-                LimitKind::Steps => "model calls",
-                LimitKind::Tokens | LimitKind::Seconds => "tokens",
+            let said = |amount: u64| match limit {
+                LimitKind::MicroUsd => money(amount),
+                LimitKind::Steps => format!("{} model calls", grouped(amount)),
+                LimitKind::Tokens | LimitKind::Seconds => format!("{} tokens", grouped(amount)),
             };
-            format!("{name} could bring the session to {used} {unit}, and {max} are allowed")
+            let phase = name.replace('-', " ");
+            format!("{phase} could bring the session to {}; the limit is {}", said(used), said(max))
         })
     }
 

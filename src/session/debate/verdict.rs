@@ -23,6 +23,7 @@ impl Session {
         let confidence_pm = verdict.confidence.saturating_mul(10);
         let reached = VerdictReached { source, upheld: upheld.clone(), confidence_pm, differs };
         self.emit(ArenaEvent::VerdictReached(reached));
+        self.flag_rulings(source, &verdict.rulings);
         self.record_dissent(&upheld);
     }
 

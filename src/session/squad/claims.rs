@@ -2,7 +2,7 @@
 
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, ClaimFlagged};
-use crate::protocol::text::unfenced;
+use crate::protocol::fit;
 use crate::protocol::typed::{Claim, ClaimKind, SquadAnswer};
 use crate::session::Session;
 
@@ -12,7 +12,7 @@ impl Session {
     /// Flags every claim of the lead's answer that cites nothing that is there, or that the log contradicts.
     pub(super) fn flag_claims(&mut self, source: EventRef) {
         let Some(ArenaEvent::ModelAnswered(answer)) = self.event(source) else { return };
-        let Ok(answer) = serde_json::from_str::<SquadAnswer>(unfenced(&answer.body.text())) else { return };
+        let Some(answer) = fit::read::<SquadAnswer>(&answer.body.text()) else { return };
         for (claim, said) in (0u32..).zip(&answer.claims) {
             if let Some(reason) = self.doubt(said) {
                 self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged { source, claim, reason }));

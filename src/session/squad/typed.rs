@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::protocol::event::{ArenaEvent, CritiqueIssued, Finding, FindingClosed, Judgement, Severity};
-use crate::protocol::text::unfenced;
+use crate::protocol::fit;
 use crate::protocol::typed::{Critique, SquadAnswer, schema_of};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
@@ -31,19 +31,17 @@ impl Session {
     pub(in crate::session) fn contradictions(&self, spark: SparkId, text: &str) -> Vec<String> {
         let Some((squad, i)) = self.role(spark) else { return Vec::new() };
         match squad.roles[i].kind {
-            RoleKind::Reviewer => match serde_json::from_str::<Critique>(unfenced(text)) {
-                Ok(critique) => self.contradictions_of(i, &critique),
-                Err(error) => vec![format!("the critique cannot be read: {error}")],
+            RoleKind::Reviewer => match fit::read::<Critique>(text) {
+                Some(critique) => self.contradictions_of(i, &critique),
+                None => vec![format!("the critique cannot be read: {}", fit::UNREAD)],
             },
-            RoleKind::Lead if squad.roles[i].tasks > 1 => {
-                match serde_json::from_str::<SquadAnswer>(unfenced(text)) {
-                    Ok(answer) if answer.answer.as_str().is_some_and(|text| text.trim().is_empty()) => {
-                        vec!["`/answer`: it is empty".to_owned()]
-                    }
-                    Ok(_) => Vec::new(),
-                    Err(error) => vec![format!("the answer cannot be read: {error}")],
+            RoleKind::Lead if squad.roles[i].tasks > 1 => match fit::read::<SquadAnswer>(text) {
+                Some(answer) if answer.answer.as_str().is_some_and(|text| text.trim().is_empty()) => {
+                    vec!["`/answer`: it is empty".to_owned()]
                 }
-            }
+                Some(_) => Vec::new(),
+                None => vec![format!("the answer cannot be read: {}", fit::UNREAD)],
+            },
             _ => Vec::new(),
         }
     }
@@ -104,7 +102,7 @@ impl Session {
     pub(super) fn judge(&mut self, by: usize, spark: SparkId, source: EventRef) {
         let Some(ArenaEvent::ModelAnswered(answer)) = self.event(source) else { return };
         // It was read before, when it was held against its schema.
-        let Ok(critique) = serde_json::from_str::<Critique>(unfenced(&answer.body.text())) else { return };
+        let Some(critique) = fit::read::<Critique>(&answer.body.text()) else { return };
         let findings = self.open_after(by, &critique);
         for id in &critique.closed {
             self.emit(ArenaEvent::FindingClosed(FindingClosed { id: id.clone(), source }));

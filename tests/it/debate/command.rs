@@ -110,7 +110,7 @@ fn the_demo_shows_a_flip_a_minority_and_a_verdict_against_the_vote() {
     let ran = env.run(&["demo", "debate"]);
     assert_eq!(ran.code, 0, "{ran}");
     for expected in [
-        "Verdict, 80\u{a0}% sure [e36]",
+        "Verdict, 80\u{a0}% sure, 6 of 6 heard [e36]",
         "sealed majority: against, verdict: upheld  \u{2190} differs",
         "A plain vote would have said otherwise on P1, and was tied on P2.",
         "pragmatist, P1 \u{2212}1 \u{2192} +1, in evidence assessment",
@@ -138,6 +138,7 @@ fn bad_input_is_bad_usage_and_names_what_is_wrong() {
     let server = Server::start(|_, _| Reply::text("never asked"));
     let env = env(&server);
     env.write("home/personas/broken.md", "---\ndescription: x\n");
+    env.write("home/personas/oops.md", "---\ndescription: [oops\n---\nYou err.\n");
     env.write("work/empty.txt", "\n");
     for (arguments, expected) in [
         (
@@ -153,6 +154,18 @@ fn bad_input_is_bad_usage_and_names_what_is_wrong() {
         (vec!["debate", "x", "--scorer", "gut"], "ballots, lexical"),
         (vec!["debate", "x", "--with-model", "pragmatist"], "ID=PROVIDER/MODEL"),
         (vec!["debate", "x", "--with-model", "pragmatst=mock/a"], "did you mean `pragmatist`?"),
+        (vec!["debate", "x", "--personas", ","], "`--personas` names nobody"),
+        (vec!["debate", "x", "--personas", "pragmatist,"], "`--personas` names nobody"),
+        (vec!["debate", "x", "--personas", "pragmatist,coder"], "`coder` does work in sessions and squads"),
+        (vec!["debate", "x", "--moderator", "reviewer"], "`reviewer` does work in sessions and squads"),
+        (
+            vec!["debate", "x", "--personas", "pragmatist,oops"],
+            "oops.md` cannot be used: line 2: `description` is",
+        ),
+        (
+            vec!["debate", "x", "--with-model", "pragmatist=mock/a", "--with-model", "pragmatist=mock/b"],
+            "`pragmatist` is given two models: `mock/a` and `mock/b`",
+        ),
         (vec!["debate"], "the topic is empty"),
         (vec!["debate", "@empty.txt"], "the topic is empty"),
         (vec!["debate", "@nowhere.txt"], "nowhere.txt"),
@@ -181,6 +194,8 @@ fn a_topic_of_200_kilobytes_works_or_is_refused_clearly() {
     env.write("work/long.txt", &"A line about the question.\n".repeat(7600));
     let ran = env.run(&["debate", "@long.txt", "--rounds", "2", "--personas", "pragmatist,devils-advocate"]);
     assert!(ran.code == 0 || ran.stderr.contains("context window"), "{ran}");
+    let told = ran.stdout.len() + ran.stderr.len();
+    assert!(told < 30_000, "the topic is not told whole: {told} bytes\n{ran}");
 }
 
 #[test]

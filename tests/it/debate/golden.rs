@@ -103,7 +103,7 @@ fn the_report_says_what_the_demo_is_for() {
     assert_eq!(debate.phases.iter().map(|phase| phase.stands.len()).collect::<Vec<_>>(), [6; 4]);
     assert!(debate.phases.iter().all(|phase| phase.probe.is_some()));
     let cited = &debate.propositions[0].evidence[0];
-    let excerpt = report.excerpts.iter().find(|excerpt| excerpt.at == *cited).unwrap();
+    let excerpt = report.excerpts.iter().find(|excerpt| Some(excerpt.at) == cited.at).unwrap();
     assert_eq!(excerpt.kind, "tool_resolved");
     assert!(excerpt.text.contains("hours * 60 + minutes"), "the claim leads to the file: {}", excerpt.text);
 }

@@ -49,7 +49,7 @@ fn flags_count_more_than_the_environment_then_files_then_the_default() {
     );
 }
 
-fn waits_for(what: impl Fn() -> bool) {
+pub(super) fn waits_for(what: impl Fn() -> bool) {
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !what() {
         assert!(std::time::Instant::now() < patience, "it never came");
@@ -58,7 +58,7 @@ fn waits_for(what: impl Fn() -> bool) {
 }
 
 #[test]
-fn an_interrupt_shows_what_was_reached_and_a_fork_goes_on_from_there() {
+fn an_interrupt_shows_what_was_reached_and_the_command_it_names_goes_on_from_there() {
     for (stalls, expected) in [
         (Asked::Ballot, "No verdict"),
         (Asked::Propositions, "What they held\n  pragmatist, 70\u{a0}% sure"),
@@ -84,9 +84,10 @@ fn an_interrupt_shows_what_was_reached_and_a_fork_goes_on_from_there() {
         assert!(!told.contains("Who was missing"), "nobody is missed because all was stopped: {told}");
         assert_eq!(output.stdout, b"", "{stalls:?}");
         patient.store(true, std::sync::atomic::Ordering::SeqCst);
-        let (_, hint) = told.split_once("hint: agon fork ").unwrap_or_else(|| panic!("{told}"));
-        let words: Vec<&str> = hint.split_whitespace().take(3).collect();
-        let forked = env.run(&["fork", words[0], words[1], words[2]]);
+        let (_, hint) = told.split_once("in a copy: agon ").unwrap_or_else(|| panic!("{told}"));
+        let words: Vec<&str> = hint.lines().next().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(words[..2], ["debate", "--resume"], "the whole rest of the line is the command: {told}");
+        let forked = env.run(&words);
         assert_eq!(forked.code, 0, "{stalls:?}: {forked}");
         assert!(forked.stdout.contains("Do it, behind a switch."), "{forked}");
         assert_eq!(env.run(&["verify", "latest"]).code, 0, "{stalls:?}");
@@ -111,7 +112,7 @@ fn a_debate_that_was_killed_is_taken_up_where_it_was() {
     child.wait().unwrap();
     patient.store(true, std::sync::atomic::Ordering::SeqCst);
     let before = server.bodies().len();
-    let ran = env.run(&["resume", "latest"]);
+    let ran = env.run(&["debate", "--resume", "latest"]);
     assert_eq!(ran.code, 0, "{ran}");
     assert!(ran.stdout.contains("Do it, behind a switch."), "{ran}");
     let again: Vec<Asked> = server.bodies()[before..].iter().map(asked).collect();
@@ -136,7 +137,7 @@ fn the_list_is_a_line_of_80_columns_for_each_of_ten_debates() {
     let lines: Vec<&str> = list.stdout.lines().collect();
     assert_eq!(lines.len(), 10);
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{list}");
-    assert!(lines.iter().all(|line| line.contains("  verdict 75\u{a0}%  Question ")), "{list}");
+    assert!(lines.iter().all(|line| line.contains("  verdict 75\u{a0}%  2/2 heard  Question ")), "{list}");
     assert!(lines[0].contains("Question 9") && lines[9].contains("Question 0"), "newest first: {list}");
     let ids: std::collections::BTreeSet<&str> = lines.iter().map(|line| &line[..13]).collect();
     assert_eq!(ids.len(), 10, "each line begins with enough of its id: {list}");

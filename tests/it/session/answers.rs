@@ -109,8 +109,8 @@ fn a_typed_answer_is_repaired_once_with_its_errors() {
     let decided = world.model_says(text("{\"n\": \"three\"}"));
     assert_eq!(kinds(&decided), ["budget_settled", "answer_rejected", "budget_reserved", "model_called"]);
     let ArenaEvent::AnswerRejected(rejected) = &decided[1] else { panic!() };
-    assert!(rejected.repair && rejected.errors[0].starts_with("`/n`"), "{rejected:?}");
-    assert!(words(&world.model().2).contains("`/n`"), "the model is told what does not fit");
+    assert!(rejected.repair && rejected.errors[0].starts_with("`n` must be a whole number"), "{rejected:?}");
+    assert!(words(&world.model().2).contains("`n` must be"), "the model is told what does not fit");
     world.check();
     world.model_says(text("```json\n{\"n\": 3}\n```"));
     assert_eq!(cause(&world), TurnCause::Done);

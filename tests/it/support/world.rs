@@ -1,8 +1,5 @@
 //! A pure world around a session: answers its effects, checks after every step what must always hold.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Part, Request, Role, Usage};
@@ -10,6 +7,8 @@ use agon::protocol::spec::*;
 use agon::protocol::{CallId, Choice, Entry, Fact, Input, RULES, StopCause};
 use agon::session::Session;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A spec with two models, one persona and three tools: `look` (read), `put` (write), `run` (execute).
 pub fn spec() -> Spec {

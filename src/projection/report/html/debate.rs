@@ -25,6 +25,9 @@ pub fn section(page: &mut Markup, report: &Report, debate: &DebateReport) {
     propositions(page, debate);
     absences(page, debate);
     moves(page, debate);
+    if debate.verdict.is_none() {
+        stands(page, debate);
+    }
     figures::positions(page, debate);
     figures::convergence(page, debate);
     matrix(page, debate);
@@ -53,12 +56,18 @@ fn verdict(page: &mut Markup, debate: &DebateReport) {
     for note in [wording::state(debate), wording::short_of_plan(debate)].into_iter().flatten() {
         page.raw("<p class=\"state\">").text(&note).raw("</p>");
     }
+    if debate.verdict.is_none() {
+        page.raw("<p class=\"state\">").text(&wording::heard(debate)).raw(".</p>");
+    }
     page.raw("</div>");
     if let Some(verdict) = &debate.verdict {
         page.raw("<aside><div class=\"sure\"><h3>Confidence</h3><p class=\"big\">");
         page.text(&wording::per_cent(verdict.confidence_pm));
         page.raw("</p><svg class=\"meter\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"rail\" width=\"1000\" height=\"10\"/><rect class=\"level\" height=\"10\" width=\"");
-        page.number(verdict.confidence_pm).raw("\"/></svg></div>");
+        page.number(verdict.confidence_pm).raw("\"/></svg>");
+        let is_whole = debate.heard.to_the_end == debate.heard.of;
+        page.raw(if is_whole { "<p class=\"heard\">" } else { "<p class=\"heard warn\">" });
+        page.text(&wording::heard(debate)).raw("</p></div>");
         talk(page, debate);
         page.raw("</aside>");
     }
@@ -106,7 +115,7 @@ fn dispute(page: &mut Markup, proposition: &Proposition) {
     };
     page.raw("</p>");
     if let Some(because) = &proposition.because {
-        page.raw("<p class=\"because\">").words(because).cites(&proposition.evidence).raw("</p>");
+        page.raw("<p class=\"because\">").words(because).citations(&proposition.evidence).raw("</p>");
     }
     page.raw("</td><td data-label=\"sealed majority\">");
     side(page, proposition.sealed_majority, wording::majority(proposition.sealed_majority));
@@ -199,7 +208,13 @@ fn rating(value: i8) -> Markup {
 /// Every rating in numbers: sealed, then last.
 fn matrix(page: &mut Markup, debate: &DebateReport) {
     let (Some(first), Some(last)) = (debate.first_rated(), debate.last_rated()) else { return };
-    page.raw("<section id=\"matrix\"><h2>Every vote</h2><p class=\"lead\">The sealed rating, then the last one with its confidence. \u{2212}2 is strongly against, +2 strongly for.</p><div class=\"scroll\"><table class=\"matrix\"><thead><tr><th scope=\"col\">persona</th>");
+    page.raw("<section id=\"matrix\"><h2>Every vote</h2><p class=\"lead\">The sealed rating, then the last one with its confidence. \u{2212}2 is strongly against, +2 strongly for.</p><div class=\"scroll\">");
+    // Many columns have their confidence below, so that none of them is cut off.
+    page.raw(match debate.propositions.len() {
+        ..=4 => "<table class=\"matrix\">",
+        _ => "<table class=\"matrix many\">",
+    });
+    page.raw("<thead><tr><th scope=\"col\">persona</th>");
     for proposition in &debate.propositions {
         page.raw("<th scope=\"col\">").text(&wording::name(proposition.number)).raw("</th>");
     }
@@ -279,6 +294,19 @@ fn risks(page: &mut Markup, debate: &DebateReport) {
     page.raw("</ul></section>\n");
 }
 
+/// Where everybody was when it ended, where no verdict sums that up.
+fn stands(page: &mut Markup, debate: &DebateReport) {
+    let mut stands = debate.last_stands().peekable();
+    if stands.peek().is_some() {
+        page.raw("<section id=\"stands\"><h2>What they held</h2>");
+        stands.for_each(|stand| ballot(page, stand));
+        page.raw("</section>\n");
+    }
+    if debate.first_rated().is_none() {
+        page.raw("<p class=\"state\">").raw(wording::NO_RATINGS).raw("</p>\n");
+    }
+}
+
 /// What each debater said, phase by phase; folded away, since it is long.
 fn ballots(page: &mut Markup, debate: &DebateReport) {
     let said = |phase: &&Phase| phase.stands.iter().any(|stand| stand.position.is_some());
@@ -305,11 +333,10 @@ fn ballot(page: &mut Markup, stand: &Stand) {
     if !stand.claims.is_empty() || !stand.evidence.is_empty() {
         page.raw("<ul>").items(&stand.claims);
         for evidence in &stand.evidence {
-            page.raw("<li class=\"evidence\">").words(&evidence.shows).cites(&evidence.at);
-            page.raw(if evidence.at.is_none() {
-                " <small>without a reference</small></li>"
-            } else {
-                "</li>"
+            page.raw("<li class=\"evidence\">").words(&evidence.shows).citations(evidence.cites.as_slice());
+            page.raw(match &evidence.cites {
+                None => " <small>without a reference</small></li>",
+                Some(_) => "</li>",
             });
         }
         page.raw("</ul>");

@@ -1,8 +1,10 @@
-//! Markup that cannot be broken out of: only literals of this program go in as they are; knows no report.
+//! Markup that cannot be broken out of: only literals of this program go in as they are; knows no section of a page.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use crate::projection::report::said::Citation;
+use crate::projection::report::wording;
 use crate::projection::safe_text::{safe, safe_line};
 use crate::protocol::EventRef;
 
@@ -73,6 +75,21 @@ impl Markup {
     pub fn cites<'a>(&mut self, all: impl IntoIterator<Item = &'a EventRef>) -> &mut Self {
         for at in all {
             self.raw(" ").cite(*at);
+        }
+        self
+    }
+
+    /// What was cited, each with what is wrong with it.
+    pub fn citations(&mut self, all: &[Citation]) -> &mut Self {
+        for cited in all {
+            self.raw(" ");
+            match cited.at {
+                Some(at) => self.cite(at),
+                None => self.raw("<q class=\"ref\">").line(&cited.written).raw("</q>"),
+            };
+            if let Some(doubt) = wording::doubt(cited) {
+                self.raw(" <small class=\"doubt\">").raw(doubt).raw("</small>");
+            }
         }
         self
     }

@@ -1,0 +1,89 @@
+//! `agon debate --resume`, and debates beside others that work in the same folder.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::command::{answer, env, schema};
+use super::program::waits_for;
+use crate::support::panel::{Asked, asked_by};
+use crate::support::server::{Reply, Server};
+
+const PAIR: [&str; 2] = ["--personas", "pragmatist,elegance-purist"];
+
+#[test]
+fn a_second_debate_is_held_in_the_session_of_the_first() {
+    let server = Server::start(|request, _| answer(request));
+    let env = env(&server);
+    let first = [&["debate", "Shall we?", "--rounds", "2"], PAIR.as_slice()].concat();
+    assert_eq!(env.run(&first).code, 0);
+    let over = env.run(&["debate", "--resume", "latest"]);
+    assert_eq!(over.code, 2, "{over}");
+    assert!(over.stderr.contains("is over") && over.stderr.contains("agon debate --resume "), "{over}");
+    let three = "pragmatist,elegance-purist,future-architect";
+    let again =
+        env.run(&["debate", "Shall they?", "--resume", "latest", "--rounds", "2", "--personas", three]);
+    assert_eq!(again.code, 0, "{again}");
+    let rows = env.run(&["debates", "list"]).stdout;
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+    assert!(rows.contains("2/2 heard") && rows.contains("3/3 heard"), "{rows}");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+    let changed = env.run(&["debate", "--resume", "latest", "--personas", three]);
+    assert_eq!(changed.code, 2, "{changed}");
+    assert!(changed.stderr.contains("`--personas` cannot change a debate that is under way"), "{changed}");
+}
+
+#[test]
+fn what_was_no_debate_is_not_gone_on_with_as_one() {
+    let server = Server::start(|_, _| Reply::text("done"));
+    let env = env(&server);
+    assert_eq!(env.run(&["run", "do it"]).code, 0);
+    let ran = env.run(&["debate", "--resume", "latest"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("was no debate"), "{ran}");
+}
+
+/// True for what a debate asks; a run has no schema.
+fn is_of_debate(request: &Value) -> bool {
+    request.get("response_format").is_some() || request.to_string().contains("fitting this JSON Schema")
+}
+
+#[test]
+fn debates_are_held_beside_a_run_and_each_other_in_one_folder() {
+    let patient = Arc::new(AtomicBool::new(false));
+    let later = Arc::clone(&patient);
+    let server = Server::start(move |request, _| match is_of_debate(request) {
+        true if asked_by(&schema(request)) == Asked::Verdict && request.to_string().contains("zebra") => {
+            if later.load(Ordering::SeqCst) {
+                answer(request)
+            } else {
+                Reply::text("never").stall_after(0)
+            }
+        }
+        true => answer(request),
+        false => Reply::text("never").stall_after(0),
+    });
+    let env = env(&server);
+    let mut run = env.command(&["run", "do it"]).spawn().unwrap();
+    waits_for(|| server.bodies().iter().any(|body| !is_of_debate(body)));
+    let of = |topic: &'static str| [&["debate", topic, "--rounds", "2"], PAIR.as_slice()].concat();
+    let mut first = env.command(&of("a question of zebras")).spawn().unwrap();
+    waits_for(|| {
+        let asks = |body: &Value| is_of_debate(body) && asked_by(&schema(body)) == Asked::Verdict;
+        server.bodies().iter().any(asks)
+    });
+    let second = env.run(&of("another one"));
+    assert_eq!(second.code, 0, "a debate only reads: {second}");
+    let third = env.run(&["run", "do something else"]);
+    assert_eq!(third.code, 2, "a second writer is still refused: {third}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    patient.store(true, Ordering::SeqCst);
+    let list: Value = serde_json::from_str(&env.run(&["debates", "list", "--json"]).stdout).unwrap();
+    let open = list.as_array().unwrap().iter().find(|row| row["question"] == "a question of zebras").unwrap();
+    let resumed = env.run(&["debate", "--resume", open["id"].as_str().unwrap()]);
+    assert_eq!(resumed.code, 0, "taken up beside the run: {resumed}");
+    run.kill().unwrap();
+    run.wait().unwrap();
+}
