@@ -47,11 +47,14 @@ use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::session::Session;
 pub use crate::teamcache::Removed as RemovedRuns;
 
-/// Becomes the sandbox if this process was started for that, and then never returns.
+/// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
+/// child whatever descriptors this process was started with, but for the standard three: an open file or connection
+/// of the person's shell would be a way out of any sandbox.
 ///
 /// A program that embeds agon and wants the sandbox `local` calls this first in its `main`, before any thread is
 /// started: each confined command begins with starting the program itself again.
 pub fn sandbox_entry() {
+    close_fds::set_fds_cloexec(3, &[]);
     #[cfg(target_os = "linux")]
     crate::sandbox::local::enter();
 }

@@ -1,4 +1,7 @@
-//! Tests of the rules that hold without anybody's word: files with secrets are neither read, searched nor written.
+//! Tests of what holds without anybody's word: files with secrets are neither read, searched nor written, and no
+//! command gets what the person's shell has open.
+
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -56,4 +59,30 @@ fn a_person_can_switch_the_rules_off_and_a_strange_project_cannot() {
     let ran = env.run(&["run", "greet"]);
     check(&ran, 0, "hello\n");
     assert!(ran.stderr.contains("`policy.defaults` ([WORK]/.agon/config.toml:2) is ignored"), "{ran}");
+}
+
+#[test]
+fn a_file_the_shell_has_open_reaches_no_command() {
+    let look = "echo began; cat <&7; ls /proc/self/fd | sort -n | tail -1";
+    let script = format!(
+        "[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"bash\", args = {{ command = \"{look}\" }} }}]\n\
+         [[answer]]\nspark = \"solo\"\ntext = \"done\"\n"
+    );
+    for kind in ["none", "auto"] {
+        let env = scripted(&script);
+        env.write("outside.txt", "out of reach\n");
+        let plain = env.command(&["run", "look", "--yes", "--json", "--sandbox", kind]);
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec 7<../outside.txt; exec \"$0\" \"$@\""]).arg(plain.get_program());
+        command.args(plain.get_args()).current_dir(env.work()).env_clear().stdin(Stdio::null());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.output().unwrap();
+        if kind == "auto" && output.status.code() == Some(2) {
+            println!("skipped: nothing confines here");
+            continue;
+        }
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && told.contains("began"), "{told}");
+        assert!(!told.contains("out of reach"), "{kind}: {told}");
+    }
 }
