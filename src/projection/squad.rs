@@ -170,7 +170,10 @@ impl SquadSheet {
             Some(stored_at) => self.evidence.recorded_words(stored_at),
             None => self.evidence.checks_words(),
         };
-        checks + &self.evidence.findings_words(said) + &self.missing_words()
+        self.evidence.changes_words().to_owned()
+            + &checks
+            + &self.evidence.findings_words(said)
+            + &self.missing_words()
     }
 
     /// What there is to read where a squad came to no answer, safe to print.

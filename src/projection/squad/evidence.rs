@@ -19,6 +19,8 @@ pub(super) struct Evidence {
     judged: BTreeMap<SparkId, Judgement>,
     /// What came of the work, in the order it came.
     steps: Vec<String>,
+    /// Whether any work that stood for review changed a file; absent before the first.
+    changed: Option<bool>,
 }
 
 /// One check and how it ended last.
@@ -87,10 +89,13 @@ impl Evidence {
             E::PlanStated(data) => {
                 self.steps.push(format!("{} stated the plan ({})", who(data.spark), data.source))
             }
-            E::CodeProposed(data) => self.steps.push(match data.diff {
-                Some(diff) => format!("{} did its work, the diff is {diff}", who(data.spark)),
-                None => format!("{} was done and changed nothing", who(data.spark)),
-            }),
+            E::CodeProposed(data) => {
+                self.changed = Some(self.changed == Some(true) || data.diff.is_some());
+                self.steps.push(match data.diff {
+                    Some(diff) => format!("{} did its work, the diff is {diff}", who(data.spark)),
+                    None => format!("{} was done and changed nothing", who(data.spark)),
+                });
+            }
             E::CritiqueIssued(data) => {
                 let word = match data.verdict {
                     Judgement::Approve => "approved it",
@@ -112,6 +117,14 @@ impl Evidence {
         match self.checks.iter_mut().find(|check| check.command == command) {
             Some(check) => check.last = last,
             None => self.checks.push(Check { command: command.to_owned(), last }),
+        }
+    }
+
+    /// Told beneath an answer when no work changed a file, whatever the answer says.
+    pub fn changes_words(&self) -> &'static str {
+        match self.changed {
+            Some(false) => "\n\nNo file was changed.",
+            Some(true) | None => "",
         }
     }
 
@@ -177,4 +190,24 @@ fn finding_line(finding: &Finding) -> String {
         (None, _) => String::new(),
     };
     format!("\n- {} {}{place}: {}", finding.id, words::severity(finding.severity), finding.problem.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::event::CodeProposed;
+
+    #[test]
+    fn work_that_changed_nothing_is_told_until_some_does() {
+        let mut evidence = Evidence::of(&[]);
+        assert_eq!(evidence.changes_words(), "", "nobody has worked yet");
+        let mut propose = |diff| {
+            let proposed = CodeProposed { spark: SparkId(1), diff, checks: Vec::new() };
+            evidence.apply(EventRef::fact(7), &ArenaEvent::CodeProposed(proposed), |_| "coder".to_owned());
+            evidence.changes_words()
+        };
+        assert_eq!(propose(None), "\n\nNo file was changed.");
+        assert_eq!(propose(Some(EventRef::fact(6))), "");
+        assert_eq!(propose(None), "", "what was changed before stands");
+    }
 }
