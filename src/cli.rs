@@ -53,13 +53,19 @@ pub fn main() -> ExitCode {
 }
 
 /// Keeps keys, which stand in this process's environment and memory, from other processes of the same user: commands
-/// that run unconfined are among them. What this process starts decides that anew.
+/// that run unconfined are among them. What this process starts decides that anew. A debugger that started it reads
+/// all of it anyway, and is left to its work.
 fn keep_to_itself() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // A kernel that refuses leaves things as they are everywhere else.
-        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let traced =
+            status.lines().filter_map(|line| line.strip_prefix("TracerPid:")).any(|pid| pid.trim() != "0");
+        if !traced {
+            // A kernel that refuses leaves things as they are everywhere else.
+            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        }
     }
 }
 

@@ -40,6 +40,9 @@ pub struct Size {
     pub used_at: u64,
 }
 
+/// How often a run is stored anew that others swept away.
+const TRIES: u32 = 8;
+
 impl Cache {
     /// Opens the cache where it is; none when it was never made.
     pub fn open(root: &Path) -> Result<Option<Self>, FolderError> {
@@ -101,11 +104,14 @@ impl Cache {
         record: &[u8],
         contents: &BTreeMap<String, Vec<u8>>,
     ) -> Result<(), FolderError> {
-        match self.try_store(key, record, contents) {
-            // Swept away between its making and its lock.
-            Err(FolderError::Missing(_)) => self.try_store(key, record, contents),
-            stored => stored,
+        // Swept away between its making and its lock; several may sweep one after the other.
+        for _ in 1..TRIES {
+            match self.try_store(key, record, contents) {
+                Err(FolderError::Missing(_)) => {}
+                stored => return stored,
+            }
         }
+        self.try_store(key, record, contents)
     }
 
     fn try_store(
