@@ -37,6 +37,7 @@ pub use squad::SquadWish;
 
 use change::changes;
 use confine::kind_of;
+use crew_places::Means;
 use place::Place;
 
 use crate::arena::Arena;
@@ -85,7 +86,7 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let at = (config.workspace(), id.as_str());
     let mut place = Place::configured(config, config.sandbox(), at, request.consent.clone()).await?;
     let mut spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
-    place.furnish(config, &mut spec, &id).await?;
+    place.furnish(Means::Configured(config, &id), &mut Vec::new(), &mut spec).await?;
     let connected = providers::connect(config, &spec.models, &[])?;
     let lock = if request.reads_only { None } else { lock_for(config, &spec)? };
     let log = store(config).create(&id)?;
@@ -118,7 +119,7 @@ pub async fn resume(
     let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
     let (mut changed, mut spec) = changes(config, spec, here, wanted)?;
     if wanted.squad.is_some() || session.has_open_turn() {
-        place.refurnish(config, &mut changed, &mut spec, &path.id).await?;
+        place.furnish(Means::Configured(config, &path.id), &mut changed, &mut spec).await?;
     }
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };

@@ -17,6 +17,7 @@ use crate::protocol::event::{
     TimerFired, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
+use crate::protocol::text::MOST_SHOWN;
 use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
 use crate::toolvault::{cut_middle, mention};
 
@@ -370,7 +371,7 @@ impl Shared {
                 failed(FailStatus::Cancelled, "reading was cancelled".to_owned())
             }
             Ok(read) => {
-                let (text, _) = cut_middle(&self.redactor.text(&read.text), 64 * 1024);
+                let (text, _) = cut_middle(&self.redactor.text(&read.text), MOST_SHOWN);
                 OutcomeBody::MentionExpanded(MentionExpanded { text, ..read })
             }
             Err(why) => failed(FailStatus::Failed, why),
@@ -379,7 +380,7 @@ impl Shared {
 
     fn checked(&self, ran: CheckRan) -> CheckRan {
         let whole = self.redactor.text(&ran.output);
-        let (output, _) = cut_middle(&whole, 64 * 1024);
+        let (output, _) = cut_middle(&whole, MOST_SHOWN);
         CheckRan { output, ..ran }
     }
 

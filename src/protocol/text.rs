@@ -1,5 +1,8 @@
 //! Small turns of text that several floors need; knows nothing of who reads it.
 
+/// Most bytes of a text that agon chooses (a result, a check's output, a mention) that a model is shown.
+pub const MOST_SHOWN: usize = 64 * 1024;
+
 /// Cuts the middle out of a text that is longer than `cap` bytes, at char boundaries, and says how many
 /// bytes are left out. The second value is true when something was cut. The result keeps at most `cap`
 /// bytes of the text; the line that names the gap comes on top.
@@ -18,17 +21,9 @@ pub fn gap_line(bytes: u64) -> String {
     format!("\n[… {bytes} bytes left out …]\n")
 }
 
-/// A glob pattern that matches exactly this text.
+/// A glob pattern that matches exactly this text. `globset::escape` leaves the backslash and the comma alone.
 pub fn glob_of(text: &str) -> String {
-    let mut pattern = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' => pattern.push_str("\\\\"),
-            '*' | '?' | '[' | ']' | '{' | '}' | ',' => pattern.extend(['[', c, ']']),
-            c => pattern.push(c),
-        }
-    }
-    pattern
+    globset::escape(&text.replace('\\', "\\\\")).replace(',', "[,]")
 }
 
 /// Models like to wrap JSON in a Markdown fence; what is inside counts.

@@ -282,8 +282,8 @@ impl Session {
         if !matches!(turn.mode, Mode::Solo | Mode::Squad) {
             return;
         }
-        let said: Vec<EventRef> = std::iter::once(turn.prompt).chain(turn.said.iter().copied()).collect();
-        for from in said {
+        let asked: Vec<EventRef> = turn.asked().collect();
+        for from in asked {
             self.hear(id, from);
         }
     }

@@ -123,26 +123,24 @@ pub fn denied_to_all(policy: &Policy) -> Vec<String> {
 
 /// Globs of the paths this tool may not touch, for tools that come upon files while they run.
 pub fn denied_paths(policy: &Policy, tool: &ToolSpec) -> Vec<String> {
-    let speaks = |rule: &&Rule| {
-        rule.action == Action::Deny
-            && rule.command.is_none()
-            && rule.risk.is_none_or(|risk| risk == tool.risk)
-            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, &tool.name, Action::Deny))
-    };
-    policy.rules.iter().filter(speaks).filter_map(|rule| rule.path.clone()).collect()
+    denials(policy, &tool.name, tool.risk).filter_map(|rule| rule.path.clone()).collect()
 }
 
 /// Globs of the paths that may not be read where a person mentions them: what `read_file` is denied. A rule that
 /// asks is answered by the mention itself.
 pub fn denied_to_reader(policy: &Policy) -> Vec<String> {
-    let speaks = |rule: &&Rule| {
+    let denials = denials(policy, "read_file", Risk::Read);
+    denials.map(|rule| rule.path.clone().unwrap_or_else(|| "**".to_owned())).collect()
+}
+
+/// The rules that deny a tool of this risk something, whatever its command.
+fn denials<'a>(policy: &'a Policy, tool: &'a str, risk: Risk) -> impl Iterator<Item = &'a Rule> {
+    policy.rules.iter().filter(move |rule| {
         rule.action == Action::Deny
             && rule.command.is_none()
-            && rule.risk.is_none_or(|risk| risk == Risk::Read)
-            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, "read_file", Action::Deny))
-    };
-    let everything = || "**".to_owned();
-    policy.rules.iter().filter(speaks).map(|rule| rule.path.clone().unwrap_or_else(everything)).collect()
+            && rule.risk.is_none_or(|named| named == risk)
+            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, Action::Deny))
+    })
 }
 
 /// Whether a path is one of those. A set is made once for many paths.

@@ -110,6 +110,13 @@ pub struct Turn {
     pub stopping: Option<TurnCause>,
 }
 
+impl Turn {
+    /// What its sparks are told first: the prompt, and what was said with it.
+    pub fn asked(&self) -> impl Iterator<Item = EventRef> {
+        std::iter::once(self.prompt).chain(self.said.iter().copied())
+    }
+}
+
 /// One agent at work.
 #[derive(Clone, Debug)]
 pub struct Spark {

@@ -53,7 +53,9 @@ impl Tool for ListDir {
         });
         match listed.await {
             Ok(entries) if entries.is_empty() => ToolEnd::ok("(empty directory)"),
-            Ok(entries) => ToolEnd::ok(entries.iter().map(line).collect::<String>()),
+            Ok(entries) => {
+                ToolEnd::ok(entries.iter().map(|entry| line(name(entry), entry)).collect::<String>())
+            }
             Err(words) => ToolEnd::failed(words),
         }
     }
@@ -72,8 +74,12 @@ pub fn looking(verb: &str, path: String) -> Preparation {
     }
 }
 
-fn line(entry: &DirEntry) -> String {
-    let name = entry.path.rsplit('/').next().unwrap_or_default();
+fn name(entry: &DirEntry) -> &str {
+    entry.path.rsplit('/').next().unwrap_or_default()
+}
+
+/// What is said of an entry under a name.
+pub fn line(name: &str, entry: &DirEntry) -> String {
     match entry.kind {
         FileKind::Directory => format!("{name}/\n"),
         FileKind::File => format!("{name} ({} bytes)\n", entry.bytes),

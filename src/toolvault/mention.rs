@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::list_dir::line;
 use super::read_file;
 use super::tool::blocking;
 use super::write_file::words;
-use crate::ports::{DirEntry, FileError, FileKind, Files, Sandbox};
+use crate::ports::{DirEntry, FileError, Files, Sandbox};
 use crate::protocol::effect::MentionedPlace;
 use crate::protocol::event::{MentionExpanded, ToolStatus};
+use crate::protocol::text::MOST_SHOWN;
 use crate::session::policy::DeniedPaths;
 
-/// Bytes of a file that are shown.
-const FILE_CAP: usize = 64 * 1024;
 /// Names beneath a folder that are shown.
 const NAMES: usize = 500;
 
@@ -45,7 +45,7 @@ fn look(
     }
     let (text, seen) = match files.open(&path) {
         Ok(file) => {
-            let end = read_file::lines(file, path, (place.first, place.last), FILE_CAP, cancel)?;
+            let end = read_file::lines(file, path, (place.first, place.last), MOST_SHOWN, cancel)?;
             if end.status != ToolStatus::Ok {
                 return Err(end.content);
             }
@@ -65,12 +65,7 @@ fn names(files: &Arc<dyn Files>, path: &str, denied: &DeniedPaths) -> Result<Str
     }
     let mut text = String::new();
     for entry in shown {
-        text += &match entry.kind {
-            FileKind::File => format!("{} ({} bytes)\n", entry.path, entry.bytes),
-            FileKind::Directory => format!("{}/\n", entry.path),
-            FileKind::Link => format!("{} (symbolic link, not followed)\n", entry.path),
-            FileKind::Special => format!("{} (special file)\n", entry.path),
-        };
+        text += &line(&entry.path, entry);
     }
     if more {
         text += &format!("(only the first {NAMES} files are named)\n");

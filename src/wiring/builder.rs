@@ -17,6 +17,7 @@ use crate::session::convergence::{Scorer, Scorers};
 use crate::session::{Session, policy};
 use crate::toolvault::VaultError;
 use crate::wiring::confine::{self, kind_of};
+use crate::wiring::crew_places::Means;
 use crate::wiring::place::Place;
 use crate::wiring::{Running, WireError, providers, spec};
 
@@ -178,7 +179,7 @@ impl ArenaBuilder {
         };
         spec::check(&spec)?;
         blueprint::check_spec(&spec)?;
-        place.furnish_plainly(&mut Vec::new(), &mut spec).await?;
+        place.furnish(Means::Plain, &mut Vec::new(), &mut spec).await?;
         let log = SessionStore::new(self.state.clone()).create(&id)?;
         let sandbox = spec.workspace.sandbox.clone();
         let ports = self.ports(place, log);
@@ -203,10 +204,10 @@ impl ArenaBuilder {
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
         let mut changed = Vec::new();
         if here != spec.workspace {
-            changed.push(Setting::Workspace(here.clone()));
-            spec.workspace = here;
+            changed.push(Setting::Workspace(here));
         }
-        place.furnish_plainly(&mut changed, &mut spec).await?;
+        changed.iter().for_each(|setting| spec.set(setting));
+        place.furnish(Means::Plain, &mut changed, &mut spec).await?;
         let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
         let ports = self.ports(place, opened.log);
         let arena = Arena::resume(&recorded, before, changed, ports).await?;

@@ -117,8 +117,8 @@ async fn move_in(
         return Ok(());
     }
     let root = std::path::PathBuf::from(&spec.workspace.root);
-    let means = Means::Configured(config, &root, arena.id());
-    let places = CrewPlaces::open(means, blueprint.as_ref(), arena.sandbox()).await?;
+    let means = Means::Configured(config, arena.id());
+    let places = CrewPlaces::open(means, &root, blueprint.as_ref(), arena.sandbox()).await?;
     places.tell(settings, spec);
     arena.places().set(places.sandboxes);
     Ok(())

@@ -13,23 +13,23 @@ use crate::protocol::spec::{Blueprint, RolePlace, RoleSpec, Setting, Spec};
 /// What a place is started with.
 #[derive(Clone, Copy)]
 pub(super) enum Means<'a> {
-    /// A configuration, the workspace and the session.
-    Configured(&'a Config, &'a Path, &'a str),
-    /// Only the workspace.
-    Plain(&'a Path),
+    /// A configuration, and the session.
+    Configured(&'a Config, &'a str),
+    /// Nothing but the workspace.
+    Plain,
 }
 
 impl Means<'_> {
     /// What stands in for `local` where namespaces are refused will do only where the session has no more itself.
     async fn start(
         self,
-        kind: SandboxKind,
-        read_only: bool,
+        root: &Path,
+        (kind, read_only): (SandboxKind, bool),
         main: &Arc<dyn Sandbox>,
     ) -> Result<Arc<dyn Sandbox>, WireError> {
-        let (config, root, session) = match self {
-            Means::Plain(root) => return plain(kind, root, read_only).await,
-            Means::Configured(config, root, session) => (config, root, session),
+        let (config, session) = match self {
+            Means::Plain => return plain(kind, root, read_only).await,
+            Means::Configured(config, session) => (config, session),
         };
         let wanted = Wanted { kind, root, session, read_only, has_consent: false };
         let has_more = matches!(main.spec().kind.as_str(), "local" | "docker");
@@ -54,6 +54,7 @@ impl CrewPlaces {
     /// Starts the places that a blueprint gives its roles. Roles that want the same share one.
     pub async fn open(
         means: Means<'_>,
+        root: &Path,
         blueprint: Option<&Blueprint>,
         main: &Arc<dyn Sandbox>,
     ) -> Result<Self, WireError> {
@@ -67,7 +68,7 @@ impl CrewPlaces {
             let sandbox = match started.iter().find(|(known, _)| *known == shape) {
                 Some((_, sandbox)) => Arc::clone(sandbox),
                 None => {
-                    let opened = means.start(kind, role.read_only, main).await;
+                    let opened = means.start(root, shape, main).await;
                     let sandbox = opened.map_err(|error| for_role(role, error))?;
                     started.push((shape, Arc::clone(&sandbox)));
                     sandbox

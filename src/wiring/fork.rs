@@ -17,7 +17,9 @@ use crate::protocol::event::SessionForked;
 use crate::protocol::spec::{SandboxSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, Entry, RULES};
 use crate::session::Session;
-use crate::wiring::{Changes, Place, Running, WireError, WorkspaceLock, changes, kind_of, providers, store};
+use crate::wiring::{
+    Changes, Means, Place, Running, WireError, WorkspaceLock, changes, kind_of, providers, store,
+};
 use crate::workspace::WorkspaceStore;
 
 /// What is forked, where, and what is changed.
@@ -162,7 +164,7 @@ async fn take_up(
     let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
     let (mut changed, mut spec) = changes(config, spec, here, &plan.changes)?;
     if plan.changes.squad.is_some() || session.has_open_turn() {
-        place.refurnish(config, &mut changed, &mut spec, &copied.id).await?;
+        place.furnish(Means::Configured(config, &copied.id), &mut changed, &mut spec).await?;
     }
     let Copied { store, parent, id, recorded, log, replaced } = copied;
     let forked = SessionForked {

@@ -11,7 +11,7 @@ use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::ports::{EventLog, Sandbox, TeamCache};
-use crate::protocol::spec::{Blueprint, Consent, SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::protocol::spec::{Consent, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::sandbox::SandboxChecks;
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
@@ -101,39 +101,14 @@ impl Place {
         Ok(Place { cache: cache::port(config), consent, ..place })
     }
 
-    /// Starts the places of a new session's roles, and makes its spec say so.
+    /// Starts the places of roles, and makes the spec and the settings that lead to it say so.
     pub(super) async fn furnish(
         &mut self,
-        config: &Config,
-        spec: &mut Spec,
-        session: &str,
-    ) -> Result<(), WireError> {
-        self.refurnish(config, &mut Vec::new(), spec, session).await
-    }
-
-    /// The same for a session that is taken up: what differs from the record is a changed setting.
-    pub(super) async fn refurnish(
-        &mut self,
-        config: &Config,
-        changed: &mut Vec<Setting>,
-        spec: &mut Spec,
-        session: &str,
-    ) -> Result<(), WireError> {
-        let blueprint: Option<&Blueprint> = spec.blueprint.as_ref();
-        let means = Means::Configured(config, &self.root, session);
-        self.roles = CrewPlaces::open(means, blueprint, &self.sandbox).await?;
-        self.roles.tell(changed, spec);
-        Ok(())
-    }
-
-    /// Starts the places of roles without a configuration.
-    pub(super) async fn furnish_plainly(
-        &mut self,
+        means: Means<'_>,
         changed: &mut Vec<Setting>,
         spec: &mut Spec,
     ) -> Result<(), WireError> {
-        let means = Means::Plain(&self.root);
-        self.roles = CrewPlaces::open(means, spec.blueprint.as_ref(), &self.sandbox).await?;
+        self.roles = CrewPlaces::open(means, &self.root, spec.blueprint.as_ref(), &self.sandbox).await?;
         self.roles.tell(changed, spec);
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::protocol::message::Role;
 use crate::protocol::spec::Risk;
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
-use crate::session::state::Item;
+use crate::session::state::{Item, Turn};
 
 use super::{Debate, Debater, PHASES, Probe, STILL_PM, VERDICT};
 
@@ -72,9 +72,7 @@ impl Session {
             bytes: 0,
         };
         let mut transcript = self.head(&persona);
-        let said =
-            self.turn.iter().flat_map(|turn| std::iter::once(turn.prompt).chain(turn.said.iter().copied()));
-        transcript.extend(said.map(|at| user(at, None)));
+        transcript.extend(self.turn.iter().flat_map(Turn::asked).map(|at| user(at, None)));
         let steering = self.debate.iter().flat_map(|debate| &debate.steering);
         let own = steering.filter(|(to, _)| to.is_none_or(|to| to == id));
         transcript.extend(own.map(|(_, at)| user(*at, None)));

@@ -11,7 +11,7 @@ use crate::protocol::text::{grouped, money};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::budget::cost;
-use crate::session::state::Item;
+use crate::session::state::{Item, Turn};
 
 use super::{Debate, PHASES, VERDICT, briefs, phase_name};
 
@@ -169,10 +169,9 @@ impl Session {
             from,
             sel: None,
         };
-        let said =
-            self.turn.iter().flat_map(|turn| std::iter::once(turn.prompt).chain(turn.said.iter().copied()));
+        let asked = self.turn.iter().flat_map(Turn::asked);
         let steering = self.debate.iter().flat_map(|debate| &debate.steering).map(|(_, at)| *at);
-        items.extend(said.chain(steering).map(|from| Item { part: user(from), bytes: 0 }));
+        items.extend(asked.chain(steering).map(|from| Item { part: user(from), bytes: 0 }));
         let shown = digest(round, place, &|at| self.event(at)).len();
         let brief = briefs::brief(round.ask, &round.phase, "").len() + 4096;
         let tools = if round.phase == PHASES[2] { self.tool_bytes(spark) } else { 0 };

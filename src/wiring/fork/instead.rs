@@ -2,12 +2,9 @@
 
 use crate::eventlog::EntryReader;
 use crate::protocol::event::ToolStatus;
-use crate::protocol::text::cut_middle;
+use crate::protocol::text::{MOST_SHOWN, cut_middle};
 use crate::protocol::{ArenaEvent, CallId};
 use crate::wiring::WireError;
-
-/// Most bytes of a result that are put before a model, as of any tool's.
-const MOST_SHOWN: usize = 64 * 1024;
 
 /// Marks a fact as the fork's.
 const BY: &str = "fork";
