@@ -30,11 +30,11 @@ use crate::protocol::{Command, Entry, Signal};
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
 pub use record::{Record, Shelf};
-pub use slash::{SLASHES, Slash};
+pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
 pub use update::update;
-pub use wish::{Wish, Worker};
+pub use wish::{Wish, Worker, limits as parse_limits};
 
 /// Everything that can reach the screen.
 #[derive(Debug)]

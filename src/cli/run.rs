@@ -27,15 +27,6 @@ pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> R
     Ok(perform(RunPlan::of(typed, environment)?, Mode::Solo, output).await?.0)
 }
 
-/// Gives one task, read nothing from standard input; tells the session's id as well.
-pub async fn task(
-    typed: &RunArgs,
-    environment: Environment,
-    output: Output,
-) -> Result<(u8, String), Failure> {
-    perform(RunPlan::with("run", typed, environment, Vec::new(), || Ok(None))?, Mode::Solo, output).await
-}
-
 /// Gives one task to a squad.
 pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     Ok(perform(RunPlan::of_squad(typed, environment)?, Mode::Squad, output).await?.0)
@@ -209,11 +200,7 @@ pub(super) async fn copy(
     no_run: bool,
     output: Output,
 ) -> Result<u8, Failure> {
-    let fork = Fork::prepare(config, plan, show.is_attended()).await?;
-    output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
-    if let Some(lacks) = &fork.lacks {
-        output.warn(lacks);
-    }
+    let fork = prepare_copy(config, plan, &show, output).await?;
     if no_run || !fork.has_open_turn {
         let (id, has_open_turn) = (fork.id.clone(), fork.has_open_turn);
         fork.record().await?;
@@ -223,6 +210,21 @@ pub(super) async fn copy(
         return Ok(DONE);
     }
     Watch::new(output, show, "--yes").follow(fork.start().await?, None).await
+}
+
+/// Makes a copy, tells where it works and what it lacks.
+pub(super) async fn prepare_copy(
+    config: &Config,
+    plan: &ForkPlan,
+    show: &ShowPlan,
+    output: Output,
+) -> Result<Fork, Failure> {
+    let fork = Fork::prepare(config, plan, show.is_attended()).await?;
+    output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
+    if let Some(lacks) = &fork.lacks {
+        output.warn(lacks);
+    }
+    Ok(fork)
 }
 
 /// How a session is given its next task: by the kind of whoever worked last.

@@ -235,7 +235,9 @@ impl Composer {
         } else {
             slash::following(&before[..from], word)
         };
-        let done = choices.len() == 1 && choices[0].0 == word;
+        // A command that takes something goes on telling what.
+        let takes = from == 0 && slash::parse(word).is_ok_and(|(slash, _)| !slash.takes.is_empty());
+        let done = choices.len() == 1 && choices[0].0 == word && !takes;
         self.offer = (!choices.is_empty() && !done).then(|| Offer {
             from,
             choices: choices.into_iter().take(OFFERED).collect(),

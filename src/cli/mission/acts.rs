@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
-
-use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
-use crate::config::{ConfigError, ModelName, SandboxKind};
+use crate::config::{ConfigError, ModelName};
 use crate::tui::{Act, Msg, Wish};
 use crate::wiring;
 
 use super::desk::{Done, Mission};
 use super::kit::Kit;
+use super::lines::{demo_kind, sandbox};
 use super::places::in_words;
 use super::wish::{self, Company};
 use super::work;
@@ -70,9 +68,7 @@ impl Mission {
         if self.live.as_ref().is_some_and(|live| live.is_open) {
             return Err(Failure::usage("the sandbox can be changed once this turn is over"));
         }
-        let kind = SandboxKind::from_str(name, true).map_err(|_| {
-            Failure::usage(format!("no sandbox is called `{name}`")).hint("auto, local, docker or none")
-        })?;
+        let kind = sandbox(name)?;
         let kit = self.kit.with_sandbox(kind)?;
         let was_live = self.live.is_some();
         self.leave();
@@ -146,10 +142,7 @@ impl Mission {
             }
             Act::Sandbox(name) => return self.sandbox(&name),
             Act::Demo(name) => {
-                let show = DemoKind::from_str(&name, true).map_err(|_| {
-                    Failure::usage(format!("no demo is called `{name}`: run, squad or debate"))
-                })?;
-                return Ok(self.demo(show, None));
+                return Ok(self.demo(demo_kind(&name)?, None));
             }
             // These are the screen's own.
             Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}

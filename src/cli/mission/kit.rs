@@ -1,11 +1,9 @@
 //! What mission control works with: configuration, flags, policy. A change makes it anew; it does nothing by itself.
 
-use std::sync::Arc;
-
 use crate::cli::args::ArenaArgs;
 use crate::cli::debate::MAX_STEPS;
 use crate::cli::error::Failure;
-use crate::cli::plan;
+use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::run::config_for;
 use crate::config::{Config, ConfigError, Environment, ModelName, Override, SandboxKind};
 use crate::protocol::spec::{Mode, Policy};
@@ -101,9 +99,7 @@ impl Kit {
 
     /// What a new session for a task of this company is opened with, and the configuration that counts.
     pub fn request(&self, model: ModelName, company: &Company) -> Result<(Config, Request), Failure> {
-        let steps = self.changes_for(company).limits.max_steps;
-        let steps = steps.map(|steps| plan::set("debate", &["limits", "max_steps"], i64::from(steps).into()));
-        let kit = self.with(steps.into_iter().collect())?;
+        let config = self.config_for(company)?;
         let request = Request {
             model,
             model_is_wanted: self.changes.model.is_some(),
@@ -114,7 +110,30 @@ impl Kit {
             reads_only: false,
             consent: None,
         };
-        Ok((kit.config, request))
+        Ok((config, request))
+    }
+
+    fn config_for(&self, company: &Company) -> Result<Config, Failure> {
+        let steps = self.changes_for(company).limits.max_steps;
+        let steps = steps.map(|steps| plan::set("debate", &["limits", "max_steps"], i64::from(steps).into()));
+        Ok(self.with(steps.into_iter().collect())?.config)
+    }
+
+    /// What a task without a screen is run by: in an earlier session, or in a new one.
+    pub fn plan(
+        &self,
+        prompt: String,
+        company: &Company,
+        resume: Option<String>,
+        show: ShowPlan,
+    ) -> Result<RunPlan, Failure> {
+        let config = match &resume {
+            Some(session) => self.config_of(session)?,
+            None => self.config_for(company)?,
+        };
+        let changes = Changes { reads_only: company.debate().is_some(), ..self.changes_for(company) };
+        let policy = self.policy.clone();
+        Ok(RunPlan { config, prompt, schema: None, resume, changes, show, policy })
     }
 
     /// The configuration for the workspace of a recorded session, flags included.
@@ -138,7 +157,7 @@ pub(super) fn kit(
     workspace: &std::path::Path,
     (overrides, typed): (Vec<Override>, &ArenaArgs),
     (model, persona): (Option<&str>, Option<&String>),
-) -> Result<Arc<Kit>, Failure> {
+) -> Result<Kit, Failure> {
     let config = Config::load(environment.clone(), workspace, &overrides)?;
     let policy = plan::policy_of(&config, typed.policy.as_deref())?;
     let model = model.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?;
@@ -150,5 +169,5 @@ pub(super) fn kit(
         sandbox: typed.sandbox,
         ..Changes::default()
     };
-    Ok(Arc::new(Kit { config, environment, overrides, policy, changes }))
+    Ok(Kit { config, environment, overrides, policy, changes })
 }
