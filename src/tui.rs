@@ -106,6 +106,8 @@ pub enum Act {
         wish: Wish,
         /// What was written, to be given back when it is refused.
         written: String,
+        /// True when it is meant for the turn under way, and a task only if that has ended.
+        steers: bool,
     },
     /// Lets others work on the tasks to come, once the flags are found good.
     Mode(Wish),

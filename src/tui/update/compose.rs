@@ -90,11 +90,8 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
     let text = state.composer.take();
     browse::live(state);
     state.pane = Pane::Composer;
-    if state.is_working() {
-        return acts.push(Act::Submit(Command::Steer { spark: None, text }));
-    }
-    let (wish, written) = (state.wish.clone(), text.clone());
-    acts.push(Act::Prompt { text, wish, written });
+    let (wish, written, steers) = (state.wish.clone(), text.clone(), state.is_working());
+    acts.push(Act::Prompt { text, wish, written, steers });
 }
 
 fn command(state: &mut State, acts: &mut Vec<Act>) {
@@ -162,7 +159,7 @@ fn task(state: &mut State, worker: Worker, (written, rest): (&str, &str)) -> Res
     }
     browse::live(state);
     let (text, written) = (text.to_owned(), written.to_owned());
-    Ok(Act::Prompt { text, wish, written })
+    Ok(Act::Prompt { text, wish, written, steers: false })
 }
 
 fn rename(state: &State, name: &str) -> Result<Act, String> {
