@@ -158,7 +158,8 @@ impl Costs {
 
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
-        let away = matches!(entry.fact(), Some(ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_)));
+        use ArenaEvent::{FaultRecovered, SessionForked, SessionResumed};
+        let away = matches!(entry.fact(), Some(FaultRecovered(_) | SessionResumed(_) | SessionForked(_)));
         if let Some(last) = self.last_at.filter(|_| !away) {
             self.active_us = self.active_us.saturating_add(entry.at.saturating_sub(last));
         }

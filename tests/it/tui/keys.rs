@@ -162,7 +162,7 @@ fn control_characters_of_a_command_are_seen() {
     });
     entries.push(entry(2, &[("tool_prepared", prepared), ("approval_requested", asks)]));
     let text = shown(&state(&entries, true), 80, 24);
-    assert!(text.contains("ls<U+001B>[2K<U+0007>→   rm<U+202E>"), "{text}");
+    assert!(text.contains("ls<ESC>[2K<BEL>→   rm<U+202E>"), "{text}");
 }
 
 #[test]
