@@ -8,6 +8,7 @@ use crate::projection::why::{Audit, AuditEnd, Reasons};
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, ErrorKind, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
+use crate::protocol::text::name_shown;
 
 /// What the last summary of a squad's run says beside what every run's says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     ];
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     if !board.changed.is_empty() {
-        let files = board.changed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let files = board.changed.iter().map(|path| name_shown(path)).collect::<Vec<_>>().join(", ");
         rows.push(("files", format!("changed: {files}")));
     }
     if !board.approvals.is_empty() {

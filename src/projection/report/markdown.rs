@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::words;
 use crate::protocol::EventRef;
+use crate::protocol::text::name_shown;
 
 use super::debate::{DebateReport, Phase, Probe};
 use super::said::Citation;
@@ -357,7 +358,8 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         let _ = writeln!(out, "- {} did nothing: {cause}{}", line(&role.role), refs([&role.source]));
     }
     if !turn.changed.is_empty() {
-        let paths: Vec<_> = turn.changed.iter().map(|path| format!("`{}`", code(path))).collect();
+        let paths: Vec<_> =
+            turn.changed.iter().map(|path| format!("`{}`", code(&name_shown(path)))).collect();
         let _ = writeln!(out, "- changed: {}", paths.join(", "));
     }
     out.push('\n');

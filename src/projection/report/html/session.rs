@@ -4,6 +4,7 @@ use crate::projection::report::session::{CostLine, FindingLine, TurnReport};
 use crate::projection::report::{Report, wording};
 use crate::projection::words;
 use crate::protocol::event::Judgement;
+use crate::protocol::text::name_shown;
 
 use super::markup::Markup;
 
@@ -99,7 +100,7 @@ fn checks(page: &mut Markup, turn: &TurnReport) {
     if !turn.changed.is_empty() {
         page.raw("<section id=\"changed\"><h2>Changed files</h2><ul class=\"plain\">");
         for path in &turn.changed {
-            page.raw("<li><code>").line(path).raw("</code></li>");
+            page.raw("<li><code>").line(&name_shown(path)).raw("</code></li>");
         }
         page.raw("</ul></section>");
     }
