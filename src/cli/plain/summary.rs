@@ -27,7 +27,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         ("end", end_words(board, team.lacks.as_deref())),
         ("work", work_words(board, total, costs.active_us / 1_000)),
         ("tokens", token_words(total)),
-        ("cost", words::money_known(total.micro_usd, total.unpriced)),
+        ("cost", total.money()),
     ];
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     if !board.changed.is_empty() {
@@ -148,7 +148,7 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
     };
     let about = tally.about();
     let cost = match (tally.micro_usd, tally.unpriced) {
-        (_, 0) => words::money(tally.micro_usd),
+        (_, 0) => tally.money(),
         (0, _) => "unknown".to_owned(),
         _ => format!("≥ {}", words::money(tally.micro_usd)),
     };

@@ -25,8 +25,12 @@ pub fn page(report: &Report) -> String {
     let total = &report.session.total;
     let (calls, tokens) =
         (words::counted(u64::from(total.calls), "call"), total.input.saturating_add(total.output));
-    let _ =
-        writeln!(out, "cost         {}, {} tokens, {calls}", wording::money(total), words::grouped(tokens));
+    let _ = writeln!(
+        out,
+        "cost         {}, {} tokens, {calls}",
+        wording::money(total),
+        wording::tokens(total, tokens)
+    );
     let _ = writeln!(out, "session      {}", safe_line(&report.session.id));
     out
 }
@@ -310,6 +314,6 @@ fn turns(out: &mut String, report: &Report) {
     for turn in &report.session.turns {
         item(out, "task         ", &turn.prompt);
         item(out, "answer       ", turn.answer.as_deref().unwrap_or("none"));
-        item(out, "end          ", turn.cause.map_or("the turn is not over", words::turn_cause));
+        item(out, "end          ", &wording::end(turn));
     }
 }

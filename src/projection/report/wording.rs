@@ -1,10 +1,11 @@
 //! The words that all three writers of a report use; knows no medium.
 
 use crate::projection::words;
+use crate::protocol::event::Judgement;
 
 use super::debate::{DebateReport, DebateState, Proposition, ScorePart, Talk};
 use super::said::{Citation, Standing};
-use super::session::CostLine;
+use super::session::{CostLine, FlaggedClaim, TurnReport};
 
 /// The most of a question that a page begins with; programs get the whole.
 pub const HEAD: usize = 1_500;
@@ -173,12 +174,40 @@ pub fn state(debate: &DebateReport) -> Option<String> {
 
 /// Money of a line.
 pub fn money(line: &CostLine) -> String {
-    words::money_known(line.micro_usd, line.unpriced)
+    words::money_at_most(line.micro_usd, line.unpriced, line.unknown)
+}
+
+/// Tokens of a line, with what stands before those that nobody counted.
+pub fn tokens(line: &CostLine, tokens: u64) -> String {
+    format!("{}{}", words::about(line.unknown, line.estimated), words::grouped(tokens))
 }
 
 /// A day and a time, in UTC; empty when unknown.
 pub fn when(at: u64) -> String {
     if at == 0 { String::new() } else { format!("{} {}", words::day(at), words::time_of_day(at)) }
+}
+
+/// Why a turn ended, with what kept a squad's work from being done.
+pub fn end(turn: &TurnReport) -> String {
+    let cause = turn.cause.map_or("the turn is not over", words::turn_cause);
+    turn.lacks.as_ref().map_or(cause.to_owned(), |lacks| format!("{cause}: {lacks}"))
+}
+
+/// What a reviewer said of the work as a whole.
+pub fn judgement(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Approve => "approved",
+        Judgement::RequestChanges => "asked for changes",
+    }
+}
+
+/// What is wrong with a claim, after the claim where it can be read.
+pub fn flagged(claim: &FlaggedClaim) -> String {
+    let what = if claim.contradicted { "the log says otherwise" } else { "not borne out" };
+    match &claim.claim {
+        Some(words) => format!("\u{201c}{words}\u{201d}: {what}: {}", claim.reason),
+        None => format!("{what}: {}", claim.reason),
+    }
 }
 
 /// An exit code in words.
