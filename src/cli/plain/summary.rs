@@ -155,7 +155,7 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
     };
     let about = tally.about();
     let cost = match (tally.micro_usd, tally.unpriced) {
-        (_, 0) => words::money(tally.micro_usd),
+        (_, 0) => tally.money(),
         (0, _) => "unknown".to_owned(),
         _ => format!("≥ {}", words::money(tally.micro_usd)),
     };
