@@ -151,6 +151,34 @@ fn what_is_missing_is_told_with_the_way_out() {
     assert_eq!(std::fs::read_dir(env.work()).unwrap().count(), 0);
 }
 
+/// The file in the program, on a stand-in for Debian that has what it calls: every step is one the engine can do.
+#[test]
+fn the_image_of_the_program_is_built_and_used() {
+    let command = "cat /called; git --version; command -v python3 || echo no python";
+    let Some(env) = place(&command_script(command)) else { return };
+    let stand_in = "FROM agon-test\nRUN for n in apt-get git; do printf '#!/bin/sh\\necho \"%s $*\" >>/called 2>&-; \
+                    echo \"$*\"\\n' $n >/bin/$n; chmod 755 /bin/$n; done; : >/called\n";
+    env.write("work/Dockerfile", stand_in);
+    let ran = env.run(&["sandbox", "build", "--image", "debian:stable-slim", "--file", "Dockerfile"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    std::fs::remove_file(env.work().join("Dockerfile")).unwrap();
+    env.config(
+        "model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n[sandbox]\nkind = \"docker\"\n\
+         [sandbox.docker]\nmemory = \"128m\"\n",
+    );
+    let ran = env.run(&["sandbox", "build"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.starts_with("agon-sandbox (id sha256:"), "{ran}");
+    for step in
+        ["Step 1/4 : FROM debian:stable-slim", "install -y --no-install-recommends bash", "Step 4/4 : CMD"]
+    {
+        assert!(ran.stderr.contains(step), "{step}: {ran}");
+    }
+    let ran = env.run(&["run", "go", "--yes", "--json"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("git config --system --add safe.directory"), "{ran}");
+}
+
 #[test]
 fn an_image_is_built_from_a_dockerfile() {
     let Some(env) = place(&command_script("cat /tmp-made")) else { return };
@@ -165,6 +193,11 @@ fn an_image_is_built_from_a_dockerfile() {
     let ran = env.run(&["sandbox", "build", "--image", "agon-test-bad", "--file", "Dockerfile"]);
     assert_eq!(ran.code, 2, "{ran}");
     assert!(ran.stderr.contains("cannot be built") && ran.stderr.contains("code: 3"), "{ran}");
+    // Where the image it begins with cannot be had: nobody listens there.
+    env.write("work/Dockerfile", "FROM 127.0.0.1:1/none\n");
+    let ran = env.run(&["sandbox", "build", "--image", "agon-test-bad", "--file", "Dockerfile"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("cannot be built") && ran.stderr.contains("127.0.0.1:1"), "{ran}");
     let ran = env.run(&["sandbox", "build", "--file", "missing"]);
     assert_eq!(ran.code, 2, "{ran}");
     let ran = env.run(&["sandbox", "build", "--show"]);
