@@ -140,7 +140,7 @@ pub fn tool_status(status: ToolStatus) -> &'static str {
 pub fn error_kind(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::RateLimited => "rate limited",
-        ErrorKind::Overloaded => "overloaded",
+        ErrorKind::Overloaded => "provider failure",
         ErrorKind::Auth => "key missing or refused",
         ErrorKind::ContextOverflow => "context window exceeded",
         ErrorKind::BadRequest => "request not accepted",
@@ -200,6 +200,11 @@ pub fn severity(severity: Severity) -> &'static str {
 pub fn place(place: &RolePlace) -> String {
     let held = if place.read_only { ", read-only" } else { "" };
     format!("{} in {}{held}", place.role, place.sandbox.kind)
+}
+
+/// The name of a phase as people read it: `initial-analysis` is `initial analysis`.
+pub fn spaced(name: &str) -> String {
+    name.replace('-', " ")
 }
 
 /// Who works on a prompt.

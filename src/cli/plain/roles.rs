@@ -32,9 +32,9 @@ pub fn role_table(costs: &Costs) -> String {
 }
 
 fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
-    let tally = &spark.tally;
+    let tally = &spark.tally.at_most();
     let about = tally.about();
-    let at_most = if tally.unknown > 0 { "≤" } else { "" };
+    let at_most = if tally.unknown > 0 && tally.micro_usd > 0 { "≤" } else { "" };
     [
         safe_line(&spark.role).into_owned(),
         safe_line(&spark.model).into_owned(),
@@ -43,7 +43,7 @@ fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
         format!("{at_most}{}", words::money_known(tally.micro_usd, tally.unpriced)),
         words::grouped(u64::from(tally.tool_calls + tally.tool_refusals)),
         words::duration(tally.model_ms + tally.tool_ms),
-        format!("{} %", share(tally, &costs.total)),
+        format!("{} %", share(&spark.tally, &costs.total)),
     ]
 }
 

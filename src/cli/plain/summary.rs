@@ -23,12 +23,12 @@ pub struct TeamWords {
 ///
 /// Four to seven aligned lines with a newline each. `head` is the log's end, left out when unknown.
 pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head>) -> String {
-    let total = &costs.total;
+    let total = &costs.total.at_most();
     let mut rows = vec![
         ("end", end_words(board, team.lacks.as_deref())),
         ("work", work_words(board, total, costs.active_us / 1_000)),
         ("tokens", token_words(total)),
-        ("cost", words::money_known(total.micro_usd, total.unpriced)),
+        ("cost", cost_words(total)),
     ];
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     if !board.changed.is_empty() {
@@ -47,6 +47,12 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         rows.push(("log", format!("{}, head {}", entries(head.count), head.hash)));
     }
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
+}
+
+/// A price of 0 that is a bound is no news.
+fn cost_words(total: &Tally) -> String {
+    let words = words::money_known(total.micro_usd, total.unpriced);
+    if total.unknown > 0 && total.micro_usd > 0 { format!("at most {words}") } else { words }
 }
 
 fn token_words(total: &Tally) -> String {

@@ -131,7 +131,11 @@ fn costs(page: &mut Markup, report: &Report) {
     session.costs.iter().for_each(|line| cost(page, line, most));
     page.raw("</tbody><tfoot>");
     cost(page, &session.total, 0);
-    page.raw("</tfoot></table></div></section>\n");
+    page.raw("</tfoot></table></div>");
+    if let Some(why) = wording::cut_off(&session.total) {
+        page.raw("<p class=\"state\">").text(&why).raw("</p>");
+    }
+    page.raw("</section>\n");
 }
 
 /// One row; the stroke below a name is its part of what the one with the most tokens used.
@@ -147,9 +151,9 @@ fn cost(page: &mut Markup, line: &CostLine, most: u64) {
         page.raw(" <small class=\"warn\">").text(&format!("{} failed", line.failures)).raw("</small>");
     }
     page.raw("</td><td>")
-        .text(&words::grouped(line.input))
+        .text(&wording::tokens(line, line.input))
         .raw("</td><td>")
-        .text(&words::grouped(line.output));
+        .text(&wording::tokens(line, line.output));
     page.raw("</td><td class=\"tools\">")
         .number(line.tool_calls)
         .raw("</td><td>")
