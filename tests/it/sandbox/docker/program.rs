@@ -96,6 +96,30 @@ fn a_solo_spark_sees_no_network_and_its_end_takes_the_container_along() {
     assert_eq!(listed(&env), [] as [Value; 0]);
 }
 
+/// Two kinds of sandbox in one folder without `.git`: what keeps the name absent is the same for both.
+#[test]
+fn agons_that_start_at_once_in_one_folder_share_what_is_covered() {
+    let script = command_script("mkdir -p .git/hooks; echo evil >.agon/x; [ -d .git ] && ls -A");
+    let places: Option<Vec<Env>> = (0..6).map(|_| place(&script)).collect();
+    let Some(places) = places else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let start = |(i, env): (usize, &Env)| {
+        let kind =
+            if i % 3 == 2 && std::env::var_os("AGON_NEEDS_LOCAL").is_some() { "local" } else { "docker" };
+        let root = folder.path().to_str().unwrap();
+        let words = ["run", "go", "--yes", "--json", "--sandbox", kind, "--workspace", root];
+        env.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let running: Vec<_> = places.iter().enumerate().map(start).collect();
+    for child in running {
+        let ran = child.wait_with_output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(said.contains("\\n.agon\\n.git\\n"), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "gone with the last");
+}
+
 #[test]
 fn sessions_that_are_killed_leave_no_container() {
     let Some(env) = place(&command_script("echo begun; sleep 600")) else { return };
