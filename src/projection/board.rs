@@ -10,7 +10,7 @@ use crate::protocol::event::{
     SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Usage;
-use crate::protocol::spec::{Limits, Mode, Risk, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
+use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
 use super::calls::{Activity, OpenCall, OpenCalls, answered_call};
@@ -48,6 +48,8 @@ pub struct Board {
     pub workspace: String,
     /// What confines the tools; none before the first entry.
     pub sandbox: Option<SandboxSpec>,
+    /// Roles that are confined otherwise.
+    pub places: Vec<RolePlace>,
     /// Default model, `PROVIDER/MODEL`.
     pub model: String,
     /// Who works on the current or last turn.
@@ -286,6 +288,7 @@ impl Board {
     fn place(&mut self, workspace: &WorkspaceSpec) {
         self.workspace.clone_from(&workspace.root);
         self.sandbox = Some(workspace.sandbox.clone());
+        self.places.clone_from(&workspace.places);
     }
 
     fn prompted(&mut self, mode: &Mode, changed: &[Setting]) {

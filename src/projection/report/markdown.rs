@@ -29,6 +29,9 @@ pub fn page(report: &Report, head: Option<&str>) -> String {
     let _ =
         write!(out, "---\n\nSession `{}`, {}", code(&session.id), words::counted(session.entries, "entry"));
     let _ = write!(out, ", by {}, {} UTC", line(&session.program), wording::when(session.opened_at));
+    if session.sandbox.is_some() {
+        let _ = write!(out, ", sandbox {}", line(&session.confined()));
+    }
     if let Some(head) = head {
         let _ = write!(out, ". The chain ends at `{}`", code(head));
     }

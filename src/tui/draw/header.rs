@@ -107,6 +107,10 @@ fn confined(state: &State, scene: &Scene<'_>) -> Words {
         };
         words.push((Tone::Quiet, " · ".to_owned()));
         words.push((tone, name));
+        let places: Vec<String> = board.places.iter().map(|place| clean_line(&words::place(place))).collect();
+        if !places.is_empty() {
+            words.push((Tone::Quiet, format!(" ({})", places.join("; "))));
+        }
     }
     words
 }
