@@ -299,7 +299,9 @@ impl Watch {
             self.output.tell(&plain::role_table(&costs));
         }
         let head = arena.log().head();
-        let team = plain::TeamWords { lacks: self.squad.lacks(), cache: self.cache.words() };
+        // What is lacking has just been said.
+        let lacks = self.squad.lacks().filter(|_| complaint.is_none());
+        let team = plain::TeamWords { lacks, cache: self.cache.words() };
         self.output.tell(&plain::ending(&self.board, &costs, &team, Some(&head)));
         match ending {
             Ending::Failed(error) => {

@@ -53,9 +53,7 @@ impl CacheSheet {
                 let place = if data.body.path.is_empty() { "it" } else { &data.body.path };
                 self.notes.push(format!("a recorded run no longer fits: {place}: {}", data.body.reason));
             }
-            E::EffectFailed(data) if self.put == Some(data.call) => {
-                self.notes.push(format!("not stored: {}", data.body.error));
-            }
+            E::EffectFailed(data) if self.put == Some(data.call) => self.failed_put(&data.body.error),
             E::CacheStored(data) => {
                 self.notes.push(format!("stored, {}", words::counted(data.body.bytes, "byte")));
             }
@@ -67,6 +65,15 @@ impl CacheSheet {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What hindered the lookup as well is said once.
+    fn failed_put(&mut self, error: &str) {
+        let missed = format!("no recorded run: {error}");
+        match self.notes.iter_mut().find(|note| **note == missed) {
+            Some(note) => *note = format!("neither looked up nor stored: {error}"),
+            None => self.notes.push(format!("not stored: {error}")),
         }
     }
 
@@ -100,7 +107,7 @@ impl Saved {
 mod tests {
     use super::*;
     use crate::protocol::event::{
-        Answered, CacheSkipped, EffectFailed, EffectOrdered, FailStatus, TurnCause,
+        Answered, CacheMissed, CacheSkipped, EffectFailed, EffectOrdered, FailStatus, TurnCause,
     };
 
     fn sheet(events: Vec<ArenaEvent>) -> Option<String> {
@@ -132,6 +139,14 @@ mod tests {
         };
         let put = ArenaEvent::EffectOrdered(put);
         assert_eq!(sheet(vec![put.clone(), failed(3), failed(7)]).unwrap(), "not stored: no room");
-        assert_eq!(sheet(vec![put]), None);
+        assert_eq!(sheet(vec![put.clone()]), None);
+        let missed = |reason: &str| {
+            let body = CacheMissed { key: "k".into(), reason: reason.to_owned() };
+            ArenaEvent::CacheMissed(Answered { call: CallId(2), attempt: 1, body })
+        };
+        let both = sheet(vec![missed("no room"), put.clone(), failed(7)]);
+        assert_eq!(both.unwrap(), "neither looked up nor stored: no room");
+        let differ = sheet(vec![missed("expired"), put, failed(7)]);
+        assert_eq!(differ.unwrap(), "no recorded run: expired; not stored: no room");
     }
 }

@@ -8,6 +8,7 @@ use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
 use super::calls::{Activity, OpenCall, OpenCalls};
 use super::ledger::{Ledger, sum};
+use super::words;
 
 /// What was used by one spark, model, role, or all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,11 +115,12 @@ impl Tally {
     /// What stands before its tokens: nothing where providers counted them, `~` before estimates, `≤` where only
     /// the most they can have been is known.
     pub fn about(&self) -> &'static str {
-        match (self.unknown, self.usage.estimated) {
-            (1.., _) => "≤",
-            (0, true) => "~",
-            (0, false) => "",
-        }
+        words::about(self.unknown, self.usage.estimated)
+    }
+
+    /// Its money, with `≤` where only the most it can have been is known.
+    pub fn money(&self) -> String {
+        words::money_at_most(self.micro_usd, self.unpriced, self.unknown)
     }
 
     /// The most it can have been: what calls that were cut off may have taken is counted in.
@@ -189,7 +191,8 @@ impl Costs {
 
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
-        let away = matches!(entry.fact(), Some(ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_)));
+        use ArenaEvent::{FaultRecovered, SessionForked, SessionResumed};
+        let away = matches!(entry.fact(), Some(FaultRecovered(_) | SessionResumed(_) | SessionForked(_)));
         if let Some(last) = self.last_at.filter(|_| !away) {
             self.active_us = self.active_us.saturating_add(entry.at.saturating_sub(last));
         }

@@ -113,7 +113,7 @@ impl WireError {
         match self {
             WireError::Config(error) => error.hint(),
             WireError::Log(error) => error.hint(),
-            WireError::Cache(StockError::NoRun(_)) => Some("`agon cache list` shows every run".to_owned()),
+            WireError::Cache(StockError::NoRun(_) | StockError::NoKey) => Some("`agon cache list` shows every run".to_owned()),
             WireError::NoPersona { suggestion: Some(id), .. } => Some(format!("did you mean `{id}`?")),
             WireError::NoPersona { .. } => Some("`agon personas list` shows them all".to_owned()),
             WireError::NoPrice(model) => Some(format!(
@@ -147,8 +147,8 @@ impl WireError {
                 "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
             ),
             WireError::NoSandbox { .. } | WireError::NothingConfines { .. } => Some(
-                "`agon doctor` says more; `--sandbox none` (or `[sandbox] kind = \"none\"`) runs the tools with \
-                 your own rights"
+                "`agon doctor --sandbox local` and `agon doctor --sandbox docker` say what each needs here; where neither \
+                 can be had, `--sandbox none` runs the tools with your own rights, and nothing confines them"
                     .to_owned(),
             ),
             _ => None,

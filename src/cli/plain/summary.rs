@@ -8,6 +8,7 @@ use crate::projection::why::{Audit, AuditEnd, Reasons};
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, ErrorKind, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
+use crate::protocol::text::name_shown;
 
 /// What the last summary of a squad's run says beside what every run's says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     ];
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     if !board.changed.is_empty() {
-        let files = board.changed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let files = board.changed.iter().map(|path| name_shown(path)).collect::<Vec<_>>().join(", ");
         rows.push(("files", format!("changed: {files}")));
     }
     if !board.approvals.is_empty() {
@@ -158,7 +159,7 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
     };
     let about = tally.about();
     let cost = match (tally.micro_usd, tally.unpriced) {
-        (_, 0) => words::money(tally.micro_usd),
+        (_, 0) => tally.money(),
         (0, _) => "unknown".to_owned(),
         _ => format!("≥ {}", words::money(tally.micro_usd)),
     };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::words;
 use crate::protocol::EventRef;
+use crate::protocol::text::name_shown;
 
 use super::debate::{DebateReport, Phase, Probe};
 use super::said::Citation;
@@ -339,8 +340,12 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         Some(answer) => quote(out, answer),
         None => out.push_str("There is no answer.\n\n"),
     }
-    let cause = turn.cause.map_or("the turn is not over", words::turn_cause);
-    let _ = writeln!(out, "Turn {}, {}: {cause}{}\n", turn.number, line(&turn.mode), refs(&turn.source));
+    let end = line(&wording::end(turn));
+    let _ = writeln!(out, "Turn {}, {}: {end}{}\n", turn.number, line(&turn.mode), refs(&turn.source));
+    for review in &turn.reviews {
+        let said = wording::judgement(review.judgement);
+        let _ = writeln!(out, "- {} {said}{}", line(&review.role), refs([&review.source]));
+    }
     for each in &turn.findings {
         let finding = &each.finding;
         let state = if each.closed.is_some() { "closed" } else { "**open**" };
@@ -363,14 +368,15 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         );
     }
     for claim in &turn.flagged {
-        let _ = writeln!(out, "- not borne out: {}{}", line(&claim.reason), refs([&claim.source]));
+        let _ = writeln!(out, "- claim {}{}", line(&wording::flagged(claim)), refs([&claim.source]));
     }
     for role in &turn.failed {
         let cause = words::turn_cause(role.cause);
         let _ = writeln!(out, "- {} did nothing: {cause}{}", line(&role.role), refs([&role.source]));
     }
     if !turn.changed.is_empty() {
-        let paths: Vec<_> = turn.changed.iter().map(|path| format!("`{}`", code(path))).collect();
+        let paths: Vec<_> =
+            turn.changed.iter().map(|path| format!("`{}`", code(&name_shown(path)))).collect();
         let _ = writeln!(out, "- changed: {}", paths.join(", "));
     }
     out.push('\n');

@@ -331,6 +331,6 @@ fn turns(out: &mut String, report: &Report) {
     for turn in &report.session.turns {
         item(out, "task         ", &turn.prompt);
         item(out, "answer       ", turn.answer.as_deref().unwrap_or("none"));
-        item(out, "end          ", turn.cause.map_or("the turn is not over", words::turn_cause));
+        item(out, "end          ", &wording::end(turn));
     }
 }
