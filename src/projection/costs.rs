@@ -290,10 +290,13 @@ impl Costs {
 
     fn settle(&mut self, data: &BudgetSettled, away: bool) {
         let priced = self.ledger.payer(data.call).is_none_or(|payer| payer.priced);
+        // Of nothing there is no estimate.
+        let estimated = data.usage.estimated && data.usage.total() > 0;
+        let usage = Usage { estimated, ..data.usage };
         self.book_call(data.call, |tally| {
-            tally.usage = sum(tally.usage, data.usage);
-            tally.estimated += u32::from(data.usage.estimated);
-            tally.unknown += u32::from(away && data.usage.estimated && data.usage.total() > 0);
+            tally.usage = sum(tally.usage, usage);
+            tally.estimated += u32::from(estimated);
+            tally.unknown += u32::from(away && estimated);
             tally.micro_usd = tally.micro_usd.saturating_add(data.micro_usd);
             tally.unpriced += u32::from(!priced && data.usage.total() > 0);
         });

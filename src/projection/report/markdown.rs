@@ -253,13 +253,16 @@ fn positions(out: &mut String, debate: &DebateReport) {
         }
         return;
     }
-    let names: Vec<_> = rated.iter().map(|phase| line(&spaced(&phase.name))).collect();
+    let names: Vec<_> =
+        (1..).zip(&rated).map(|(n, phase)| format!("{n} {}", line(&spaced(&phase.name)))).collect();
     let _ = writeln!(
         out,
         "## Where they stood\n\nRatings from \u{2212}2 to +2, phase by phase: {}.\n",
         names.join(", ")
     );
-    let heads: Vec<_> = debate.propositions.iter().map(|each| wording::name(each.number)).collect();
+    let numbers: Vec<_> = (1..=rated.len()).map(|n| n.to_string()).collect();
+    let head = |number| format!("{} ({})", wording::name(number), numbers.join(" "));
+    let heads: Vec<_> = debate.propositions.iter().map(|each| head(each.number)).collect();
     let _ = writeln!(out, "| persona | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
     for debater in &debate.debaters {
         let cell = |proposition: u32| {
