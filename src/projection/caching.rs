@@ -73,8 +73,9 @@ impl CacheSheet {
 
     /// What hindered the lookup or the use of a run as well is said once.
     fn not_stored(&mut self, reason: &str) {
+        let reason = reason.strip_prefix("the run is not stored: ").unwrap_or(reason);
         let both = [
-            (format!("{MISSED}: {reason}"), "neither looked up nor stored".to_owned()),
+            (format!("{MISSED}: unusable: {reason}"), "neither looked up nor stored".to_owned()),
             (format!("{UNUSED}: {reason}"), format!("{UNUSED} and this one is not stored")),
         ];
         let found = self
@@ -142,7 +143,7 @@ mod tests {
             cause: TurnCause::Done,
         };
         let put = EffectOrdered { call: CallId(7), attempt: 1, spark: None, effect };
-        let error = "no room".to_owned();
+        let error = "the run is not stored: no room".to_owned();
         let failed = |call| {
             let body = EffectFailed { status: FailStatus::Failed, error: error.clone() };
             ArenaEvent::EffectFailed(Answered { call: CallId(call), attempt: 1, body })
@@ -154,7 +155,7 @@ mod tests {
             let body = CacheMissed { key: "k".into(), reason: reason.to_owned() };
             ArenaEvent::CacheMissed(Answered { call: CallId(2), attempt: 1, body })
         };
-        let both = sheet(vec![missed("no room"), put.clone(), failed(7)]);
+        let both = sheet(vec![missed("unusable: no room"), put.clone(), failed(7)]);
         assert_eq!(both.unwrap(), "neither looked up nor stored: no room");
         let differ = sheet(vec![missed("expired"), put, failed(7)]);
         assert_eq!(differ.unwrap(), "no recorded run: expired; not stored: no room");
