@@ -207,6 +207,8 @@ pub enum FileKind {
     Link,
     /// Anything else.
     Special,
+    /// Anything whose name is not UTF-8, so that no path can name it. `DirEntry::path` is how it is shown.
+    Unnamed,
 }
 
 /// The workspace's files, as tools may see them.

@@ -11,6 +11,7 @@ pub mod files;
 pub mod local;
 mod names;
 mod patch;
+mod placeholder;
 mod process;
 pub mod proof;
 mod protected;

@@ -30,11 +30,11 @@ use crate::protocol::{Command, Entry, Signal};
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
 pub use record::{Record, Shelf};
-pub use slash::{SLASHES, Slash};
+pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
 pub use update::update;
-pub use wish::{Wish, Worker};
+pub use wish::{Wish, Worker, limits as parse_limits};
 
 /// Everything that can reach the screen.
 #[derive(Debug)]
@@ -106,6 +106,8 @@ pub enum Act {
         wish: Wish,
         /// What was written, to be given back when it is refused.
         written: String,
+        /// True when it is meant for the turn under way, and a task only if that has ended.
+        steers: bool,
     },
     /// Lets others work on the tasks to come, once the flags are found good.
     Mode(Wish),

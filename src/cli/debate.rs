@@ -41,11 +41,10 @@ async fn go_on(
     refuse_another(typed)?;
     let config = run::config_for(session, environment, &plan::overrides(&typed.arena))?;
     super::config::warn(&config, output);
-    let policy =
-        typed.arena.policy.as_deref().map(|file| plan::policy_of(&config, Some(file))).transpose()?;
+    let rules = plan::rules_of(typed.arena.policy.as_deref())?;
     let limits = plan::limit_changes(&typed.arena, &config);
     let sandbox = typed.arena.sandbox;
-    let changes = Changes { limits, policy, sandbox, reads_only: true, ..Changes::default() };
+    let changes = Changes { limits, rules, sandbox, reads_only: true, ..Changes::default() };
     let show = ShowPlan::of(&typed.arena);
     let read = Sessions::of(&config).read(session)?;
     match stage_of_debate(&read.entries) {

@@ -72,22 +72,23 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
     if rows.is_empty() {
         output.say("there are no debates yet; `agon demo debate` holds one");
     }
+    let columns = output.columns().unwrap_or(WIDTH);
     output.data(
         &debates
-            .map(|(id, report, debate)| row(id.get(..length).unwrap_or(id), report, debate))
+            .map(|(id, report, debate)| row(id.get(..length).unwrap_or(id), report, debate, columns))
             .collect::<String>(),
     )
 }
 
-/// One line of 80 columns: as much of the id as tells it from the others, when, the end, how many were heard, the
+/// One line, as wide as the terminal or 80 columns: as much of the id as tells it from the others, when, the end, how many were heard, the
 /// question.
-fn row(id: &str, report: &Report, debate: &DebateReport) -> String {
+fn row(id: &str, report: &Report, debate: &DebateReport, columns: usize) -> String {
     let at = report.session.last_at;
     let time = words::time_of_day(at);
     let when = format!("{} {}", words::day(at), time.get(..5).unwrap_or(&time));
     let heard = format!("{}/{} heard", debate.heard.ever, debate.heard.of);
     let start = format!("{id}  {when}  {:<12}  {heard}  ", ending(debate));
-    let room = WIDTH.saturating_sub(start.chars().count()).max(20);
+    let room = columns.saturating_sub(start.chars().count()).max(20);
     format!("{start}{}\n", first_words(&debate.question, room))
 }
 
@@ -111,7 +112,7 @@ fn row_json(id: &str, report: &Report, debate: &DebateReport) -> serde_json::Val
 fn ending(debate: &DebateReport) -> String {
     match (&debate.state, &debate.verdict) {
         (_, Some(verdict)) if verdict.is_majority => "sealed vote".to_owned(),
-        (_, Some(verdict)) => format!("verdict {}", wording::per_cent(verdict.confidence_pm)),
+        (_, Some(verdict)) => format!("verdict {}", wording::cell(verdict.confidence_pm)),
         (DebateState::Gated(_), None) => "no verdict".to_owned(),
         (DebateState::Ended(TurnCause::Stopped | TurnCause::Interrupted), None) => "stopped".to_owned(),
         (DebateState::Open, None) => "unfinished".to_owned(),

@@ -126,6 +126,13 @@ impl Output {
         io::stdout().is_terminal()
     }
 
+    /// Columns of the terminal that data goes to; none when it goes elsewhere.
+    pub fn columns(&self) -> Option<usize> {
+        let stdout = io::stdout();
+        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    }
+
     /// True when live text may be shown on standard error.
     pub fn is_live(&self) -> bool {
         io::stderr().is_terminal()

@@ -13,7 +13,7 @@ use crate::cli::error::{Failure, USAGE};
 use crate::config::{Config, Environment, ModelName, Override, Places};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
-use crate::protocol::spec::Policy;
+use crate::protocol::spec::{Policy, Rule};
 use crate::wiring::{Changes, Instead, LimitChanges, Sessions, SquadWish};
 
 /// The most that is taken from standard input, in bytes.
@@ -37,8 +37,6 @@ pub struct RunPlan {
     pub changes: Changes,
     /// How the run is shown and answered.
     pub show: ShowPlan,
-    /// The policy in force: configuration and `--policy` together.
-    pub policy: Policy,
 }
 
 /// How a session is shown and who answers its approvals.
@@ -82,17 +80,16 @@ impl RunPlan {
         let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
         let model = model.map_err(crate::config::ConfigError::from)?;
         let config = Config::load(environment, &workspace, &overrides)?;
-        let policy = policy_of(&config, typed.arena.policy.as_deref())?;
+        let rules = rules_of(typed.arena.policy.as_deref())?;
         Ok(RunPlan {
             changes: Changes {
                 model,
                 persona: typed.persona.clone(),
                 limits: limit_changes(&typed.arena, &config),
-                policy: typed.arena.policy.is_some().then(|| policy.clone()),
+                rules,
                 sandbox: typed.arena.sandbox,
                 ..Changes::default()
             },
-            policy,
             prompt: prompt(verb, typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
             resume: typed.resume.clone(),
             show: ShowPlan::of(&typed.arena),
@@ -216,19 +213,16 @@ pub fn result_of(written: &str) -> Result<Instead, Failure> {
     Ok(Instead::Result { seq, content: named_file(Path::new(file))? })
 }
 
-/// The rules of the configuration with those of a file added.
-pub fn policy_of(config: &Config, file: Option<&Path>) -> Result<Policy, Failure> {
-    let mut policy = config.policy();
-    if let Some(path) = file {
-        let text = named_file(path)?;
-        let added: Policy = toml::from_str(&text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            Failure::usage(format!("`{}` line {line}: {}", path.display(), plain(error.message())))
-                .hint("`agon schema policy` describes such a file")
-        })?;
-        policy.rules.extend(added.rules);
-    }
-    Ok(policy)
+/// The rules of a policy file; none without a file.
+pub fn rules_of(file: Option<&Path>) -> Result<Vec<Rule>, Failure> {
+    let Some(path) = file else { return Ok(Vec::new()) };
+    let text = named_file(path)?;
+    let policy: Policy = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        Failure::usage(format!("`{}` line {line}: {}", path.display(), plain(error.message())))
+            .hint("`agon schema policy` describes such a file")
+    })?;
+    Ok(policy.rules)
 }
 
 /// Reads a JSON Schema and makes sure that it is one.

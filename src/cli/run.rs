@@ -27,15 +27,6 @@ pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> R
     Ok(perform(RunPlan::of(typed, environment)?, Mode::Solo, output).await?.0)
 }
 
-/// Gives one task, read nothing from standard input; tells the session's id as well.
-pub async fn task(
-    typed: &RunArgs,
-    environment: Environment,
-    output: Output,
-) -> Result<(u8, String), Failure> {
-    perform(RunPlan::with("run", typed, environment, Vec::new(), || Ok(None))?, Mode::Solo, output).await
-}
-
 /// Gives one task to a squad.
 pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     Ok(perform(RunPlan::of_squad(typed, environment)?, Mode::Squad, output).await?.0)
@@ -63,12 +54,10 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
             if let Some(why) = why {
                 output.say(&format!("using {model}: {why}"));
             }
-            let Changes { squad, debate, reads_only, .. } = plan.changes;
+            let Changes { squad, debate, reads_only, rules, .. } = plan.changes;
             // In a debate each persona's own model counts more than the one for everybody.
             let model_is_wanted = debate.is_none() && is_flag(&plan.config, "model");
-            let policy = plan.policy;
-            let request =
-                Request { model, model_is_wanted, policy, squad, debate, reads_only, consent: None };
+            let request = Request { model, model_is_wanted, rules, squad, debate, reads_only, consent: None };
             super::sandbox::offer_image(&plan.config, plan.config.sandbox(), output).await?;
             begin(&plan.config, &request, &plan.show, output).await?
         }
@@ -137,7 +126,7 @@ async fn open_demo(
 ) -> Result<Running, Failure> {
     let config = Config::load(environment, root, &plan::overrides(&typed.arena))?;
     super::config::warn(&config, output);
-    let policy = plan::policy_of(&config, typed.arena.policy.as_deref())?;
+    let rules = plan::rules_of(typed.arena.policy.as_deref())?;
     let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
     let checks: Vec<String> = story.checks.iter().map(|check| (*check).to_owned()).collect();
     let (squad, debate) = match typed.show {
@@ -146,7 +135,7 @@ async fn open_demo(
         DemoKind::Debate => (None, demo_of_debate().2),
     };
     let request =
-        Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false, consent: None };
+        Request { model, model_is_wanted: true, rules, squad, debate, reads_only: false, consent: None };
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     let running = begin(&config, &request, &show, output).await?;
@@ -188,8 +177,8 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     let config = config_of(&typed.session, environment, output)?;
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
     let model = model.map_err(crate::config::ConfigError::from)?;
-    let policy = typed.policy.as_deref().map(|file| plan::policy_of(&config, Some(file))).transpose()?;
-    let changes = Changes { model, persona: typed.persona.clone(), policy, ..Changes::default() };
+    let rules = plan::rules_of(typed.policy.as_deref())?;
+    let changes = Changes { model, persona: typed.persona.clone(), rules, ..Changes::default() };
     let instead = match (&typed.prompt, &typed.set_result) {
         (Some(text), _) if text.trim().is_empty() => return Err(Failure::usage("`--prompt` is empty")),
         (Some(text), _) => Some(Instead::Prompt(text.clone())),
@@ -209,11 +198,7 @@ pub(super) async fn copy(
     no_run: bool,
     output: Output,
 ) -> Result<u8, Failure> {
-    let fork = Fork::prepare(config, plan, show.is_attended()).await?;
-    output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
-    if let Some(lacks) = &fork.lacks {
-        output.warn(lacks);
-    }
+    let fork = prepare_copy(config, plan, &show, output).await?;
     if no_run || !fork.has_open_turn {
         let (id, has_open_turn) = (fork.id.clone(), fork.has_open_turn);
         fork.record().await?;
@@ -223,6 +208,21 @@ pub(super) async fn copy(
         return Ok(DONE);
     }
     Watch::new(output, show, "--yes").follow(fork.start().await?, None).await
+}
+
+/// Makes a copy, tells where it works and what it lacks.
+pub(super) async fn prepare_copy(
+    config: &Config,
+    plan: &ForkPlan,
+    show: &ShowPlan,
+    output: Output,
+) -> Result<Fork, Failure> {
+    let fork = Fork::prepare(config, plan, show.is_attended()).await?;
+    output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
+    if let Some(lacks) = &fork.lacks {
+        output.warn(lacks);
+    }
+    Ok(fork)
 }
 
 /// How a session is given its next task: by the kind of whoever worked last.

@@ -275,6 +275,11 @@ impl Watch {
     /// Prints the answer and the summary.
     fn finish(&self, arena: &Arena, id: &str, ending: Ending) -> Result<u8, Failure> {
         let debate = self.debate();
+        let costs = match ending {
+            // Nobody waits any more for what still runs.
+            Ending::Stopped => self.costs.clone().at_the_end(),
+            _ => self.costs.clone(),
+        };
         if let Some(debate) = &debate {
             let outcome = report::plain::outcome(debate);
             match &ending {
@@ -303,13 +308,13 @@ impl Watch {
             self.output.say(&format!("error: {}", visible(words)));
         }
         if (self.squad.is_squad || debate.is_some()) && self.costs.total.calls > 0 {
-            self.output.tell(&plain::role_table(&self.costs));
+            self.output.tell(&plain::role_table(&costs));
         }
         let head = arena.log().head();
         // What is lacking has just been said.
         let lacks = self.squad.lacks().filter(|_| complaint.is_none());
         let team = plain::TeamWords { lacks, cache: self.cache.words() };
-        self.output.tell(&plain::ending(&self.board, &self.costs, &team, Some(&head)));
+        self.output.tell(&plain::ending(&self.board, &costs, &team, Some(&head)));
         match ending {
             Ending::Failed(error) => {
                 let code = exit_code(&Ending::Failed(error.clone()), self.is_interrupted);

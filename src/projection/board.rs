@@ -64,7 +64,7 @@ pub struct Board {
     pub limit: Option<(LimitKind, u64, u64)>,
     /// Kind of the model failure that ended the last turn, or may end the current one.
     pub failure: Option<ErrorKind>,
-    /// Tool calls that were not run, and that ran and failed.
+    /// Tool calls that were not run.
     pub refused: u32,
     /// Tool calls that ran and failed.
     pub failed: u32,
@@ -94,9 +94,8 @@ pub struct Board {
     pub seq: Option<u64>,
     /// Entries, events, and what of them changed nothing or is not understood.
     pub counts: Counts,
-    /// Tools that write files, and the one whose end is being folded.
+    /// Tools that write files.
     writers: BTreeSet<String>,
-    resolving: String,
     calls: OpenCalls,
     partials: Partials,
     ledger: Ledger,
@@ -189,10 +188,12 @@ impl Board {
 
     fn apply_event(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
-        if let E::ToolResolved(data) = event {
-            let face = self.calls.tool(data.body.tool_use);
-            self.resolving = face.map(|face| face.tool.clone()).unwrap_or_default();
-        }
+        let wrote = match event {
+            E::ToolResolved(data) => {
+                self.calls.tool(data.body.tool_use).is_some_and(|face| self.writers.contains(&face.tool))
+            }
+            _ => false,
+        };
         let closed = self.calls.apply(at, from, event);
         self.ledger.apply(event);
         self.forget_partials(event);
@@ -208,7 +209,7 @@ impl Board {
             E::TurnOpened(data) => self.turn_opened(at, data.turn),
             E::ModelFailed(data) => self.failure = Some(data.body.kind),
             E::ToolRefused(_) => self.refused += 1,
-            E::ToolResolved(data) => self.resolved(&data.body),
+            E::ToolResolved(data) => self.resolved(&data.body, wrote),
             E::LimitReached(data) => self.limit = Some((data.limit, data.used, data.max)),
             E::TurnClosed(data) => self.turn_closed(data.cause, data.answer),
             E::SparkIgnited(data) => self.ignited(at, data),
@@ -235,9 +236,9 @@ impl Board {
         }
     }
 
-    fn resolved(&mut self, end: &ToolResolved) {
+    fn resolved(&mut self, end: &ToolResolved, wrote: bool) {
         self.failed += u32::from(end.status == ToolStatus::Failed);
-        if self.writers.contains(&self.resolving) && end.status == ToolStatus::Ok {
+        if wrote && end.status == ToolStatus::Ok {
             self.changed.extend(end.seen.iter().map(|file| file.path.clone()));
         }
     }

@@ -78,8 +78,8 @@ pub struct OpenCall {
 pub struct OpenCalls {
     calls: BTreeMap<CallId, OpenCall>,
     tools: BTreeMap<ToolUse, ToolFace>,
-    /// Failed model calls that may be repeated, with their spark.
-    failed: BTreeMap<CallId, Option<SparkId>>,
+    /// The model call that failed last, with its spark: that it is repeated is decided in the same entry.
+    failed: Option<(CallId, Option<SparkId>)>,
     /// The highest call ever ordered: at or below it, a call that is not open is over.
     highest: Option<CallId>,
 }
@@ -91,7 +91,6 @@ impl OpenCalls {
         match event {
             E::ModelCalled(data) => {
                 let activity = Activity::Thinking { model: data.model.clone() };
-                self.failed.remove(&data.call);
                 self.open(data.call, Some(data.spark), data.attempt, (at, from), activity);
             }
             E::RetryScheduled(data) => {
@@ -132,7 +131,7 @@ impl OpenCalls {
 
     /// The spark of a failed model call that may be repeated.
     pub fn failed_for(&self, call: CallId) -> Option<SparkId> {
-        self.failed.get(&call).copied().flatten()
+        self.failed.filter(|(failed, _)| *failed == call).and_then(|(_, spark)| spark)
     }
 
     /// A tool call that has not ended.
@@ -196,7 +195,7 @@ impl OpenCalls {
                 self.name_tools(from, closed.as_ref().and_then(|open| open.spark), &data.body);
             }
             E::ModelFailed(_) => {
-                self.failed.insert(call, closed.as_ref().and_then(|open| open.spark));
+                self.failed = Some((call, closed.as_ref().and_then(|open| open.spark)));
             }
             E::ToolPrepared(data) => self.refine_target(&data.body),
             E::CacheHit(data) => self.name_patch(from, closed.as_ref(), &data.body),

@@ -1,8 +1,8 @@
 //! The cost sheet: calls, tokens, money and time per spark, model and role; knows no price list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::protocol::event::{BudgetSettled, ToolStatus};
+use crate::protocol::event::{BudgetSettled, ErrorKind, ToolStatus};
 use crate::protocol::message::Usage;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
@@ -26,6 +26,12 @@ pub struct Tally {
     /// Settled attempts that were cut off with the program: nobody knows what they took, and the whole reservation
     /// is booked, so that these tokens and this money are the most it can have been.
     pub unknown: u32,
+    /// Attempts that somebody stopped, or that still ran when the log ended: nobody knows what they took.
+    pub cut: u32,
+    /// What those may have taken beside what is counted above, at most.
+    pub beyond: Usage,
+    /// The same in millionths of a dollar.
+    pub beyond_micro_usd: u64,
     /// Millionths of a dollar of settled attempts, where the price is known.
     pub micro_usd: u64,
     /// Settled attempts without a known price.
@@ -98,6 +104,8 @@ pub struct Costs {
     pub active_us: u64,
     calls: OpenCalls,
     ledger: Ledger,
+    /// Calls that somebody stopped, until they are settled.
+    stopped: BTreeSet<CallId>,
     /// Reservations whose call is about to be made.
     pending: BTreeMap<CallId, (u64, u64)>,
     last_at: Option<u64>,
@@ -115,6 +123,26 @@ impl Tally {
         words::money_at_most(self.micro_usd, self.unpriced, self.unknown)
     }
 
+    /// The most it can have been: what calls that were cut off may have taken is counted in.
+    #[must_use]
+    pub fn at_most(mut self) -> Tally {
+        self.usage = sum(self.usage, self.beyond);
+        self.micro_usd = self.micro_usd.saturating_add(self.beyond_micro_usd);
+        self.unknown += self.cut;
+        (self.cut, self.beyond, self.beyond_micro_usd) = (0, Usage::default(), 0);
+        self
+    }
+
+    /// Counts a call that was cut off after `used`, and may have taken `worst`.
+    fn cut_off(&mut self, worst: (Usage, u64), used: (Usage, u64)) {
+        let input = worst.0.input.saturating_sub(used.0.input);
+        let output = worst.0.output.saturating_sub(used.0.output);
+        self.cut += 1;
+        self.beyond = sum(self.beyond, Usage { input, output, ..Usage::default() });
+        let micro_usd = worst.1.saturating_sub(used.1);
+        self.beyond_micro_usd = self.beyond_micro_usd.saturating_add(micro_usd);
+    }
+
     /// Both together.
     fn and(mut self, other: &Tally) -> Tally {
         self.calls += other.calls;
@@ -123,6 +151,9 @@ impl Tally {
         self.usage = sum(self.usage, other.usage);
         self.estimated += other.estimated;
         self.unknown += other.unknown;
+        self.cut += other.cut;
+        self.beyond = sum(self.beyond, other.beyond);
+        self.beyond_micro_usd = self.beyond_micro_usd.saturating_add(other.beyond_micro_usd);
         self.micro_usd = self.micro_usd.saturating_add(other.micro_usd);
         self.unpriced += other.unpriced;
         self.reserved_tokens = self.reserved_tokens.saturating_add(other.reserved_tokens);
@@ -160,7 +191,8 @@ impl Costs {
 
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
-        let away = matches!(entry.fact(), Some(ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_)));
+        use ArenaEvent::{FaultRecovered, SessionForked, SessionResumed};
+        let away = matches!(entry.fact(), Some(FaultRecovered(_) | SessionResumed(_) | SessionForked(_)));
         if let Some(last) = self.last_at.filter(|_| !away) {
             self.active_us = self.active_us.saturating_add(entry.at.saturating_sub(last));
         }
@@ -172,6 +204,9 @@ impl Costs {
                 self.book_spark(spark, |tally| tally.tool_refusals += 1);
             }
             let closed = self.calls.apply(entry.at, from, event);
+            if let ArenaEvent::BudgetSettled(data) = event {
+                self.count_cut(data);
+            }
             self.ledger.apply(event);
             self.count(event, away);
             if let Some(closed) = closed {
@@ -215,14 +250,41 @@ impl Costs {
             E::ModelAnswered(data) => self.book_call(data.call, |tally| {
                 tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms)
             }),
-            E::ModelFailed(data) => self.book_call(data.call, |tally| {
-                tally.failures += 1;
-                tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms);
-            }),
+            E::ModelFailed(data) => {
+                if data.body.kind == ErrorKind::Cancelled {
+                    self.stopped.insert(data.call);
+                }
+                self.book_call(data.call, |tally| {
+                    tally.failures += 1;
+                    tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms);
+                });
+            }
             E::BudgetReserved(data) => self.reserve(data.call, data.tokens, data.micro_usd),
             E::BudgetSettled(data) => self.settle(data, away),
             E::ToolInvoked(data) => self.book_spark(data.spark, |tally| tally.tool_calls += 1),
             _ => {}
+        }
+    }
+
+    /// Counts what still runs as cut off, for a log at its end: nobody waits for it any more.
+    #[must_use]
+    pub fn at_the_end(mut self) -> Self {
+        for call in self.ledger.running().collect::<Vec<_>>() {
+            if let Some(worst) = self.ledger.worst(call) {
+                self.book_call(call, |tally| tally.cut_off(worst, (Usage::default(), 0)));
+            }
+        }
+        self
+    }
+
+    /// What a provider says it counted is what a stopped call took; an estimate is the least of it.
+    fn count_cut(&mut self, data: &BudgetSettled) {
+        let is_known = data.usage.total() > 0 && !data.usage.estimated;
+        if self.stopped.remove(&data.call)
+            && !is_known
+            && let Some(worst) = self.ledger.worst(data.call)
+        {
+            self.book_call(data.call, |tally| tally.cut_off(worst, (data.usage, data.micro_usd)));
         }
     }
 

@@ -1,17 +1,17 @@
-//! How full each spark's context window is, and which spark each call was for; reads events, estimates nothing.
+//! How full each spark's context window is; reads events, estimates nothing.
 
 use std::collections::BTreeMap;
 
 use crate::protocol::spec::{ModelSpec, Setting};
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
-/// Windows, what was last sent into them, and the owners of calls.
+/// Windows, and what was last sent into them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauge {
     windows: BTreeMap<String, u64>,
-    called: BTreeMap<SparkId, String>,
+    /// The last call of each spark, and its model.
+    called: BTreeMap<SparkId, (CallId, String)>,
     used: BTreeMap<SparkId, u64>,
-    thinking: BTreeMap<CallId, SparkId>,
 }
 
 impl Gauge {
@@ -33,12 +33,12 @@ impl Gauge {
                 ArenaEvent::PromptGiven(data) => self.settings(&data.changed),
                 ArenaEvent::SettingsChanged(data) => self.settings(&data.changed),
                 ArenaEvent::ModelCalled(data) => {
-                    self.thinking.insert(data.call, data.spark);
-                    self.called.insert(data.spark, data.model.clone());
+                    self.called.insert(data.spark, (data.call, data.model.clone()));
                 }
                 ArenaEvent::ModelAnswered(data) => {
-                    if let Some(spark) = self.thinking.remove(&data.call) {
-                        self.used.insert(spark, data.body.usage.total());
+                    let asked = self.called.iter().find(|(_, (call, _))| *call == data.call);
+                    if let Some((spark, _)) = asked {
+                        self.used.insert(*spark, data.body.usage.total());
                     }
                 }
                 _ => {}
@@ -50,7 +50,7 @@ impl Gauge {
     /// when the model's window is unknown.
     pub fn of(&self, spark: SparkId) -> Option<(u64, u64)> {
         let used = *self.used.get(&spark)?;
-        let window = *self.windows.get(self.called.get(&spark)?)?;
+        let window = *self.windows.get(&self.called.get(&spark)?.1)?;
         (window > 0).then_some((used, window))
     }
 

@@ -15,6 +15,8 @@ pub struct Payer {
     pub model: String,
     /// False when the session has no price for the model.
     pub priced: bool,
+    /// The most tokens its answer may have.
+    pub max_output: u64,
 }
 
 /// The running and just ended model calls, with their reservations.
@@ -49,7 +51,8 @@ impl Ledger {
             E::ModelCalled(data) => {
                 self.calls.retain(|call, payer| *call == data.call || payer.spark != data.spark);
                 let priced = self.priced.get(&data.model).copied().unwrap_or(false);
-                let payer = Payer { spark: data.spark, model: data.model.clone(), priced };
+                let max_output = data.params.max_output.unwrap_or_default();
+                let payer = Payer { spark: data.spark, model: data.model.clone(), priced, max_output };
                 self.calls.insert(data.call, payer);
             }
             E::BudgetReserved(data) => {
@@ -65,6 +68,18 @@ impl Ledger {
     /// Who a call is for, until its spark's next call.
     pub fn payer(&self, call: CallId) -> Option<&Payer> {
         self.calls.get(&call)
+    }
+
+    /// The most a running call may take: its tokens, and millionths of a dollar; none when nothing is set aside for it.
+    pub fn worst(&self, call: CallId) -> Option<(Usage, u64)> {
+        let (tokens, micro_usd) = *self.reserved.get(&call)?;
+        let output = self.calls.get(&call).map_or(0, |payer| payer.max_output.min(tokens));
+        Some((Usage { input: tokens - output, output, ..Usage::default() }, micro_usd))
+    }
+
+    /// The running calls for which something is set aside.
+    pub fn running(&self) -> impl Iterator<Item = CallId> + '_ {
+        self.reserved.keys().copied()
     }
 
     /// Tokens and millionths of a dollar set aside for running calls.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::projection::words;
 use crate::protocol::event::{Ask, ConvergenceProbed, Flip, Rating, RoundOpened};
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
@@ -30,21 +31,22 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Its name, numbered from the second of the same name on.
+    /// Its name as people read it, numbered from the second of the same name on.
     pub fn label(&self) -> String {
-        if self.nth > 1 { format!("{} {}", self.name, self.nth) } else { self.name.clone() }
+        let name = words::spaced(&self.name);
+        if self.nth > 1 { format!("{name} {}", self.nth) } else { name }
     }
 }
 
 /// What a probe measured, per mille.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
-    /// 0 opposed to 1000 agreed.
-    pub score_pm: u32,
-    /// Polarisation.
-    pub polarisation_pm: u32,
-    /// Movement since the last phase.
-    pub movement_pm: u32,
+    /// 0 opposed to 1000 agreed; none where nothing could be compared.
+    pub score_pm: Option<u32>,
+    /// Polarisation, where there were two to compare.
+    pub polarisation_pm: Option<u32>,
+    /// Movement since the last phase, where anybody had rated before.
+    pub movement_pm: Option<u32>,
     /// Who crossed over.
     pub flips: Vec<Flip>,
     /// Dissent vanished without a stated reason.
@@ -60,11 +62,13 @@ pub struct Matrix {
     pub propositions: u32,
     /// True until the first ballots are revealed: no view shows a position.
     pub is_sealed: bool,
-    /// The plain majority of the sealed ratings, per proposition.
+    /// The plain majority of the sealed ratings, per proposition; empty where there is none.
     pub majority: Vec<i8>,
+    /// The `ballots_revealed`.
+    revealed: Option<EventRef>,
     /// Per proposition: 1 upheld, -1 rejected, 0 left open; none before the verdict.
     pub upheld: Option<Vec<i8>>,
-    /// Confidence of the verdict, per mille.
+    /// Confidence of the verdict, per mille; none where the sealed majority stands in for it.
     pub verdict_pm: Option<u32>,
     /// Who stands against the verdict, and on which propositions.
     pub dissent: Vec<(SparkId, Vec<u32>)>,
@@ -75,12 +79,12 @@ pub struct Matrix {
 impl Matrix {
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
-        for (_, event) in entry.effective() {
-            self.apply_event(event);
+        for (at, event) in entry.effective() {
+            self.apply_event(at, event);
         }
     }
 
-    fn apply_event(&mut self, event: &ArenaEvent) {
+    fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
         match event {
             E::TurnOpened(_) => *self = Matrix { is_sealed: true, ..Matrix::default() },
@@ -95,6 +99,7 @@ impl Matrix {
             }
             E::BallotsRevealed(data) => {
                 self.is_sealed = false;
+                self.revealed = Some(at);
                 self.majority.clone_from(&data.majority);
             }
             E::ConvergenceProbed(data) => self.probed(data),
@@ -104,7 +109,7 @@ impl Matrix {
             }
             E::VerdictReached(data) => {
                 self.upheld = Some(data.upheld.clone());
-                self.verdict_pm = Some(data.confidence_pm);
+                self.verdict_pm = Some(data.confidence_pm).filter(|_| self.revealed != Some(data.source));
             }
             E::DissentRecorded(data) => self.dissent.push((data.spark, data.propositions.clone())),
             E::TurnClosed(_) => self.is_sealed = false,

@@ -26,8 +26,8 @@ pub use excerpt::Excerpt;
 pub use session::SessionReport;
 
 /// Version of the report's JSON form; fields may be added without changing it. Since 2 propositions are named `P1`,
-/// as people read them, and a citation says what it leads to.
-pub const VERSION: u32 = 2;
+/// as people read them, and a citation says what it leads to. Since 3 what could not be measured is null.
+pub const VERSION: u32 = 3;
 
 /// What a session came to.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -156,7 +156,7 @@ pub fn tool_status(status: ToolStatus) -> &'static str {
 pub fn error_kind(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::RateLimited => "rate limited",
-        ErrorKind::Overloaded => "overloaded",
+        ErrorKind::Overloaded => "provider failure",
         ErrorKind::Auth => "key missing or refused",
         ErrorKind::ContextOverflow => "context window exceeded",
         ErrorKind::BadRequest => "request not accepted",
@@ -210,6 +210,11 @@ pub fn severity(severity: Severity) -> &'static str {
         Severity::Minor => "minor",
         Severity::Note => "note",
     }
+}
+
+/// The name of a phase as people read it: `initial-analysis` is `initial analysis`.
+pub fn spaced(name: &str) -> String {
+    name.replace('-', " ")
 }
 
 /// Who works on a prompt.

@@ -183,6 +183,17 @@ pub struct Policy {
     pub rules: Vec<Rule>,
 }
 
+impl Policy {
+    /// Adds rules that are not there yet.
+    pub fn add(&mut self, rules: &[Rule]) {
+        for rule in rules {
+            if !self.rules.contains(rule) {
+                self.rules.push(rule.clone());
+            }
+        }
+    }
+}
+
 /// One rule. A field that is absent matches everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,24 +1,68 @@
 //! Small turns of text that several floors need; knows nothing of who reads it.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 /// Most bytes of a text that agon chooses (a result, a check's output, a mention) that a model is shown.
 pub const MOST_SHOWN: usize = 64 * 1024;
 
 /// Cuts the middle out of a text that is longer than `cap` bytes, at char boundaries, and says how many
-/// bytes are left out. The second value is true when something was cut. The result keeps at most `cap`
-/// bytes of the text; the line that names the gap comes on top.
+/// bytes are left out, what a gap in the middle had left out already included. The second value is true when
+/// something was cut. The result keeps at most `cap` bytes of the text; the line that names the gap comes on top.
 pub fn cut_middle(text: &str, cap: usize) -> (String, bool) {
     if text.len() <= cap {
         return (text.to_owned(), false);
     }
     let head = &text[..text.floor_char_boundary(cap.div_ceil(2))];
     let tail = &text[text.ceil_char_boundary(text.len() - cap / 2)..];
-    let gone = text.len() - head.len() - tail.len();
-    (format!("{head}{}{tail}", gap_line(gone as u64)), true)
+    let gone = left_out(&text[head.len()..text.len() - tail.len()]);
+    (format!("{head}{}{tail}", gap_line(gone)), true)
+}
+
+/// Bytes that are gone with a piece of text: its own, and instead of a gap's line what that line counts.
+fn left_out(piece: &str) -> u64 {
+    let counted = |line: &str| {
+        let bytes = line.strip_prefix("[… ")?.strip_suffix(" bytes left out …]")?.parse::<u64>().ok()?;
+        Some(bytes.saturating_sub(gap_line(bytes).len() as u64))
+    };
+    piece.lines().filter_map(counted).fold(piece.len() as u64, u64::saturating_add)
 }
 
 /// The line that stands where bytes were left out.
 pub fn gap_line(bytes: u64) -> String {
     format!("\n[… {bytes} bytes left out …]\n")
+}
+
+/// A file's name or path as it is shown on a line: as it is, or as JSON writes it where something in it would end the
+/// line, cannot be seen, or looks like such quotes. So a name cannot pass for more than one.
+pub fn name_shown(name: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !c.is_control() && !matches!(c, '"' | '\\' | '\u{2028}' | '\u{2029}');
+    if name.chars().all(is_plain) { Cow::Borrowed(name) } else { Cow::Owned(quoted(name.as_bytes())) }
+}
+
+/// Bytes in double quotes, as JSON writes them; what is not UTF-8 as `\xff`, which JSON does not know.
+pub fn quoted(bytes: &[u8]) -> String {
+    let mut out = String::from("\"");
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                // Writing into a string cannot fail.
+                c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+                    let _ = write!(out, "\\u{:04x}", u32::from(c));
+                }
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// A glob pattern that matches exactly this text. `globset::escape` leaves the backslash and the comma alone.
@@ -73,6 +117,31 @@ mod tests {
     fn head_and_tail_stay_and_the_gap_is_counted() {
         let (text, cut) = cut_middle("aaaaabbbbb", 4);
         assert_eq!((text.as_str(), cut), ("aa\n[… 6 bytes left out …]\nbb", true));
+    }
+
+    #[test]
+    fn what_a_gap_in_the_middle_counts_is_counted() {
+        let once = format!("{}{}{}", "a".repeat(50), gap_line(199_000_000), "b".repeat(50));
+        let (text, _) = cut_middle(&once, 10);
+        assert_eq!(text, "aaaaa\n[… 199000090 bytes left out …]\nbbbbb");
+    }
+
+    #[test]
+    fn a_name_is_one_name_whatever_is_in_it() {
+        for plain in ["a b", "[id].tsx", "ünïcödé 漢字 🦀", "a:1:x", "it's"] {
+            assert_eq!(name_shown(plain), plain);
+        }
+        for (odd, shown) in [
+            ("x\nsrc/a.rs:1:evil", r#""x\nsrc/a.rs:1:evil""#),
+            ("\t\r\x1b\u{85}", r#""\t\r\u001b\u0085""#),
+            ("\"a\"", r#""\"a\"""#),
+            ("back\\slash", r#""back\\slash""#),
+            ("\u{2028}", r#""\u2028""#),
+        ] {
+            assert_eq!(name_shown(odd), shown);
+            assert_eq!(serde_json::from_str::<String>(shown).unwrap(), odd, "as JSON writes it");
+        }
+        assert_eq!(quoted(b"not utf-8 \xff\xfe.txt"), r#""not utf-8 \xff\xfe.txt""#);
     }
 
     #[test]

@@ -109,13 +109,9 @@ impl DockerSandbox {
         // Strays that cannot be reaped now are reaped another time; they hold nothing up.
         let _ = reap(&engine, &place.claims, &host_name()).await;
         let Covers { mut guarded, masked, missing } = Covers::find(&root, &place.secrets);
-        let claim = Claim::take(&place.claims, &missing)?;
-        for folder in &missing {
-            // Where we cannot make one, commands cannot either.
-            if place.read_only || !covers::is_made(folder) {
-                guarded.retain(|guarded| guarded != folder);
-            }
-        }
+        let claim = Claim::take(&place.claims, if place.read_only { &[] } else { &missing })?;
+        // Where we cannot make one, commands cannot either.
+        guarded.retain(|guarded| !missing.contains(guarded) || (!place.read_only && guarded.is_dir()));
         let caller = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let traits = engine.traits.clone();
         let session = place.session.clone();

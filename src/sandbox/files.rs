@@ -13,6 +13,7 @@ use super::{patch, protected, walk, write};
 use crate::ports::{DirEntry, FileChange, FileError, FileKind, Files};
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
+use crate::protocol::text::quoted;
 
 /// One workspace, held open.
 #[derive(Debug)]
@@ -151,16 +152,21 @@ impl Files for WorkspaceFiles {
         let mut entries = Vec::new();
         for entry in Dir::read_from(&directory).map_err(|e| io_error(&path, e))? {
             let entry = entry.map_err(|e| io_error(&path, e))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name == "." || name == ".." {
-                continue;
-            }
+            let name = match entry.file_name().to_str() {
+                Ok("." | "..") => continue,
+                Ok(name) => name,
+                Err(_) => {
+                    let shown = quoted(entry.file_name().to_bytes());
+                    entries.push(DirEntry { path: join(&path, &shown), kind: FileKind::Unnamed, bytes: 0 });
+                    continue;
+                }
+            };
             // A name that vanished in between is no longer there to be listed.
             let Ok(stat) = rustix::fs::statat(&directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
             else {
                 continue;
             };
-            entries.push(entry_of(join(&path, &name), &stat));
+            entries.push(entry_of(join(&path, name), &stat));
         }
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(entries)

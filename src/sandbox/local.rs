@@ -210,7 +210,7 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn close(&self) {
-        self.keeper.clear();
+        self.keeper.close();
         self.scratch.remove();
     }
 }

@@ -35,13 +35,15 @@ pub fn protected_now(root: &Path) -> BTreeSet<PathBuf> {
 /// for each, for the model.
 pub fn set_aside(root: &Path, before: &BTreeSet<PathBuf>) -> Vec<String> {
     let made = protected_now(root).into_iter().filter(|path| !before.contains(path));
-    let lines = made.map(|path| {
+    let lines = made.filter_map(|path| {
         let aside = free_name(root, &path);
         let line = match fs::rename(root.join(&path), root.join(&aside)) {
             Ok(()) => format!("is now `{}`", aside.display()),
+            // Another agon's call in the same workspace has set it aside.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => format!("should not be there and cannot be renamed: {error}"),
         };
-        format!("[agon: `{}` is a protected name; what this command made {line}]\n", path.display())
+        Some(format!("[agon: `{}` is a protected name; what this command made {line}]\n", path.display()))
     });
     lines.collect()
 }

@@ -6,6 +6,7 @@ use ignore::{DirEntry as Found, WalkBuilder};
 
 use super::protected;
 use crate::ports::{DirEntry, FileKind};
+use crate::protocol::text::quoted;
 
 /// Files and links beneath `path` (canonical), sorted, at most `max`; true when there were more.
 ///
@@ -24,7 +25,8 @@ fn collect(root: &Path, start: &Path, path: &str, max: usize) -> (Vec<DirEntry>,
     let mut entries = Vec::new();
     for found in builder(root, start, path).build().flatten() {
         let Some(entry) = entry_of(root, &found) else { continue };
-        if !beneath(&entry.path, path) {
+        // What has no name was only come by beneath it.
+        if entry.kind != FileKind::Unnamed && !beneath(&entry.path, path) {
             continue;
         }
         if entries.len() == max {
@@ -61,8 +63,15 @@ fn entry_of(root: &Path, found: &Found) -> Option<DirEntry> {
         kind if kind.is_symlink() => FileKind::Link,
         _ => FileKind::Special,
     };
-    let path = found.path().strip_prefix(root).ok()?.to_str()?.to_owned();
-    Some(DirEntry { path, kind, bytes: found.metadata().map_or(0, |metadata| metadata.len()) })
+    let path = found.path().strip_prefix(root).ok()?;
+    let bytes = found.metadata().map_or(0, |metadata| metadata.len());
+    Some(match path.to_str() {
+        Some(path) => DirEntry { path: path.to_owned(), kind, bytes },
+        None => {
+            let path = quoted(path.as_os_str().as_encoded_bytes());
+            DirEntry { path, kind: FileKind::Unnamed, bytes }
+        }
+    })
 }
 
 /// True when a canonical path is a directory itself or lies beneath it.

@@ -17,9 +17,9 @@
 //! /// Agreement, and nothing at all while anybody still changes sides.
 //! fn settled(panel: &Panel) -> Scored {
 //!     let measures = measure(panel);
-//!     let agreed = measures.agreement_pm.iter().min().copied().unwrap_or_default();
-//!     let score_pm = if measures.flips.is_empty() { agreed } else { 0 };
-//!     Scored { score_pm, parts: vec![("least agreed".to_owned(), agreed)] }
+//!     let agreed = measures.agreement_pm.iter().flatten().min().copied();
+//!     let score_pm = if measures.flips.is_empty() { agreed } else { Some(0) };
+//!     Scored { score_pm, parts: agreed.map(|agreed| ("least agreed".to_owned(), agreed)).into_iter().collect() }
 //! }
 //!
 //! # const SCRIPT: &str = r#"
@@ -114,8 +114,8 @@ pub struct Voter {
 /// A scorer's word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scored {
-    /// 0 opposed to 1000 agreed.
-    pub score_pm: u32,
+    /// 0 opposed to 1000 agreed; none where there is nothing to compare, which is no disagreement.
+    pub score_pm: Option<u32>,
     /// What it was made of, by name; empty for scorers without parts.
     pub parts: Vec<(String, u32)>,
 }
@@ -160,18 +160,18 @@ impl Scorers {
 /// What is measured beside every score, whatever the scorer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measures {
-    /// Agreement per proposition; 0 where fewer than two rated.
-    pub agreement_pm: Vec<u32>,
-    /// How evenly for and against are split, mean over the propositions.
-    pub polarisation_pm: u32,
-    /// How far ratings moved since they were cast before, mean over all that can be compared.
-    pub movement_pm: u32,
+    /// Agreement per proposition; none where fewer than two rated it.
+    pub agreement_pm: Vec<Option<u32>>,
+    /// How evenly for and against are split, mean over the propositions that two or more rated; none without one.
+    pub polarisation_pm: Option<u32>,
+    /// How far ratings moved since they were cast before, mean over all that can be compared; none without one.
+    pub movement_pm: Option<u32>,
     /// Who crossed from one side to the other.
     pub flips: Vec<Flip>,
     /// True when one side of a proposition emptied and somebody of it did not say why.
     pub collapse: bool,
-    /// Independent votes by model family, per mille of a vote.
-    pub effective_votes_pm: u32,
+    /// Independent votes by model family of those who voted, per mille of a vote; none when nobody did.
+    pub effective_votes_pm: Option<u32>,
 }
 
 /// Measures a panel.
@@ -180,7 +180,7 @@ pub fn measure(panel: &Panel) -> Measures {
     let propositions = 0..panel.propositions;
     Measures {
         agreement_pm: propositions.clone().map(|n| ballots::agreement(&on(n))).collect(),
-        polarisation_pm: mean(propositions.clone().map(|n| polarisation(&on(n)))),
+        polarisation_pm: mean(propositions.clone().filter_map(|n| polarisation(&on(n)))),
         movement_pm: mean(pairs(panel).map(|(_, _, from, to)| 250 * u32::from(from.abs_diff(to)))),
         flips: flips(panel),
         collapse: propositions.into_iter().any(|n| collapsed(panel, n)),
@@ -199,15 +199,15 @@ pub fn majority<'a>(votes: impl Iterator<Item = &'a [Rating]>, propositions: u32
     balance.into_iter().map(|sum| i8::try_from(sum.signum()).unwrap_or_default()).collect()
 }
 
-/// The mean, rounded half up; 0 of nothing.
-pub(crate) fn mean(values: impl Iterator<Item = u32>) -> u32 {
+/// The mean, rounded half up; none of nothing.
+pub(crate) fn mean(values: impl Iterator<Item = u32>) -> Option<u32> {
     let (mut sum, mut count) = (0u64, 0u64);
     for value in values {
         sum += u64::from(value);
         count += 1;
     }
-    let mean = (sum + count / 2).checked_div(count).unwrap_or_default();
-    u32::try_from(mean).unwrap_or(u32::MAX)
+    let mean = (sum + count / 2).checked_div(count)?;
+    Some(u32::try_from(mean).unwrap_or(u32::MAX))
 }
 
 /// Every rating that was cast before and is cast again: who, on what, from, to.
@@ -228,14 +228,12 @@ fn flips(panel: &Panel) -> Vec<Flip> {
         .collect()
 }
 
-/// Four times the product of the shares for and against: 1000 for an even split, 0 for one side alone.
-fn polarisation(ratings: &[(i8, u32)]) -> u32 {
+/// Four times the product of the shares for and against: 1000 for an even split, 0 for one side alone; none where
+/// one voice alone rated, or nobody.
+fn polarisation(ratings: &[(i8, u32)]) -> Option<u32> {
     let count = |sign: i8| ratings.iter().filter(|(rating, _)| rating.signum() == sign).count() as u64;
     let all = ratings.len() as u64;
-    if all == 0 {
-        return 0;
-    }
-    u32::try_from(4000 * count(1) * count(-1) / (all * all)).unwrap_or_default()
+    (all >= 2).then(|| u32::try_from(4000 * count(1) * count(-1) / (all * all)).unwrap_or_default())
 }
 
 /// Dissent that vanished: both sides were held before, one is held now, and of those who left the empty side
@@ -255,11 +253,11 @@ fn collapsed(panel: &Panel, proposition: u32) -> bool {
 const SAME_FAMILY_PM: u64 = 600;
 
 /// n voices of a family count n / (1 + (n - 1) × 0.6). Families are taken as independent, which flatters them.
-fn effective_votes(panel: &Panel) -> u32 {
+fn effective_votes(panel: &Panel) -> Option<u32> {
     let mut families: BTreeMap<&str, u64> = BTreeMap::new();
     for voter in panel.voters.iter().filter(|voter| voter.now.is_some()) {
         *families.entry(&voter.family).or_default() += 1;
     }
     let votes = families.values().map(|n| n * 1_000_000 / (1000 + (n - 1) * SAME_FAMILY_PM)).sum::<u64>();
-    u32::try_from(votes).unwrap_or(u32::MAX)
+    (!families.is_empty()).then(|| u32::try_from(votes).unwrap_or(u32::MAX))
 }

@@ -94,9 +94,11 @@ struct Debater {
 /// What early stopping needs to know of a probe.
 #[derive(Clone, Debug)]
 struct Probe {
-    score_pm: u32,
+    score_pm: Option<u32>,
     /// Agreement on the proposition that is disputed most: one lasting dissent is not averaged away.
-    least_pm: u32,
+    least_pm: Option<u32>,
+    /// Whose ratings it measured: agreement among others is not the same agreement.
+    voices: BTreeSet<SparkId>,
     /// True when hardly anything moved, and everybody who spoke could have.
     is_still: bool,
     collapse: bool,
@@ -269,10 +271,12 @@ impl Session {
         self.open_round(Ask::Verdict);
     }
 
-    /// Why talk would add nothing: everybody who rated, at least two, is on the same side of every proposition.
+    /// Why talk would add nothing: everybody who has a ballot, at least two, rated every proposition on the same side.
+    /// Whoever did not rate may be the dissenter.
     fn not_worth_it(&self, debate: &Debate) -> Option<String> {
         let panel = self.panel(debate);
         let raters = panel.voters.iter().filter(|voter| voter.now.is_some()).count();
+        let all = debate.debaters.iter().filter(|one| !one.out).count();
         let on = |n| convergence::ballots::ratings_on(&panel, n);
         let one_side = |n| {
             let ratings = on(n);
@@ -280,7 +284,7 @@ impl Session {
             sign != 0 && ratings.iter().all(|(rating, _)| rating.signum() == sign)
         };
         let agreed = panel.propositions > 0 && (0..panel.propositions).all(one_side);
-        (raters >= 2 && agreed).then(|| {
+        (raters >= 2 && raters == all && agreed).then(|| {
             format!(
                 "all {raters} sealed ratings are on the same side of all {} propositions",
                 panel.propositions
@@ -366,7 +370,11 @@ impl Session {
                 _ => None,
             })
             .collect();
-        let majority = convergence::majority(sealed.iter().map(|cast| cast.ratings.as_slice()), debate.count);
+        // One voice is no majority, and none is no tie.
+        let majority = match sealed.len() {
+            0 | 1 => Vec::new(),
+            _ => convergence::majority(sealed.iter().map(|cast| cast.ratings.as_slice()), debate.count),
+        };
         self.emit(ArenaEvent::BallotsRevealed(BallotsRevealed { ballots, majority }));
     }
 }
@@ -378,13 +386,8 @@ fn early_end(debate: &Debate) -> Option<String> {
     if heard == 0 {
         return Some("nobody could be heard in this phase".to_owned());
     }
-    let agrees = |probe: &Probe| probe.score_pm.min(probe.least_pm) >= AGREED_PM && !probe.collapse;
-    if agrees(before) && agrees(last) {
-        return Some(format!(
-            "agreement held for two phases ({}\u{a0}% and {}\u{a0}%)",
-            (before.score_pm + 5) / 10,
-            (last.score_pm + 5) / 10
-        ));
+    if let Some(reason) = agreement_held(debate, before, last) {
+        return Some(reason);
     }
     // The sealed probe has no movement of its own: it is the first.
     let moved = debate.probes.get(1..).unwrap_or_default();
@@ -394,4 +397,22 @@ fn early_end(debate: &Debate) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Agreement that held: in both phases, and of everybody who is still asked. Dissent that was absent from one of them
+/// has not agreed.
+fn agreement_held(debate: &Debate, before: &Probe, last: &Probe) -> Option<String> {
+    let agreed = |probe: &Probe| {
+        let score_pm = probe.score_pm?;
+        (score_pm.min(probe.least_pm?) >= AGREED_PM && !probe.collapse).then_some((score_pm + 5) / 10)
+    };
+    let (first, second) = (agreed(before)?, agreed(last)?);
+    let mut asked = debate.debaters.iter().filter(|one| !one.out).map(|one| one.spark);
+    let same = before.voices == last.voices && asked.all(|spark| last.voices.contains(&spark));
+    same.then(|| {
+        let voices = last.voices.len();
+        format!(
+            "agreement of the same {voices} voices held for two phases ({first}\u{a0}% and {second}\u{a0}%)"
+        )
+    })
 }

@@ -6,12 +6,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::list_dir::looking;
+use super::list_dir::{looking, unnamed};
 use super::tool::{arguments, blocking, spec};
 use super::write_file::words;
-use crate::ports::{Files, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{FileKind, Files, Live, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::spec::{Risk, ToolSpec};
+use crate::protocol::text::name_shown;
 
 /// Most files looked at.
 pub const WALK_MAX: usize = 200_000;
@@ -66,9 +67,12 @@ fn find(files: &dyn Files, args: &Arguments) -> Result<String, String> {
     let glob = PathGlob::new(&args.pattern)?;
     let base = files.canonical(args.path.as_deref().unwrap_or_default()).map_err(words)?;
     let (entries, more) = files.walk(&base, WALK_MAX).map_err(words)?;
+    let (nameless, named): (Vec<_>, Vec<_>) =
+        entries.iter().partition(|entry| entry.kind == FileKind::Unnamed);
     let found: Vec<&str> =
-        entries.iter().map(|entry| entry.path.as_str()).filter(|path| glob.matches(path, &base)).collect();
-    let mut text: String = found.iter().take(SHOWN).flat_map(|path| [path, "\n"]).collect();
+        named.iter().map(|entry| entry.path.as_str()).filter(|path| glob.matches(path, &base)).collect();
+    let mut text: String =
+        found.iter().take(SHOWN).flat_map(|path| [name_shown(path), "\n".into()]).collect();
     if found.is_empty() {
         text = format!("no file matches `{}` among {} files\n", args.pattern, entries.len());
     }
@@ -78,6 +82,8 @@ fn find(files: &dyn Files, args: &Arguments) -> Result<String, String> {
     if more {
         text += &format!("(only the first {WALK_MAX} files were looked at; name a directory)\n");
     }
+    let nameless: Vec<&str> = nameless.iter().map(|entry| entry.path.as_str()).collect();
+    text.extend(unnamed(&nameless));
     Ok(text)
 }
 

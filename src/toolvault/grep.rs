@@ -8,13 +8,14 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::glob::{PathGlob, WALK_MAX};
-use super::list_dir::looking;
+use super::list_dir::{looking, unnamed};
 use super::tool::{arguments, blocking, spec};
 use super::write_file::words;
 use crate::ports::{FileError, FileKind, Files, Live, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::spec::{Risk, ToolSpec};
+use crate::protocol::text::name_shown;
 use crate::session::policy::DeniedPaths;
 
 /// Matches answered when the call names no number, and at most.
@@ -109,7 +110,7 @@ fn search(files: &dyn Files, call: &ToolCall, cancel: &CancellationToken) -> Res
     let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
     let base = files.canonical(args.path.as_deref().unwrap_or_default()).map_err(words)?;
     let denied = DeniedPaths::new(&call.denied);
-    let (paths, more) = candidates(files, &base)?;
+    let (paths, nameless, more) = candidates(files, &base)?;
     let mut searcher = searcher(number(args.context, 0, CONTEXT_MOST));
     let mut found = Found { max: number(args.max, MAX_DEFAULT, MAX_MOST), ..Found::default() };
     for path in &paths {
@@ -134,18 +135,19 @@ fn search(files: &dyn Files, call: &ToolCall, cancel: &CancellationToken) -> Res
             found.unread += 1;
         }
     }
+    found.nameless = nameless;
     Ok(found.finish(&args.pattern, more))
 }
 
-/// The file itself, or the ordinary files beneath a directory.
-fn candidates(files: &dyn Files, base: &str) -> Result<(Vec<String>, bool), String> {
+/// The file itself, or the ordinary files beneath a directory; those without a name; and whether there were more.
+fn candidates(files: &dyn Files, base: &str) -> Result<(Vec<String>, Vec<String>, bool), String> {
     match files.open(base) {
-        Ok(_) => Ok((vec![base.to_owned()], false)),
+        Ok(_) => Ok((vec![base.to_owned()], Vec::new(), false)),
         Err(FileError::Directory(_)) => {
             let (entries, more) = files.walk(base, WALK_MAX).map_err(words)?;
-            let paths =
-                entries.into_iter().filter(|entry| entry.kind == FileKind::File).map(|entry| entry.path);
-            Ok((paths.collect(), more))
+            let of =
+                |kind| entries.iter().filter(move |entry| entry.kind == kind).map(|entry| entry.path.clone());
+            Ok((of(FileKind::File).collect(), of(FileKind::Unnamed).collect(), more))
         }
         Err(error) => Err(words(error)),
     }
@@ -164,6 +166,8 @@ struct Found {
     files: usize,
     denied: usize,
     unread: usize,
+    /// Files no tool can name, as they are shown.
+    nameless: Vec<String>,
 }
 
 impl Found {
@@ -187,6 +191,8 @@ impl Found {
         if more {
             self.text += &format!("(only the first {WALK_MAX} files were searched; name a directory)\n");
         }
+        let nameless: Vec<&str> = self.nameless.iter().map(String::as_str).collect();
+        self.text.extend(unnamed(&nameless));
         self.text
     }
 }
@@ -205,7 +211,7 @@ impl Lines<'_> {
         let line = line.trim_end_matches(['\n', '\r']);
         let shown = &line[..line.floor_char_boundary(LINE_SHOWN)];
         let number = number.unwrap_or_default();
-        self.found.text += &format!("{}{mark}{number}{mark}{shown}", self.path);
+        self.found.text += &format!("{}{mark}{number}{mark}{shown}", name_shown(self.path));
         if shown.len() < line.len() {
             self.found.text += &format!(" [… {} bytes more]", line.len() - shown.len());
         }
@@ -241,7 +247,7 @@ impl Sink for Lines<'_> {
         // Lines before the first NUL of a binary file are as little text as what follows.
         if self.binary && self.found.text.len() > self.start {
             self.found.text.truncate(self.start);
-            self.found.text += &format!("{}: binary file, it matches too\n", self.path);
+            self.found.text += &format!("{}: binary file, it matches too\n", name_shown(self.path));
         }
         Ok(())
     }

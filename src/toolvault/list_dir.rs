@@ -11,6 +11,10 @@ use crate::ports::{DirEntry, FileKind, Live, Preparation, Sandbox, Tool, ToolEnd
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::PathBase;
 use crate::protocol::spec::{Risk, ToolSpec};
+use crate::protocol::text::name_shown;
+
+/// How many names that no tool can say are shown.
+const UNNAMED_SHOWN: usize = 5;
 
 /// Lists a directory.
 pub struct ListDir;
@@ -64,7 +68,7 @@ impl Tool for ListDir {
 /// A plan that only looks at one place. It carries no digest: an approval to look is for the place, and a
 /// file that changes meanwhile may still be looked at.
 pub fn looking(verb: &str, path: String) -> Preparation {
-    let shown = if path.is_empty() { "." } else { &path };
+    let shown = if path.is_empty() { ".".into() } else { name_shown(&path) };
     Preparation {
         command: None,
         cwd: String::new(),
@@ -78,9 +82,22 @@ fn name(entry: &DirEntry) -> &str {
     entry.path.rsplit('/').next().unwrap_or_default()
 }
 
+/// What is said of files whose names no tool can say; none when there are none.
+pub fn unnamed(names: &[&str]) -> Option<String> {
+    let some = names.iter().take(UNNAMED_SHOWN).copied().collect::<Vec<_>>().join(", ");
+    let more = if names.len() > UNNAMED_SHOWN { ", …" } else { "" };
+    let words = format!(
+        "({} left out, because only a command can use a name that is not UTF-8: {some}{more})\n",
+        names.len()
+    );
+    (!names.is_empty()).then_some(words)
+}
+
 /// What is said of an entry under a name.
 pub fn line(name: &str, entry: &DirEntry) -> String {
+    let name = if entry.kind == FileKind::Unnamed { name.into() } else { name_shown(name) };
     match entry.kind {
+        FileKind::Unnamed => format!("{name} (its name is not UTF-8, so only a command can use it)\n"),
         FileKind::Directory => format!("{name}/\n"),
         FileKind::File => format!("{name} ({} bytes)\n", entry.bytes),
         FileKind::Link => format!("{name} (symbolic link, not followed)\n"),

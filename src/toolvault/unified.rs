@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use similar::{Algorithm, TextDiff};
 
+use crate::protocol::text::name_shown;
+
 /// Beyond this the diff may be less tidy, never wrong.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -11,10 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn diff(path: &str, old: Option<&[u8]>, new: &str) -> String {
     let Some(old) = old else { return render("/dev/null", path, "", new) };
     match std::str::from_utf8(old) {
-        Ok(old) => render(&format!("a/{path}"), path, old, new),
+        Ok(old) => render(&name_shown(&format!("a/{path}")), path, old, new),
         Err(_) => {
-            let words =
-                format!("`{path}` holds {} bytes that are not text; they are replaced by:\n", old.len());
+            let words = format!(
+                "`{}` holds {} bytes that are not text; they are replaced by:\n",
+                name_shown(path),
+                old.len()
+            );
             words + &render("/dev/null", path, "", new)
         }
     }
@@ -23,8 +28,10 @@ pub fn diff(path: &str, old: Option<&[u8]>, new: &str) -> String {
 fn render(from: &str, path: &str, old: &str, new: &str) -> String {
     if old == new {
         return match from {
-            "/dev/null" => format!("--- /dev/null\n+++ b/{path}\n(an empty file)\n"),
-            _ => format!("`{path}` stays as it is\n"),
+            "/dev/null" => {
+                format!("--- /dev/null\n+++ {}\n(an empty file)\n", name_shown(&format!("b/{path}")))
+            }
+            _ => format!("`{}` stays as it is\n", name_shown(path)),
         };
     }
     TextDiff::configure()
@@ -32,6 +39,6 @@ fn render(from: &str, path: &str, old: &str, new: &str) -> String {
         .timeout(PATIENCE)
         .diff_lines(old, new)
         .unified_diff()
-        .header(from, &format!("b/{path}"))
+        .header(from, &name_shown(&format!("b/{path}")))
         .to_string()
 }

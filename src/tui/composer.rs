@@ -5,6 +5,9 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::slash::{self, Slash};
 use super::text::width;
 
+/// Texts that can be recalled.
+const HISTORY: usize = 200;
+
 /// Completions that are offered at once.
 const OFFERED: usize = 6;
 
@@ -181,6 +184,7 @@ impl Composer {
     pub fn remember(&mut self, text: &str) {
         if !text.trim().is_empty() && self.history.last().is_none_or(|last| last != text) {
             self.history.push(text.to_owned());
+            self.history.drain(..self.history.len().saturating_sub(HISTORY));
         }
     }
 
@@ -235,7 +239,9 @@ impl Composer {
         } else {
             slash::following(&before[..from], word)
         };
-        let done = choices.len() == 1 && choices[0].0 == word;
+        // A command that takes something goes on telling what.
+        let takes = from == 0 && slash::parse(word).is_ok_and(|(slash, _)| !slash.takes.is_empty());
+        let done = choices.len() == 1 && choices[0].0 == word && !takes;
         self.offer = (!choices.is_empty() && !done).then(|| Offer {
             from,
             choices: choices.into_iter().take(OFFERED).collect(),

@@ -1,8 +1,9 @@
 //! The slash commands, once: what completion offers, help lists, the documentation prints and `update` obeys.
 
-/// What a slash command does.
+/// What a slash command does; in words, its row of [`SLASHES`].
+#[expect(missing_docs, reason = "each is explained once, in the table that help and documentation print")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub enum Order {
     Help,
     New,
     Squad,
@@ -53,7 +54,8 @@ pub struct Slash {
     pub words: &'static [&'static str],
     /// Flags that may follow it.
     pub flags: &'static [Flag],
-    pub(super) order: Order,
+    /// What it does, for programs.
+    pub order: Order,
 }
 
 const fn slash(
@@ -185,16 +187,19 @@ pub(super) fn starting(word: &str) -> impl Iterator<Item = &'static Slash> {
     SLASHES.iter().filter(move |slash| slash.name.starts_with(word))
 }
 
-/// The command and the rest of a line.
-pub(super) fn parse(line: &str) -> Option<(&'static Slash, &str)> {
+/// The command and the rest of a line; in words what is wrong when there is no such command.
+pub fn parse(line: &str) -> Result<(&'static Slash, &str), String> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    SLASHES.iter().find(|slash| slash.name == word).map(|slash| (slash, rest.trim()))
+    let found = SLASHES.iter().find(|slash| slash.name == word);
+    found
+        .map(|slash| (slash, rest.trim()))
+        .ok_or_else(|| format!("there is no {word}; /help lists what there is"))
 }
 
 /// What may stand where a word of a command is being written: word and explanation.
 pub(super) fn following(before: &str, word: &str) -> Vec<(String, String)> {
-    let Some((slash, rest)) = parse(before) else { return Vec::new() };
+    let Ok((slash, rest)) = parse(before) else { return Vec::new() };
     let is_first = rest.is_empty();
     let flags = match (slash.order, rest.split_whitespace().next()) {
         (Order::Mode, Some("squad")) => SQUAD,

@@ -42,10 +42,40 @@ impl Wish {
     pub fn of(worker: Worker) -> Self {
         Wish { worker, flags: Vec::new() }
     }
+
+    /// What stands after `/squad` or `/debate`: flags, and then the task.
+    pub fn of_task(worker: Worker, rest: &str) -> Result<(Wish, &str), String> {
+        let (flags, text) = split(rest)?;
+        if text.is_empty() {
+            let what = if worker == Worker::Debate { "a question" } else { "a task" };
+            return Err(format!("/{} wants {what}", worker.word()));
+        }
+        Ok((Wish { worker, flags }, text))
+    }
+
+    /// What stands after `/mode`: who works on the tasks to come, and flags.
+    pub fn of_mode(rest: &str) -> Result<Wish, String> {
+        let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let worker = Worker::named(word).ok_or("/mode wants solo, squad or debate")?;
+        let (flags, surplus) = split(rest)?;
+        match surplus {
+            "" => Ok(Wish { worker, flags }),
+            _ => Err(format!("/mode {word} takes flags only; /{word} gives a task")),
+        }
+    }
+}
+
+/// What stands after `/limits`: flags alone.
+pub fn limits(rest: &str) -> Result<Vec<String>, String> {
+    match split(rest)? {
+        (flags, "") if !flags.is_empty() => Ok(flags),
+        _ => Err("/limits wants flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N"
+            .to_owned()),
+    }
 }
 
 /// The flags a text begins with, and the rest of it, which is not touched: an apostrophe in a task is no quote.
-pub(super) fn split(text: &str) -> Result<(Vec<String>, &str), String> {
+fn split(text: &str) -> Result<(Vec<String>, &str), String> {
     let mut flags = Vec::new();
     let mut rest = text.trim_start();
     while let Some(flag) = rest.strip_prefix("--") {

@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::config::{Config, ConfigError, ModelName, SandboxKind};
 use crate::protocol::Command;
 use crate::protocol::spec::{
-    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, Policy, RoleSpec, Setting, Spec,
+    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, RoleSpec, Rule, Setting, Spec,
     WorkspaceSpec,
 };
 use crate::wiring::crew_places::{CrewPlaces, Means};
@@ -20,8 +20,8 @@ pub struct Changes {
     pub persona: Option<String>,
     /// Other limits; what is absent stays as recorded.
     pub limits: LimitChanges,
-    /// Another policy.
-    pub policy: Option<Policy>,
+    /// Policy rules that are added; those the session has stay.
+    pub rules: Vec<Rule>,
     /// Another sandbox.
     pub sandbox: Option<SandboxKind>,
     /// Somebody let the tools work where nothing can confine them.
@@ -71,7 +71,7 @@ impl Changes {
         let words = [
             self.model.as_ref().map(|name| format!("model {name}")),
             self.persona.as_ref().map(|id| format!("persona {id}")),
-            self.policy.as_ref().map(|_| "policy".to_owned()),
+            (!self.rules.is_empty()).then(|| "policy".to_owned()),
             (self.limits != LimitChanges::default()).then(|| "limits".to_owned()),
             self.sandbox.map(|kind| format!("sandbox {}", kind.word())),
         ];
@@ -138,8 +138,10 @@ pub(super) fn changes(
     changed.extend(voices(config, &spec, wanted)?);
     changed.iter().for_each(|setting| spec.set(setting));
     let known = changed.len();
-    if let Some(policy) = wanted.policy.as_ref().filter(|policy| **policy != spec.policy) {
-        changed.push(Setting::Policy(policy.clone()));
+    let mut policy = spec.policy.clone();
+    policy.add(&wanted.rules);
+    if policy != spec.policy {
+        changed.push(Setting::Policy(policy));
     }
     let limits = wanted.limits.over(&spec.limits);
     if limits != spec.limits {

@@ -147,8 +147,8 @@ impl WireError {
                 "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
             ),
             WireError::NoSandbox { .. } | WireError::NothingConfines { .. } => Some(
-                "`agon doctor` says more; `--sandbox none` (or `[sandbox] kind = \"none\"`) runs the tools with \
-                 your own rights"
+                "`agon doctor --sandbox local` and `agon doctor --sandbox docker` say what each needs here; where neither \
+                 can be had, `--sandbox none` runs the tools with your own rights, and nothing confines them"
                     .to_owned(),
             ),
             _ => None,

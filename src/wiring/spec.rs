@@ -3,7 +3,7 @@ use crate::arena::PROGRAM;
 use crate::config::{Config, ConfigError, ModelName, places, unknown};
 use crate::library::{self, Library, demo};
 use crate::protocol::spec::{
-    Consent, DebatePlan, ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec,
+    Consent, DebatePlan, ModelSpec, PersonaSpec, Price, Rule, Spec, ToolSpec, WorkspaceSpec,
 };
 use crate::session::policy;
 use crate::wiring::squad::Crew;
@@ -19,8 +19,8 @@ pub struct Request {
     pub model: ModelName,
     /// True when the model was named for this run, so that it counts more than the persona's own.
     pub model_is_wanted: bool,
-    /// The rules in force.
-    pub policy: Policy,
+    /// Policy rules beside those of the configuration.
+    pub rules: Vec<Rule>,
     /// The squad that will work; none for a session of one spark.
     pub squad: Option<SquadWish>,
     /// Somebody let the tools work where nothing can confine them.
@@ -67,6 +67,8 @@ pub(super) fn make(
     let own = own.chain(debaters.iter().filter_map(|one| one.model.as_deref())).chain(planned);
     let models = models(config, &request.model, own)?;
     let (blueprint, roles) = crew.map(|crew| (crew.blueprint, crew.personas)).unzip();
+    let mut policy = config.policy();
+    policy.add(&request.rules);
     let mut personas = vec![persona];
     let roles = roles.into_iter().flatten().chain(debaters);
     personas.extend(roles.filter(|role| role.id != personas[0].id).collect::<Vec<_>>());
@@ -76,7 +78,7 @@ pub(super) fn make(
         workspace,
         personas,
         tools,
-        policy: request.policy.clone(),
+        policy,
         limits: config.limits(),
         retry: config.retry(),
         instructions: library::instructions(&config.places().instructions(), root)?,

@@ -1,6 +1,7 @@
 //! Tests of the command line through the real program: help, arguments, exit codes, streams.
 
 mod forks;
+mod lines;
 mod mentions;
 mod run;
 mod secrets;

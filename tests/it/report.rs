@@ -34,7 +34,7 @@ fn the_fold_finds_verdict_vote_moves_minority_and_absences() {
     let debate = report.debate().unwrap();
     assert_eq!(debate.state, DebateState::Decided);
     assert_eq!(debate.talk, Talk::DiffersOn(vec![1]));
-    assert_eq!(debate.verdict.as_ref().unwrap().confidence_pm, 740);
+    assert_eq!(debate.verdict.as_ref().unwrap().confidence_pm, Some(740));
     let sides = debate.propositions.iter().map(|each| (each.sealed_majority, each.verdict, each.differs));
     assert_eq!(
         sides.collect::<Vec<_>>(),
@@ -133,7 +133,7 @@ fn the_json_form_fits_its_schema() {
         let value = serde_json::to_value(report(&story)).unwrap();
         let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
-        assert_eq!(value["version"], 2);
+        assert_eq!(value["version"], 3);
         assert_eq!(value["debates"][0]["talk"]["differs_on"], serde_json::json!(["P2"]));
     }
 }

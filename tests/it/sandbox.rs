@@ -14,6 +14,8 @@ mod hostile_git;
 mod left;
 #[cfg(target_os = "linux")]
 mod local;
+#[cfg(target_os = "linux")]
+mod together;
 
 pub(crate) mod docker;
 

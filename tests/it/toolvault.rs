@@ -1,5 +1,7 @@
 //! The built-in tools through the vault: checked, prepared, bound to what was approved, run.
 
+mod names;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;

@@ -2,29 +2,46 @@
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
-
-use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
-use crate::config::{ConfigError, ModelName, SandboxKind};
+use crate::config::{ConfigError, ModelName};
+use crate::protocol::Command;
 use crate::tui::{Act, Msg, Wish};
 use crate::wiring;
 
 use super::desk::{Done, Mission};
 use super::kit::Kit;
+use super::lines::{demo_kind, sandbox};
 use super::places::in_words;
 use super::wish::{self, Company};
 use super::work;
 
+/// What a person wrote for agents to do.
+struct Task<'a> {
+    text: String,
+    wish: &'a Wish,
+    /// All that was written, given back when it is refused.
+    written: String,
+    /// True when it was meant for the turn under way.
+    steers: bool,
+}
+
 impl Mission {
-    /// Gives a task: to what runs, to what is shown, or to a new session.
-    fn prompt(&mut self, text: String, wish: &Wish, written: String) -> Result<Vec<Msg>, Failure> {
+    /// Gives a task: to what runs, to what is shown, or to a new session. What was meant for a turn that has ended
+    /// meanwhile is a task of its own.
+    fn prompt(&mut self, task: Task<'_>) -> Result<Vec<Msg>, Failure> {
+        let Task { text, wish, written, steers } = task;
         let company = Company::of(wish, &self.kit.config)?;
+        let steer = steers.then(|| Command::Steer { spark: None, text: text.clone() });
         let first = work::task(text, &company)?;
         let kit = Arc::clone(&self.kit);
         if let Some(live) = &self.live {
             let arena = Arc::clone(&live.arena);
             self.pending.push(Box::pin(async move {
+                if let Some(steer) = steer
+                    && arena.submit(steer).await.is_ok()
+                {
+                    return Done::News(Vec::new());
+                }
                 let changes = kit.changes_for(&company);
                 let changed = wiring::change(&kit.config, &arena, &changes).await.map_err(Failure::from);
                 let given = match changed {
@@ -70,9 +87,7 @@ impl Mission {
         if self.live.as_ref().is_some_and(|live| live.is_open) {
             return Err(Failure::usage("the sandbox can be changed once this turn is over"));
         }
-        let kind = SandboxKind::from_str(name, true).map_err(|_| {
-            Failure::usage(format!("no sandbox is called `{name}`")).hint("auto, local, docker or none")
-        })?;
+        let kind = sandbox(name)?;
         let kit = self.kit.with_sandbox(kind)?;
         let was_live = self.live.is_some();
         self.leave();
@@ -102,8 +117,8 @@ impl Mission {
 
     pub(super) fn try_perform(&mut self, act: Act) -> Result<Vec<Msg>, Failure> {
         match act {
-            Act::Prompt { text, wish, written } => {
-                let given = self.prompt(text, &wish, written.clone());
+            Act::Prompt { text, wish, written, steers } => {
+                let given = self.prompt(Task { text, wish: &wish, written: written.clone(), steers });
                 return Ok(given.unwrap_or_else(|failure| {
                     vec![Msg::Refused { text: written, why: in_words(&failure) }]
                 }));
@@ -146,10 +161,7 @@ impl Mission {
             }
             Act::Sandbox(name) => return self.sandbox(&name),
             Act::Demo(name) => {
-                let show = DemoKind::from_str(&name, true).map_err(|_| {
-                    Failure::usage(format!("no demo is called `{name}`: run, squad or debate"))
-                })?;
-                return Ok(self.demo(show, None));
+                return Ok(self.demo(demo_kind(&name)?, None));
             }
             // These are the screen's own.
             Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}

@@ -1,5 +1,7 @@
 //! What mission control begins with: configuration, policy, colours, the person's name; opens nothing.
 
+use std::sync::Arc;
+
 use crate::cli::args::ChatArgs;
 use crate::cli::error::Failure;
 use crate::cli::plan;
@@ -7,20 +9,24 @@ use crate::config::{Environment, Override};
 use crate::tui::Theme;
 
 use super::desk::Mission;
-use super::kit;
+use super::kit::{self, Kit};
 
 /// Reads what was typed and what is configured.
 pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Mission, Failure> {
-    let workspace = plan::workspace(&typed.workspace)?;
     let theme = theme(typed, &environment);
     let by = environment.get("USER").filter(|name| !name.is_empty()).unwrap_or("you").to_owned();
-    let arena = typed.arena();
-    let flags = (overrides(typed), &arena);
-    let kit = kit::kit(environment, &workspace, flags, (typed.model.as_deref(), typed.persona.as_ref()))?;
-    let mut mission = Mission::new(kit, by, theme);
+    let mut mission = Mission::new(Arc::new(kit(typed, environment)?), by, theme);
     mission.is_calm = typed.calm;
     mission.says_yes = typed.yes;
     Ok(mission)
+}
+
+/// What the flags and the configuration come to.
+pub(super) fn kit(typed: &ChatArgs, environment: Environment) -> Result<Kit, Failure> {
+    let workspace = plan::workspace(&typed.workspace)?;
+    let arena = typed.arena();
+    let flags = (overrides(typed), &arena);
+    kit::kit(environment, &workspace, flags, (typed.model.as_deref(), typed.persona.as_ref()))
 }
 
 /// The values that the flags set.

@@ -1,14 +1,12 @@
 //! What mission control works with: configuration, flags, policy. A change makes it anew; it does nothing by itself.
 
-use std::sync::Arc;
-
 use crate::cli::args::ArenaArgs;
 use crate::cli::debate::MAX_STEPS;
 use crate::cli::error::Failure;
-use crate::cli::plan;
+use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::run::config_for;
 use crate::config::{Config, ConfigError, Environment, ModelName, Override, SandboxKind};
-use crate::protocol::spec::{Mode, Policy};
+use crate::protocol::spec::Mode;
 use crate::wiring::{Changes, LimitChanges, Request, Sessions};
 
 use super::wish::Company;
@@ -19,7 +17,6 @@ pub(super) struct Kit {
     pub environment: Environment,
     /// The values set by flags and, later, on the screen.
     pub overrides: Vec<Override>,
-    pub policy: Policy,
     /// What is different from the recorded settings of a session that is taken up.
     pub changes: Changes,
 }
@@ -31,9 +28,7 @@ impl Kit {
         overrides.retain(|old| more.iter().all(|new| new.key != old.key));
         overrides.extend(more);
         let config = Config::load(self.environment.clone(), self.config.workspace(), &overrides)?;
-        let (environment, policy, changes) =
-            (self.environment.clone(), self.policy.clone(), self.changes.clone());
-        Ok(Kit { config, environment, overrides, policy, changes })
+        Ok(Kit { config, environment: self.environment.clone(), overrides, changes: self.changes.clone() })
     }
 
     /// The same with another model, which must be one that can be called.
@@ -60,8 +55,7 @@ impl Kit {
     pub fn with_policy(&self, file: &str) -> Result<Kit, Failure> {
         let mut kit = self.with(Vec::new())?;
         let path = self.config.workspace().join(file);
-        kit.policy = plan::policy_of(&kit.config, Some(&path))?;
-        kit.changes.policy = Some(kit.policy.clone());
+        kit.changes.rules.extend(plan::rules_of(Some(&path))?);
         Ok(kit)
     }
 
@@ -101,20 +95,40 @@ impl Kit {
 
     /// What a new session for a task of this company is opened with, and the configuration that counts.
     pub fn request(&self, model: ModelName, company: &Company) -> Result<(Config, Request), Failure> {
-        let steps = self.changes_for(company).limits.max_steps;
-        let steps = steps.map(|steps| plan::set("debate", &["limits", "max_steps"], i64::from(steps).into()));
-        let kit = self.with(steps.into_iter().collect())?;
+        let config = self.config_for(company)?;
         let request = Request {
             model,
             model_is_wanted: self.changes.model.is_some(),
-            policy: self.policy.clone(),
+            rules: self.changes.rules.clone(),
             squad: company.squad.clone(),
             debate: company.debate(),
             // Anything may be asked next on the same screen.
             reads_only: false,
             consent: None,
         };
-        Ok((kit.config, request))
+        Ok((config, request))
+    }
+
+    fn config_for(&self, company: &Company) -> Result<Config, Failure> {
+        let steps = self.changes_for(company).limits.max_steps;
+        let steps = steps.map(|steps| plan::set("debate", &["limits", "max_steps"], i64::from(steps).into()));
+        Ok(self.with(steps.into_iter().collect())?.config)
+    }
+
+    /// What a task without a screen is run by: in an earlier session, or in a new one.
+    pub fn plan(
+        &self,
+        prompt: String,
+        company: &Company,
+        resume: Option<String>,
+        show: ShowPlan,
+    ) -> Result<RunPlan, Failure> {
+        let config = match &resume {
+            Some(session) => self.config_of(session)?,
+            None => self.config_for(company)?,
+        };
+        let changes = Changes { reads_only: company.debate().is_some(), ..self.changes_for(company) };
+        Ok(RunPlan { config, prompt, schema: None, resume, changes, show })
     }
 
     /// The configuration for the workspace of a recorded session, flags included.
@@ -138,17 +152,16 @@ pub(super) fn kit(
     workspace: &std::path::Path,
     (overrides, typed): (Vec<Override>, &ArenaArgs),
     (model, persona): (Option<&str>, Option<&String>),
-) -> Result<Arc<Kit>, Failure> {
+) -> Result<Kit, Failure> {
     let config = Config::load(environment.clone(), workspace, &overrides)?;
-    let policy = plan::policy_of(&config, typed.policy.as_deref())?;
     let model = model.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?;
     let changes = Changes {
         model,
         persona: persona.cloned(),
         limits: plan::limit_changes(typed, &config),
-        policy: typed.policy.is_some().then(|| policy.clone()),
+        rules: plan::rules_of(typed.policy.as_deref())?,
         sandbox: typed.sandbox,
         ..Changes::default()
     };
-    Ok(Arc::new(Kit { config, environment, overrides, policy, changes }))
+    Ok(Kit { config, environment, overrides, changes })
 }

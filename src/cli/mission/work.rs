@@ -55,11 +55,10 @@ impl Live {
 
     /// The entries that are new in the log.
     pub fn read_on(&mut self) -> Result<Vec<Arc<Entry>>, Failure> {
-        let mut entries = Vec::new();
-        for line in self.arena.log().lines(self.next)? {
-            entries.push(Arc::new(serde_json::from_slice::<Entry>(&line)?));
-            self.next += 1;
-        }
+        let lines = self.arena.log().lines(self.next)?;
+        let read = lines.iter().map(|line| serde_json::from_slice(line).map(Arc::new));
+        let entries = read.collect::<Result<Vec<_>, _>>()?;
+        self.next += entries.len() as u64;
         Ok(entries)
     }
 
@@ -195,9 +194,9 @@ pub(super) async fn demo(
     overrides.retain(|set| set.key != ["model"] && set.key != ["persona"]);
     let config = Config::load(kit.environment.clone(), &root, &overrides)?;
     let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
-    let policy = kit.changes.policy.clone().unwrap_or_else(|| config.policy());
+    let rules = kit.changes.rules.clone();
     let request =
-        Request { model, model_is_wanted: true, policy, squad, debate, reads_only: false, consent: None };
+        Request { model, model_is_wanted: true, rules, squad, debate, reads_only: false, consent: None };
     let running = open(&config, &request, asker).await?;
     let first = crate::cli::run::prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     let note = Some(format!("the demo works in {}", root.display()));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::projection::lines::wrapped;
+use crate::projection::report::debate::Talk;
 use crate::projection::report::wording;
 use crate::projection::words;
 use crate::protocol::ballot::{self, names};
@@ -36,6 +37,8 @@ pub(super) struct Debating {
     ratings: BTreeMap<SparkId, Vec<Rating>>,
     /// The probe that waits for the ballots to be revealed.
     held: Option<(EventRef, ConvergenceProbed)>,
+    /// The plain majority of the sealed ratings, and where it was revealed.
+    revealed: Option<(EventRef, Vec<i8>)>,
 }
 
 impl Debating {
@@ -54,7 +57,8 @@ impl Debating {
             E::BallotCast(data) => _ = self.cast.insert(data.spark),
             E::RatingsCast(data) => _ = self.ratings.insert(data.spark, data.ratings.clone()),
             E::ConvergenceProbed(data) if self.is_sealed => self.held = Some((at, data.clone())),
-            E::BallotsRevealed(_) => {
+            E::BallotsRevealed(data) => {
+                self.revealed = Some((at, data.majority.clone()));
                 self.is_sealed = false;
                 self.held = None;
             }
@@ -143,7 +147,7 @@ impl Renderer {
         }
     }
 
-    /// The sealed ballots, now that all are in, then the probe that waited for them.
+    /// The probe that waited for the seal to be broken, which stands before it in the log, then the ballots.
     fn say_revealed(&self, data: &BallotsRevealed, lookup: Lookup<'_>) -> Vec<Line> {
         let sides = (0u32..).zip(&data.majority);
         let sides = sides.map(|(n, side)| format!("{} {}", wording::name(n), wording::majority(Some(*side))));
@@ -151,7 +155,9 @@ impl Renderer {
         let vote = format!("a plain vote would say: {}", sides.join(", "));
         let text = words::counted(data.ballots.len() as u64, "ballot");
         let line = Line::new(Who::Agon, "reveal", Tone::Strong, text);
-        let mut lines = vec![if sides.is_empty() { line } else { line.with_whole(folded(&vote)) }];
+        let mut lines: Vec<Line> =
+            self.debating.held.iter().map(|(at, probe)| self.say_probe(probe).from(*at)).collect();
+        lines.push(if sides.is_empty() { line } else { line.with_whole(folded(&vote)) });
         for at in &data.ballots {
             let (Some(ArenaEvent::BallotCast(cast)), Some(said)) =
                 (lookup(*at), ballot::ballot_of(*at, lookup))
@@ -161,7 +167,6 @@ impl Renderer {
             let rated = self.debating.ratings.get(&cast.spark).map(|all| ratings(all)).unwrap_or_default();
             lines.push(holds(cast.spark, said.confidence, &rated, &folded(&said.position)));
         }
-        lines.extend(self.debating.held.iter().map(|(at, probe)| self.say_probe(probe).from(*at)));
         lines
     }
 
@@ -184,7 +189,10 @@ impl Renderer {
         if !parts.is_empty() {
             detail.push(folded(&parts.join(", ")));
         }
-        let text = format!("{} agreed", wording::per_cent(data.score_pm));
+        let text = match data.score_pm {
+            Some(score) => format!("{} agreed", wording::per_cent(score)),
+            None => wording::NOT_MEASURED.to_owned(),
+        };
         Line::new(Who::Agon, "score", Tone::Strong, text).with_whole(detail.join("\n"))
     }
 
@@ -193,12 +201,18 @@ impl Renderer {
         let rulings =
             rulings.map(|(n, side)| format!("{} {}", wording::name(n), wording::upheld(Some(*side))));
         let heard = format!("{} of {} heard", self.debating.cast.len(), self.debating.asked);
-        let text = format!("{} sure, {heard} [{}]", wording::per_cent(data.confidence_pm), data.source);
-        let vote = match data.differs.as_slice() {
-            [] => "a plain vote would have said the same".to_owned(),
-            which => format!("a plain vote would have said otherwise on {}", wording::names(which)),
+        let (revealed, majority) = self.debating.revealed.clone().unzip();
+        let majority = majority.unwrap_or_default();
+        let is_vote = revealed == Some(data.source);
+        let sure = match is_vote {
+            true => "none by the moderator, the sealed majority stands in".to_owned(),
+            false => format!("{} sure", wording::per_cent(data.confidence_pm)),
         };
-        let mut detail = vec![folded(&format!("{}; {vote}", rulings.collect::<Vec<_>>().join(", ")))];
+        let text = format!("{sure}, {heard} [{}]", data.source);
+        let tied: Vec<u32> =
+            (0u32..).zip(&majority).filter(|(_, side)| **side == 0).map(|(n, _)| n).collect();
+        let talk = wording::talk_of(&Talk::of(&majority, &data.differs, is_vote), &tied);
+        let mut detail = vec![folded(&format!("{}. {talk}", rulings.collect::<Vec<_>>().join(", ")))];
         let told = ballot::verdict_of(data.source, lookup);
         if let (Some(told), false) = (told, self.options.summed_up) {
             let moderator = match self.debating.round.and_then(lookup) {

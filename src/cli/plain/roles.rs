@@ -34,7 +34,7 @@ pub fn role_table(costs: &Costs) -> String {
 }
 
 fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
-    let tally = &spark.tally;
+    let tally = &spark.tally.at_most();
     let about = tally.about();
     [
         safe_line(&spark.role).into_owned(),
@@ -44,7 +44,7 @@ fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
         tally.money(),
         words::grouped(u64::from(tally.tool_calls + tally.tool_refusals)),
         words::duration(tally.model_ms + tally.tool_ms),
-        format!("{} %", share(tally, &costs.total)),
+        format!("{} %", share(&spark.tally, &costs.total)),
     ]
 }
 

@@ -14,6 +14,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Finish, Part};
+use crate::protocol::text::name_shown;
 use crate::protocol::{CallId, StopCause};
 
 use super::{Line, Renderer, Tone, Who};
@@ -305,8 +306,11 @@ impl Renderer {
     fn say_diff(&self, call: CallId, taken: &DiffTaken) -> Line {
         let text = match taken.files.as_slice() {
             [] => "nothing changed".to_owned(),
-            [only] => only.clone(),
-            files => format!("{}: {}", counted(files.len(), "file"), files.join(", ")),
+            [only] => name_shown(only).into_owned(),
+            files => {
+                let names: Vec<_> = files.iter().map(|file| name_shown(file)).collect();
+                format!("{}: {}", counted(files.len(), "file"), names.join(", "))
+            }
         };
         Line::new(self.who(call, None), "diff", Tone::Plain, text).with(&taken.diff)
     }

@@ -8,6 +8,7 @@ use crate::projection::why::{Audit, AuditEnd, Reasons};
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, ErrorKind, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
+use crate::protocol::text::name_shown;
 
 /// What the last summary of a squad's run says beside what every run's says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,16 +23,16 @@ pub struct TeamWords {
 ///
 /// Four to seven aligned lines with a newline each. `head` is the log's end, left out when unknown.
 pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head>) -> String {
-    let total = &costs.total;
+    let total = &costs.total.at_most();
     let mut rows = vec![
         ("end", end_words(board, team.lacks.as_deref())),
         ("work", work_words(board, total, costs.active_us / 1_000)),
         ("tokens", token_words(total)),
-        ("cost", total.money()),
+        ("cost", cost_words(total)),
     ];
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     if !board.changed.is_empty() {
-        let files = board.changed.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let files = board.changed.iter().map(|path| name_shown(path)).collect::<Vec<_>>().join(", ");
         rows.push(("files", format!("changed: {files}")));
     }
     if !board.approvals.is_empty() {
@@ -46,6 +47,12 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         rows.push(("log", format!("{}, head {}", entries(head.count), head.hash)));
     }
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
+}
+
+/// A price of 0 that is a bound is no news.
+fn cost_words(total: &Tally) -> String {
+    let words = words::money_known(total.micro_usd, total.unpriced);
+    if total.unknown > 0 && total.micro_usd > 0 { format!("at most {words}") } else { words }
 }
 
 fn token_words(total: &Tally) -> String {

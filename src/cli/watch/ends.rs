@@ -2,7 +2,7 @@
 
 use crate::arena::Ending;
 use crate::cli::error::INTERRUPTED;
-use crate::projection::report::{self, DebateReport};
+use crate::projection::report::{self, DebateReport, wording};
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, LimitKind, TurnCause};
 use crate::protocol::spec::Mode;
@@ -152,13 +152,14 @@ impl Watch {
             (TurnCause::Limit, Some((limit, used, max))) => {
                 (format!("{words}: {}", words::limit_with_flag(limit, used, max)), shown())
             }
-            (TurnCause::Incomplete, _) if debate.verdict.is_some() => {
+            (TurnCause::Incomplete, _) if debate.verdict.is_some() || debate.undecided().is_some() => {
                 let why = why(&debate.moderator).unwrap_or(words);
                 let hint = format!(
                     "another model may give one: agon debate --with-model {}=PROVIDER/MODEL \"...\"",
                     debate.moderator
                 );
-                (format!("the moderator gave no verdict: {why}"), hint)
+                let lacks = wording::undecided(debate).map(|lacks| format!("; {lacks}")).unwrap_or_default();
+                (format!("the moderator gave no verdict: {why}{lacks}"), hint)
             }
             _ => {
                 let first = debate.absences.first().map(|absence| absence.why.clone());

@@ -57,12 +57,23 @@ pub enum DebateState {
     /// It is not over, or the log ends before its end.
     #[default]
     Open,
-    /// There is a verdict.
+    /// There is a verdict, or the sealed majority stands in for it.
     Decided,
     /// It was not worth a debate; why, in words.
     Gated(String),
     /// It ended without a verdict.
     Ended(TurnCause),
+}
+
+/// Why no sealed majority could stand in for a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undecided {
+    /// Nobody rated before the ballots were revealed.
+    NobodyRated,
+    /// One voice did, which is no majority.
+    OneRated,
+    /// The vote was tied on every proposition.
+    Tied,
 }
 
 /// How many voices a debate rests on.
@@ -102,7 +113,8 @@ pub struct Proposition {
     pub text: String,
     /// The answer that states it.
     pub source: Option<EventRef>,
-    /// Plain majority of the sealed ratings: 1 for, -1 against, 0 tied; none before the ballots are revealed.
+    /// Plain majority of the sealed ratings: 1 for, -1 against, 0 tied; none before the ballots are
+    /// revealed, and where fewer than two rated.
     pub sealed_majority: Option<i8>,
     /// The verdict on it: 1 upheld, -1 rejected, 0 left open; none before the verdict.
     pub verdict: Option<i8>,
@@ -173,18 +185,18 @@ pub struct Rated {
 pub struct Probe {
     /// The scorer.
     pub scorer: String,
-    /// 0 opposed to 1000 agreed.
-    pub score_pm: u32,
+    /// 0 opposed to 1000 agreed; none where nothing could be compared.
+    pub score_pm: Option<u32>,
     /// What the score was made of, for scorers that have parts.
     pub parts: Vec<ScorePart>,
-    /// Agreement per proposition.
-    pub agreement_pm: Vec<u32>,
-    /// Polarisation.
-    pub polarisation_pm: u32,
-    /// Movement since the last phase.
-    pub movement_pm: u32,
-    /// Independent votes by model family, in thousandths of a vote.
-    pub effective_votes_pm: u32,
+    /// Agreement per proposition; none where fewer than two rated it.
+    pub agreement_pm: Vec<Option<u32>>,
+    /// Polarisation; none where fewer than two rated.
+    pub polarisation_pm: Option<u32>,
+    /// Movement since the last phase; none where nobody had rated before.
+    pub movement_pm: Option<u32>,
+    /// Independent votes by model family, in thousandths of a vote; none where nobody voted.
+    pub effective_votes_pm: Option<u32>,
     /// True when dissent vanished without a stated reason.
     pub collapse: bool,
 }
@@ -239,8 +251,8 @@ pub struct Verdict {
     pub is_majority: bool,
     /// The answer to the question, by the moderator.
     pub answer: Option<String>,
-    /// Confidence, per mille.
-    pub confidence_pm: u32,
+    /// Confidence, per mille; none where the sealed majority stands in, for a vote has none.
+    pub confidence_pm: Option<u32>,
     /// The best case of those who still disagree, as the moderator tells it.
     pub minority: Option<String>,
     /// What could still go wrong.
@@ -254,7 +266,11 @@ pub enum Talk {
     /// There is no verdict or no sealed majority to compare.
     #[default]
     Unknown,
-    /// The sealed majority says the same on every proposition.
+    /// The sealed majority stands in for the verdict, so that there is nothing to compare it with.
+    IsVote,
+    /// The sealed vote was tied on every proposition, and so said nothing.
+    VoteTied,
+    /// The sealed majority says the same on every proposition on which it was not tied.
     SameAsVote,
     /// It says something else on these, from 0, written as `P1`.
     DiffersOn(
@@ -307,7 +323,51 @@ fn names<S: Serializer>(propositions: &[u32], to: S) -> Result<S::Ok, S::Error> 
     to.collect_seq(propositions.iter().copied().map(wording::name))
 }
 
+impl Talk {
+    /// What a sealed majority, a side for each proposition, says to a verdict that differs from it on some.
+    pub fn of(majority: &[i8], differs: &[u32], is_vote: bool) -> Self {
+        match (majority, differs) {
+            ([], _) => Talk::Unknown,
+            _ if is_vote => Talk::IsVote,
+            (all, _) if all.iter().all(|side| *side == 0) => Talk::VoteTied,
+            (_, []) => Talk::SameAsVote,
+            (_, which) => Talk::DiffersOn(which.to_vec()),
+        }
+    }
+}
+
 impl DebateReport {
+    /// Why nothing was decided although two or more were heard: the moderator failed, and no vote could stand in.
+    pub fn undecided(&self) -> Option<Undecided> {
+        let is_so = self.state == DebateState::Ended(TurnCause::Incomplete) && self.heard.ever >= 2;
+        is_so.then(|| {
+            let sealed = self.first_rated().filter(|phase| phase.sealed);
+            let rated = sealed
+                .map_or(0, |phase| phase.stands.iter().filter(|stand| !stand.ratings.is_empty()).count());
+            match rated {
+                0 => Undecided::NobodyRated,
+                1 => Undecided::OneRated,
+                _ => Undecided::Tied,
+            }
+        })
+    }
+
+    /// The last phase whose votes were counted, and how many independent votes they were.
+    pub fn last_votes(&self) -> Option<(&Phase, u32)> {
+        self.phases.iter().rev().find_map(|phase| {
+            let votes = phase.probe.as_ref()?.effective_votes_pm.filter(|votes| *votes > 0)?;
+            Some((phase, votes))
+        })
+    }
+
+    /// True when all debaters rated the propositions at some time.
+    pub fn all_rated(&self) -> bool {
+        let rated = |persona: &str| {
+            self.phases.iter().filter_map(|phase| phase.stand(persona)).any(|stand| !stand.ratings.is_empty())
+        };
+        self.debaters.iter().all(|debater| rated(&debater.persona))
+    }
+
     /// The last phase in which anybody rated anything.
     pub fn last_rated(&self) -> Option<&Phase> {
         self.phases.iter().rev().find(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))

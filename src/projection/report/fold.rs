@@ -380,16 +380,13 @@ impl Open {
             source: data.source,
             is_majority,
             answer: said.answer,
-            confidence_pm: data.confidence_pm.min(1_000),
+            confidence_pm: (!is_majority).then_some(data.confidence_pm.min(1_000)),
             minority: said.minority,
             open_risks: said.risks,
         });
-        let has_majority = self.report.propositions.iter().any(|each| each.sealed_majority.is_some());
-        self.report.talk = match (has_majority, data.differs.is_empty()) {
-            (false, _) => Talk::Unknown,
-            (true, true) => Talk::SameAsVote,
-            (true, false) => Talk::DiffersOn(data.differs.clone()),
-        };
+        let majority: Vec<i8> =
+            self.report.propositions.iter().filter_map(|each| each.sealed_majority).collect();
+        self.report.talk = Talk::of(&majority, &data.differs, is_majority);
     }
 
     /// Stands in the debaters' order; of sealed ballots only that they were cast.

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::words;
 use crate::protocol::EventRef;
+use crate::protocol::text::name_shown;
 
 use super::debate::{DebateReport, Phase, Probe};
 use super::said::Citation;
 use super::session::{CostLine, TurnReport};
-use super::{Excerpt, Report, wording};
+use super::wording::{self, spaced};
+use super::{Excerpt, Report};
 
 /// The whole report.
 pub fn page(report: &Report, head: Option<&str>) -> String {
@@ -110,10 +112,11 @@ fn one_debate(out: &mut String, debate: &DebateReport) {
             }
             (None, false) => out.push_str("Its words cannot be read from the log.\n\n"),
         }
-        let confidence = wording::per_cent(verdict.confidence_pm);
+        let sure = verdict.confidence_pm.map(wording::per_cent);
+        let sure = sure.map(|sure| format!("Confidence **{sure}**, ")).unwrap_or_default();
         let _ = writeln!(
             out,
-            "Confidence **{confidence}**, **{}**. {}{}\n",
+            "{sure}**{}**. {}{}\n",
             wording::heard(debate),
             wording::talk(debate),
             refs([&verdict.source])
@@ -178,7 +181,8 @@ fn absences(out: &mut String, debate: &DebateReport) {
     }
     out.push_str("## Who was missing\n\n");
     for absence in debate.missing() {
-        let phase = absence.phase.as_deref().map(|phase| format!(" in {}", line(phase))).unwrap_or_default();
+        let phase =
+            absence.phase.as_deref().map(|phase| format!(" in {}", line(&spaced(phase)))).unwrap_or_default();
         let cause = line(&absence.why);
         let _ = writeln!(out, "- **{}**{phase}: {cause}{}", line(&absence.persona), refs([&absence.source]));
     }
@@ -201,7 +205,7 @@ fn moves(out: &mut String, debate: &DebateReport) {
             out,
             "- **{}**, {name} {from} \u{2192} {to}, in {}",
             line(&step.persona),
-            line(&step.phase)
+            line(&spaced(&step.phase))
         );
         if let Some(words) = &step.condition {
             let _ = writeln!(out, "  - had said it would move if: {}{}", line(words), refs(&step.named_in));
@@ -246,7 +250,7 @@ fn positions(out: &mut String, debate: &DebateReport) {
         }
         return;
     }
-    let names: Vec<_> = rated.iter().map(|phase| line(&phase.name)).collect();
+    let names: Vec<_> = rated.iter().map(|phase| line(&spaced(&phase.name))).collect();
     let _ = writeln!(
         out,
         "## Where they stood\n\nRatings from \u{2212}2 to +2, phase by phase: {}.\n",
@@ -277,18 +281,24 @@ fn probes(out: &mut String, debate: &DebateReport) {
     }
     out.push_str("## Did they converge?\n\n| after | score | polarised | moved | independent votes |\n|---|---|---|---|---|\n");
     for (phase, probe) in probes {
-        let of = wording::per_cent;
+        let of = wording::cell;
         let (score, polarised, moved) =
-            (of(probe.score_pm), of(probe.polarisation_pm), of(probe.movement_pm));
-        let votes = wording::votes(probe.effective_votes_pm);
+            (wording::measured(probe.score_pm), of(probe.polarisation_pm), of(probe.movement_pm));
+        let votes = probe.effective_votes_pm.map_or("\u{2013}".to_owned(), wording::votes);
         let collapse = if probe.collapse { " (dissent vanished without a stated reason)" } else { "" };
-        let _ =
-            writeln!(out, "| {}{collapse} | {score} | {polarised} | {moved} | {votes} |", line(&phase.name));
+        let _ = writeln!(
+            out,
+            "| {}{collapse} | {score} | {polarised} | {moved} | {votes} |",
+            line(&spaced(&phase.name))
+        );
     }
-    let _ = writeln!(out, "\nVotes are counted by {}.\n", line(&wording::families(debate)));
+    out.push('\n');
+    if let Some(votes) = wording::independent(debate) {
+        let _ = writeln!(out, "Independent votes: {}.\n", line(&votes));
+    }
     for phase in debate.phases.iter().filter(|phase| phase.probe.as_ref().is_some_and(Probe::has_parts)) {
         let parts = phase.probe.iter().flat_map(|probe| &probe.parts).map(wording::part).collect::<Vec<_>>();
-        let _ = writeln!(out, "- score after {}: {}", line(&phase.name), line(&parts.join(", ")));
+        let _ = writeln!(out, "- score after {}: {}", line(&spaced(&phase.name)), line(&parts.join(", ")));
     }
     if debate.phases.iter().any(|phase| phase.probe.as_ref().is_some_and(Probe::has_parts)) {
         out.push('\n');
@@ -299,7 +309,7 @@ fn minority(out: &mut String, debate: &DebateReport) {
     let Some(verdict) = &debate.verdict else { return };
     out.push_str("## Minority report\n\n");
     if debate.minority.is_empty() {
-        out.push_str("Nobody stands against the verdict.\n\n");
+        let _ = writeln!(out, "{}\n", wording::no_dissent(debate, verdict));
     } else if let Some(told) = &verdict.minority {
         quote(out, told);
     }
@@ -307,8 +317,9 @@ fn minority(out: &mut String, debate: &DebateReport) {
         let on = wording::names(&dissent.propositions);
         let _ = writeln!(
             out,
-            "**{}**, against the verdict on {on}{}:\n",
+            "**{}**, against {} on {on}{}:\n",
             line(&dissent.persona),
+            wording::ruling(verdict),
             refs([&dissent.source])
         );
         quote(out, dissent.position.as_deref().unwrap_or("its words cannot be read from the log"));
@@ -361,7 +372,8 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         let _ = writeln!(out, "- {} did nothing: {cause}{}", line(&role.role), refs([&role.source]));
     }
     if !turn.changed.is_empty() {
-        let paths: Vec<_> = turn.changed.iter().map(|path| format!("`{}`", code(path))).collect();
+        let paths: Vec<_> =
+            turn.changed.iter().map(|path| format!("`{}`", code(&name_shown(path)))).collect();
         let _ = writeln!(out, "- changed: {}", paths.join(", "));
     }
     out.push('\n');
@@ -374,6 +386,9 @@ fn costs(out: &mut String, report: &Report) {
     out.push_str("## What it cost\n\n| who | model | calls | tokens in | tokens out | cost |\n|---|---|--:|--:|--:|--:|\n");
     for each in report.session.costs.iter().chain([&report.session.total]) {
         cost(out, each);
+    }
+    if let Some(why) = wording::cut_off(&report.session.total) {
+        let _ = writeln!(out, "\n{why}");
     }
     out.push('\n');
 }

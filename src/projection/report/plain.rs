@@ -7,7 +7,7 @@ use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::words;
 use crate::protocol::EventRef;
 
-use super::debate::{DebateReport, Dissent, Move, Phase, Proposition, Verdict};
+use super::debate::{DebateReport, Dissent, Move, Phase, Probe, Proposition, Verdict};
 use super::said::Citation;
 use super::{Report, wording};
 
@@ -31,6 +31,9 @@ pub fn page(report: &Report) -> String {
         wording::money(total),
         wording::tokens(total, tokens)
     );
+    if let Some(why) = wording::cut_off(total) {
+        item(&mut out, "             ", &why);
+    }
     let _ = writeln!(out, "session      {}", safe_line(&report.session.id));
     out
 }
@@ -132,7 +135,8 @@ fn ruling(out: &mut String, verdict: &Verdict, heard: &str) {
         item(out, "  ", "What the sealed majority said stands in for it.");
         return;
     }
-    let _ = writeln!(out, "Verdict, {} sure, {heard} [{at}]\n", wording::per_cent(verdict.confidence_pm));
+    let sure = wording::cell(verdict.confidence_pm);
+    let _ = writeln!(out, "Verdict, {sure} sure, {heard} [{at}]\n");
     block(out, "  ", verdict.answer.as_deref().unwrap_or("Its words cannot be read from the log."));
     out.push('\n');
 }
@@ -207,18 +211,19 @@ fn minority(out: &mut String, debate: &DebateReport) {
     let Some(verdict) = &debate.verdict else { return };
     out.push_str("Minority report\n");
     if debate.minority.is_empty() {
-        out.push_str("  Nobody stands against the verdict.\n");
+        item(out, "  ", &wording::no_dissent(debate, verdict));
     } else if let Some(told) = &verdict.minority {
         block(out, "  ", told);
         out.push('\n');
     }
-    debate.minority.iter().for_each(|dissent| dissented(out, dissent));
+    let against = wording::ruling(verdict);
+    debate.minority.iter().for_each(|dissent| dissented(out, dissent, against));
     out.push('\n');
 }
 
-fn dissented(out: &mut String, dissent: &Dissent) {
+fn dissented(out: &mut String, dissent: &Dissent, ruling: &str) {
     let on = wording::names(&dissent.propositions);
-    item(out, "  ", &format!("{}, against the verdict on {on} [{}]", dissent.persona, dissent.source));
+    item(out, "  ", &format!("{}, against {ruling} on {on} [{}]", dissent.persona, dissent.source));
     item(out, "      ", dissent.position.as_deref().unwrap_or("its words cannot be read from the log"));
 }
 
@@ -293,9 +298,8 @@ fn convergence(out: &mut String, debate: &DebateReport) {
     let names = probes.iter().map(|(phase, _)| wording::spaced(&phase.name).chars().count());
     let width = names.max().unwrap_or(0);
     for (phase, probe) in &probes {
-        let bar = "\u{2588}".repeat(usize::try_from((probe.score_pm + 12) / 25).unwrap_or(40).min(40));
         let name = wording::spaced(&phase.name);
-        let line = format!("  {:<width$}  {:>5}  {bar}", safe_line(&name), wording::per_cent(probe.score_pm));
+        let line = format!("  {:<width$}  {}", safe_line(&name), score(probe));
         let _ = writeln!(out, "{}", line.trim_end());
         if probe.collapse {
             let _ = writeln!(out, "  {:width$}         dissent vanished without a stated reason", "");
@@ -305,9 +309,16 @@ fn convergence(out: &mut String, debate: &DebateReport) {
             item(out, &format!("  {:width$}         ", ""), &parts.join(", "));
         }
     }
-    let votes = wording::votes(last.effective_votes_pm);
-    let families = wording::families(debate);
-    item(out, "  ", &format!("Independent votes: at most {votes}, by {families}."));
+    if let Some(votes) = wording::independent(debate) {
+        item(out, "  ", &format!("Independent votes: {votes}."));
+    }
+}
+
+/// A score with its bar.
+fn score(probe: &Probe) -> String {
+    let Some(score_pm) = probe.score_pm else { return wording::NOT_MEASURED.to_owned() };
+    let bar = "\u{2588}".repeat(usize::try_from((score_pm + 12) / 25).unwrap_or(40).min(40));
+    format!("{:>5}  {bar}", wording::per_cent(score_pm))
 }
 
 fn turns(out: &mut String, report: &Report) {

@@ -164,8 +164,9 @@ pub struct CostLine {
     pub output: u64,
     /// True when some of these tokens were counted by agon.
     pub estimated: bool,
-    /// Calls that were cut off with the program: with any, tokens and money are the most they can have been.
-    pub unknown: u32,
+    /// Calls that were cut off, by a stop or with the program, so that nobody knows what they took: with any, these
+    /// tokens and this money are the most it can have been.
+    pub cut_off: u32,
     /// Millionths of a dollar, where the price is known.
     pub micro_usd: u64,
     /// Calls without a known price.
@@ -178,6 +179,7 @@ pub struct CostLine {
 
 impl CostLine {
     fn of(spark: Option<SparkId>, role: &str, model: &str, tally: &Tally) -> Self {
+        let tally = &tally.at_most();
         CostLine {
             spark,
             role: role.to_owned(),
@@ -188,7 +190,7 @@ impl CostLine {
             cached: tally.usage.cached,
             output: tally.usage.output,
             estimated: tally.estimated > 0,
-            unknown: tally.unknown,
+            cut_off: tally.unknown,
             micro_usd: tally.micro_usd,
             unpriced: tally.unpriced,
             tool_calls: tally.tool_calls,
@@ -206,6 +208,7 @@ impl SessionReport {
             turns.squad.apply(entry);
             entry.effective().for_each(|(at, event)| turns.apply(at, event, log));
         }
+        let costs = costs.at_the_end();
         let lines = costs.sparks.iter();
         SessionReport {
             id: board.id.clone(),

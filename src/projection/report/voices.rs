@@ -80,10 +80,10 @@ impl Voices {
         let limit = self.limit.and_then(|at| log.event(at));
         match (failed.cause, trouble, limit) {
             (TurnCause::ModelFailed, Some(ArenaEvent::ModelFailed(data)), _) => {
-                format!("{}: {}", words::error_kind(data.body.kind), one_line(&data.body.message))
+                format!("{}: {}", words::error_kind(data.body.kind), one_line(&data.body.message, 300))
             }
             (TurnCause::BadAnswer, Some(ArenaEvent::AnswerRejected(data)), _) => {
-                format!("{cause}: {}", one_line(&data.errors.join("; ")))
+                format!("{cause}: {}", faults(&data.errors))
             }
             (TurnCause::Limit, _, Some(ArenaEvent::LimitReached(data))) => {
                 format!("{cause}: {}", words::limit(data.limit, data.used, data.max))
@@ -93,11 +93,31 @@ impl Voices {
     }
 }
 
+/// What is wrong with an answer in a line: a fault that comes again at other places of a list is told once, and of
+/// many faults the first two. The log has all of them.
+fn faults(errors: &[String]) -> String {
+    const TOLD: usize = 2;
+    let place = |error: &str| -> String { error.chars().filter(|c| !c.is_ascii_digit()).collect() };
+    let mut kinds: Vec<(String, &str)> = Vec::new();
+    for error in errors {
+        // What would have been right is for the model.
+        let words = error.split_once(" (known: ").map_or(error.as_str(), |(words, _)| words);
+        if kinds.iter().all(|(known, _)| *known != place(words)) {
+            kinds.push((place(words), words));
+        }
+    }
+    let told: Vec<String> = kinds.iter().take(TOLD).map(|(_, words)| one_line(words, 120)).collect();
+    let more = match errors.len().saturating_sub(told.len()) {
+        0 => String::new(),
+        more => format!(", and {} more", words::grouped(more as u64)),
+    };
+    format!("{}{more}", told.join("; "))
+}
+
 /// The start of a message on one line.
-fn one_line(text: &str) -> String {
-    const MOST: usize = 300;
+fn one_line(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MOST) {
+    match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}\u{2026}", &line[..end]),
         None => line,
     }

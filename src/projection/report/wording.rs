@@ -1,9 +1,10 @@
 //! The words that all three writers of a report use; knows no medium.
 
 use crate::projection::words;
+pub use crate::projection::words::spaced;
 use crate::protocol::event::Judgement;
 
-use super::debate::{DebateReport, DebateState, Proposition, ScorePart, Talk};
+use super::debate::{DebateReport, DebateState, ScorePart, Talk, Undecided, Verdict};
 use super::said::{Citation, Standing};
 use super::session::{CostLine, FlaggedClaim, TurnReport};
 
@@ -12,6 +13,9 @@ pub const HEAD: usize = 1_500;
 
 /// Where nobody rated anything.
 pub const NO_RATINGS: &str = "Where they stood cannot be shown: nobody had rated a proposition yet.";
+
+/// Where fewer than two rated the same, so that nothing could be compared.
+pub const NOT_MEASURED: &str = "not measured";
 
 /// A proposition's name: `P1` for number 0.
 pub fn name(proposition: u32) -> String {
@@ -42,6 +46,16 @@ pub fn per_cent(per_mille: u32) -> String {
     format!("{}\u{a0}%", (per_mille.min(1_000) + 5) / 10)
 }
 
+/// The same of what may not have been measured.
+pub fn measured(per_mille: Option<u32>) -> String {
+    per_mille.map_or_else(|| NOT_MEASURED.to_owned(), per_cent)
+}
+
+/// The same in a cell of a table with many.
+pub fn cell(per_mille: Option<u32>) -> String {
+    per_mille.map_or_else(|| "\u{2013}".to_owned(), per_cent)
+}
+
 /// Thousandths of a vote: `2.5`.
 pub fn votes(per_mille: u32) -> String {
     format!("{}.{}", per_mille / 1_000, per_mille % 1_000 / 100)
@@ -50,7 +64,7 @@ pub fn votes(per_mille: u32) -> String {
 /// What a majority says.
 pub fn majority(majority: Option<i8>) -> &'static str {
     match majority {
-        None => "unknown",
+        None => "none",
         Some(1..) => "for",
         Some(0) => "tied",
         Some(_) => "against",
@@ -69,25 +83,44 @@ pub fn upheld(verdict: Option<i8>) -> &'static str {
 
 /// The answer to: would a plain vote have said the same?
 pub fn talk(debate: &DebateReport) -> String {
-    let is_tied =
-        |one: &&Proposition| one.sealed_majority == Some(0) && one.verdict.is_some_and(|side| side != 0);
-    let ties: Vec<u32> = debate.propositions.iter().filter(is_tied).map(|one| one.number).collect();
-    match &debate.talk {
-        Talk::Unknown => "There is nothing to compare a plain vote with.".to_owned(),
-        Talk::SameAsVote if ties.is_empty() => "A plain vote would have said the same.".to_owned(),
-        Talk::SameAsVote if ties.len() == debate.propositions.len() => {
-            "A plain vote would have decided nothing: it was tied.".to_owned()
+    let tied = debate.propositions.iter().filter(|one| one.sealed_majority == Some(0));
+    talk_of(&debate.talk, &tied.map(|one| one.number).collect::<Vec<_>>())
+}
+
+/// The same in words, with the propositions on which the vote was tied.
+pub fn talk_of(talk: &Talk, tied: &[u32]) -> String {
+    let tied = names(tied);
+    match (talk, tied.is_empty()) {
+        (Talk::Unknown, _) => "There is no plain vote to compare it with.".to_owned(),
+        (Talk::IsVote, _) => {
+            "This is the plain vote itself: nobody said what the talk would have changed.".to_owned()
         }
-        Talk::SameAsVote => {
-            format!("A plain vote would have said the same, but was tied on {}.", names(&ties))
+        (Talk::VoteTied, _) => "A plain vote would have decided nothing: it was tied.".to_owned(),
+        (Talk::SameAsVote, true) => "A plain vote would have said the same.".to_owned(),
+        (Talk::SameAsVote, false) => {
+            format!("A plain vote would have said the same on the others, and was tied on {tied}.")
         }
-        Talk::DiffersOn(which) if ties.is_empty() => {
+        (Talk::DiffersOn(which), true) => {
             format!("A plain vote would have said otherwise on {}.", names(which))
         }
-        Talk::DiffersOn(which) => {
-            let (which, ties) = (names(which), names(&ties));
-            format!("A plain vote would have said otherwise on {which}, and was tied on {ties}.")
+        (Talk::DiffersOn(which), false) => {
+            format!("A plain vote would have said otherwise on {}, and was tied on {tied}.", names(which))
         }
+    }
+}
+
+/// Whom somebody stands against: the verdict, or the vote that stands in for it.
+pub fn ruling(verdict: &Verdict) -> &'static str {
+    if verdict.is_majority { "the sealed majority" } else { "the verdict" }
+}
+
+/// Where no dissent was recorded: of whom that can be said.
+pub fn no_dissent(debate: &DebateReport, verdict: &Verdict) -> String {
+    let against = ruling(verdict);
+    match (debate.first_rated().is_some(), debate.all_rated()) {
+        (false, _) => format!("Nobody rated the propositions: who stands against {against} is not known."),
+        (true, true) => format!("Nobody stands against {against}."),
+        (true, false) => format!("Nobody who rated the propositions stands against {against}."),
     }
 }
 
@@ -134,11 +167,19 @@ pub fn short_of_plan(debate: &DebateReport) -> Option<String> {
     gated.or_else(|| debate.shortened.as_ref().map(|reason| format!("It ended early: {reason}.")))
 }
 
-/// Whose models spoke: `3 model families: oak (2), birch (2), demo/east (2)`; a model of no known family is one of
-/// its own, as the votes count it.
-pub fn families(debate: &DebateReport) -> String {
+/// How independent the votes were that were last counted: `at most 3.7, by 3 model families: oak (2), …`; none where
+/// nobody voted. Only those who voted are counted; a model of no known family is one of its own.
+pub fn independent(debate: &DebateReport) -> Option<String> {
+    let (phase, votes) = debate.last_votes()?;
+    let is_last = debate.phases.last().is_some_and(|last| last.name == phase.name);
+    let when = if is_last {
+        String::new()
+    } else {
+        format!(" when votes were last cast, in {}", spaced(&phase.name))
+    };
     let mut families: Vec<(&str, u64)> = Vec::new();
-    for debater in &debate.debaters {
+    let voted = |persona: &str| phase.stand(persona).is_some_and(|stand| !stand.ratings.is_empty());
+    for debater in debate.debaters.iter().filter(|debater| voted(&debater.persona)) {
         let family = debater.family.as_deref().unwrap_or(&debater.model);
         match families.iter_mut().find(|(name, _)| *name == family) {
             Some((_, count)) => *count += 1,
@@ -147,7 +188,7 @@ pub fn families(debate: &DebateReport) -> String {
     }
     let named: Vec<_> = families.iter().map(|(name, count)| format!("{name} ({count})")).collect();
     let what = if families.len() == 1 { "model family" } else { "model families" };
-    format!("{} {what}: {}", families.len(), named.join(", "))
+    Some(format!("at most {}{when}, by {} {what}: {}", self::votes(votes), families.len(), named.join(", ")))
 }
 
 /// A part of a score and its value: `agreement 72 %`.
@@ -155,13 +196,20 @@ pub fn part(part: &ScorePart) -> String {
     format!("{} {}", part.name, per_cent(part.value_pm))
 }
 
-/// A name as people read it: `initial-analysis` is `initial analysis`.
-pub fn spaced(name: &str) -> String {
-    name.replace('-', " ")
+/// Why no vote could stand in for a verdict; none where that is not so.
+pub fn undecided(debate: &DebateReport) -> Option<&'static str> {
+    Some(match debate.undecided()? {
+        Undecided::NobodyRated => "nobody had cast a sealed vote that could stand in for one",
+        Undecided::OneRated => "only one had cast a sealed vote, which is no majority",
+        Undecided::Tied => "the sealed vote was tied on everything",
+    })
 }
 
 /// How far a debate came, in one sentence; none when there is a verdict.
 pub fn state(debate: &DebateReport) -> Option<String> {
+    if let Some(why) = undecided(debate) {
+        return Some(format!("Nothing was decided: the moderator gave no verdict, and {why}."));
+    }
     match &debate.state {
         DebateState::Decided => None,
         DebateState::Open => Some("The debate is not over; this is what it reached so far.".to_owned()),
@@ -172,14 +220,24 @@ pub fn state(debate: &DebateReport) -> Option<String> {
     }
 }
 
-/// Money of a line.
+/// Money of a line, with `≤` where calls were cut off.
 pub fn money(line: &CostLine) -> String {
-    words::money_at_most(line.micro_usd, line.unpriced, line.unknown)
+    words::money_at_most(line.micro_usd, line.unpriced, line.cut_off)
 }
 
 /// Tokens of a line, with what stands before those that nobody counted.
 pub fn tokens(line: &CostLine, tokens: u64) -> String {
-    format!("{}{}", words::about(line.unknown, line.estimated), words::grouped(tokens))
+    format!("{}{}", words::about(line.cut_off, line.estimated), words::grouped(tokens))
+}
+
+/// Why some numbers are bounds; none when none is.
+pub fn cut_off(line: &CostLine) -> Option<String> {
+    let were = match line.cut_off {
+        0 => return None,
+        1 => "1 call was".to_owned(),
+        n => format!("{n} calls were"),
+    };
+    Some(format!("{were} cut off: what is marked \u{2264} is the most it can have taken."))
 }
 
 /// A day and a time, in UTC; empty when unknown.

@@ -130,7 +130,8 @@ pub struct RatingsCast {
 pub struct BallotsRevealed {
     /// The sealed `ballot_cast`s, in the debaters' order.
     pub ballots: Vec<EventRef>,
-    /// The plain majority of the sealed ratings per proposition: 1 for, -1 against, 0 tied.
+    /// The plain majority of the sealed ratings per proposition: 1 for, -1 against, 0 tied; empty where fewer than
+    /// two rated, since one voice is no majority.
     pub majority: Vec<i8>,
 }
 
@@ -141,23 +142,23 @@ pub struct ConvergenceProbed {
     pub phase: String,
     /// The scorer.
     pub scorer: String,
-    /// 0 opposed to 1000 agreed.
-    pub score_pm: u32,
+    /// 0 opposed to 1000 agreed; none where nothing could be compared.
+    pub score_pm: Option<u32>,
     /// What the score was made of, by name, for scorers that have parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<(String, u32)>,
-    /// Agreement per proposition.
-    pub agreement_pm: Vec<u32>,
-    /// Polarisation.
-    pub polarisation_pm: u32,
-    /// Movement since the last phase.
-    pub movement_pm: u32,
+    /// Agreement per proposition; none where fewer than two rated it.
+    pub agreement_pm: Vec<Option<u32>>,
+    /// Polarisation; none where fewer than two rated.
+    pub polarisation_pm: Option<u32>,
+    /// Movement since the last phase; none where nobody had rated before.
+    pub movement_pm: Option<u32>,
     /// Who crossed over.
     pub flips: Vec<Flip>,
     /// True when dissent vanished without a stated reason.
     pub collapse: bool,
-    /// Independent votes by model family, per mille of a vote.
-    pub effective_votes_pm: u32,
+    /// Independent votes by model family, per mille of a vote; none where nobody voted.
+    pub effective_votes_pm: Option<u32>,
 }
 
 /// One change of side.

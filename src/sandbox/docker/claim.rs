@@ -14,17 +14,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::DockerError;
+use crate::sandbox::placeholder::Placeholder;
 
 /// A locked file of a living sandbox. Freed when dropped and when the process dies.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
     _file: File,
-    placeholders: Vec<PathBuf>,
+    /// Freed before the file, which lists them for whoever cleans up.
+    held: Vec<Placeholder>,
 }
 
 impl Claim {
-    /// Makes and locks a new file in `folder`. `placeholders` are empty folders that will be made for mounts.
+    /// Makes and locks a new file in `folder`, and the empty folders `placeholders` for mounts.
     pub fn take(folder: &Path, placeholders: &[PathBuf]) -> Result<Self, DockerError> {
         let path = folder.join(format!("{}.lock", uuid::Uuid::now_v7().simple()));
         let failed = |error: std::io::Error| failure(&path, &error);
@@ -39,7 +41,8 @@ impl Claim {
                     file.write_all(placeholder.as_os_str().as_bytes()).map_err(failed)?;
                     file.write_all(b"\0").map_err(failed)?;
                 }
-                return Ok(Claim { path, _file: file, placeholders: placeholders.to_vec() });
+                let held = placeholders.iter().filter_map(|path| Placeholder::hold(path)).collect();
+                return Ok(Claim { path, _file: file, held });
             }
         }
     }
@@ -52,7 +55,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        remove_empty(&self.placeholders);
+        self.held.drain(..).for_each(Placeholder::release);
         // A file that stays is found free at the next start.
         let _ = std::fs::remove_file(&self.path);
     }
@@ -73,7 +76,7 @@ pub fn clear(path: &Path) {
     let mut listed = Vec::new();
     if file.read_to_end(&mut listed).is_ok() {
         let paths = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-        remove_empty(&paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect::<Vec<_>>());
+        paths.for_each(|path| Placeholder::clear(Path::new(OsStr::from_bytes(path))));
     }
     let _ = std::fs::remove_file(path);
 }
@@ -83,13 +86,6 @@ pub fn list(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "lock")).collect()
-}
-
-/// Only an empty folder can be removed, so nothing of anybody's is lost.
-fn remove_empty(folders: &[PathBuf]) {
-    for folder in folders {
-        let _ = std::fs::remove_dir(folder);
-    }
 }
 
 fn is_same(file: &File, path: &Path) -> bool {

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::names::{MOST_COVERED, MOST_SEEN, SKIPPED, exists, globs};
+use crate::sandbox::names::{MOST_COVERED, MOST_SEEN, SKIPPED, globs};
+use crate::sandbox::placeholder::Placeholder;
 use crate::sandbox::protected;
 
 /// Folders in the root that are covered, there or not.
@@ -17,7 +18,7 @@ pub struct Covers {
     pub guarded: Vec<PathBuf>,
     /// Shown empty.
     pub masked: Vec<PathBuf>,
-    /// Of the guarded ones, folders that have to be made first.
+    /// Of the guarded ones, folders that have to be made first, or that another agon has made for itself.
     pub missing: Vec<PathBuf>,
 }
 
@@ -26,7 +27,7 @@ impl Covers {
     pub fn find(root: &Path, secrets: &[String]) -> Self {
         let secrets = globs(secrets);
         let missing: Vec<PathBuf> =
-            ALWAYS.iter().map(|name| root.join(name)).filter(|path| !exists(path)).collect();
+            ALWAYS.iter().map(|name| root.join(name)).filter(|path| Placeholder::may_stand(path)).collect();
         let mut covers = Covers { guarded: missing.clone(), masked: Vec::new(), missing };
         let mut waiting = VecDeque::from([PathBuf::new()]);
         let mut seen = 0;
@@ -45,6 +46,7 @@ impl Covers {
                 match (is_link, secrets.is_match(&path), is_protected) {
                     (true, ..) => {}
                     (_, true, _) if !is_folder => covers.masked.push(root.join(path)),
+                    (_, _, true) if covers.missing.contains(&root.join(&path)) => {}
                     (_, _, true) => covers.guarded.push(root.join(path)),
                     _ if is_folder && !SKIPPED.iter().any(|name| entry.file_name() == *name) => {
                         waiting.push_back(path);
@@ -54,14 +56,6 @@ impl Covers {
             }
         }
         covers
-    }
-}
-
-/// Makes an empty folder to mount upon; true when there is a folder.
-pub fn is_made(folder: &Path) -> bool {
-    match fs::create_dir(folder) {
-        Ok(()) => true,
-        Err(error) => error.kind() == std::io::ErrorKind::AlreadyExists && folder.is_dir(),
     }
 }
 

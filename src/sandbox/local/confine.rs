@@ -14,6 +14,8 @@ use super::plan::{Limits, Plan};
 
 /// The system calls that are refused, by name.
 const REFUSED_CALLS: &str = include_str!("refused_calls.json");
+/// Those that only this processor has.
+const REFUSED_X86_64: &str = include_str!("refused_calls_x86_64.json");
 /// Numbers from here on are the x32 interface, which would get past every comparison by number.
 const X32: u32 = 0x4000_0000;
 
@@ -39,10 +41,9 @@ pub fn no_sockets() -> Result<Vec<[u32; 4]>, String> {
 
 /// The programs for this machine's processor; an error where the kernel's filter does not know it.
 pub fn filters() -> Result<Vec<Vec<[u32; 4]>>, String> {
-    let mut compiled = compiled(REFUSED_CALLS)?;
-    let mut all: Vec<Vec<[u32; 4]>> =
-        ["absent", "refused"].into_iter().filter_map(|name| compiled.remove(name)).collect();
+    let mut all: Vec<Vec<[u32; 4]>> = compiled(REFUSED_CALLS)?.into_values().collect();
     if cfg!(target_arch = "x86_64") {
+        all.extend(compiled(REFUSED_X86_64)?.into_values());
         all.push(without_x32());
     }
     Ok(all)

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::super::names;
+use super::super::placeholder::Placeholder;
 use super::plan::{Cover, CoverKind};
 
 /// Folders whose name alone would steer git or agon. Where one is absent, an empty one is put there during a
@@ -25,8 +26,8 @@ pub struct Keeper {
 struct State {
     /// Calls that are running.
     calls: usize,
-    /// Folders that were put there.
-    placed: Vec<&'static str>,
+    /// Folders that were put there, by us or by another agon.
+    placed: Vec<(&'static str, Placeholder)>,
 }
 
 /// A call that is running.
@@ -47,8 +48,7 @@ impl Keeper {
     pub fn clear_after(notes: &Path) {
         for name in FOLDERS {
             if let Ok(placed) = fs::read_link(notes.join(note(name))) {
-                // One that somebody has filled meanwhile is theirs and stays.
-                let _ = fs::remove_dir(placed);
+                Placeholder::clear(&placed);
             }
         }
     }
@@ -59,10 +59,13 @@ impl Keeper {
         for name in FOLDERS {
             // In a workspace that cannot be written there is nothing to keep either.
             let folder = self.root.join(name);
-            if !state.placed.contains(&name) && fs::create_dir(&folder).is_ok() {
+            if state.placed.iter().any(|(placed, _)| *placed == name) {
+                continue;
+            }
+            if let Some(placed) = Placeholder::hold(&folder) {
                 // Without the note it would only stay longer.
                 let _ = std::os::unix::fs::symlink(&folder, self.notes.join(note(name)));
-                state.placed.push(name);
+                state.placed.push((name, placed));
             }
         }
         state.calls += 1;
@@ -92,11 +95,18 @@ impl Keeper {
     pub fn clear(&self) {
         let mut state = self.state();
         if state.calls == 0 {
-            // One that somebody has filled meanwhile is theirs and stays.
-            for name in state.placed.drain(..) {
-                let _ = fs::remove_dir(self.root.join(name));
+            for (name, placed) in state.placed.drain(..) {
+                drop(placed);
                 let _ = fs::remove_file(self.notes.join(note(name)));
             }
+        }
+    }
+
+    /// The same at the end of a session.
+    pub fn close(&self) {
+        self.clear();
+        if self.state().calls == 0 {
+            FOLDERS.iter().for_each(|name| Placeholder::sweep(&self.root.join(name)));
         }
     }
 
@@ -111,7 +121,7 @@ fn note(name: &str) -> String {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.clear();
+        self.close();
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{Panel, Scored, mean};
 
-/// The mean of the agreement on each proposition; 0 where fewer than two rated anything.
+/// The mean of the agreement on each proposition; none where no two voices rated the same.
 pub fn score(panel: &Panel) -> Scored {
-    let score_pm = mean((0..panel.propositions).map(|n| agreement(&ratings_on(panel, n))));
+    let score_pm = mean((0..panel.propositions).filter_map(|n| agreement(&ratings_on(panel, n))));
     Scored { score_pm, parts: Vec::new() }
 }
 
@@ -18,8 +18,8 @@ pub fn ratings_on(panel: &Panel, proposition: u32) -> Vec<(i8, u32)> {
 }
 
 /// 1000 minus the mean distance of all pairs, each pair weighted by both confidences. A voice without any
-/// confidence still counts a little, so that silence about confidence is not agreement.
-pub fn agreement(ratings: &[(i8, u32)]) -> u32 {
+/// confidence still counts a little, so that silence about confidence is not agreement. None for fewer than two.
+pub fn agreement(ratings: &[(i8, u32)]) -> Option<u32> {
     let (mut far, mut weight) = (0u64, 0u64);
     for (i, (a, sure_a)) in ratings.iter().enumerate() {
         for (b, sure_b) in ratings.iter().skip(i + 1) {
@@ -29,8 +29,8 @@ pub fn agreement(ratings: &[(i8, u32)]) -> u32 {
         }
     }
     match weight {
-        0 => 0,
-        weight => 1000 - u32::try_from((far + weight / 2) / weight).unwrap_or(1000).min(1000),
+        0 => None,
+        weight => Some(1000 - u32::try_from((far + weight / 2) / weight).unwrap_or(1000).min(1000)),
     }
 }
 
@@ -51,11 +51,12 @@ mod tests {
     #[test]
     fn the_worked_examples_of_the_documentation_hold() {
         assert_eq!([distance(2, -2), distance(1, -1), distance(0, 2), distance(2, 1)], [1000, 800, 500, 100]);
-        assert_eq!(agreement(&[(2, 900), (2, 500)]), 1000);
-        assert_eq!(agreement(&[(2, 900), (-2, 500)]), 0);
-        assert_eq!(agreement(&[(1, 500), (-1, 500)]), 200);
+        assert_eq!(agreement(&[(2, 900), (2, 500)]), Some(1000));
+        assert_eq!(agreement(&[(2, 900), (-2, 500)]), Some(0));
+        assert_eq!(agreement(&[(1, 500), (-1, 500)]), Some(200));
         // One dissenter among six, all equally sure: 5 of 15 pairs are fully apart.
-        assert_eq!(agreement(&[(2, 800), (2, 800), (2, 800), (2, 800), (2, 800), (-2, 800)]), 667);
-        assert_eq!((agreement(&[]), agreement(&[(2, 900)])), (0, 0));
+        let six = [(2, 800), (2, 800), (2, 800), (2, 800), (2, 800), (-2, 800)];
+        assert_eq!(agreement(&six), Some(667));
+        assert_eq!((agreement(&[]), agreement(&[(2, 900)])), (None, None), "nothing to compare");
     }
 }

@@ -50,7 +50,7 @@ const CONSENSUS: &[&str] = &["agree", "consensus", "align", "convergence", "buil
 const NEGATION: &[&str] = &["not", "never", "cannot", "no", "don't", "dont", "hardly"];
 
 /// The weighted mean of agreement 250, contradiction 150, evidence 200, proposal 250 and speed 150. With fewer
-/// than two texts in the last phase there is nothing to compare, and the score is 0.
+/// than two texts in the last phase there is nothing to compare, and no score.
 pub fn score(panel: &Panel) -> Scored {
     let last = panel.said.last().map(Vec::as_slice).unwrap_or_default();
     if last.len() < 2 {
@@ -65,7 +65,7 @@ pub fn score(panel: &Panel) -> Scored {
     ];
     let sum: u32 = parts.iter().map(|(_, weight, value)| weight * value).sum();
     Scored {
-        score_pm: (sum + 500) / 1000,
+        score_pm: Some((sum + 500) / 1000),
         parts: parts.into_iter().map(|(name, _, value)| (name.to_owned(), value)).collect(),
     }
 }
@@ -128,6 +128,7 @@ fn overlap(sets: &[BTreeSet<String>]) -> u32 {
         let share = (1000 * a.intersection(b).count()).checked_div(all);
         u32::try_from(share.unwrap_or_default()).unwrap_or_default()
     }))
+    .unwrap_or_default()
 }
 
 /// Words of four letters or more that carry a meaning, in any script.
@@ -191,8 +192,8 @@ mod tests {
 
     #[test]
     fn nothing_said_is_no_agreement() {
-        assert_eq!(score(&Panel::default()).score_pm, 0);
+        assert_eq!(score(&Panel::default()).score_pm, None);
         let alone = Panel { said: vec![vec!["alone".to_owned()]], ..Panel::default() };
-        assert_eq!(score(&alone).score_pm, 0);
+        assert_eq!(score(&alone).score_pm, None);
     }
 }

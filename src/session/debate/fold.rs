@@ -183,10 +183,13 @@ impl Debate {
         let spoke = |one: &&Debater| one.last.as_ref().is_some_and(|(phase, _)| *phase == self.phase);
         let (again, new): (Vec<_>, Vec<_>) =
             self.debaters.iter().filter(spoke).partition(|one| one.before.is_some());
-        let is_still = new.is_empty() && again.len() >= 2 && data.movement_pm < STILL_PM;
-        let least_pm = data.agreement_pm.iter().copied().min().unwrap_or_default();
+        let moved_little = data.movement_pm.is_some_and(|moved| moved < STILL_PM);
+        let is_still = new.is_empty() && again.len() >= 2 && moved_little;
+        let voices = again.iter().chain(&new).map(|one| one.spark).collect();
+        // `None` is the least: what could not be measured on one proposition is no agreement.
+        let least_pm = data.agreement_pm.iter().copied().min().flatten();
         let (score_pm, collapse) = (data.score_pm, data.collapse);
-        self.probes.push(Probe { score_pm, least_pm, is_still, collapse });
+        self.probes.push(Probe { score_pm, least_pm, voices, is_still, collapse });
     }
 
     fn fold_failed(&mut self, data: &RoleFailed) {

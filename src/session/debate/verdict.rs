@@ -1,4 +1,4 @@
-//! How a debate ends: the moderator's verdict or the sealed majority, and who still disagrees.
+//! How a debate ends: the moderator's verdict, the sealed majority or nothing decided, and who still disagrees.
 
 use crate::protocol::ballot::Verdict;
 use crate::protocol::event::{ArenaEvent, DissentRecorded, SparkCompleted, TurnCause, VerdictReached};
@@ -50,14 +50,16 @@ impl Session {
         }
     }
 
-    /// Without a verdict the sealed majority stands, and the turn says that a role failed.
+    /// Without a verdict the sealed majority stands where there is one, and the turn says that a role failed. A vote
+    /// that was tied on everything, or that nobody cast, decides nothing.
     pub(super) fn after_verdict(&mut self) {
         let Some(debate) = &self.debate else { return };
         if let Some(ArenaEvent::VerdictReached(verdict)) = debate.verdict.and_then(|at| self.event(at)) {
             let answer = verdict.source;
             return self.finish_debate(TurnCause::Done, Some(answer));
         }
-        if let Some((source, upheld)) = debate.revealed.clone() {
+        let vote = debate.revealed.clone().filter(|(_, majority)| majority.iter().any(|side| *side != 0));
+        if let Some((source, upheld)) = vote {
             let reached =
                 VerdictReached { source, upheld: upheld.clone(), confidence_pm: 0, differs: Vec::new() };
             self.emit(ArenaEvent::VerdictReached(reached));

@@ -1,7 +1,5 @@
 //! An open approval: the whole command or diff, every control character visible, and how to answer.
 
-use std::fmt::Write as _;
-
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -23,7 +21,7 @@ const AROUND: usize = 5;
 /// Rows the approval takes; 0 when nothing waits or an earlier moment is looked at.
 pub(super) fn rows(state: &State, area: Rect) -> u16 {
     let Some(open) = shown(state) else { return 0 };
-    let lines = preview(state, &state.scene(), open, area.width).len() + AROUND;
+    let lines = preview(&state.scene(), open, area.width).len() + AROUND;
     let most = (usize::from(area.height) * 6 / 10).max(7);
     u16::try_from(lines.min(most)).unwrap_or(7)
 }
@@ -40,22 +38,10 @@ fn plan<'a>(scene: &Scene<'a>, open: &OpenApproval) -> Option<&'a Plan> {
 
 /// Text with everything visible that a terminal would act on or hide.
 pub(super) fn bare(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => out.push('\n'),
-            '\t' => out.push_str("→   "),
-            c if c.is_control() => {
-                let _ = write!(out, "<U+{:04X}>", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    tame(safe_text::safe(&out).into_owned())
+    tame(safe_text::shown(text).replace('\t', "→   "))
 }
 
-fn preview(state: &State, scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'static>> {
-    let _ = state;
+fn preview(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'static>> {
     let Some(plan) = plan(scene, open) else { return Vec::new() };
     let mut out = Vec::new();
     let bar = |tone| diff::prefix(scene.theme, tone, "  ┃ ");
@@ -75,7 +61,7 @@ fn preview(state: &State, scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> 
 pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
     let Some(open) = shown(state) else { return };
     frame.render_widget(Clear, area);
-    let lines = preview(state, scene, open, area.width);
+    let lines = preview(scene, open, area.width);
     let height = usize::from(area.height).saturating_sub(AROUND).max(1);
     state.asking.drawn.set((lines.len(), height));
     let from = state.asking.scroll.min(lines.len().saturating_sub(height));

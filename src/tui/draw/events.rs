@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::projection::calls::target;
+use crate::projection::report::wording;
 use crate::projection::why::Link;
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, Class, PrepareResult};
@@ -143,7 +144,9 @@ fn about(event: &ArenaEvent) -> String {
         E::ToolRefused(data) => format!("{}: {}", words::refusal(data.reason), short(&data.text)),
         E::NoticeGiven(data) => short(&data.text),
         E::PhaseShifted(data) => data.to.clone(),
-        E::CheckRan(data) => format!("{} · exit {:?}", data.body.command, data.body.exit.unwrap_or(-1)),
+        E::CheckRan(data) => {
+            format!("{} · {}", short(&data.body.command), wording::exit(data.body.exit))
+        }
         E::BudgetReserved(data) => format!("{} tokens", words::grouped(data.tokens)),
         E::BudgetSettled(data) => {
             format!("{} · {}", words::tokens(&data.usage), words::money(data.micro_usd))

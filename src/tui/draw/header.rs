@@ -79,7 +79,7 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
     words.push((Tone::Quiet, " · ".to_owned()));
     words.push((tone, doing));
     if let Some(phase) = &board.phase {
-        words.push((Tone::Quiet, format!(" · {}", clean_line(phase))));
+        words.push((Tone::Quiet, format!(" · {}", clean_line(&words::spaced(phase)))));
     }
     words
 }

@@ -123,9 +123,16 @@ fn curve(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'
     let room = wide.saturating_sub(NAME + 24).clamp(10, 40);
     for phase in &matrix.phases {
         let Some(probe) = &phase.probe else { continue };
-        let full = room * usize::try_from(probe.score_pm.min(1_000)).unwrap_or(0) / 1_000;
+        let score = probe.score_pm.unwrap_or(0).min(1_000);
+        let full = room * usize::try_from(score).unwrap_or(0) / 1_000;
         let bar = format!("{}{}", "█".repeat(full), "░".repeat(room - full));
-        let mut text = format!(" {} % agreed, moved {} %", probe.score_pm / 10, probe.movement_pm / 10);
+        let mut text = match probe.score_pm {
+            Some(score) => format!(" {} % agreed", score / 10),
+            None => " not measured".to_owned(),
+        };
+        if let Some(moved) = probe.movement_pm {
+            text.push_str(&format!(", moved {} %", moved / 10));
+        }
         if probe.collapse {
             text.push_str(", dissent vanished without a reason");
         }
@@ -163,8 +170,11 @@ fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     }
     let Some(upheld) = &matrix.upheld else { return };
     lines.push(Line::default());
-    let sure = matrix.verdict_pm.unwrap_or(0) / 10;
-    lines.push(Line::styled(format!("verdict, {sure} % sure"), scene.style(Tone::Accent)));
+    let words = match matrix.verdict_pm {
+        Some(sure) => format!("verdict, {} % sure", sure / 10),
+        None => "no verdict; the sealed majority stands in for it".to_owned(),
+    };
+    lines.push(Line::styled(words, scene.style(Tone::Accent)));
     for (nth, held) in upheld.iter().enumerate() {
         let word = match held {
             1.. => "upheld",
@@ -175,7 +185,7 @@ fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
             Some(1..) => "for",
             Some(0) => "tied",
             Some(_) => "against",
-            None => "not asked",
+            None => "none",
         };
         let text = format!("  proposition {}  {word:<10} a plain vote before the talk: {plain}", nth + 1);
         lines.push(Line::styled(text, scene.style(Tone::Text)));

@@ -147,7 +147,7 @@ impl Page<'_> {
             E::BallotCast(data) if self.scene.moment.matrix.is_sealed => self.remark(
                 Tone::Quiet,
                 "▪ ",
-                &format!("cast a sealed ballot in {}", clean_line(&data.phase)),
+                &format!("cast a sealed ballot in {}", clean_line(&words::spaced(&data.phase))),
             ),
             E::BallotCast(data) => {
                 let text = format!("cast a ballot, {} sure", percent(data.confidence_pm));
@@ -160,14 +160,23 @@ impl Page<'_> {
             E::RatingsCast(_) => Vec::new(),
             E::BallotsRevealed(_) => self.remark(Tone::Accent, "◆ ", "the ballots are revealed"),
             E::ConvergenceProbed(data) => {
-                let text = format!("{} agreed after {}", percent(data.score_pm), clean_line(&data.phase));
+                let phase = clean_line(&words::spaced(&data.phase));
+                let text = match data.score_pm {
+                    Some(score) => format!("{} agreed after {phase}", percent(score)),
+                    None => format!("agreement was not measured after {phase}"),
+                };
                 self.remark(Tone::Accent, "◆ ", &text)
             }
             E::DebateGated(data) => {
                 self.remark(Tone::Accent, "◆ ", &format!("not worth a debate: {}", clean_line(&data.reason)))
             }
             E::VerdictReached(data) => {
-                self.remark(Tone::Accent, "◆ ", &format!("verdict, {} sure", percent(data.confidence_pm)))
+                let is_vote = matches!(self.scene.event(data.source), Some(ArenaEvent::BallotsRevealed(_)));
+                let text = match is_vote {
+                    true => "no verdict; the sealed majority stands in for it".to_owned(),
+                    false => format!("verdict, {} sure", percent(data.confidence_pm)),
+                };
+                self.remark(Tone::Accent, "◆ ", &text)
             }
             E::DissentRecorded(_) => self.remark(Tone::Quiet, "▪ ", "stands against the verdict"),
             _ => Vec::new(),

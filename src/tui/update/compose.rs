@@ -75,7 +75,7 @@ fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
 
 fn send(state: &mut State, acts: &mut Vec<Act>) {
     if state.composer.is_command() {
-        let whole = slash::parse(&state.composer.text).is_some();
+        let whole = slash::parse(&state.composer.text).is_ok();
         if !whole && state.composer.accept() {
             return;
         }
@@ -90,20 +90,14 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
     let text = state.composer.take();
     browse::live(state);
     state.pane = Pane::Composer;
-    if state.is_working() {
-        return acts.push(Act::Submit(Command::Steer { spark: None, text }));
-    }
-    let (wish, written) = (state.wish.clone(), text.clone());
-    acts.push(Act::Prompt { text, wish, written });
+    let (wish, written, steers) = (state.wish.clone(), text.clone(), state.is_working());
+    acts.push(Act::Prompt { text, wish, written, steers });
 }
 
 fn command(state: &mut State, acts: &mut Vec<Act>) {
     let text = state.composer.take();
-    let Some((slash, rest)) = slash::parse(&text) else {
-        let word = text.split_whitespace().next().unwrap_or_default().to_owned();
-        return give_back(state, &text, format!("there is no {word}; /help lists what there is"));
-    };
-    if let Err(why) = obey(state, slash.order, (&text, rest), acts) {
+    let obeyed = slash::parse(&text).and_then(|(slash, rest)| obey(state, slash.order, (&text, rest), acts));
+    if let Err(why) = obeyed {
         give_back(state, &text, why);
     }
 }
@@ -131,7 +125,7 @@ fn obey(
         Order::New => acts.push(Act::New),
         Order::Squad => acts.push(task(state, Worker::Squad, (text, rest))?),
         Order::Debate => acts.push(task(state, Worker::Debate, (text, rest))?),
-        Order::Mode => acts.push(Act::Mode(mode(rest)?)),
+        Order::Mode => acts.push(Act::Mode(Wish::of_mode(rest)?)),
         Order::Sessions => overlay::sessions(state, acts),
         Order::Resume if rest.is_empty() => overlay::sessions(state, acts),
         Order::Resume => acts.push(Act::Open(rest.to_owned())),
@@ -145,7 +139,7 @@ fn obey(
         Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
-        Order::Limits => acts.push(limits(rest)?),
+        Order::Limits => acts.push(Act::Limits(wish::limits(rest)?)),
         Order::Theme => state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?,
         Order::Copy => copy(state, acts),
         Order::Demo => acts.push(Act::Demo(if rest.is_empty() { "run" } else { rest }.to_owned())),
@@ -156,11 +150,7 @@ fn obey(
 
 /// A task for a squad or a debate, with the flags that stand before it.
 fn task(state: &mut State, worker: Worker, (written, rest): (&str, &str)) -> Result<Act, String> {
-    let (flags, text) = wish::split(rest)?;
-    if text.is_empty() {
-        let what = if worker == Worker::Debate { "a question" } else { "a task" };
-        return Err(format!("/{} wants {what}", worker.word()));
-    }
+    let (wish, text) = Wish::of_task(worker, rest)?;
     if state.is_working() {
         return Err("a turn is open; Esc interrupts it".to_owned());
     }
@@ -169,25 +159,7 @@ fn task(state: &mut State, worker: Worker, (written, rest): (&str, &str)) -> Res
     }
     browse::live(state);
     let (text, written) = (text.to_owned(), written.to_owned());
-    Ok(Act::Prompt { text, wish: Wish { worker, flags }, written })
-}
-
-fn mode(rest: &str) -> Result<Wish, String> {
-    let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    let worker = Worker::named(word).ok_or("/mode wants solo, squad or debate")?;
-    let (flags, surplus) = wish::split(rest)?;
-    match surplus {
-        "" => Ok(Wish { worker, flags }),
-        _ => Err(format!("/mode {word} takes flags only; /{word} gives a task")),
-    }
-}
-
-fn limits(rest: &str) -> Result<Act, String> {
-    match wish::split(rest)? {
-        (flags, "") if !flags.is_empty() => Ok(Act::Limits(flags)),
-        _ => Err("/limits wants flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N"
-            .to_owned()),
-    }
+    Ok(Act::Prompt { text, wish, written, steers: false })
 }
 
 fn rename(state: &State, name: &str) -> Result<Act, String> {

@@ -15,7 +15,7 @@ use super::kit::{Place, closed, log, until};
 /// 7 for each voice that is heard.
 fn heads(panel: &Panel) -> Scored {
     let heard = panel.voters.iter().filter(|voter| voter.now.is_some()).count() as u32;
-    Scored { score_pm: 7 * heard, parts: vec![("heads".to_owned(), heard)] }
+    Scored { score_pm: Some(7 * heard), parts: vec![("heads".to_owned(), heard)] }
 }
 
 const BALLOT: &str =
@@ -75,7 +75,7 @@ async fn debate(arena: &Arena) {
 
 fn scores(log: &[Entry]) -> Vec<u32> {
     let score = |event: &ArenaEvent| match event {
-        ArenaEvent::ConvergenceProbed(data) => Some(data.score_pm),
+        ArenaEvent::ConvergenceProbed(data) => data.score_pm,
         _ => None,
     };
     log.iter().flat_map(|entry| &entry.events).filter_map(score).collect()

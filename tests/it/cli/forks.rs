@@ -111,3 +111,19 @@ fn a_fork_under_another_policy_is_held_to_it() {
     assert_eq!(only(&newest(&env), "tool_refused").1["reason"], "policy");
     assert_eq!(env.run(&["verify", "latest"]).code, 0);
 }
+
+#[test]
+fn rules_that_are_added_later_take_none_away() {
+    let env = scripted(WRITES);
+    let rule = |name: &str, tool: &str| {
+        format!("[[rules]]\nname = \"{name}\"\ntool = \"{tool}\"\naction = \"deny\"\n")
+    };
+    env.write("work/strict.toml", &rule("no-writes", "write_file"));
+    env.write("work/more.toml", &rule("no-commands", "bash"));
+    assert_eq!(env.run(&["run", "write", "--yes", "--policy", "strict.toml"]).code, 0);
+    assert_eq!(env.run(&["fork", "latest", "--at", "2", "--policy", "more.toml", "--yes"]).code, 0);
+    assert_eq!(only(&newest(&env), "tool_refused").1["reason"], "policy");
+    assert!(!env.work().join("a.txt").exists());
+    let shown = env.run(&["sessions", "export", "latest"]).stdout;
+    assert!(shown.contains("no-writes") && shown.contains("no-commands"), "{shown}");
+}

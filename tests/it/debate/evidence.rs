@@ -3,28 +3,27 @@
 
 use agon::projection::Report;
 use agon::projection::report::{html, markdown, plain};
-use agon::protocol::effect::OutcomeBody;
 use agon::protocol::event::*;
 use agon::protocol::message::Finish;
 use serde_json::{Value, json};
 
-use super::{closed, held, open, probes};
+use super::{closed, held, interrupted, probes};
 use crate::support::panel::*;
 use crate::support::world::*;
 
 /// The forms of a report: terminal, Markdown, HTML, JSON.
-fn forms(world: &World) -> (String, String, String, Value) {
+pub(super) fn forms(world: &World) -> (String, String, String, Value) {
     let report = Report::of(&world.log);
     let json = serde_json::to_value(report.debate().expect("a debate")).unwrap();
     (plain::page(&report), markdown::page(&report, None), html::page(&report, None), json)
 }
 
 /// Words as they are said, wherever a line ends.
-fn flowing(text: &str) -> String {
+pub(super) fn flowing(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn refused() -> ModelReply {
+pub(super) fn refused() -> ModelReply {
     reply(vec![], Finish::Refused)
 }
 
@@ -110,7 +109,7 @@ fn a_voice_that_rates_for_the_first_time_is_news_and_no_standstill() {
     });
     // Four voices rate for the first time after the second phase; the third and the fourth stand still.
     assert_eq!(probes(&world).len(), 4, "{}", world.story());
-    assert_eq!(probes(&world)[1].movement_pm, 0);
+    assert_eq!(probes(&world)[1].movement_pm, Some(0));
 }
 
 #[test]
@@ -127,14 +126,7 @@ fn what_the_moderator_fails_in_is_named_and_not_the_phase_before() {
 #[test]
 fn what_a_stopped_debate_reached_is_in_every_form() {
     for (sets, rated) in [(1, false), (2, false), (3, true), (4, true)] {
-        let mut world = open(6, 3);
-        for _ in 0..sets {
-            world.panel_says(&mut stubborn);
-        }
-        world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
-        for open in world.session.outstanding() {
-            world.answer(open.call.0, open.attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));
-        }
+        let world = interrupted(sets);
         assert_eq!(closed(&world).cause, TurnCause::Interrupted);
         let (plain, markdown, html, _) = forms(&world);
         for (form, heading) in [

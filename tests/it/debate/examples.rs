@@ -68,6 +68,11 @@ fn check(block: &str, is: &dyn Fn(&str) -> String, wrong: &mut Vec<String>) -> u
     all.len()
 }
 
+/// What was not measured is `none`.
+fn value(measured: Option<u32>) -> String {
+    measured.map_or("none".to_owned(), |value| value.to_string())
+}
+
 #[test]
 fn every_number_of_the_page_is_what_comes_out() {
     let mut wrong = Vec::new();
@@ -76,13 +81,13 @@ fn every_number_of_the_page_is_what_comes_out() {
         let panel = panel(block);
         let measures = measure(&panel);
         let is = |what: &str| match what {
-            "agreement" => measures.agreement_pm.iter().map(u32::to_string).collect::<Vec<_>>().join(" "),
-            "polarisation" => measures.polarisation_pm.to_string(),
-            "movement" => measures.movement_pm.to_string(),
+            "agreement" => measures.agreement_pm.iter().copied().map(value).collect::<Vec<_>>().join(" "),
+            "polarisation" => value(measures.polarisation_pm),
+            "movement" => value(measures.movement_pm),
             "flips" => measures.flips.len().to_string(),
             "collapse" => if measures.collapse { "yes" } else { "no" }.to_owned(),
-            "votes" => measures.effective_votes_pm.to_string(),
-            "score" => ballots::score(&panel).score_pm.to_string(),
+            "votes" => value(measures.effective_votes_pm),
+            "score" => value(ballots::score(&panel).score_pm),
             other => panic!("the page claims `{other}`, which is nothing"),
         };
         checked += check(block, &is, &mut wrong);
@@ -90,7 +95,7 @@ fn every_number_of_the_page_is_what_comes_out() {
     for block in blocks("said") {
         let scored = lexical::score(&said(block));
         let is = |what: &str| match what {
-            "score" => scored.score_pm.to_string(),
+            "score" => value(scored.score_pm),
             part => scored.parts.iter().find(|(name, _)| name == part).unwrap().1.to_string(),
         };
         checked += check(block, &is, &mut wrong);

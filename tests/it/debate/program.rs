@@ -161,7 +161,9 @@ fn what_is_told_live_is_calm_and_opens_no_sealed_ballot() {
     let ran = env.run(&["demo", "debate", "--workspace", "place"]);
     assert_eq!(ran.code, 0, "{ran}");
     let told = ran.stderr;
-    let (sealed, open) = told.split_once(" reveal ").unwrap();
+    // The score of the sealed ratings stands before the reveal, as in the log, and is told with it.
+    let (sealed, open) = told.split_once(" score ").unwrap();
+    assert!(open.lines().nth(1).unwrap().contains(" reveal "), "{open}");
     for words in ["Leave it", "P1 +", "P1 \u{2212}", "% sure", "% agreed", "would say"] {
         assert!(!sealed.contains(words), "`{words}` before the ballots are revealed: {sealed}");
     }
@@ -172,7 +174,7 @@ fn what_is_told_live_is_calm_and_opens_no_sealed_ballot() {
         "changed on P1: The file shows arithmetic on the raw fields.",
         "pragmatist changed sides on P1, \u{2212}1 \u{2192} +1",
         "score     73\u{a0}% agreed",
-        "P1 upheld, P2 rejected; a plain vote would have said otherwise on P1",
+        "P1 upheld, P2 rejected. A plain vote would have said otherwise on",
     ] {
         assert!(open.contains(words), "`{words}` is missing: {open}");
     }

@@ -203,7 +203,7 @@ fn a_debate_forks_at_every_step_on_another_model_and_still_ends() {
 fn counts(world: &World) -> Vec<String> {
     let tell = |event: &ArenaEvent| match event {
         ArenaEvent::ConvergenceProbed(data) => Some(format!(
-            "{} {} {:?} {} {} {:?} {} {}",
+            "{} {:?} {:?} {:?} {:?} {:?} {} {:?}",
             data.phase,
             data.score_pm,
             data.agreement_pm,
@@ -247,7 +247,7 @@ fn the_order_in_which_answers_come_in_changes_no_count() {
 fn a_changed_scorer_is_caught_at_its_first_differing_probe() {
     use agon::session::convergence::{Panel, Scored, Scorers};
     fn always_agreed(_: &Panel) -> Scored {
-        Scored { score_pm: 1000, parts: vec![("hope".to_owned(), 1000)] }
+        Scored { score_pm: Some(1000), parts: vec![("hope".to_owned(), 1000)] }
     }
     let scorers = || Scorers::default().with("ballots", always_agreed);
     let mut world = World::open(debate_spec());

@@ -82,6 +82,7 @@ const CALLS: &[(&str, u32, u32)] = &[
     ("mount_setattr", 442, 442),
     ("pivot_root", 155, 41),
     ("chroot", 161, 51),
+    ("openat2", 437, 437),
     ("open_by_handle_at", 304, 265),
     ("kexec_load", 246, 104),
     ("pidfd_getfd", 438, 438),
@@ -140,6 +141,24 @@ async fn the_kernel_refuses_what_no_build_needs() {
         }
     }
     assert!(holes.is_empty(), "{holes:#?}");
+}
+
+/// A file that runs with its owner's rights would keep them outside, for whoever starts it.
+#[tokio::test]
+async fn no_file_gets_to_run_with_its_owners_rights() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(opened) = open().await else { return };
+    opened.put("there", "");
+    let command = "chmod 4755 there; chmod u+s there; install -m 4755 /bin/sh installed; cp -p /usr/bin/passwd copied; \
+                   perl -e 'use Fcntl; sysopen(F, q(opened), O_CREAT|O_WRONLY, 04755); chmod 06755, F; mkdir q(kept), 02755'; \
+                   perl -e 'syscall(259, -100, q(made), 0104755, 0); syscall(452, -100, q(there), 04755, 0); syscall(85, q(creat), 04755)'; \
+                   mkdir -m 2775 shared; chmod g+s shared; chmod 755 there && echo ok";
+    let end = opened.sh(command).await;
+    assert!(end.stdout.ends_with("ok\n"), "{end:?}");
+    for entry in std::fs::read_dir(&opened.root).unwrap().map(Result::unwrap) {
+        let mode = entry.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o4000, 0, "{:?} has mode {mode:o}: {end:?}", entry.file_name());
+    }
 }
 
 #[tokio::test]

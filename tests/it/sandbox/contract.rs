@@ -140,6 +140,11 @@ pub fn exec(command: &str) -> Exec {
     Exec { command: command.into(), cwd: String::new(), timeout_ms: 60_000, capture_cap: 64 * 1024 }
 }
 
+/// Runs a command line in any sandbox to its end.
+pub async fn run(sandbox: &dyn Sandbox, command: &str) -> ExecEnd {
+    sandbox.exec(exec(command), &Heard::default(), &CancellationToken::new()).await.unwrap()
+}
+
 pub async fn a_command_reports_code_signal_and_both_streams(opened: Opened) {
     opened.put("sub/x", "");
     let (heard, never) = (Heard::default(), CancellationToken::new());

@@ -20,7 +20,7 @@ pub fn options() -> LocalOptions {
 }
 
 /// Whether namespaces can be had here. CI sets `AGON_NEEDS_LOCAL`, and then they must be.
-async fn can_be_had() -> bool {
+pub async fn can_be_had() -> bool {
     let folder = tempfile::tempdir().unwrap();
     let sandbox = LocalSandbox::open(folder.path(), options()).unwrap();
     match sandbox.start().await {

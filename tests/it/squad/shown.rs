@@ -204,7 +204,7 @@ fn an_interrupted_squad_is_gone_on_with() {
     let rows = |role: &str| resumed.stderr.lines().filter(|line| line.starts_with(role)).count();
     assert_eq!((rows("coordinator"), rows("coder"), rows("reviewer")), (1, 1, 1), "{resumed}");
     assert!(resumed.stderr.contains("≤") && resumed.stderr.contains("tokens   at most "), "{resumed}");
-    assert!(resumed.stderr.contains("\ncost     ≤$"), "{resumed}");
+    assert!(resumed.stderr.contains("\ncost     at most $"), "{resumed}");
     assert!(env.run(&["sessions", "show", "latest"]).stdout.contains("≤$"), "{resumed}");
     let report = env.run(&["report", "latest"]).stdout;
     let total = report.lines().find(|line| line.starts_with("| all |")).unwrap();

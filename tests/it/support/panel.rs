@@ -177,6 +177,16 @@ impl World {
         sets
     }
 
+    /// Interrupts the debate; every call answers that it was cancelled.
+    pub fn interrupt_debate(&mut self) {
+        self.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+        self.check();
+        for open in self.session.outstanding() {
+            self.answer(open.call.0, open.attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));
+            self.check();
+        }
+    }
+
     /// All decisions and facts that count, in order.
     pub fn events(&self) -> Vec<ArenaEvent> {
         self.log.iter().flat_map(|entry| entry.effective().map(|(_, event)| event.clone())).collect()

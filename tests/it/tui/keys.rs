@@ -17,7 +17,12 @@ fn asked() -> State {
 }
 
 fn prompt(text: &str, written: &str, wish: Wish) -> Act {
-    Act::Prompt { text: text.to_owned(), wish, written: written.to_owned() }
+    Act::Prompt { text: text.to_owned(), wish, written: written.to_owned(), steers: false }
+}
+
+fn steer(text: &str) -> Act {
+    let (text, written) = (text.to_owned(), text.to_owned());
+    Act::Prompt { text, wish: Wish::default(), written, steers: true }
 }
 
 fn answers(acts: &[Act]) -> Vec<&Choice> {
@@ -138,7 +143,7 @@ fn what_is_being_written_keeps_the_keys() {
     let _ = update(&mut state, Msg::Tick(entries[at].at + 9_000_000));
     let _ = typed(&mut state, "y");
     let acts = update(&mut state, key(Enter));
-    assert_eq!(acts, [Act::Submit(Command::Steer { spark: None, text: "wait: y".to_owned() })]);
+    assert_eq!(acts, [steer("wait: y")]);
 }
 
 #[test]
@@ -157,7 +162,7 @@ fn control_characters_of_a_command_are_seen() {
     });
     entries.push(entry(2, &[("tool_prepared", prepared), ("approval_requested", asks)]));
     let text = shown(&state(&entries, true), 80, 24);
-    assert!(text.contains("ls<U+001B>[2K<U+0007>→   rm<U+202E>"), "{text}");
+    assert!(text.contains("ls<ESC>[2K<BEL>→   rm<U+202E>"), "{text}");
 }
 
 #[test]
@@ -169,8 +174,7 @@ fn a_task_is_sent_a_running_one_is_steered_and_interrupted() {
     let called = first(&entries, "model_called");
     let mut running = state(&entries[..=called], true);
     let _ = typed(&mut running, "faster");
-    let steer = Command::Steer { spark: None, text: "faster".to_owned() };
-    assert_eq!(update(&mut running, key(Enter)), [Act::Submit(steer)]);
+    assert_eq!(update(&mut running, key(Enter)), [steer("faster")]);
     assert_eq!(update(&mut running, key(Esc)), [Act::Submit(Command::Interrupt { spark: None })]);
 }
 

@@ -129,3 +129,37 @@ fn a_fork_from_the_past_and_a_model_that_is_changed() {
     terminal.press("/quit\r");
     assert_eq!(terminal.end(), 0);
 }
+
+#[test]
+fn what_is_sent_just_as_a_turn_ends_is_a_task_and_is_not_lost() {
+    const TURNS: usize = 60;
+    let env = Env::new();
+    let answers: String = (0..TURNS).map(|_| "[[answer]]\nspark = \"solo\"\ntext = \"heard\"\n").collect();
+    env.write("home/words.toml", &answers);
+    let script = env.home().join("words.toml");
+    env.config(&format!(
+        "model = \"words/any\"\n[providers.words]\nkind = \"script\"\nfile = \"{}\"\n",
+        script.display()
+    ));
+    let mut terminal = Terminal::start(&env, &["--sandbox", "none", "--yes"], 80, 24);
+    terminal.wait_for("write a task");
+    let log = || {
+        let sessions = std::fs::read_dir(env.home().join("sessions")).ok()?;
+        let folder = sessions.flatten().map(|entry| entry.path()).find(|path| path.is_dir())?;
+        std::fs::read_to_string(folder.join("log-000000.jsonl")).ok()
+    };
+    for turn in 1..=TURNS {
+        terminal.press(&format!("task {turn}.\r"));
+        // The screen hears of the end a little later than the log: what is sent between is sent to a turn that is over.
+        terminal.wait("the turn to end", |_| {
+            log().is_some_and(|log| log.matches("\"turn_closed\"").count() == turn)
+        });
+    }
+    let log = log().unwrap();
+    for turn in 1..=TURNS {
+        let given = format!("\"prompt_given\",\"data\":{{\"text\":\"task {turn}.\"");
+        assert_eq!(log.matches(&given).count(), 1, "task {turn}");
+    }
+    terminal.press("/quit\r");
+    assert_eq!(terminal.end(), 0);
+}

@@ -61,10 +61,8 @@ fn verdict(page: &mut Markup, debate: &DebateReport) {
     }
     page.raw("</div>");
     if let Some(verdict) = &debate.verdict {
-        page.raw("<aside><div class=\"sure\"><h3>Confidence</h3><p class=\"big\">");
-        page.text(&wording::per_cent(verdict.confidence_pm));
-        page.raw("</p><svg class=\"meter\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"rail\" width=\"1000\" height=\"10\"/><rect class=\"level\" height=\"10\" width=\"");
-        page.number(verdict.confidence_pm).raw("\"/></svg>");
+        page.raw("<aside><div class=\"sure\"><h3>Confidence</h3>");
+        confidence(page, verdict);
         let is_whole = debate.heard.to_the_end == debate.heard.of;
         page.raw(if is_whole { "<p class=\"heard\">" } else { "<p class=\"heard warn\">" });
         page.text(&wording::heard(debate)).raw("</p></div>");
@@ -74,6 +72,17 @@ fn verdict(page: &mut Markup, debate: &DebateReport) {
     page.raw("</section>\n");
 }
 
+/// A vote has none.
+fn confidence(page: &mut Markup, verdict: &Verdict) {
+    let Some(sure) = verdict.confidence_pm else {
+        page.raw("<p>None: the moderator had no verdict to give.</p>");
+        return;
+    };
+    page.raw("<p class=\"big\">").text(&wording::per_cent(sure));
+    page.raw("</p><svg class=\"meter\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"rail\" width=\"1000\" height=\"10\"/><rect class=\"level\" height=\"10\" width=\"");
+    page.number(sure).raw("\"/></svg>");
+}
+
 fn ruling(page: &mut Markup, verdict: &Verdict) {
     let answer = verdict.answer.as_deref().unwrap_or(match verdict.is_majority {
         true => "The moderator had no verdict to give. What the sealed majority said stands in for it.",
@@ -81,7 +90,11 @@ fn ruling(page: &mut Markup, verdict: &Verdict) {
     });
     let is_large = answer.chars().count() <= LARGE;
     page.raw(if is_large { "<div class=\"answer\">" } else { "<div class=\"answer prose\">" });
-    page.prose(answer).raw("</div><p class=\"source\">By the moderator, who is none of the debaters: ");
+    page.prose(answer).raw("</div><p class=\"source\">");
+    page.raw(match verdict.is_majority {
+        true => "The sealed ballots: ",
+        false => "By the moderator, who is none of the debaters: ",
+    });
     page.cite(verdict.source).raw("</p>");
 }
 
@@ -264,7 +277,7 @@ fn minority(page: &mut Markup, debate: &DebateReport) {
     let Some(verdict) = &debate.verdict else { return };
     page.raw("<section id=\"minority\"><h2>Minority report</h2>");
     if debate.minority.is_empty() {
-        page.raw("<p class=\"lead\">Nobody stands against the verdict.</p>");
+        page.raw("<p class=\"lead\">").text(&wording::no_dissent(debate, verdict)).raw("</p>");
     } else if let Some(told) = &verdict.minority {
         page.raw("<div class=\"prose\">").prose(told).raw("</div>");
     }
@@ -277,7 +290,11 @@ fn minority(page: &mut Markup, debate: &DebateReport) {
         if let Some(condition) = &dissent.would_change {
             page.raw("<p class=\"condition\">Would change its mind: ").words(condition).raw("</p>");
         }
-        page.raw("<footer>").line(&dissent.persona).raw(", against the verdict on ");
+        page.raw("<footer>")
+            .line(&dissent.persona)
+            .raw(", against ")
+            .raw(wording::ruling(verdict))
+            .raw(" on ");
         page.text(&wording::names(&dissent.propositions))
             .raw(" ")
             .cite(dissent.source)

@@ -129,11 +129,14 @@ pub fn convergence(page: &mut Markup, debate: &DebateReport) {
     if let Some((_, probe)) = probes.last() {
         page.raw("<p class=\"lead\">Scored by <code>")
             .line(&probe.scorer)
-            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed. Votes are counted by ")
-            .line(&wording::families(debate))
-            .raw(". Two debaters of one family are less than two votes.</p>");
+            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed.");
+        if let Some(votes) = wording::independent(debate) {
+            page.raw(" Independent votes: ").line(&votes);
+            page.raw(". Two debaters of one family are less than two votes.");
+        }
+        page.raw("</p>");
     }
-    if probes.len() > 1 {
+    if probes.iter().filter(|(_, probe)| probe.score_pm.is_some()).count() > 1 {
         curve(page, &probes);
     }
     table(page, &probes);
@@ -143,7 +146,7 @@ pub fn convergence(page: &mut Markup, debate: &DebateReport) {
 fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
     let said: Vec<_> = probes
         .iter()
-        .map(|(phase, probe)| format!("{}: {}", spaced(&phase.name), wording::per_cent(probe.score_pm)))
+        .map(|(phase, probe)| format!("{}: {}", spaced(&phase.name), wording::measured(probe.score_pm)))
         .collect();
     page.raw("<svg role=\"img\" class=\"curve\" viewBox=\"0 0 520 230\" aria-label=\"Convergence. ")
         .line(&said.join("; "))
@@ -162,7 +165,7 @@ fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
                 .raw("</text>");
         }
     }
-    let lines: [(&'static str, Vec<u32>); 3] = [
+    let lines: [(&'static str, Vec<Option<u32>>); 3] = [
         (
             "<polyline class=\"movement\" points=\"",
             probes.iter().map(|(_, probe)| probe.movement_pm).collect(),
@@ -174,11 +177,18 @@ fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
         ("<polyline class=\"score\" points=\"", probes.iter().map(|(_, probe)| probe.score_pm).collect()),
     ];
     for (open, values) in &lines {
-        page.raw(open);
-        for (index, value) in values.iter().enumerate() {
-            page.number(across(index, probes.len())).raw(",").number(height(*value)).raw(" ");
+        // A phase in which nothing was measured is a gap, and no fall to nothing.
+        let measured: Vec<(usize, Option<u32>)> = values.iter().copied().enumerate().collect();
+        for run in measured.split(|(_, value)| value.is_none()).filter(|run| !run.is_empty()) {
+            page.raw(open);
+            for (index, value) in run {
+                page.number(across(*index, probes.len()))
+                    .raw(",")
+                    .number(height(value.unwrap_or(0)))
+                    .raw(" ");
+            }
+            page.raw("\"/>");
         }
-        page.raw("\"/>");
     }
     points(page, probes);
     labels(page, probes);
@@ -187,17 +197,19 @@ fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
 
 fn points(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
     for (index, (phase, probe)) in probes.iter().enumerate() {
-        let (x, y) = (across(index, probes.len()), height(probe.score_pm));
-        page.raw("<circle class=\"point\" r=\"3.5\" cx=\"").number(x).raw("\" cy=\"").number(y).raw("\"/>");
-        // Values of many phases would run into each other; the table below has them all.
-        if probes.len() <= 6 || index == 0 || index + 1 == probes.len() {
-            page.raw("<text class=\"value\" x=\"").number(x).raw("\" y=\"").number(y - 9).raw("\">");
-            page.text(&wording::per_cent(probe.score_pm)).raw("</text>");
-        }
+        let x = across(index, probes.len());
         // Names of many phases would run into each other; the table below has them by number.
         match probes.len() {
             0..=4 => below(page, x, &spaced(&phase.name)),
             _ => below(page, x, &(index + 1).to_string()),
+        }
+        let Some(score_pm) = probe.score_pm else { continue };
+        let y = height(score_pm);
+        page.raw("<circle class=\"point\" r=\"3.5\" cx=\"").number(x).raw("\" cy=\"").number(y).raw("\"/>");
+        // Values of many phases would run into each other; the table below has them all.
+        if probes.len() <= 6 || index == 0 || index + 1 == probes.len() {
+            page.raw("<text class=\"value\" x=\"").number(x).raw("\" y=\"").number(y - 9).raw("\">");
+            page.text(&wording::per_cent(score_pm)).raw("</text>");
         }
     }
 }
@@ -213,17 +225,23 @@ fn below(page: &mut Markup, x: i64, name: &str) {
 
 /// The three lines are named at their ends, moved apart where they end close together.
 fn labels(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
-    let Some((_, last)) = probes.last() else { return };
-    let mut ends = [
-        (height(last.score_pm), "<text class=\"end score\" x=\"440\" y=\"", "agreement"),
-        (height(last.polarisation_pm), "<text class=\"end polarisation\" x=\"440\" y=\"", "polarisation"),
-        (height(last.movement_pm), "<text class=\"end movement\" x=\"440\" y=\"", "movement"),
+    let last = |of: fn(&Probe) -> Option<u32>| probes.iter().rev().find_map(|(_, probe)| of(probe));
+    let ends = [
+        (last(|probe| probe.score_pm), "<text class=\"end score\" x=\"440\" y=\"", "agreement"),
+        (
+            last(|probe| probe.polarisation_pm),
+            "<text class=\"end polarisation\" x=\"440\" y=\"",
+            "polarisation",
+        ),
+        (last(|probe| probe.movement_pm), "<text class=\"end movement\" x=\"440\" y=\"", "movement"),
     ];
+    let mut ends: Vec<(i64, &'static str, &'static str)> =
+        ends.into_iter().filter_map(|(value, open, name)| Some((height(value?), open, name))).collect();
     ends.sort_by_key(|end| end.0);
     for index in 1..ends.len() {
         ends[index].0 = ends[index].0.max(ends[index - 1].0 + 15);
     }
-    let over = (ends[2].0 - BOTTOM).max(0);
+    let over = ends.last().map_or(0, |end| (end.0 - BOTTOM).max(0));
     for (y, open, name) in ends {
         page.raw(open).number(y - over + 4).raw("\">").raw(name).raw("</text>");
     }
@@ -251,12 +269,16 @@ fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
             page.raw(" <small class=\"parts\">").line(&parts.join(" \u{b7} ")).raw("</small>");
         }
         page.raw("</th><td class=\"strong\">")
-            .text(&wording::per_cent(probe.score_pm))
+            .text(&wording::measured(probe.score_pm))
             .raw("</td><td class=\"each\">");
-        let each: Vec<_> = probe.agreement_pm.iter().map(|value| (value / 10).to_string()).collect();
-        page.text(&each.join(" \u{b7} ")).raw("</td><td>").text(&wording::per_cent(probe.polarisation_pm));
-        page.raw("</td><td>").text(&wording::per_cent(probe.movement_pm)).raw("</td><td>");
-        page.text(&wording::votes(probe.effective_votes_pm)).raw("</td></tr>");
+        let each: Vec<_> = probe
+            .agreement_pm
+            .iter()
+            .map(|value| value.map_or("\u{2013}".to_owned(), |value| (value / 10).to_string()))
+            .collect();
+        page.text(&each.join(" \u{b7} ")).raw("</td><td>").text(&wording::cell(probe.polarisation_pm));
+        page.raw("</td><td>").text(&wording::cell(probe.movement_pm)).raw("</td><td>");
+        page.text(&probe.effective_votes_pm.map_or("\u{2013}".to_owned(), wording::votes)).raw("</td></tr>");
     }
     page.raw("</tbody></table></div>");
 }

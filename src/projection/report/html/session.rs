@@ -4,6 +4,7 @@ use crate::projection::report::session::{CostLine, FindingLine, TurnReport};
 use crate::projection::report::{Report, wording};
 use crate::projection::words;
 use crate::protocol::event::Judgement;
+use crate::protocol::text::name_shown;
 
 use super::markup::Markup;
 
@@ -97,7 +98,7 @@ fn checks(page: &mut Markup, turn: &TurnReport) {
     if !turn.changed.is_empty() {
         page.raw("<section id=\"changed\"><h2>Changed files</h2><ul class=\"plain\">");
         for path in &turn.changed {
-            page.raw("<li><code>").line(path).raw("</code></li>");
+            page.raw("<li><code>").line(&name_shown(path)).raw("</code></li>");
         }
         page.raw("</ul></section>");
     }
@@ -132,7 +133,11 @@ fn costs(page: &mut Markup, report: &Report) {
     session.costs.iter().for_each(|line| cost(page, line, most));
     page.raw("</tbody><tfoot>");
     cost(page, &session.total, 0);
-    page.raw("</tfoot></table></div></section>\n");
+    page.raw("</tfoot></table></div>");
+    if let Some(why) = wording::cut_off(&session.total) {
+        page.raw("<p class=\"state\">").text(&why).raw("</p>");
+    }
+    page.raw("</section>\n");
 }
 
 /// One row; the stroke below a name is its part of what the one with the most tokens used.

@@ -1,0 +1,56 @@
+//! Mission control without a screen: lines of standard input are tasks and slash commands.
+
+use super::run::scripted;
+
+const TWO: &str = "[[answer]]\nspark = \"solo\"\nexpect = \"one\"\ntext = \"first\"\n\
+                   [[answer]]\nspark = \"solo\"\nexpect = \"/two\"\ntext = \"second\"\n";
+
+#[test]
+fn lines_are_tasks_in_one_session_and_slash_commands_reach_no_model() {
+    let env = scripted(TWO);
+    let lines = "/help\none\n/rename mine\n /two is a path\n/sessions\n/new\n/cost\n";
+    let ran = env.run_with(&["--plain"], lines.as_bytes());
+    assert_eq!(ran.stdout.lines().filter(|line| ["first", "second"].contains(line)).count(), 2);
+    assert!(ran.stderr.contains("/squad [FLAGS] TASK"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("  mine\n"), "{}", ran.stdout);
+    // Once there is a new session, nothing of it can be shown: a script ends there.
+    assert!(
+        ran.stderr.ends_with("there is no session yet\nhint: a task begins one; /resume SESSION opens one\n")
+    );
+    assert_eq!(ran.code, 2);
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+}
+
+#[test]
+fn an_unknown_slash_command_is_refused_before_a_model_is_paid_for_it() {
+    let env = scripted(TWO);
+    for (line, said) in [
+        ("/nonsense\n", "there is no /nonsense; /help lists what there is"),
+        ("/squad\n", "/squad wants a task"),
+        ("/squad --json x y\n", "/squad has no `--json`"),
+        ("/mode frog\n", "/mode wants solo, squad or debate"),
+        ("/sandbox frog\n", "no sandbox is called `frog`"),
+        ("/model\n", "/model wants PROVIDER/MODEL"),
+        ("/model frog\n", "`frog`"),
+        ("/policy nope.toml\n", "there is no file"),
+        ("/limits --max-steps\n", "--max-steps wants a value"),
+        ("/resume nope\n", "nope"),
+        ("/theme dark\n", "/theme is for the screen"),
+    ] {
+        let ran = env.run_with(&["--plain"], line.as_bytes());
+        assert!(ran.code == 2 && ran.stderr.contains(said), "{line}{}", ran.stderr);
+    }
+    assert_eq!(env.run(&["sessions"]).stdout, "");
+}
+
+#[test]
+fn what_is_set_counts_from_the_next_task_on_and_a_fork_is_gone_on_with() {
+    let env = scripted(TWO);
+    let lines = "one\n/fork\n/persona coder\n/limits --max-steps 7\n/two\n";
+    let ran = env.run_with(&["--plain"], lines.as_bytes());
+    assert!(ran.stderr.contains("forked into"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("limits --max-steps 7, from the next task on"), "{}", ran.stderr);
+    let ran = env.run_with(&["--plain", "--continue", "--max-steps", "7"], b" /two\n/events\n");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.starts_with("second\n"), "{}", ran.stdout);
+}
