@@ -22,7 +22,7 @@ use crate::projection::caching::CacheSheet;
 use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
-use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, TurnCause};
+use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CacheStep, CallCancelled, TurnCause};
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 use crate::session::unfenced;
 use crate::wiring::Running;
@@ -171,8 +171,24 @@ impl Watch {
             self.entries.push(Arc::clone(&entry));
             self.tell(&entry);
             self.fold(&entry);
+            self.tell_of_unused_run(&entry);
         }
         Ok(())
+    }
+
+    /// Says before the first model call that a recorded run is not used after all: who allowed it to be applied
+    /// allowed no spending.
+    fn tell_of_unused_run(&self, entry: &Entry) {
+        let reason = entry.effective().find_map(|(_, event)| match event {
+            ArenaEvent::CacheSkipped(data) if data.step == CacheStep::Use => Some(data.reason.clone()),
+            ArenaEvent::PatchRefused(data) => Some(format!("{}: {}", data.body.path, data.body.reason)),
+            _ => None,
+        });
+        if let Some(reason) = reason.filter(|_| !self.show.json) {
+            self.output.warn(&format!(
+                "the recorded run is not used: {reason}; the squad works now and calls its models"
+            ));
+        }
     }
 
     fn tell(&mut self, entry: &Entry) {
