@@ -183,11 +183,10 @@ fn absences(out: &mut String, debate: &DebateReport) {
         return;
     }
     out.push_str("## Who was missing\n\n");
-    for absence in debate.missing() {
-        let phase =
-            absence.phase.as_deref().map(|phase| format!(" in {}", line(&spaced(phase)))).unwrap_or_default();
-        let cause = line(&absence.why);
-        let _ = writeln!(out, "- **{}**{phase}: {cause}{}", line(&absence.persona), refs([&absence.source]));
+    for one in debate.missing_together() {
+        let (who, when, why) = (line(one.persona), line(&one.when()), line(one.why));
+        let gap = if when.is_empty() { "" } else { " " };
+        let _ = writeln!(out, "- **{who}**{gap}{when}: {why}{}", refs(&one.sources));
     }
     out.push('\n');
 }

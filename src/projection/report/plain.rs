@@ -229,13 +229,12 @@ fn dissented(out: &mut String, dissent: &Dissent, ruling: &str) {
 
 fn absences(out: &mut String, debate: &DebateReport) {
     // Whoever fails together for one reason is told of together.
-    let mut told: Vec<(String, Vec<&str>, String)> = Vec::new();
-    for absence in debate.missing() {
-        let phase = absence.phase.as_deref().map(wording::spaced);
-        let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
-        match told.iter_mut().find(|(known, _, why)| *known == phase && *why == absence.why) {
-            Some((_, who, _)) => who.push(&absence.persona),
-            None => told.push((phase, vec![&absence.persona], absence.why.clone())),
+    let mut told: Vec<(String, Vec<&str>, &str)> = Vec::new();
+    for one in debate.missing_together() {
+        let when = one.when();
+        match told.iter_mut().find(|(known, _, why)| *known == when && *why == one.why) {
+            Some((_, who, _)) => who.push(one.persona),
+            None => told.push((when, vec![one.persona], one.why)),
         }
     }
     let lines = told.iter().map(|(phase, who, why)| format!("{}{phase}: {why}", who.join(", ")));

@@ -104,7 +104,8 @@ fn a_debate_that_was_killed_is_taken_up_where_it_was() {
     let env = env(&server);
     let debate = ["debate", "x", "--rounds", "2", "--personas", "pragmatist,elegance-purist"];
     let mut child = env.command(&debate).spawn().unwrap();
-    waits_for(|| server.bodies().iter().any(|body| asked(body) == Asked::Statement));
+    // Both, or the server might read the second only after the kill.
+    waits_for(|| server.bodies().iter().filter(|body| asked(body) == Asked::Statement).count() == 2);
     child.kill().unwrap();
     child.wait().unwrap();
     patient.store(true, std::sync::atomic::Ordering::SeqCst);

@@ -139,6 +139,25 @@ fn an_empty_last_phase_does_not_undo_what_was_counted_and_only_voters_are_counte
 }
 
 #[test]
+fn whoever_is_missing_for_one_reason_in_many_phases_is_one_line() {
+    let world = held(4, 4, &mut |role, asked| match (asked, role) {
+        (Asked::Statement, "pragmatist" | "elegance-purist") => refused(),
+        (Asked::Statement, _) => {
+            text(&statement(role, "later", &[if role.len() > 20 { -1 } else { 2 }, 1]).to_string())
+        }
+        _ => stubborn(role, asked),
+    });
+    let absences = Report::of(&world.log).debate().unwrap().absences.len();
+    assert!(absences >= 4, "{}", world.story());
+    let (plain, markdown, html, json) = forms(&world);
+    let phases = "in counterarguments, evidence assessment";
+    assert_eq!(flowing(&plain).matches(phases).count(), 1, "both together: {plain}");
+    assert_eq!(markdown.matches(&format!("** {phases}")).count(), 2, "{markdown}");
+    assert_eq!(html.matches(&format!("</strong> {phases}")).count(), 2, "{html}");
+    assert_eq!(json["absences"].as_array().unwrap().len(), absences, "programs get each");
+}
+
+#[test]
 fn agreement_of_others_while_the_dissenter_is_absent_ends_nothing() {
     // The dissenter rates the sealed ballot against, and then falls silent.
     let world = held(4, 4, &mut |role, asked| match (asked, role) {
