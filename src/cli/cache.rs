@@ -32,7 +32,7 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
     if json {
         return output.json(&json!({
             "folder": folder, "fresh": stats.fresh, "expired": stats.expired, "damaged": stats.damaged,
-            "ignored": stats.ignored, "bytes": stats.bytes, "max_bytes": stats.max_bytes,
+            "ignored": stats.ignored, "bytes": stats.bytes, "damaged_bytes": stats.damaged_bytes, "max_bytes": stats.max_bytes,
             "tokens": stats.tokens, "micro_usd": stats.micro_usd,
         }));
     }
@@ -44,9 +44,10 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
         counted(stats.tokens, "token"),
         words::money(stats.micro_usd),
     );
+    let damaged = format!("damaged, {}; `agon cache prune` removes them", size(stats.damaged_bytes));
     for (count, what) in [
         (stats.expired, "expired; `agon cache prune` removes them"),
-        (stats.damaged, "damaged; `agon cache prune` removes them"),
+        (stats.damaged, damaged.as_str()),
         (stats.ignored, "names that are no run's; left alone"),
     ] {
         if count > 0 {
@@ -103,7 +104,10 @@ fn show(runs: &Runs, prefix: &str, json: bool, output: Output) -> Result<(), Fai
         counted(run.run.tokens, "token"),
         words::money(run.run.micro_usd),
     );
-    let files: String = run.changes.iter().map(file_line).collect();
+    let files = match run.changes.as_slice() {
+        [] => "files    none\n".to_owned(),
+        changes => changes.iter().map(file_line).collect(),
+    };
     let asked = match run.run.request.trim() {
         "" => String::new(),
         request => format!("\n> {}\n", safe(request).replace('\n', "\n> ")),

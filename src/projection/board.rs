@@ -222,6 +222,8 @@ impl Board {
             E::BudgetSettled(data) => self.settle(data),
             E::ApprovalRequested(data) => self.asked(at, data),
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
+            // What commands changed is seen only here.
+            E::DiffTaken(data) => self.changed.extend(data.body.files.iter().cloned()),
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::CritiqueIssued(data) => self.found(&data.findings),

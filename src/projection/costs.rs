@@ -8,6 +8,7 @@ use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
 use super::calls::{Activity, OpenCall, OpenCalls};
 use super::ledger::{Ledger, sum};
+use super::words;
 
 /// What was used by one spark, model, role, or all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,11 +115,12 @@ impl Tally {
     /// What stands before its tokens: nothing where providers counted them, `~` before estimates, `≤` where only
     /// the most they can have been is known.
     pub fn about(&self) -> &'static str {
-        match (self.unknown, self.usage.estimated) {
-            (1.., _) => "≤",
-            (0, true) => "~",
-            (0, false) => "",
-        }
+        words::about(self.unknown, self.usage.estimated)
+    }
+
+    /// Its money, with `≤` where only the most it can have been is known.
+    pub fn money(&self) -> String {
+        words::money_at_most(self.micro_usd, self.unpriced, self.unknown)
     }
 
     /// The most it can have been: what calls that were cut off may have taken is counted in.
@@ -288,10 +290,13 @@ impl Costs {
 
     fn settle(&mut self, data: &BudgetSettled, away: bool) {
         let priced = self.ledger.payer(data.call).is_none_or(|payer| payer.priced);
+        // Of nothing there is no estimate.
+        let estimated = data.usage.estimated && data.usage.total() > 0;
+        let usage = Usage { estimated, ..data.usage };
         self.book_call(data.call, |tally| {
-            tally.usage = sum(tally.usage, data.usage);
-            tally.estimated += u32::from(data.usage.estimated);
-            tally.unknown += u32::from(away && data.usage.estimated && data.usage.total() > 0);
+            tally.usage = sum(tally.usage, usage);
+            tally.estimated += u32::from(estimated);
+            tally.unknown += u32::from(away && estimated);
             tally.micro_usd = tally.micro_usd.saturating_add(data.micro_usd);
             tally.unpriced += u32::from(!priced && data.usage.total() > 0);
         });

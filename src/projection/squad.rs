@@ -148,9 +148,15 @@ impl SquadSheet {
             out.push_str("\n\nOpen:");
             out.extend(answer.open.iter().map(|open| format!("\n- {}", open.trim())));
         }
-        if !self.flags.is_empty() {
-            out.push_str("\n\nClaimed, but not borne out by the log:");
-            for flag in &self.flags {
+        for (contradicted, heading) in [
+            (true, "Claimed, but the log says otherwise:"),
+            (false, "Claimed, but not borne out by the log:"),
+        ] {
+            let flags: Vec<_> = self.flags.iter().filter(|flag| flag.contradicted == contradicted).collect();
+            if !flags.is_empty() {
+                out.push_str(&format!("\n\n{heading}"));
+            }
+            for flag in flags {
                 let claim = usize::try_from(flag.claim).ok().and_then(|i| answer.claims.get(i));
                 let claim = claim.map(|claim| claim.text.as_str()).unwrap_or_default();
                 out.push_str(&format!("\n- \"{}\": {}", claim.trim(), flag.reason));
@@ -196,7 +202,9 @@ impl SquadSheet {
     pub fn lacks(&self) -> Option<String> {
         let missing = self.missing.iter().map(Missing::words);
         let evidence = if self.used.is_some() { Vec::new() } else { self.evidence.lacks() };
-        let line = missing.chain(evidence).collect::<Vec<_>>().join("; ");
+        let contradicted = self.flags.iter().filter(|flag| flag.contradicted);
+        let claims = contradicted.map(|flag| format!("the answer claims what is not so: {}", flag.reason));
+        let line = missing.chain(evidence).chain(claims).collect::<Vec<_>>().join("; ");
         (self.is_squad && !line.is_empty()).then_some(line)
     }
 
@@ -216,7 +224,7 @@ mod tests {
     #[test]
     fn flags_and_gaps_are_part_of_what_is_read() {
         let reason = "the check of e7 did not pass".to_owned();
-        let flag = ClaimFlagged { source: EventRef::fact(9), claim: 0, reason };
+        let flag = ClaimFlagged { source: EventRef::fact(9), claim: 0, reason, contradicted: false };
         let why = Some("no route to host\n".to_owned());
         let reviewer = Missing { role: "reviewer".to_owned(), cause: TurnCause::ModelFailed, why };
         let sheet = SquadSheet { missing: vec![reviewer], ..SquadSheet::of_recorded(vec![flag]) };

@@ -18,6 +18,22 @@ pub fn money_known(micro_usd: u64, unpriced: u32) -> String {
     }
 }
 
+/// The same of which `unknown` calls were cut off, so that it is the most it can have been: `≤$0.0123`.
+pub fn money_at_most(micro_usd: u64, unpriced: u32, unknown: u32) -> String {
+    let bound = if unknown > 0 && micro_usd > 0 { "≤" } else { "" };
+    format!("{bound}{}", money_known(micro_usd, unpriced))
+}
+
+/// What stands before tokens: nothing where providers counted them, `~` before estimates, `≤` where only the most
+/// they can have been is known.
+pub fn about(unknown: u32, estimated: bool) -> &'static str {
+    match (unknown, estimated) {
+        (1.., _) => "≤",
+        (0, true) => "~",
+        (0, false) => "",
+    }
+}
+
 /// A duration from milliseconds: `12 ms`, `3.2 s`, `4 m 05 s`, `2 h 03 m`.
 pub fn duration(ms: u64) -> String {
     match ms {
@@ -90,7 +106,7 @@ pub fn turn_cause(cause: TurnCause) -> &'static str {
         TurnCause::Limit => "a limit was reached",
         TurnCause::Interrupted => "interrupted",
         TurnCause::Stopped => "stopped",
-        TurnCause::Incomplete => "some roles did not do their part",
+        TurnCause::Incomplete => "not done",
     }
 }
 
@@ -265,6 +281,8 @@ mod tests {
             assert_eq!(money(micro), said);
         }
         assert_eq!(money_known(0, 2), "price unknown");
+        assert_eq!([money_at_most(0, 2, 1), money_at_most(100, 0, 0)], ["price unknown", "$0.0001"]);
+        assert_eq!(money_at_most(100, 1, 2), "≤$0.0001 and 1 call of unknown price");
         assert_eq!(money_known(100, 1), "$0.0001 and 1 call of unknown price");
     }
 

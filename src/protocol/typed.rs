@@ -73,9 +73,9 @@ pub struct Claim {
 pub enum ClaimKind {
     /// Tests or checks pass.
     ChecksPass,
-    /// Files were changed.
+    /// Files were changed; not for saying that none were.
     Changed,
-    /// Anything else that was seen.
+    /// Anything else that was seen; the request itself shows nothing.
     Observed,
 }
 

@@ -101,15 +101,31 @@ impl Session {
         }
     }
 
-    /// Done only when every role did its part, nobody still asks for changes, and the last checks passed.
+    /// Done only when nothing is lacking.
     fn squad_cause(&self) -> TurnCause {
-        let Some(squad) = &self.squad else { return TurnCause::Incomplete };
-        let whole =
-            |role: &RoleState| role.stage == Stage::Done && !role.wants_changes() && !role.proof.fails();
-        match squad.roles.iter().all(whole) {
-            true => TurnCause::Done,
-            false => TurnCause::Incomplete,
+        match self.squad_lacks() {
+            None => TurnCause::Done,
+            Some(_) => TurnCause::Incomplete,
         }
+    }
+
+    /// The first thing that keeps the work from being done: a role that did not do its part or still asks for
+    /// changes, a last check that did not pass, a claim that the log contradicts.
+    fn squad_lacks(&self) -> Option<String> {
+        let Some(squad) = &self.squad else { return Some("there is no squad".to_owned()) };
+        let of_role = |role: &RoleState| {
+            let name = &role.spec.name;
+            match role {
+                _ if role.stage != Stage::Done => Some(format!("`{name}` did not do its part")),
+                _ if role.wants_changes() => Some(format!("`{name}` asks for changes")),
+                _ if role.proof.fails() => Some("a check did not pass".to_owned()),
+                _ => None,
+            }
+        };
+        squad.roles.iter().find_map(of_role).or_else(|| {
+            let contradicted = squad.flags.iter().any(|flag| flag.contradicted);
+            contradicted.then(|| "the log contradicts what the answer claims".to_owned())
+        })
     }
 
     /// The squad and the place of a spark's role.

@@ -12,6 +12,9 @@ pub enum StockError {
     /// The folder cannot be used.
     #[error("the team cache cannot be used: {0}")]
     Folder(String),
+    /// No key was given, which all keys start with.
+    #[error("no key was given")]
+    NoKey,
     /// No run has such a key.
     #[error("no run in the team cache has a key that starts with `{0}`")]
     NoRun(String),
@@ -50,8 +53,10 @@ pub struct Stats {
     pub damaged: u64,
     /// Names that are no key; they are left alone.
     pub ignored: u64,
-    /// Bytes of all runs.
+    /// Bytes of the runs that are whole.
     pub bytes: u64,
+    /// Bytes of the others, which are of no use to anybody.
+    pub damaged_bytes: u64,
     /// Bytes they may take.
     pub max_bytes: u64,
     /// Tokens the usable runs took when they were made.
@@ -112,7 +117,10 @@ impl RunStore {
         let names = cache.runs.names()?;
         stats.ignored = names.iter().filter(|name| !record::is_sha256(name)).count() as u64;
         for row in self.list()? {
-            stats.bytes += row.bytes;
+            match &row.run {
+                Ok(_) => stats.bytes += row.bytes,
+                Err(_) => stats.damaged_bytes += row.bytes,
+            }
             match row.run {
                 Err(_) => stats.damaged += 1,
                 Ok(_) if row.expired => stats.expired += 1,
@@ -128,6 +136,9 @@ impl RunStore {
 
     /// The run whose key starts with `prefix`, contents checked; gives its key with it.
     pub fn show(&self, prefix: &str) -> Result<(String, FoundRun), StockError> {
+        if prefix.trim().is_empty() {
+            return Err(StockError::NoKey);
+        }
         let none = || StockError::NoRun(prefix.to_owned());
         let cache = Cache::open(&self.inner.settings.folder)?.ok_or_else(none)?;
         let mut keys = keys(&cache)?;

@@ -113,7 +113,7 @@ impl WireError {
         match self {
             WireError::Config(error) => error.hint(),
             WireError::Log(error) => error.hint(),
-            WireError::Cache(StockError::NoRun(_)) => Some("`agon cache list` shows every run".to_owned()),
+            WireError::Cache(StockError::NoRun(_) | StockError::NoKey) => Some("`agon cache list` shows every run".to_owned()),
             WireError::NoPersona { suggestion: Some(id), .. } => Some(format!("did you mean `{id}`?")),
             WireError::NoPersona { .. } => Some("`agon personas list` shows them all".to_owned()),
             WireError::NoPrice(model) => Some(format!(

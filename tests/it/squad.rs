@@ -7,6 +7,8 @@ mod flow;
 mod key;
 mod places;
 mod program;
+mod reported;
+mod sent_back;
 mod shown;
 mod story;
 mod unfit;

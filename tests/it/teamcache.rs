@@ -251,6 +251,9 @@ async fn prune_removes_what_is_of_no_use_and_clear_everything() {
     fs::write(place.entry(&key("worse")).join(sha256(b"#!/bin/sh\n")), "#!/bin/false\n").unwrap();
     let stats = cache.stats().unwrap();
     assert_eq!((stats.fresh, stats.expired, stats.damaged), (2, 1, 1), "contents are not read for numbers");
+    let bytes = |name: &str| cache.list().unwrap().iter().find(|row| row.key == key(name)).unwrap().bytes;
+    assert_eq!(stats.damaged_bytes, bytes("bad"));
+    assert_eq!(stats.bytes, bytes("old") + bytes("good") + bytes("worse"));
     assert_eq!(cache.prune().unwrap().runs, 3);
     assert!(get(&cache, &key("good")).await.is_ok());
     assert_eq!(cache.clear().unwrap().runs, 1);
@@ -267,7 +270,13 @@ async fn a_run_is_shown_by_the_start_of_its_key() {
     for other in 0..16 {
         put(&cache, &key(&format!("other {other}")), "done").await.unwrap();
     }
-    assert!(cache.show("").unwrap_err().to_string().contains("17 runs"));
+    // Of seventeen keys two begin with the same of sixteen digits.
+    let digits = "0123456789abcdef".chars().map(String::from);
+    let told: Vec<String> = digits.filter_map(|digit| Some(cache.show(&digit).err()?.to_string())).collect();
+    assert!(told.iter().any(|told| told.contains("runs in the team cache have keys that start")), "{told:?}");
+    for none in ["", " "] {
+        assert_eq!(cache.show(none).unwrap_err().to_string(), "no key was given");
+    }
     for bad in ["xyz", "../..", "/"] {
         assert!(cache.show(bad).unwrap_err().to_string().contains("no run"), "{bad}");
     }
@@ -297,6 +306,16 @@ async fn the_command_line_counts_lists_shows_and_clears() {
     let json: serde_json::Value =
         serde_json::from_str(&env.run(&["cache", "list", "--json"]).stdout).unwrap();
     assert_eq!(json[0]["key"], key("a"));
+    let nothing = env.run(&["cache", "show", ""]);
+    assert!(nothing.code == 2 && nothing.stderr.contains("no key was given"), "{nothing}");
+    assert!(nothing.stderr.contains("agon cache list"), "{nothing}");
+    cache.put(&key("b"), run("Looked."), vec![], BTreeMap::new()).await.unwrap();
+    let shown = env.run(&["cache", "show", &key("b")[..8]]);
+    assert!(shown.stdout.contains("\nfiles    none\n"), "{shown}");
+    std::fs::write(folder.join("runs").join(key("b")).join("run"), "no record").unwrap();
+    let stats = env.run(&["cache", "stats"]);
+    assert!(stats.stdout.contains("\n1 damaged, 9 B; `agon cache prune` removes"), "{stats}");
+    assert!(env.run(&["cache", "prune"]).stdout.starts_with("removed 1 run, 9 B"));
     let unknown = env.run(&["cache", "show", "ffff"]);
     assert!(unknown.code == 2 && unknown.stderr.contains("agon cache list"), "{unknown}");
     assert!(env.run(&["cache", "clear"]).stdout.starts_with("removed 1 run, "));

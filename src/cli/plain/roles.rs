@@ -7,12 +7,14 @@ use crate::projection::words;
 /// One row a role, then the total; empty when no spark worked. Refused tool calls count as calls; `≤` stands before
 /// what a call that was cut off can have taken at most.
 ///
-/// The share is of the money where every price is known and something was paid, else of the tokens.
+/// The share is of the money where every price is known and something was paid, else of the tokens; its heading says
+/// which.
 pub fn role_table(costs: &Costs) -> String {
     if costs.sparks.is_empty() {
         return String::new();
     }
-    let headings = ["role", "model", "in", "out", "cost", "tools", "time", "share"].map(str::to_owned);
+    let headings =
+        ["role", "model", "in", "out", "cost", "tools", "time", share_of(costs)].map(str::to_owned);
     let mut table = vec![headings];
     table.extend(costs.by_role().iter().map(|spark| row(spark, costs)));
     let total = SparkCosts { role: "all".to_owned(), tally: costs.total, ..SparkCosts::default() };
@@ -34,23 +36,29 @@ pub fn role_table(costs: &Costs) -> String {
 fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
     let tally = &spark.tally.at_most();
     let about = tally.about();
-    let at_most = if tally.unknown > 0 && tally.micro_usd > 0 { "≤" } else { "" };
     [
         safe_line(&spark.role).into_owned(),
         safe_line(&spark.model).into_owned(),
         format!("{about}{}", words::grouped(tally.usage.input)),
         format!("{about}{}", words::grouped(tally.usage.output)),
-        format!("{at_most}{}", words::money_known(tally.micro_usd, tally.unpriced)),
+        tally.money(),
         words::grouped(u64::from(tally.tool_calls + tally.tool_refusals)),
         words::duration(tally.model_ms + tally.tool_ms),
         format!("{} %", share(&spark.tally, &costs.total)),
     ]
 }
 
+fn is_by_money(total: &Tally) -> bool {
+    total.unpriced == 0 && total.micro_usd > 0
+}
+
+fn share_of(costs: &Costs) -> &'static str {
+    if is_by_money(&costs.total) { "cost share" } else { "token share" }
+}
+
 /// Per cent, rounded to the nearest.
 fn share(part: &Tally, total: &Tally) -> u64 {
-    let by_money = total.unpriced == 0 && total.micro_usd > 0;
-    let of = |tally: &Tally| if by_money { tally.micro_usd } else { tally.usage.total() };
+    let of = |tally: &Tally| if is_by_money(total) { tally.micro_usd } else { tally.usage.total() };
     match of(total) {
         0 => 0,
         whole => (of(part) * 100 + whole / 2) / whole,

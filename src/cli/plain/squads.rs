@@ -36,8 +36,9 @@ impl Renderer {
                 Line::new(Who::Spark(data.spark), "absent", Tone::Bad, text)
             }
             E::ClaimFlagged(data) => {
-                let text = format!("claim {} of {}: {}", data.claim + 1, data.source, data.reason);
-                Line::new(Who::Agon, "flag", Tone::Warn, text)
+                let (is, tone) = if data.contradicted { (" is not so", Tone::Bad) } else { ("", Tone::Warn) };
+                let text = format!("claim {} of {}{is}: {}", data.claim + 1, data.source, data.reason);
+                Line::new(Who::Agon, "flag", tone, text)
             }
             _ => return None,
         };

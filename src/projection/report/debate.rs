@@ -116,7 +116,8 @@ pub struct Proposition {
     /// Plain majority of the sealed ratings: 1 for, -1 against, 0 tied; none before the ballots are
     /// revealed, and where fewer than two rated.
     pub sealed_majority: Option<i8>,
-    /// The verdict on it: 1 upheld, -1 rejected, 0 left open; none before the verdict.
+    /// The verdict on it: 1 upheld, -1 rejected, 0 left open; none before the verdict, and where
+    /// the sealed majority stands in for it.
     pub verdict: Option<i8>,
     /// True when the verdict differs from the sealed majority.
     pub differs: bool,

@@ -6,16 +6,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::projection::squad::SquadSheet;
 use crate::projection::words;
-use crate::protocol::event::{ModelReply, PrepareResult};
+use crate::protocol::event::{Finding, ModelReply, PrepareResult};
 use crate::protocol::message::{Args, Part};
 use crate::protocol::text::{cut_middle, unfenced};
-use crate::protocol::{ArenaEvent, EventRef, SparkId};
+use crate::protocol::typed::{Critique, SquadAnswer};
+use crate::protocol::{ArenaEvent, EventRef, SparkId, fit};
 
-use super::Log;
 use super::debate::DebateReport;
 use super::session::SessionReport;
 use super::voices::Voices;
+use super::{Log, wording};
 
 /// Bytes of one excerpt's text; the middle of longer ones is left out.
 const CAP: usize = 1_600;
@@ -150,7 +152,9 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
         E::SteeringGiven(data) => (None, data.text.clone()),
         E::ModelAnswered(data) => (Some(data.body.model.clone()), reply(&data.body)),
         E::ModelFailed(data) => {
-            (Some(words::error_kind(data.body.kind).to_owned()), data.body.message.clone())
+            let (message, said) = (&data.body.message, &data.body.said);
+            let parts = [message.as_str(), said].into_iter().filter(|part| !part.is_empty());
+            (Some(words::error_kind(data.body.kind).to_owned()), parts.collect::<Vec<_>>().join("\n\n"))
         }
         E::ToolResolved(data) => {
             let asked = log.event(data.body.tool_use.answer);
@@ -161,22 +165,90 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
             PrepareResult::Unfit(why) => (None, why.clone()),
         },
         E::ToolRefused(data) => (Some(words::refusal(data.reason).to_owned()), data.text.clone()),
-        E::CheckRan(data) => (Some(data.body.command.clone()), data.body.output.clone()),
+        E::CheckRan(data) => {
+            let ran = &data.body;
+            (Some(format!("{}: {}", ran.command, wording::exit(ran.exit))), or_nothing(&ran.output))
+        }
         E::DiffTaken(data) => (Some(data.body.files.join(", ")), data.body.diff.clone()),
         E::RoleFailed(data) => (None, words::turn_cause(data.cause).to_owned()),
         E::CritiqueIssued(data) => {
-            let lines = data.findings.iter();
-            let lines = lines.map(|finding| format!("{} {}", finding.id, finding.problem));
-            (None, lines.collect::<Vec<_>>().join("\n"))
+            let findings = data.findings.iter().map(finding).collect::<String>();
+            (None, format!("{}{findings}", wording::judgement(data.verdict)))
+        }
+        E::FindingClosed(data) => (None, format!("{} was settled by {}", data.id, data.source)),
+        E::CacheHit(data) => {
+            let sheet = SquadSheet::of_recorded(data.body.flags.clone());
+            (
+                Some(format!("session {}", data.body.session)),
+                sheet.recorded_words(unfenced(&data.body.answer)),
+            )
         }
         E::MentionExpanded(data) => (Some(data.body.mention.clone()), data.body.text.clone()),
         other => (None, serde_json::to_string(&other.data()).unwrap_or_default()),
     }
 }
 
-/// An answer's text, else the tools it asked for.
+/// What a command printed.
+fn or_nothing(output: &str) -> String {
+    if output.trim().is_empty() { "(it printed nothing)".to_owned() } else { output.to_owned() }
+}
+
+fn finding(finding: &Finding) -> String {
+    let place = match (&finding.file, finding.line) {
+        (Some(file), Some(line)) => format!(" {file}:{line}"),
+        (Some(file), None) => format!(" {file}"),
+        (None, _) => String::new(),
+    };
+    let fix = finding.fix.as_ref().map(|fix| format!("\n  suggested: {fix}")).unwrap_or_default();
+    format!("\n{} ({}){place}: {}{fix}", finding.id, words::severity(finding.severity), finding.problem)
+}
+
+/// A squad's typed answer in words.
+fn answer(answer: &SquadAnswer) -> String {
+    let mut out = match &answer.answer {
+        Value::String(words) => words.trim_end().to_owned(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    let claims = answer.claims.iter().map(|claim| match claim.evidence.as_slice() {
+        [] => format!("\n- {} (cites nothing)", claim.text.trim()),
+        cited => format!("\n- {} ({})", claim.text.trim(), cited.join(", ")),
+    });
+    let open = answer.open.iter().map(|open| format!("\n- {}", open.trim()));
+    for (heading, lines) in [("Claims:", claims.collect::<String>()), ("Open:", open.collect())] {
+        if !lines.is_empty() {
+            out.push_str(&format!("\n\n{heading}{lines}"));
+        }
+    }
+    out
+}
+
+/// A review as its writer gave it, in words.
+fn critique(critique: &Critique) -> String {
+    let found = critique.findings.iter().map(|found| Finding {
+        id: found.id.clone().unwrap_or_else(|| "new".to_owned()),
+        severity: found.severity,
+        file: found.file.clone(),
+        line: found.line,
+        problem: found.problem.clone(),
+        fix: found.fix.clone(),
+    });
+    let closed = match critique.closed.as_slice() {
+        [] => String::new(),
+        ids => format!("\nsettled: {}", ids.join(", ")),
+    };
+    let found: String = found.map(|one| finding(&one)).collect();
+    format!("{}{found}{closed}", wording::judgement(critique.verdict))
+}
+
+/// An answer's text, else the tools it asked for. What squads answer in types is said in words.
 fn reply(reply: &ModelReply) -> String {
     let text = reply.text();
+    if let Some(typed) = fit::read::<SquadAnswer>(&text) {
+        return answer(&typed);
+    }
+    if let Some(typed) = fit::read::<Critique>(&text) {
+        return critique(&typed);
+    }
     if let Ok(value @ Value::Object(_)) = serde_json::from_str(unfenced(&text)) {
         // Laid out in lines: models often write a typed answer as one.
         return serde_json::to_string_pretty(&value).unwrap_or(text);

@@ -253,13 +253,16 @@ fn positions(out: &mut String, debate: &DebateReport) {
         }
         return;
     }
-    let names: Vec<_> = rated.iter().map(|phase| line(&spaced(&phase.name))).collect();
+    let names: Vec<_> =
+        (1..).zip(&rated).map(|(n, phase)| format!("{n} {}", line(&spaced(&phase.name)))).collect();
     let _ = writeln!(
         out,
         "## Where they stood\n\nRatings from \u{2212}2 to +2, phase by phase: {}.\n",
         names.join(", ")
     );
-    let heads: Vec<_> = debate.propositions.iter().map(|each| wording::name(each.number)).collect();
+    let numbers: Vec<_> = (1..=rated.len()).map(|n| n.to_string()).collect();
+    let head = |number| format!("{} ({})", wording::name(number), numbers.join(" "));
+    let heads: Vec<_> = debate.propositions.iter().map(|each| head(each.number)).collect();
     let _ = writeln!(out, "| persona | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
     for debater in &debate.debaters {
         let cell = |proposition: u32| {
@@ -340,8 +343,12 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         Some(answer) => quote(out, answer),
         None => out.push_str("There is no answer.\n\n"),
     }
-    let cause = turn.cause.map_or("the turn is not over", words::turn_cause);
-    let _ = writeln!(out, "Turn {}, {}: {cause}{}\n", turn.number, line(&turn.mode), refs(&turn.source));
+    let end = line(&wording::end(turn));
+    let _ = writeln!(out, "Turn {}, {}: {end}{}\n", turn.number, line(&turn.mode), refs(&turn.source));
+    for review in &turn.reviews {
+        let said = wording::judgement(review.judgement);
+        let _ = writeln!(out, "- {} {said}{}", line(&review.role), refs([&review.source]));
+    }
     for each in &turn.findings {
         let finding = &each.finding;
         let state = if each.closed.is_some() { "closed" } else { "**open**" };
@@ -364,7 +371,7 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         );
     }
     for claim in &turn.flagged {
-        let _ = writeln!(out, "- not borne out: {}{}", line(&claim.reason), refs([&claim.source]));
+        let _ = writeln!(out, "- claim {}{}", line(&wording::flagged(claim)), refs([&claim.source]));
     }
     for role in &turn.failed {
         let cause = words::turn_cause(role.cause);

@@ -263,7 +263,8 @@ fn positions(out: &mut String, debate: &DebateReport) {
         [first, .., last] if !whole => vec![first, last],
         all => all.to_vec(),
     };
-    let phases: Vec<String> = shown.iter().map(|phase| wording::spaced(&phase.name)).collect();
+    let phases = (1..).zip(&shown).map(|(n, phase)| format!("{n} {}", wording::spaced(&phase.name)));
+    let phases: Vec<String> = phases.collect();
     out.push_str(&hanging("Where they stood: ", &phases.join(", "), WIDTH));
     if shown.len() < rated.len() {
         let between = words::counted((rated.len() - shown.len()) as u64, "phase");
@@ -273,6 +274,11 @@ fn positions(out: &mut String, debate: &DebateReport) {
     let heads = debate.propositions.iter();
     let heads: String = heads.map(|each| format!(" {:<cell_width$}", wording::name(each.number))).collect();
     let _ = writeln!(out, "{}", format!("  {:name_width$} {heads}", "").trim_end());
+    if shown.len() > 1 {
+        let numbers: String = (1..=shown.len()).map(|n| format!("{n:>3}")).collect();
+        let numbers = format!("{numbers:<width$}", width = cell_width + 1).repeat(debate.propositions.len());
+        let _ = writeln!(out, "{}", format!("  {:name_width$} {numbers}", "").trim_end());
+    }
     for debater in &debate.debaters {
         let cells = debate.propositions.iter().map(|each| {
             let rating = |phase: &&Phase| {
@@ -325,6 +331,6 @@ fn turns(out: &mut String, report: &Report) {
     for turn in &report.session.turns {
         item(out, "task         ", &turn.prompt);
         item(out, "answer       ", turn.answer.as_deref().unwrap_or("none"));
-        item(out, "end          ", turn.cause.map_or("the turn is not over", words::turn_cause));
+        item(out, "end          ", &wording::end(turn));
     }
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::protocol::ballot as protocol;
 use crate::protocol::message::{Args, Part};
 use crate::protocol::text::unfenced;
-use crate::protocol::{ArenaEvent, EventRef};
+use crate::protocol::typed::SquadAnswer;
+use crate::protocol::{ArenaEvent, EventRef, fit};
 
 use super::Log;
 
@@ -179,6 +180,13 @@ pub(super) fn verdict(log: &Log<'_>, source: EventRef, results: &BTreeSet<EventR
         risks: said.risks.iter().filter_map(|risk| words(risk)).collect(),
         rulings: said.rulings.into_iter().filter_map(ruling).collect(),
     })
+}
+
+/// The words of one claim of a squad's answer.
+pub(super) fn claim(event: &ArenaEvent, claim: u32) -> Option<String> {
+    let ArenaEvent::ModelAnswered(data) = event else { return None };
+    let answer = fit::read::<SquadAnswer>(&data.body.text())?;
+    words(&answer.claims.get(usize::try_from(claim).ok()?)?.text)
 }
 
 /// The `answer` of a typed answer, if there is one.

@@ -68,6 +68,8 @@ pub struct TurnReport {
     pub asked_in: Option<EventRef>,
     /// Why it ended; none while it is open.
     pub cause: Option<TurnCause>,
+    /// What kept a squad's work from being done, in one line.
+    pub lacks: Option<String>,
     /// The answer in words.
     pub answer: Option<String>,
     /// The event that holds the answer.
@@ -122,6 +124,10 @@ pub struct CheckLine {
 /// One claim the log does not bear out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FlaggedClaim {
+    /// The claim; none where it cannot be read.
+    pub claim: Option<String>,
+    /// True when the log says the contrary, not merely nothing.
+    pub contradicted: bool,
     /// What the log says instead.
     pub reason: String,
     /// The answer that claims.
@@ -210,6 +216,7 @@ impl SessionReport {
         for entry in entries {
             board.apply(entry);
             costs.apply(entry);
+            turns.squad.apply(entry);
             entry.effective().for_each(|(at, event)| turns.apply(at, event, log));
         }
         let costs = costs.at_the_end();
@@ -253,6 +260,8 @@ struct Turns {
     turns: Vec<TurnReport>,
     /// The prompt that waits for its turn.
     prompt: Option<TurnReport>,
+    /// The squad of the last prompt, as after the whole entry.
+    squad: SquadSheet,
     roles: BTreeMap<SparkId, String>,
 }
 
@@ -292,7 +301,9 @@ impl Turns {
             }),
             E::DiffTaken(data) => turn.changed.clone_from(&data.body.files),
             E::ClaimFlagged(data) => {
-                turn.flagged.push(FlaggedClaim { reason: data.reason.clone(), source: data.source });
+                let claim = log.event(data.source).and_then(|event| said::claim(event, data.claim));
+                let (reason, source) = (data.reason.clone(), data.source);
+                turn.flagged.push(FlaggedClaim { claim, contradicted: data.contradicted, reason, source });
             }
             E::RoleFailed(data) => {
                 turn.failed.push(FailedRole { role: data.role.clone(), cause: data.cause, source: at });
@@ -300,7 +311,8 @@ impl Turns {
             E::TurnClosed(data) => {
                 turn.cause = Some(data.cause);
                 turn.source = data.answer;
-                turn.answer = data.answer.and_then(|answer| words_of(log.event(answer)?));
+                turn.answer = data.answer.and_then(|answer| words_of(&turn.mode, log.event(answer)?));
+                turn.lacks = self.squad.lacks().filter(|_| data.cause == TurnCause::Incomplete);
             }
             _ => {}
         }
@@ -316,9 +328,13 @@ fn asked(at: EventRef, text: &str, mode: &Mode) -> TurnReport {
     }
 }
 
-/// An answer in words: the `answer` of a typed one, else the text as it is.
-fn words_of(event: &ArenaEvent) -> Option<String> {
+/// An answer in words: those of a typed one, with what it says is open; else the text as it is.
+fn words_of(mode: &str, event: &ArenaEvent) -> Option<String> {
     match event {
+        ArenaEvent::ModelAnswered(data) if mode == words::mode(&Mode::Squad) => {
+            Some(SquadSheet::of_recorded(Vec::new()).recorded_words(&data.body.text()))
+        }
+        ArenaEvent::ModelAnswered(data) if mode == words::mode(&Mode::Solo) => Some(data.body.text()),
         ArenaEvent::ModelAnswered(data) => said::answer(event).or_else(|| Some(data.body.text())),
         ArenaEvent::CacheHit(data) => {
             let sheet = SquadSheet::of_recorded(data.body.flags.clone());

@@ -2,10 +2,11 @@
 
 use crate::projection::words;
 pub use crate::projection::words::spaced;
+use crate::protocol::event::Judgement;
 
 use super::debate::{DebateReport, DebateState, ScorePart, Talk, Undecided, Verdict};
 use super::said::{Citation, Standing};
-use super::session::CostLine;
+use super::session::{CostLine, FlaggedClaim, TurnReport};
 
 /// The most of a question that a page begins with; programs get the whole.
 pub const HEAD: usize = 1_500;
@@ -221,18 +222,12 @@ pub fn state(debate: &DebateReport) -> Option<String> {
 
 /// Money of a line, with `≤` where calls were cut off.
 pub fn money(line: &CostLine) -> String {
-    let about = if line.cut_off > 0 && line.micro_usd > 0 { "\u{2264}" } else { "" };
-    format!("{about}{}", words::money_known(line.micro_usd, line.unpriced))
+    words::money_at_most(line.micro_usd, line.unpriced, line.cut_off)
 }
 
-/// A count of tokens of a line: `≤` before it where only the most it can have been is known, `~` where agon counted.
-pub fn tokens(line: &CostLine, count: u64) -> String {
-    let about = match (line.cut_off, line.estimated) {
-        (1.., _) => "\u{2264}",
-        (0, true) => "~",
-        (0, false) => "",
-    };
-    format!("{about}{}", words::grouped(count))
+/// Tokens of a line, with what stands before those that nobody counted.
+pub fn tokens(line: &CostLine, tokens: u64) -> String {
+    format!("{}{}", words::about(line.cut_off, line.estimated), words::grouped(tokens))
 }
 
 /// Why some numbers are bounds; none when none is.
@@ -248,6 +243,29 @@ pub fn cut_off(line: &CostLine) -> Option<String> {
 /// A day and a time, in UTC; empty when unknown.
 pub fn when(at: u64) -> String {
     if at == 0 { String::new() } else { format!("{} {}", words::day(at), words::time_of_day(at)) }
+}
+
+/// Why a turn ended, with what kept a squad's work from being done.
+pub fn end(turn: &TurnReport) -> String {
+    let cause = turn.cause.map_or("the turn is not over", words::turn_cause);
+    turn.lacks.as_ref().map_or(cause.to_owned(), |lacks| format!("{cause}: {lacks}"))
+}
+
+/// What a reviewer said of the work as a whole.
+pub fn judgement(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Approve => "approved",
+        Judgement::RequestChanges => "asked for changes",
+    }
+}
+
+/// What is wrong with a claim, after the claim where it can be read.
+pub fn flagged(claim: &FlaggedClaim) -> String {
+    let what = if claim.contradicted { "the log says otherwise" } else { "not borne out" };
+    match &claim.claim {
+        Some(words) => format!("\u{201c}{words}\u{201d}: {what}: {}", claim.reason),
+        None => format!("{what}: {}", claim.reason),
+    }
 }
 
 /// An exit code in words.

@@ -15,8 +15,8 @@ pub(super) struct Evidence {
     /// Checks that run.
     running: BTreeMap<CallId, String>,
     findings: Vec<Finding>,
-    /// The last judgement of each reviewer.
-    judged: BTreeMap<SparkId, Judgement>,
+    /// The role and the last judgement of each reviewer.
+    judged: BTreeMap<SparkId, (String, Judgement)>,
     /// What came of the work, in the order it came.
     steps: Vec<String>,
     /// Whether any work that stood for review changed a file; absent before the first.
@@ -98,11 +98,12 @@ impl Evidence {
             }
             E::CritiqueIssued(data) => {
                 let word = match data.verdict {
+                    Judgement::Approve if self.has_failed_check() => "approved it against a failed check",
                     Judgement::Approve => "approved it",
                     Judgement::RequestChanges => "asked for changes",
                 };
                 self.steps.push(format!("{} {word} ({at})", who(data.spark)));
-                self.judged.insert(data.spark, data.verdict);
+                self.judged.insert(data.spark, (who(data.spark), data.verdict));
                 for finding in &data.findings {
                     self.findings.retain(|known| known.id != finding.id);
                     self.findings.push(finding.clone());
@@ -110,6 +111,22 @@ impl Evidence {
             }
             E::FindingClosed(data) => self.findings.retain(|finding| finding.id != data.id),
             _ => {}
+        }
+    }
+
+    fn has_failed_check(&self) -> bool {
+        self.checks.iter().any(|check| matches!(check.last, Last::Ended(_, exit) if exit != Some(0)))
+    }
+
+    /// Reviewers whose last word is that the work can stand, while a check says that it cannot.
+    fn approved_all_the_same(&self) -> String {
+        let approves = |(name, verdict): &(String, Judgement)| {
+            (*verdict == Judgement::Approve).then(|| format!("`{name}`"))
+        };
+        let names: Vec<String> = self.judged.values().filter_map(approves).collect();
+        match names.as_slice() {
+            names if names.is_empty() || !self.has_failed_check() => String::new(),
+            names => format!("\n{} approved the work all the same.", names.join(" and ")),
         }
     }
 
@@ -137,7 +154,8 @@ impl Evidence {
             return String::new();
         }
         let lines = self.checks.iter().map(|check| format!("\n- {}", check.words()));
-        format!("\n\nChecks, as agon ran them:{}", lines.collect::<String>())
+        let approved = self.approved_all_the_same();
+        format!("\n\nChecks, as agon ran them:{}{approved}", lines.collect::<String>())
     }
 
     /// What is said of the checks of a run that was recorded at a time and is only applied now. It was recorded
@@ -169,7 +187,7 @@ impl Evidence {
     pub fn lacks(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.passed());
         let mut lacks: Vec<String> = failed.map(|check| format!("check {}", check.words())).collect();
-        let refused = self.judged.values().any(|verdict| *verdict == Judgement::RequestChanges);
+        let refused = self.judged.values().any(|(_, verdict)| *verdict == Judgement::RequestChanges);
         let ids: Vec<&str> = self.findings.iter().map(|finding| finding.id.as_str()).collect();
         if refused && !ids.is_empty() {
             lacks.push(format!("{} open ({})", words::counted(ids.len() as u64, "finding"), ids.join(", ")));

@@ -229,7 +229,8 @@ pub enum TurnCause {
     Interrupted,
     /// The session was stopped.
     Stopped,
-    /// Some roles did not do their part, or what they left is not approved or fails its checks.
+    /// Some roles did not do their part, or what they left is not approved, fails its checks or is claimed against
+    /// the log.
     Incomplete,
 }
 

@@ -53,13 +53,22 @@ impl Session {
 
     /// The task of a role that is sent back.
     pub(super) fn revision_brief(&self, i: usize, sources: &[(SparkId, EventRef)]) -> String {
-        let mut text =
-            "Your work came back from review. Settle every finding, or say in your answer why it is none. \
-                        Change nothing else. End with what you did about each finding, by its id."
-                .to_owned();
-        if let Some(role) = self.squad.as_ref().and_then(|squad| squad.roles.get(i)) {
-            self.finish_brief(&mut text, role, sources);
+        let Some(squad) = &self.squad else { return String::new() };
+        let Some(role) = squad.roles.get(i) else { return String::new() };
+        let critics =
+            squad.roles.iter().filter(|critic| sources.iter().any(|(by, _)| critic.spark == Some(*by)));
+        let mut text = match critics.into_iter().any(RoleState::wants_changes) {
+            true => "Your work came back from review. Settle every finding, or say in your answer why it is none. \
+                     Change nothing else. End with what you did about each finding, by its id.",
+            false => "Your work came back, although its review approves it.",
         }
+        .to_owned();
+        if role.proof.was_failed() {
+            text.push_str(
+                " A check did not pass: mend what makes it fail, or say in your answer why that is not in this work.",
+            );
+        }
+        self.finish_brief(&mut text, role, sources);
         text
     }
 
@@ -88,7 +97,8 @@ impl Session {
             if role.proof.fails() {
                 let _ = write!(
                     text,
-                    "\nThe last checks after `{name}` did not pass. Say so; do not claim otherwise."
+                    "\nThe last checks after `{name}` did not pass, whatever a review says. Say so; do not claim \
+                     otherwise."
                 );
             }
         }

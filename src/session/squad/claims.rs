@@ -6,7 +6,15 @@ use crate::protocol::fit;
 use crate::protocol::typed::{Claim, ClaimKind, SquadAnswer};
 use crate::session::Session;
 
-use super::state::RoleKind;
+use super::state::{RoleKind, Run};
+
+/// What is wrong with a claim.
+enum Doubt {
+    /// The log says the contrary.
+    Contradicted(String),
+    /// Nothing bears it out.
+    Unproven(String),
+}
 
 impl Session {
     /// Flags every claim of the lead's answer that cites nothing that is there, or that the log contradicts.
@@ -14,29 +22,39 @@ impl Session {
         let Some(ArenaEvent::ModelAnswered(answer)) = self.event(source) else { return };
         let Some(answer) = fit::read::<SquadAnswer>(&answer.body.text()) else { return };
         for (claim, said) in (0u32..).zip(&answer.claims) {
-            if let Some(reason) = self.doubt(said) {
-                self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged { source, claim, reason }));
-            }
+            let (reason, contradicted) = match self.doubt(said) {
+                None => continue,
+                Some(Doubt::Contradicted(reason)) => (reason, true),
+                Some(Doubt::Unproven(reason)) => (reason, false),
+            };
+            self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged { source, claim, reason, contradicted }));
         }
     }
 
-    /// Why a claim is not borne out, if it is not.
-    fn doubt(&self, claim: &Claim) -> Option<String> {
-        let mut cited = Vec::new();
-        for word in &claim.evidence {
-            match word.trim_matches(['[', ']']).parse::<EventRef>() {
-                Ok(at) if self.is_in_log(at) => cited.push(at),
-                _ => return Some(format!("`{word}` is no entry of this log")),
-            }
-        }
-        if cited.is_empty() {
-            return Some("it cites nothing".to_owned());
-        }
-        match claim.kind {
-            ClaimKind::ChecksPass => self.doubt_checks(&cited),
-            ClaimKind::Changed => self.doubt_change(),
+    /// Why a claim is not borne out, if it is not. What the log says stands before how it is cited.
+    fn doubt(&self, claim: &Claim) -> Option<Doubt> {
+        let read = |word: &String| {
+            let at = word.trim_matches(['[', ']']).parse::<EventRef>().ok();
+            at.filter(|at| self.is_in_log(*at)).ok_or_else(|| format!("`{word}` is no entry of this log"))
+        };
+        let (cited, invented): (Vec<_>, Vec<_>) = claim.evidence.iter().map(read).partition(Result::is_ok);
+        let cited: Vec<EventRef> = cited.into_iter().flatten().collect();
+        let contradiction = match claim.kind {
+            ClaimKind::ChecksPass => self.failed_check(&cited),
+            ClaimKind::Changed => self.no_change(),
             ClaimKind::Observed => None,
+        };
+        if let Some(reason) = contradiction {
+            return Some(Doubt::Contradicted(reason));
         }
+        let unproven = match (claim.kind, cited.is_empty()) {
+            _ if !invented.is_empty() => invented.into_iter().find_map(Result::err),
+            (_, true) => Some("it cites nothing".to_owned()),
+            (ClaimKind::ChecksPass, _) => self.doubt_checks(&cited),
+            (ClaimKind::Observed, _) => self.doubt_seen(&cited),
+            (ClaimKind::Changed, _) => None,
+        };
+        unproven.map(Doubt::Unproven)
     }
 
     fn is_in_log(&self, at: EventRef) -> bool {
@@ -44,30 +62,50 @@ impl Session {
         known && self.kept.get(&at.seq).is_none_or(|entry| usize::from(at.i) < entry.events.len())
     }
 
-    /// Checks pass when the last run of each passed, and what is cited is a command that passed after the last
-    /// change of a file and has not failed since.
-    fn doubt_checks(&self, cited: &[EventRef]) -> Option<String> {
+    /// Checks do not pass when the last run of one did not, when what is cited failed and has not passed since, or
+    /// failed when it ran again.
+    fn failed_check(&self, cited: &[EventRef]) -> Option<String> {
         let squad = self.squad.as_ref()?;
-        let ran = || squad.roles.iter().flat_map(|role| role.proof.ran());
-        if let Some((at, _)) = ran().find(|(_, passed)| !passed) {
+        let mut ran = squad.roles.iter().flat_map(|role| role.proof.ran());
+        if let Some((at, _)) = ran.find(|(_, passed)| !passed) {
             return Some(format!("the check of {at} did not pass"));
         }
+        let runs = || squad.runs.iter().filter(|run| cited.contains(&run.at));
+        let again =
+            |run: &Run| squad.last_run_like(run).filter(|last| !last.passed && last.at != run.at).cloned();
+        if let Some(last) = runs().filter(|run| run.passed).find_map(again) {
+            return Some(format!("`{}` did not pass when it ran again in {}", last.command, last.at));
+        }
+        let stands = |run: &Run| squad.last_run_like(run).is_some_and(|last| last.passed);
+        let failed = runs().find(|_| !runs().any(stands))?;
+        Some(format!("`{}` did not pass in {}", failed.command, failed.at))
+    }
+
+    /// What is cited must be a command that passed after the last change of a file.
+    fn doubt_checks(&self, cited: &[EventRef]) -> Option<String> {
+        let squad = self.squad.as_ref()?;
         if squad.roles.iter().any(|role| role.proof.fails()) {
             return Some("a check could not be run after the last change".to_owned());
         }
         let changed = squad.last_change.unwrap_or(0);
-        let passed = squad.runs.iter().filter(|run| run.passed && run.at.seq > changed);
-        let mut cited = passed.filter(|run| cited.contains(&run.at)).peekable();
-        if cited.peek().is_none() {
-            let none = ran().next().is_none();
-            let words = if none { "no check ran" } else { "what it cites is not a check that passed" };
-            return Some(format!("{words} after the last change"));
+        let mut passed = squad.runs.iter().filter(|run| run.passed && run.at.seq > changed);
+        if passed.any(|run| cited.contains(&run.at)) {
+            return None;
         }
-        let failed = cited.filter_map(|run| squad.last_run_like(run)).find(|last| !last.passed)?;
-        Some(format!("`{}` did not pass when it ran again in {}", failed.command, failed.at))
+        let none = squad.roles.iter().all(|role| role.proof.ran().next().is_none());
+        let words = if none { "no check ran" } else { "what it cites is not a check that passed" };
+        Some(format!("{words} after the last change"))
     }
 
-    fn doubt_change(&self) -> Option<String> {
+    /// What was asked for shows nothing of what came of it.
+    fn doubt_seen(&self, cited: &[EventRef]) -> Option<String> {
+        let is_asked = |at: &EventRef| {
+            matches!(self.event(*at), Some(ArenaEvent::PromptGiven(_) | ArenaEvent::SessionOpened(_)))
+        };
+        cited.iter().all(is_asked).then(|| "it cites nothing but the request".to_owned())
+    }
+
+    fn no_change(&self) -> Option<String> {
         let squad = self.squad.as_ref()?;
         let mut writers = squad.roles.iter().filter(|role| role.kind == RoleKind::Writer);
         let changed = writers.any(|role| role.proof.diff.flatten().is_some());

@@ -117,7 +117,7 @@ impl Session {
         self.notice(spark, Notice::NoCheck, text);
     }
 
-    /// Gives a role its work back, with every critique that asks for changes and the checks that failed.
+    /// Gives a role its work back, with the critiques of those who send it and the checks that failed.
     fn send_back(&mut self, i: usize) {
         let Some(squad) = &self.squad else { return };
         let role = &squad.roles[i];
@@ -195,14 +195,16 @@ impl Session {
     }
 }
 
-/// The reviewers whose last judgement sends a role back, as long as they may.
+/// The reviewers who send a role back, as long as they may: those who ask for changes, and all once a check did not
+/// pass, since no word stands for a check.
 fn critics(squad: &Squad, role: usize) -> impl Iterator<Item = &RoleState> {
     let target = squad.roles.get(role);
     squad.roles.iter().filter(move |critic| {
         let names = target.is_some_and(|target| critic.spec.revise.contains(&target.spec.name));
         let told = target.and_then(|target| target.spark).is_some_and(|spark| critic.sent.contains(&spark));
         let may = critic.sent_back < critic.spec.revisions || !critic.sent.is_empty();
-        critic.stage == Stage::Done && critic.wants_changes() && names && !told && may
+        let asks = critic.wants_changes() || target.is_some_and(|target| target.proof.was_failed());
+        critic.stage == Stage::Done && critic.critique.is_some() && asks && names && !told && may
     })
 }
 

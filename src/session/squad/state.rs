@@ -116,6 +116,11 @@ impl Proof {
         self.checks.iter().any(|ran| !ran.is_some_and(|(_, passed)| passed))
     }
 
+    /// True when a check ran and did not pass, which more work may mend.
+    pub fn was_failed(&self) -> bool {
+        self.ran().any(|(_, passed)| !passed)
+    }
+
     /// The `check_ran`s.
     pub fn ran(&self) -> impl Iterator<Item = (EventRef, bool)> + '_ {
         self.checks.iter().flatten().copied()

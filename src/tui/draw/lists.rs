@@ -94,7 +94,7 @@ pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         let name = cut(&name, names - 1);
         let [input, cached, output] =
             [tally.usage.input, tally.usage.cached, tally.usage.output].map(words::grouped);
-        let money = words::money_known(tally.micro_usd, tally.unpriced);
+        let money = tally.money();
         let text = cells(&name, [&tally.calls.to_string(), &input, &cached, &output], &money);
         lines.push(Line::styled(cut(&text, usize::from(inner.width)), scene.style(tone)));
     }

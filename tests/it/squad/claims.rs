@@ -46,53 +46,101 @@ fn open(world: &World, which: impl Fn(&Effect) -> bool) -> Option<(u64, u32, Eff
     })
 }
 
-/// From the coder's last words to the answer with one claim of passing checks.
-fn claim(world: &mut World, evidence: &str) {
+/// A squad whose coder is at work.
+fn at_work() -> World {
+    let mut world = squad(blueprint(&[]));
+    world.model_says(text("the plan"));
+    world
+}
+
+/// From the coder's last words to the answer with one claim, and how the turn ended.
+fn claim(world: &mut World, kind: &str, evidence: &str) -> TurnCause {
     world.model_says(text("It is made."));
     world.run_tools();
     world.model_says(approve(&[]));
-    world.model_says(answer("All tests pass.", &[("checks_pass", evidence)], &[]));
-    assert_eq!(cause(world), TurnCause::Done);
+    world.model_says(answer("All tests pass.", &[(kind, evidence)], &[]));
     whole(world);
+    cause(world)
+}
+
+fn contradicted(world: &World) -> bool {
+    super::events(world).any(|event| matches!(event, ArenaEvent::ClaimFlagged(flag) if flag.contradicted))
 }
 
 #[test]
 fn a_command_that_passed_is_remembered_after_its_words_were_summarised() {
-    let mut world = squad(blueprint(&[]));
-    world.model_says(text("the plan"));
+    let mut world = at_work();
     let passed = run_command(&mut world, 0);
     world.model_fails(ErrorKind::ContextOverflow);
     world.model_says(text("I ran `make`, and it passed."));
     let covered = |event: &ArenaEvent| matches!(event, ArenaEvent::ContextCompacted(_));
     assert!(super::events(&world).any(covered), "{}", world.story());
-    claim(&mut world, &passed);
+    assert_eq!(claim(&mut world, "checks_pass", &passed), TurnCause::Done);
     assert_eq!(flags(&world), []);
 }
 
 #[test]
-fn a_command_that_failed_when_it_ran_again_has_not_passed() {
-    let mut world = squad(blueprint(&[]));
-    world.model_says(text("the plan"));
+fn tests_that_pass_by_an_answer_and_fail_by_the_log_leave_the_work_undone() {
+    // The command it cites failed again after it passed.
+    let mut world = at_work();
     let passed = run_command(&mut world, 0);
     let failed = run_command(&mut world, 1);
-    claim(&mut world, &passed);
+    assert_eq!(claim(&mut world, "checks_pass", &passed), TurnCause::Incomplete);
     assert_eq!(flags(&world), [(0, format!("`make` did not pass when it ran again in {failed}"))]);
-    // And the other way round.
-    let mut world = squad(blueprint(&[]));
-    world.model_says(text("the plan"));
+    // It failed, and nobody ran it again.
+    let mut world = at_work();
+    let failed = run_command(&mut world, 1);
+    assert_eq!(claim(&mut world, "checks_pass", &failed), TurnCause::Incomplete);
+    assert_eq!(flags(&world), [(0, format!("`make` did not pass in {failed}"))]);
+    assert!(contradicted(&world));
+    // It failed at first; what is cited passed.
+    let mut world = at_work();
     run_command(&mut world, 1);
     let passed = run_command(&mut world, 0);
-    claim(&mut world, &passed);
+    assert_eq!(claim(&mut world, "checks_pass", &passed), TurnCause::Done);
     assert_eq!(flags(&world), []);
+    // What is cited failed, and it has passed since: the claim is right, and does not show it.
+    let mut world = at_work();
+    let failed = run_command(&mut world, 1);
+    run_command(&mut world, 0);
+    assert_eq!(claim(&mut world, "checks_pass", &failed), TurnCause::Done);
+    assert_eq!(flags(&world).len(), 1);
+    assert!(!contradicted(&world), "{}", world.story());
 }
 
 #[test]
 fn a_command_that_passed_before_the_last_change_shows_nothing_of_it() {
-    let mut world = squad(blueprint(&[]));
-    world.model_says(text("the plan"));
+    let mut world = at_work();
     let passed = run_command(&mut world, 0);
     world.model_says(calls(&[("put", json!({"path": "f"}))]));
     world.run_tools();
-    claim(&mut world, &passed);
+    assert_eq!(claim(&mut world, "checks_pass", &passed), TurnCause::Done);
     assert_eq!(flags(&world), [(0, "no check ran after the last change".to_owned())]);
+}
+
+#[test]
+fn a_change_that_is_claimed_and_was_never_made_leaves_the_work_undone() {
+    let mut world = at_work();
+    world.model_says(text("It is made."));
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    let unchanged = DiffTaken { diff: String::new(), files: vec![], ..diff("tree") };
+    world.answer(call, attempt, OutcomeBody::DiffTaken(unchanged));
+    world.model_says(approve(&[]));
+    world.model_says(answer("I changed it.", &[("changed", "e2")], &[]));
+    assert_eq!(flags(&world), [(0, "no file was changed in this turn".to_owned())]);
+    assert_eq!(cause(&world), TurnCause::Incomplete);
+    whole(&world);
+}
+
+#[test]
+fn what_was_asked_for_shows_nothing_of_what_came_of_it() {
+    for (evidence, reason) in [
+        ("e1", "it cites nothing but the request"),
+        ("e999", "`e999` is no entry of this log"),
+        ("looks good", "`looks good` is no entry of this log"),
+    ] {
+        let mut world = at_work();
+        assert_eq!(claim(&mut world, "observed", evidence), TurnCause::Done);
+        assert_eq!(flags(&world), [(0, reason.to_owned())]);
+    }
 }

@@ -26,7 +26,7 @@ fn is_last(request: &Value) -> bool {
 
 #[test]
 fn what_the_checks_said_stands_beneath_an_answer_that_says_otherwise() {
-    for claims in [json!([]), json!([{"kind": "observed", "text": "all tests pass", "evidence": ["e1"]}])] {
+    for claims in [json!([]), json!([{"kind": "observed", "text": "all tests pass", "evidence": ["e2"]}])] {
         let server = Server::start(move |request: &Value, n| match is_last(request) {
             true => answering("All tests pass.", claims.clone()),
             false => play(request, n),
@@ -41,10 +41,10 @@ fn what_the_checks_said_stands_beneath_an_answer_that_says_otherwise() {
             checks.starts_with("- `true`: exit 0 (e") && checks.contains("\n- `false`: exit 1 (e"),
             "{ran}"
         );
-        for start in ["error: ", "end      "] {
-            let line = ran.stderr.lines().find(|line| line.starts_with(start)).unwrap();
-            assert!(line.contains("check `false`: exit 1 (e"), "{ran}");
-        }
+        assert!(checks.ends_with("\n`reviewer` approved the work all the same.\n"), "{ran}");
+        let line = |start: &str| ran.stderr.lines().find(|line| line.starts_with(start)).unwrap();
+        assert!(line("error: ").starts_with("error: not done: check `false`: exit 1 (e"), "{ran}");
+        assert_eq!(line("end "), "end      not done", "the reasons are said once: {ran}");
     }
 }
 
@@ -178,6 +178,9 @@ fn held(nth: usize) -> (Server, Receiver<()>, Sender<()>) {
 fn an_interrupted_squad_is_gone_on_with() {
     let (server, begun, go) = held(4);
     let env = project(&server);
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    let price = "[models.\"mock/any\"]\nprice = { input = \"1\", output = \"2\" }\n";
+    env.config(&format!("{config}{price}"));
     let args = ["squad", TASK, "-m", "mock/any", "--blueprint", "filers", "--yes", "--sandbox", "none"];
     let child = env.command(&args).spawn().unwrap();
     begun.recv().unwrap();
@@ -201,6 +204,11 @@ fn an_interrupted_squad_is_gone_on_with() {
     let rows = |role: &str| resumed.stderr.lines().filter(|line| line.starts_with(role)).count();
     assert_eq!((rows("coordinator"), rows("coder"), rows("reviewer")), (1, 1, 1), "{resumed}");
     assert!(resumed.stderr.contains("≤") && resumed.stderr.contains("tokens   at most "), "{resumed}");
+    assert!(resumed.stderr.contains("\ncost     at most $"), "{resumed}");
+    assert!(env.run(&["sessions", "show", "latest"]).stdout.contains("≤$"), "{resumed}");
+    let report = env.run(&["report", "latest"]).stdout;
+    let total = report.lines().find(|line| line.starts_with("| all |")).unwrap();
+    assert_eq!(total.matches('≤').count(), 3, "tokens in, out and money: {total}");
     assert_eq!(env.run(&["verify", "latest", "--strict"]).code, 0);
 }
 
@@ -266,4 +274,24 @@ fn what_is_typed_wrongly_is_told_with_the_place() {
     blueprint(("persona = \"coder\"\n", "persona = \"coder\"\nmax_steps = 0\n"));
     refused(&args, &["`b.toml` line 8: `coder` may make no model call at all"]);
     assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
+fn a_recorded_run_that_no_longer_fits_is_told_before_its_squad_calls_a_model() {
+    let server = Server::start(play);
+    let env = project(&server);
+    assert_eq!(calls_of(&env, &server, &[]), CALLS);
+    env.write("work/greeting.txt", BEFORE);
+    let asks = ["squad", TASK, "--blueprint", "filers", "--sandbox", "none", "-m", "mock/any"];
+    let paused = env.run(&asks);
+    assert_eq!((paused.code, server.requests().len()), (4, CALLS), "{paused}");
+    env.write("work/mine.txt", "written meanwhile\n");
+    let resumed = env.run(&["resume", "latest", "--yes"]);
+    let told = "warning: the recorded run is not used: the workspace was changed by somebody else; the squad works now \
+                and calls its models\n";
+    assert!(resumed.stderr.starts_with(told), "{resumed}");
+    assert_eq!((resumed.code, server.requests().len()), (0, 2 * CALLS), "{resumed}");
+    let cache =
+        "a recorded run was not used and this one is not stored: the workspace was changed by somebody else";
+    assert!(resumed.stderr.contains(&format!("cache    {cache}\n")), "{resumed}");
 }

@@ -33,9 +33,7 @@ fn turn_section(page: &mut Markup, report: &Report, turn: &TurnReport) {
         None => page.raw("<p class=\"state\">There is none.</p>"),
     };
     page.raw("<p class=\"source\">");
-    page.text(turn.cause.map_or("The turn is not over.", words::turn_cause))
-        .cites(&turn.source)
-        .raw("</p></section>");
+    page.line(&wording::end(turn)).raw(" ").cites(&turn.source).raw("</p></section>");
     reviews(page, turn);
     checks(page, turn);
     missing(page, turn);
@@ -50,10 +48,10 @@ fn reviews(page: &mut Markup, turn: &TurnReport) {
     for review in &turn.reviews {
         page.raw("<li><strong>").line(&review.role).raw("</strong> ");
         page.raw(match review.judgement {
-            Judgement::Approve => "<span class=\"side for\">approved</span> ",
-            Judgement::RequestChanges => "<span class=\"side against\">asked for changes</span> ",
+            Judgement::Approve => "<span class=\"side for\">",
+            Judgement::RequestChanges => "<span class=\"side against\">",
         });
-        page.cite(review.source).raw("</li>");
+        page.text(wording::judgement(review.judgement)).raw("</span> ").cite(review.source).raw("</li>");
     }
     page.raw("</ol>");
     if !turn.findings.is_empty() {
@@ -112,7 +110,11 @@ fn missing(page: &mut Markup, turn: &TurnReport) {
     }
     page.raw("<section id=\"doubts\"><h2>Not borne out, or missing</h2><ul class=\"plain\">");
     for claim in &turn.flagged {
-        page.raw("<li class=\"warn\">").line(&claim.reason).raw(" ").cite(claim.source).raw("</li>");
+        page.raw("<li class=\"warn\">")
+            .line(&wording::flagged(claim))
+            .raw(" ")
+            .cite(claim.source)
+            .raw("</li>");
     }
     for role in &turn.failed {
         page.raw("<li><strong>").line(&role.role).raw("</strong> did nothing: ");

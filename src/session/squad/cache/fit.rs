@@ -1,7 +1,7 @@
 //! Whether a squad's run says what the next run of its key would come to, and if not, why; decides nothing.
 
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, TurnCause};
+use crate::protocol::event::ArenaEvent;
 use crate::session::Session;
 use crate::session::squad::state::Squad;
 
@@ -16,10 +16,7 @@ impl Session {
 
     /// Why the run that has just ended is not stored, if so.
     pub(super) fn unfit_now(&self, squad: &Squad) -> Option<String> {
-        if self.squad_cause() != TurnCause::Done {
-            return Some("not every role did its part".to_owned());
-        }
-        squad.cache.unfit.clone().or_else(|| self.foreign_change(squad))
+        self.squad_lacks().or_else(|| squad.cache.unfit.clone()).or_else(|| self.foreign_change(squad))
     }
 
     /// A changed file that no tool of the squad wrote. A command may write what it likes, so it tells nothing then.
