@@ -20,7 +20,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         0 => return,
         1 => vec![both(scene, area.width, &first(state, scene), &short_used(scene))],
         _ => vec![
-            both(scene, area.width, &first_whole(state, scene), &confined(state, scene)),
+            both(scene, area.width, &first_whole(state, scene), &confined_whole(state, scene, area.width)),
             both(scene, area.width, &second(state, scene), &used(scene)),
         ],
     };
@@ -107,10 +107,19 @@ fn confined(state: &State, scene: &Scene<'_>) -> Words {
         };
         words.push((Tone::Quiet, " · ".to_owned()));
         words.push((tone, name));
-        let places: Vec<String> = board.places.iter().map(|place| clean_line(&words::place(place))).collect();
-        if !places.is_empty() {
-            words.push((Tone::Quiet, format!(" ({})", places.join("; "))));
-        }
+    }
+    words
+}
+
+/// The same with the roles that have places of their own, where there is room.
+fn confined_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
+    let mut words = confined(state, scene);
+    let places: Vec<String> =
+        scene.moment.board.places.iter().map(|place| clean_line(&words::place(place))).collect();
+    let places = format!(" ({})", places.join("; "));
+    let taken: usize = words.iter().map(|(_, text)| width(text)).sum();
+    if places.len() > 3 && (taken + width(&places)) * 2 <= usize::from(wide) {
+        words.push((Tone::Quiet, places));
     }
     words
 }
