@@ -30,18 +30,14 @@ pub fn check(file: &Path) -> io::Result<()> {
 /// A file without its name yet, in the folder of another and with the same rights.
 fn new_beside(file: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    folder.metadata()?;
     let rights = file.metadata().map_or(0o666, |there| there.permissions().mode() & 0o777);
     let made = tempfile::Builder::new()
         .permissions(Permissions::from_mode(rights))
         .prefix(".agon-")
         .tempfile_in(folder);
-    made.map_err(|error| {
-        // The name that nobody asked for is no part of what went wrong.
-        let inner = error.get_ref().and_then(|error| error.source());
-        let code =
-            inner.and_then(|error| error.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error);
-        code.map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
-    })
+    // The name that nobody asked for is no part of what went wrong.
+    made.map_err(|error| error.kind().into())
 }
 
 #[cfg(test)]
