@@ -221,7 +221,7 @@ fn long_session(home: &Path) {
         shelf.entries(from..from + 4_096).into_iter().for_each(|entry| assert!(record.apply(entry)));
     }
     let mut state = State::new(Profile::default(), 120, 40);
-    let _ = update(&mut state, Msg::Record { record: Box::new(record), is_live: false });
+    let _ = update(&mut state, Msg::Record { record: Box::new(record), is_live: false, is_elsewhere: false });
     let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
     let mut jumps: Vec<Duration> = (1..40u64)
         .map(|nth| {

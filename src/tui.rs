@@ -64,6 +64,8 @@ pub enum Msg {
         record: Box<Record>,
         /// True while this process runs it.
         is_live: bool,
+        /// True while another process runs it.
+        is_elsewhere: bool,
     },
     /// The running session came to its end; the record stays.
     Ended,
@@ -125,7 +127,9 @@ pub enum Act {
     List,
     /// Reads the names of the workspace's files.
     Files,
-    /// Copies a session up to an entry, its last when absent, and goes on in the copy.
+    /// Goes on with the turn that the session on the screen was left with.
+    GoOn,
+    /// Copies a session up to an entry, its last when absent, and shows the copy; nothing runs in it yet.
     Fork {
         /// The session; the one on the screen when absent.
         id: Option<String>,

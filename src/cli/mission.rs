@@ -73,9 +73,23 @@ fn take(state: &mut State, news: Vec<Msg>) {
     }
 }
 
+/// How the session is gone on with from where this program was started.
+fn way_on(state: &State, id: &str, here: &std::path::Path) -> String {
+    let board = state.board();
+    let again = match (board.has_open_turn(), &board.mode) {
+        (true, _) => format!("agon resume {id}"),
+        (false, Some(Mode::Squad)) => format!("agon squad --resume {id} \"...\""),
+        (false, _) => format!("agon run --resume {id} \"...\""),
+    };
+    match std::path::Path::new(&board.workspace) == here {
+        true => format!("agon --continue, or {again}"),
+        false => again,
+    }
+}
+
 async fn follow(mut mission: Mission, mut state: State, output: Output) -> Result<u8, Failure> {
     let left = screen::run(&mut mission, &mut state).await;
-    let is_record = mission.is_record;
+    let (is_record, here) = (mission.is_record, mission.folder());
     let (last, id) = mission.close().await;
     for entry in last {
         let _ = update(&mut state, Msg::Entry(entry));
@@ -83,8 +97,7 @@ async fn follow(mut mission: Mission, mut state: State, output: Output) -> Resul
     if state.next_seq() > 0 {
         output.tell(&plain::ending(state.board(), state.costs(), &plain::TeamWords::default(), None));
         if let Some(id) = id.filter(|_| !is_record) {
-            let verb = if state.board().mode == Some(Mode::Squad) { "squad" } else { "run" };
-            output.tell(&format!("go on    agon --continue, or agon {verb} --resume {id} \"...\"\n"));
+            output.tell(&format!("go on    {}\n", way_on(&state, &id, &here)));
         }
     }
     Ok(match left? {

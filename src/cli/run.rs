@@ -243,7 +243,7 @@ fn refuse_open_turn(config: &Config, session: &str) -> Result<(), Failure> {
     let read = sessions.read(session)?;
     let mut board = Board::default();
     read.entries.iter().for_each(|entry| board.apply(entry));
-    if read.fault.is_some() || board.turn == 0 || board.cause.is_some() {
+    if read.fault.is_some() || !board.has_open_turn() {
         return Ok(());
     }
     let asks = board.approvals.iter().map(|ask| format!("{}: {}", ask.tool, ask.target));

@@ -153,6 +153,11 @@ impl Board {
         self.ledger.reserved()
     }
 
+    /// True while the last turn is not over, whoever works on it or left it.
+    pub fn has_open_turn(&self) -> bool {
+        self.turn > 0 && self.cause.is_none()
+    }
+
     /// The row of a spark.
     pub fn row(&self, spark: SparkId) -> Option<&SparkRow> {
         self.sparks.iter().find(|row| row.spark == spark)
@@ -273,7 +278,7 @@ impl Board {
 
     /// A turn is open exactly while one was opened and not closed, whatever happened to the process.
     fn open_turn_state(&self) -> BoardState {
-        if self.turn > 0 && self.cause.is_none() { BoardState::Working } else { BoardState::Idle }
+        if self.has_open_turn() { BoardState::Working } else { BoardState::Idle }
     }
 
     fn settings(&mut self, changed: &[Setting]) {

@@ -122,6 +122,7 @@ fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
         Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
         Overlay::Consent(asked) => consent::draw(scene, frame, area, asked),
+        Overlay::Fork { seq } => lists::fork(state, scene, frame, area, *seq),
         Overlay::Quit => lists::question(scene, frame, area, "Leave? Enter leaves, any other key stays."),
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Scene<'a> {
     pub now: u64,
     /// Turns with the time while something is at work; 0 when nothing may move.
     pub beat: u64,
+    /// What is open was left so: nobody works on it.
+    pub is_left: bool,
 }
 
 impl<'a> Scene<'a> {

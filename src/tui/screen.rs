@@ -24,6 +24,9 @@ const WATCHED: Duration = Duration::from_millis(33);
 /// How long after a key somebody counts as typing.
 const TYPING: Duration = Duration::from_millis(500);
 
+/// How soon it is seen that the shell has given the terminal back.
+const AWAY: Duration = Duration::from_millis(250);
+
 /// Keys that are taken before a frame is drawn in between.
 const KEYS_AT_ONCE: usize = 256;
 
@@ -55,6 +58,9 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
     let (mut drawn, mut key): (Option<Instant>, Option<Instant>) = (None, None);
     loop {
         todo.extend(update(state, Msg::Tick(now())));
+        if screen.is_away() {
+            screen.redraw(state)?;
+        }
         while !todo.is_empty() {
             let mut more = Vec::new();
             for act in std::mem::take(&mut todo) {
@@ -79,10 +85,11 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
             screen.draw(|frame| draw(state, frame))?;
             drawn = Some(Instant::now());
         }
+        let (is_early, is_away) = (state.is_dirty && screen.is_ready(), screen.is_away());
         // What arrives while the next frame is not due yet is taken all at once when it is.
-        let is_early = state.is_dirty && screen.is_ready();
-        let pause = match drawn.filter(|_| state.is_dirty) {
+        let pause = match drawn.filter(|_| is_early) {
             Some(at) => Some(pace.saturating_sub(at.elapsed()).max(Duration::from_millis(1))),
+            None if is_away => Some(AWAY),
             None => state.wants_tick(),
         };
         tokio::select! {
@@ -106,7 +113,7 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
                     todo.extend(update(state, msg));
                 }
             }
-            () = screen.written(), if state.is_dirty && !screen.is_ready() => {}
+            () = screen.written(), if !is_away && state.is_dirty && !screen.is_ready() => {}
             () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::projection::board::OpenApproval;
 use crate::projection::{Board, Costs};
 use crate::protocol::{CallId, EventRef};
 
@@ -126,13 +127,26 @@ pub(super) enum Armed {
 /// What lies over the screen.
 #[derive(Debug)]
 pub(super) enum Overlay {
-    Help { scroll: usize },
+    Help {
+        scroll: usize,
+    },
     Events(Events),
-    Inspect { at: EventRef, scroll: usize },
+    Inspect {
+        at: EventRef,
+        scroll: usize,
+    },
     Sessions(Sessions),
     Jump(String),
-    Cost { scroll: usize },
-    Matrix { scroll: usize },
+    Cost {
+        scroll: usize,
+    },
+    Matrix {
+        scroll: usize,
+    },
+    /// The question whether to fork after this entry.
+    Fork {
+        seq: u64,
+    },
     Consent(Unconfined),
     Quit,
 }
@@ -182,6 +196,8 @@ pub struct State {
     pub(super) now: u64,
     pub(super) record: Record,
     pub(super) is_live: bool,
+    /// Another process runs the session.
+    pub(super) is_elsewhere: bool,
     pub(super) past: Option<Past>,
     pub(super) story: Story,
     pub(super) pane: Pane,
@@ -205,7 +221,10 @@ pub struct State {
 }
 
 /// How long a note stays, in microseconds.
-const NOTE: u64 = 6_000_000;
+pub(super) const NOTE: u64 = 6_000_000;
+
+/// How long it stays at least, whatever is pressed.
+pub(super) const NOTE_READ: u64 = 1_500_000;
 
 impl State {
     /// A screen of a size that has seen nothing yet.
@@ -237,7 +256,22 @@ impl State {
 
     /// True while a turn runs in this process.
     pub fn is_working(&self) -> bool {
-        self.is_live && self.record.now.board.turn > 0 && self.record.now.board.cause.is_none()
+        self.is_live && self.record.now.board.has_open_turn()
+    }
+
+    /// True for a turn that nobody works on: its process is gone, or it was forked and not gone on with.
+    pub(super) fn is_left_open(&self) -> bool {
+        !self.is_live && !self.is_elsewhere && self.record.now.board.has_open_turn()
+    }
+
+    /// The approval that is being looked at.
+    pub(super) fn asked(&self) -> Option<&OpenApproval> {
+        self.record.now.board.approvals.iter().find(|open| Some(open.call) == self.asking.call)
+    }
+
+    /// True while something waits for the answer of this person.
+    pub(super) fn is_asked(&self) -> bool {
+        self.is_live && !self.record.now.board.approvals.is_empty() && !self.asking.is_sent
     }
 
     /// The position of the entry to come.
@@ -263,7 +297,8 @@ impl State {
         let is_now = self.past.is_none() && self.is_live;
         let now = if is_now { self.now.max(moment.board.at) } else { moment.board.at };
         let beat = if is_now && !self.profile.is_calm { self.now / 125_000 } else { 0 };
-        Scene { record: &self.record, moment, cut, theme: self.theme, now, beat }
+        let is_left = self.past.is_none() && self.is_left_open();
+        Scene { record: &self.record, moment, cut, theme: self.theme, now, beat, is_left }
     }
 
     pub(super) fn set_mode(&mut self, wish: Wish) {

@@ -12,7 +12,7 @@ use crate::protocol::{ArenaEvent, Command, Entry};
 
 use super::keys::{self, Do, Place};
 use super::record::Record;
-use super::state::{Overlay, Pane, State, Unconfined};
+use super::state::{NOTE, NOTE_READ, Overlay, Pane, State, Unconfined};
 use super::{Act, Msg};
 
 /// Takes one message. What the person should see is marked for drawing; what is to be done comes back.
@@ -28,8 +28,11 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Signal(signal) => state.record.hint(&signal),
         Msg::Tick(now) => tick(state, now),
         Msg::Session { entries, is_live } => show(state, entries, is_live, &mut acts),
-        Msg::Record { record, is_live } => look_at(state, *record, is_live, &mut acts),
-        Msg::Ended => state.is_live = false,
+        Msg::Record { record, is_live, is_elsewhere } => {
+            look_at(state, *record, is_live, &mut acts);
+            state.is_elsewhere = is_elsewhere;
+        }
+        Msg::Ended => (state.is_live, state.is_elsewhere) = (false, false),
         Msg::Sessions(rows) => state.sessions = Some(rows),
         Msg::Files(files) => {
             state.composer.files = files;
@@ -95,7 +98,11 @@ fn look_at(state: &mut State, record: Record, is_live: bool, acts: &mut Vec<Act>
         state.past = None;
         state.story = super::story::Story::default();
         state.overlays.clear();
+        if !state.profile.is_record {
+            state.pane = Pane::Composer;
+        }
     }
+    state.is_elsewhere = false;
     state.record = record;
     state.is_live = is_live;
     state.now = state.now.max(state.record.now.board.at);
@@ -147,6 +154,7 @@ fn tick(state: &mut State, now: u64) {
 }
 
 fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
+    forget_note(state);
     let place = if state.pane == Pane::Composer { Place::Composer } else { Place::Story };
     let what = keys::find(place, key);
     if what != Some(Do::Leave) {
@@ -169,6 +177,13 @@ fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         what if state.pane == Pane::Composer => compose::press(state, key, what, acts),
         Some(what) => browse::press(state, what, acts),
         None => browse::other(state, key),
+    }
+}
+
+/// Whoever presses a key has gone on: what was told before goes, once it was there long enough to be read.
+fn forget_note(state: &mut State) {
+    if state.note.as_ref().is_some_and(|(_, until)| *until <= state.now + NOTE - NOTE_READ) {
+        state.note = None;
     }
 }
 
@@ -199,7 +214,7 @@ fn next_pane(state: &mut State) {
 
 /// Ctrl-C takes back the nearest thing: an overlay, what is written, what runs; then it leaves.
 fn leave(state: &mut State, acts: &mut Vec<Act>) {
-    if state.overlays.pop().is_some() {
+    if state.overlays.pop().is_some() || approve::disarm(state) {
         return;
     }
     if !state.composer.is_empty() {

@@ -1,6 +1,7 @@
 //! Mission control: what each view looks like, what each key does, and the real program in a real terminal.
 
 mod exits;
+mod guards;
 mod hostile;
 mod keys;
 mod long;

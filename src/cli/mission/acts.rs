@@ -56,7 +56,7 @@ impl Mission {
         let (id, asker) = (self.id.clone(), self.asker.clone());
         Ok(self.begin("opening…", Some(written), move || async move {
             let opened = match id {
-                Some(id) => work::resume(&kit, &id, &company, (&asker, first)).await?,
+                Some(id) => work::resume(&kit, &id, &company, (&asker, Some(first))).await?,
                 None => work::begin(&kit, found, &company, (&asker, first)).await?,
             };
             Ok(Done::Opened(Box::new(opened)))
@@ -146,6 +146,7 @@ impl Mission {
             Act::List => self.small(|kit| Ok(vec![Msg::Sessions(work::list(kit)?)])),
             Act::Files => self.small(|kit| Ok(vec![Msg::Files(work::files(kit))])),
             Act::Fork { id, seq } => return Ok(self.fork(id, seq)),
+            Act::GoOn => return self.go_on(),
             Act::Model(name) => {
                 let name: ModelName = name.parse().map_err(ConfigError::from)?;
                 let kit = self.kit.with_model(&name)?;
@@ -173,7 +174,19 @@ impl Mission {
         let Some(session) = id.or_else(|| self.id.clone()) else { return Vec::new() };
         let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
         self.begin("copying…", None, move || async move {
-            Ok(Done::Opened(Box::new(work::fork(&kit, session, seq, &asker).await?)))
+            let (seen, note) = work::fork(&kit, session, seq, &asker).await?;
+            Ok(Done::Copied(Box::new(seen), note))
         })
+    }
+
+    /// Takes the session up that is shown, without new words.
+    fn go_on(&mut self) -> Result<Vec<Msg>, Failure> {
+        let Some(id) = self.id.clone().filter(|_| self.live.is_none()) else { return Ok(Vec::new()) };
+        let company = Company::of(&Wish::default(), &self.kit.config)?;
+        let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
+        Ok(self.begin("going on…", None, move || async move {
+            let opened = work::resume(&kit, &id, &company, (&asker, None)).await?;
+            Ok(Done::Opened(Box::new(opened)))
+        }))
     }
 }

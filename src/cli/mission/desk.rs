@@ -32,6 +32,8 @@ pub(super) enum Done {
     Found(Found),
     Opened(Box<Opened>),
     Seen(Box<Seen>),
+    /// A copy was made; it is shown, and nothing runs in it.
+    Copied(Box<Seen>, String),
     Counted(Box<Seen>),
     /// It failed; what was written for it goes back.
     Failed(Failure, Option<String>),
@@ -118,6 +120,11 @@ impl Mission {
         profile
     }
 
+    /// The folder that is worked in.
+    pub fn folder(&self) -> PathBuf {
+        self.kit.config.workspace().to_owned()
+    }
+
     /// The newest session of this workspace.
     pub fn newest_here(&self) -> Result<String, Failure> {
         newest(&self.kit.sessions(), self.kit.config.workspace())
@@ -194,7 +201,7 @@ impl Mission {
         self.id = Some(id);
         self.live = Some(live);
         let mut news = vec![Msg::Profile(self.profile())];
-        news.push(Msg::Record { record: Box::new(record), is_live: true });
+        news.push(Msg::Record { record: Box::new(record), is_live: true, is_elsewhere: false });
         news.extend(note.map(Msg::Log));
         if let Some(first) = first {
             self.submit(first, None);
@@ -223,8 +230,9 @@ impl Mission {
         if seen.is_elsewhere {
             self.following = Following::of(&self.kit, &seen.id, seen.record.next());
         }
-        let mut news = vec![Msg::Record { record: Box::new(seen.record), is_live: false }];
-        if seen.is_elsewhere {
+        let is_elsewhere = seen.is_elsewhere;
+        let mut news = vec![Msg::Record { record: Box::new(seen.record), is_live: false, is_elsewhere }];
+        if is_elsewhere {
             news.push(Msg::Log("another agon works on this session; what it does is shown".to_owned()));
         }
         news.extend(seen.fault.map(Msg::Log));
@@ -267,6 +275,13 @@ impl Mission {
                 vec![Msg::Profile(self.profile())]
             }
             Done::Seen(seen) => self.show(*seen),
+            Done::Copied(seen, note) => {
+                self.is_record = false;
+                let mut news = vec![Msg::Profile(self.profile())];
+                news.extend(self.show(*seen));
+                news.push(Msg::Log(note));
+                news
+            }
             Done::Counted(seen) if self.id.as_ref() == Some(&seen.id) && self.live.is_none() => {
                 self.show_record(*seen)
             }
@@ -301,10 +316,12 @@ impl Mission {
     fn follow(&mut self) -> Vec<Msg> {
         let Some(following) = &mut self.following else { return Vec::new() };
         let (entries, goes_on) = following.read_on();
+        let mut news: Vec<Msg> = entries.into_iter().map(Msg::Entry).collect();
         if !goes_on {
             self.following = None;
+            news.push(Msg::Ended);
         }
-        entries.into_iter().map(Msg::Entry).collect()
+        news
     }
 
     fn ended(&mut self, ending: &Ending) -> Vec<Msg> {

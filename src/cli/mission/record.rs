@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::cli::error::Failure;
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::tui::{Record, Shelf};
+use crate::wiring::Sessions;
 use crate::wiring::shelf::LogShelf;
 use crate::wiring::standing::Standing;
 
@@ -94,11 +95,14 @@ pub(super) fn live(kit: &Kit, id: &str, entries: Vec<Arc<Entry>>) -> Result<(Rec
 pub(super) struct Following {
     shelf: LogShelf,
     next: u64,
+    sessions: Sessions,
+    id: String,
 }
 
 impl Following {
     pub fn of(kit: &Kit, id: &str, next: u64) -> Option<Self> {
-        Some(Following { shelf: kit.sessions().shelf(id).ok()?, next })
+        let sessions = kit.sessions();
+        Some(Following { shelf: sessions.shelf(id).ok()?, next, sessions, id: id.to_owned() })
     }
 
     /// The entries that were added, and true when more may come.
@@ -106,7 +110,9 @@ impl Following {
         let entries = self.shelf.entries(self.next..self.next + 1_024);
         self.next += entries.len() as u64;
         let over = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionSealed(_));
-        let goes_on = !entries.iter().any(|entry| entry.events.iter().any(over));
+        // Whoever wrote it may be gone without a word.
+        let is_gone = entries.is_empty() && self.sessions.standing(&self.id) != Standing::Running;
+        let goes_on = !is_gone && !entries.iter().any(|entry| entry.events.iter().any(over));
         (entries, goes_on)
     }
 }

@@ -17,11 +17,11 @@ use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, Entry, StopCause};
 use crate::tui::{Record, SessionRow};
 use crate::wiring::sessions::SessionSummary;
-use crate::wiring::{self, Changes, ForkPlan, Request, Running, SquadWish, WorkspaceLock};
+use crate::wiring::{self, Changes, Fork, ForkPlan, Request, Running, SquadWish, WorkspaceLock};
 
 use super::ask::Asker;
 use super::kit::Kit;
-use super::record::{self, Asks};
+use super::record::{self, Asks, Seen};
 use super::wish::Company;
 
 /// How long a session that is left may take to end what it runs.
@@ -137,12 +137,12 @@ pub(super) async fn begin(
     Opened::of(kit, running, Some(first), None)
 }
 
-/// Takes a session up for a task; one with an open turn is told it instead.
+/// Takes a session up: for a task, which one with an open turn is told instead; or only to go on.
 pub(super) async fn resume(
     kit: &Kit,
     id: &str,
     company: &Company,
-    (asker, first): (&Asker, Command),
+    (asker, first): (&Asker, Option<Command>),
 ) -> Result<Opened, Failure> {
     let config = kit.config_of(id)?;
     let changes = kit.changes_for(company);
@@ -154,31 +154,36 @@ pub(super) async fn resume(
         }
     };
     let first = match first {
-        Command::Prompt { text, .. } if running.has_open_turn => Command::Steer { spark: None, text },
+        Some(Command::Prompt { text, .. }) if running.has_open_turn => {
+            Some(Command::Steer { spark: None, text })
+        }
         first => first,
     };
-    Opened::of(kit, running, Some(first), None)
+    Opened::of(kit, running, first, None)
 }
 
-/// Copies a session and goes on in the copy.
+/// Copies a session with its files; runs nothing in the copy. Gives it with what to tell.
 pub(super) async fn fork(
     kit: &Kit,
     session: String,
     at: Option<u64>,
     asker: &Asker,
-) -> Result<Opened, Failure> {
+) -> Result<(Seen, String), Failure> {
     let config = kit.config_of(&session)?;
     let mut plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None };
-    let running = match wiring::fork(&config, &plan, true).await {
-        Ok(running) => running,
+    let fork = match Fork::prepare(&config, &plan, true).await {
+        Ok(fork) => fork,
         Err(error) => {
             plan.changes.consent = Some(asker.consent(error).await?);
-            wiring::fork(&config, &plan, true).await?
+            Fork::prepare(&config, &plan, true).await?
         }
     };
+    let (id, lacks) = (fork.id.clone(), fork.lacks.clone());
+    fork.record().await?;
     let place = at.map_or(String::new(), |seq| format!(" at e{seq}"));
     let note = format!("forked{place}; the workspace is a copy of its own");
-    Opened::of(kit, running, None, Some(note))
+    let note = lacks.map_or(note.clone(), |lacks| format!("{note}; {lacks}"));
+    Ok((record::look(kit, &id)?, note))
 }
 
 /// Opens a demo and gives its task.

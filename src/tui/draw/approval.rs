@@ -27,9 +27,7 @@ pub(super) fn rows(state: &State, area: Rect) -> u16 {
 }
 
 fn shown(state: &State) -> Option<&OpenApproval> {
-    let is_present = state.is_live && state.past.is_none();
-    let open = state.record.now.board.approvals.iter().find(|open| Some(open.call) == state.asking.call);
-    open.filter(|_| is_present && !state.asking.is_sent)
+    state.asked().filter(|_| state.is_asked() && state.past.is_none())
 }
 
 fn plan<'a>(scene: &Scene<'a>, open: &OpenApproval) -> Option<&'a Plan> {

@@ -47,12 +47,28 @@ pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
 
 /// What the keys do now, and where the session stands.
 pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
-    let right = place(state);
-    let room = usize::from(area.width).saturating_sub(width(&right) + 3);
-    let (text, tone) = match (&state.busy, &state.note) {
-        (Some(busy), _) => (clean_line(busy), Tone::Warn),
-        (None, Some((note, _))) => (clean_line(note), Tone::Warn),
-        (None, None) => (hints(state, room), Tone::Quiet),
+    let told = state.busy.as_ref().or(state.note.as_ref().map(|(note, _)| note)).map(|told| clean_line(told));
+    let wide = usize::from(area.width);
+    // What is told never takes the place of keys that somebody needs who answers or travels.
+    let keeps_keys = state.pane == Pane::Approval || state.past.is_some() || state.profile.is_record;
+    let keeps_keys = keeps_keys && state.overlays.is_empty();
+    let right = match &told {
+        Some(told) if keeps_keys => format!("{} ", cut(told, wide / 2)),
+        _ => place(state),
+    };
+    let asks = state.is_asked() && (state.past.is_some() || !state.overlays.is_empty());
+    let asks = asks.then(|| asking(state, wide.saturating_sub(10)));
+    let right = match (&asks, &state.past) {
+        // That something asks is worth more than where work goes on.
+        (Some(asks), Some(past)) if width(asks) + width(&right) + 3 > wide => format!("◀ e{} ", past.cut),
+        (Some(asks), None) if width(asks) + width(&right) + 3 > wide => String::new(),
+        _ => right,
+    };
+    let room = wide.saturating_sub(width(&right) + 3);
+    let (text, tone) = match told {
+        Some(told) if !keeps_keys => (told, Tone::Warn),
+        _ if asks.is_some() => (asks.unwrap_or_default(), Tone::Warn),
+        _ => (hints(state, room), Tone::Quiet),
     };
     let text = cut(&text, room);
     let gap = " ".repeat(room.saturating_sub(width(&text)) + 1);
@@ -63,6 +79,14 @@ pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
         Span::styled(right, scene.style(Tone::Quiet)),
     ]);
     frame.render_widget(Paragraph::new(line), area);
+}
+
+/// That something waits for an answer where its question cannot be seen, and how to get there.
+fn asking(state: &State, room: usize) -> String {
+    let way = if state.overlays.is_empty() { "Esc goes there" } else { "Esc closes this" };
+    let count = words::counted(state.board().approvals.len() as u64, "approval");
+    let long = format!("? {count} waiting for you: {way}");
+    if width(&long) <= room { long } else { format!("? asks: {way}") }
 }
 
 /// The hints that have room, the most useful first.
@@ -79,6 +103,9 @@ fn hints(state: &State, room: usize) -> String {
             &["y once", "s session", "r rule", "n deny", "then Enter", "↑↓ scroll", "Tab story"]
         }
         Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],
+        Pane::Composer if state.is_left_open() && state.composer.is_empty() => {
+            &["Enter goes on where it was left", "or write", "Tab story", "? help"]
+        }
         Pane::Composer => &["Enter sends", "/ commands", "Tab story", "? help"],
         Pane::Story if state.past.is_some() => &["[ ] step", "r play", "f fork here", "Esc now", "? help"],
         Pane::Story if state.profile.is_record => {
@@ -100,9 +127,13 @@ fn hints(state: &State, room: usize) -> String {
 fn place(state: &State) -> String {
     match (state.record.last(), &state.past) {
         (None, _) => String::new(),
-        (Some(last), Some(past)) if state.is_live => format!("◀ e{} · live goes on at e{last} ", past.cut),
+        (Some(last), Some(past)) if state.is_working() => {
+            format!("◀ e{} · live goes on at e{last} ", past.cut)
+        }
+        (Some(last), Some(past)) if state.is_live => format!("◀ e{} of e{last} ", past.cut),
         (Some(_), Some(past)) => format!("◀ e{} ", past.cut),
         (Some(last), None) if state.is_live => format!("● live e{last} "),
+        (Some(last), None) if state.is_elsewhere => format!("◌ runs elsewhere e{last} "),
         (Some(last), None) => format!("○ record e{last} "),
     }
 }

@@ -184,12 +184,26 @@ pub(super) fn jump(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, digits:
     );
 }
 
-/// One line in the last rows of the screen.
+/// What a fork would do, before it is done.
+pub(super) fn fork(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, seq: u64) {
+    let is_open = scene.moment.board.has_open_turn();
+    let then = if is_open { "its open turn waits for you" } else { "it waits for your next task" };
+    let left = if state.is_working() { "; what runs here is left" } else { "" };
+    question(
+        scene,
+        frame,
+        area,
+        &format!("Fork at e{seq}? Enter copies session and files up to there; {then}{left}. Esc stays"),
+    );
+}
+
+/// A question in the last rows of the screen.
 pub(super) fn question(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, text: &str) {
-    let area = Rect { y: area.bottom().saturating_sub(2), height: 2.min(area.height), ..area };
+    let mut lines = vec![Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn))];
+    let wrap = Wrap::to(usize::from(area.width) - 1).with(vec![Span::raw(" ")], vec![Span::raw(" ")]);
+    wrap.line(&[(scene.style(Tone::Strong), text)], &mut lines);
+    let height = u16::try_from(lines.len()).unwrap_or(2).min(area.height);
+    let area = Rect { y: area.bottom() - height, height, ..area };
     frame.render_widget(Clear, area);
-    let rule = Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn));
-    let text = cut(text, usize::from(area.width).saturating_sub(2));
-    let text = Line::styled(format!(" {text}"), scene.style(Tone::Strong));
-    frame.render_widget(Paragraph::new(vec![rule, text]), area);
+    frame.render_widget(Paragraph::new(lines), area);
 }

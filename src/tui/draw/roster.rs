@@ -20,6 +20,7 @@ fn mark(scene: &Scene<'_>, row: &SparkRow) -> (Tone, &'static str) {
         Some((_, TurnCause::Done)) => (Tone::Good, "✓"),
         Some(_) => (Tone::Bad, "✗"),
         None if board.approvals.iter().any(|ask| ask.spark == row.spark) => (Tone::Warn, "?"),
+        None if scene.is_left => (Tone::Warn, "■"),
         None if board.doing(Some(row.spark)).next().is_some() => (Tone::Accent, spinner(scene.beat)),
         None => (Tone::Quiet, "·"),
     }

@@ -17,6 +17,7 @@ pub(super) struct Signals {
     interrupt: Listener,
     terminate: Listener,
     hang_up: Listener,
+    quit: Listener,
     stop: Listener,
     go_on: Listener,
 }
@@ -28,6 +29,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
             stop: signal(raw(Signal::TSTP))?,
             go_on: signal(raw(Signal::CONT))?,
         })
@@ -38,6 +40,7 @@ impl Signals {
             _ = self.interrupt.recv() => Asked::End,
             _ = self.terminate.recv() => Asked::End,
             _ = self.hang_up.recv() => Asked::End,
+            _ = self.quit.recv() => Asked::End,
             _ = self.stop.recv() => Asked::Stop,
             _ = self.go_on.recv() => Asked::Continue,
         }

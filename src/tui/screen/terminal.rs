@@ -10,6 +10,7 @@ use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode, size};
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Signal, getpgrp, getpid, kill_process};
 
 use super::pipe::{Pipe, Sheet};
 use super::scroll::Scrolling;
@@ -44,6 +45,8 @@ pub(super) struct Screen {
     size: (u16, u16),
     pipe: Pipe,
     is_synchronized: bool,
+    /// The terminal belongs to the shell: nothing is written before it is given back.
+    is_away: bool,
 }
 
 impl Screen {
@@ -55,7 +58,8 @@ impl Screen {
         let sheet = Sheet::default();
         let size = size()?;
         let terminal = blank(&sheet, size)?;
-        let screen = Screen { terminal, sheet, size, pipe: Pipe::to(io::stdout()), is_synchronized };
+        let screen =
+            Screen { terminal, sheet, size, pipe: Pipe::to(io::stdout()), is_synchronized, is_away: false };
         // From here on the screen itself hands the terminal back.
         std::mem::forget(leftover);
         Ok(screen)
@@ -68,7 +72,12 @@ impl Screen {
 
     /// True when another frame can be taken.
     pub fn is_ready(&self) -> bool {
-        self.pipe.is_ready()
+        !self.is_away && self.pipe.is_ready()
+    }
+
+    /// True while the shell has the terminal.
+    pub fn is_away(&self) -> bool {
+        self.is_away
     }
 
     /// Waits until the last frame is written.
@@ -111,19 +120,32 @@ impl Screen {
 
     /// Rings the bell.
     pub fn bell(&self) {
-        self.pipe.send(b"\x07".to_vec());
+        if !self.is_away {
+            self.pipe.send(b"\x07".to_vec());
+        }
     }
 
     /// Puts a text on the terminal's clipboard (OSC 52).
     pub fn copy(&self, text: &str) {
+        if self.is_away {
+            return;
+        }
         let end = text.floor_char_boundary(MOST_COPIED);
         let code = base64::engine::general_purpose::STANDARD.encode(&text[..end]);
         self.pipe.send(format!("\x1b]52;c;{code}\x07").into_bytes());
     }
 
-    /// Draws everything with the next frame.
+    /// Takes the terminal, whatever modes it has by now, and draws everything with the next frame; does neither while
+    /// it belongs to the shell.
     pub fn redraw(&mut self, state: &mut State) -> io::Result<()> {
+        self.is_away = !is_ours();
+        if self.is_away {
+            return Ok(());
+        }
+        // The library believes that its modes still hold; a shell that had the terminal meanwhile has set its own.
+        disable_raw_mode()?;
         enable_raw_mode()?;
+        TAKEN.store(true, Ordering::SeqCst);
         self.pipe.send(TAKE.as_bytes().to_vec());
         self.begin_anew(size()?)?;
         state.is_dirty = true;
@@ -134,8 +156,7 @@ impl Screen {
     pub fn suspend(&mut self, state: &mut State) -> io::Result<()> {
         self.pipe.close();
         give_back();
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-        TAKEN.store(true, Ordering::SeqCst);
+        kill_process(getpid(), Signal::STOP)?;
         self.pipe = Pipe::to(io::stdout());
         self.redraw(state)
     }
@@ -145,6 +166,12 @@ impl Screen {
 fn blank(sheet: &Sheet, (columns, rows): (u16, u16)) -> io::Result<Terminal<Scrolling>> {
     let area = Rect::new(0, 0, columns, rows);
     Terminal::with_options(Scrolling::on(sheet, area), TerminalOptions { viewport: Viewport::Fixed(area) })
+}
+
+/// True where the terminal takes what this process writes as what the person wants to see: in the foreground, or where
+/// there is no such thing.
+fn is_ours() -> bool {
+    rustix::termios::tcgetpgrp(rustix::stdio::stdin()).map_or(true, |group| group == getpgrp())
 }
 
 impl Drop for Screen {
@@ -181,7 +208,10 @@ fn give_back() {
         let mut out = io::stdout().lock();
         // A terminal that is gone needs nothing back.
         let _ = out.write_all(GIVE_BACK.as_bytes()).and_then(|()| out.flush());
-        let _ = disable_raw_mode();
+        if is_ours() {
+            // From the background this would stop the process; whoever has the terminal has set its modes.
+            let _ = disable_raw_mode();
+        }
     }
 }
 

@@ -88,6 +88,10 @@ fn call_lines(
 /// What a call does, and for how long.
 fn status(scene: &Scene<'_>, open: &OpenCall, width: usize) -> Option<Line<'static>> {
     let said = clean_line(&scene.moment.board.say(open));
+    if scene.is_left {
+        let text = format!("■ left open while {said}");
+        return Some(Line::from(Span::styled(cut(&text, width), scene.style(Tone::Warn))));
+    }
     let text = format!("{} {said} · {}", spinner(scene.beat), scene.elapsed(open.since));
     Some(Line::from(Span::styled(cut(&text, width), scene.style(Tone::Quiet))))
 }

@@ -90,9 +90,15 @@ impl Page<'_> {
         let Some((call, open, word)) = open else {
             return vec![self.headline(Tone::Quiet, "○ ", name, what, "waits")];
         };
-        let end = format!("{word} · {}", self.scene.elapsed(open.since));
-        let mark = format!("{} ", spinner(self.scene.beat));
-        let mark = if word == "asks" { "? " } else { mark.as_str() };
+        let (end, mark) = match (self.scene.is_left, word) {
+            (true, _) => ("left open".to_owned(), "■ ".to_owned()),
+            (false, "asks") => (format!("{word} · {}", self.scene.elapsed(open.since)), "? ".to_owned()),
+            (false, _) => {
+                let end = format!("{word} · {}", self.scene.elapsed(open.since));
+                (end, format!("{} ", spinner(self.scene.beat)))
+            }
+        };
+        let mark = mark.as_str();
         let mut out = vec![self.headline(Tone::Warn, mark, name, what, &end)];
         for lane in [Lane::Stdout, Lane::Stderr] {
             if let Some(partial) = board.partial(call, lane) {

@@ -16,8 +16,7 @@ const GRACE: u64 = 400_000;
 
 /// True when an approval can be answered here and now.
 pub(super) fn is_open(state: &State) -> bool {
-    let waits = !state.record.now.board.approvals.is_empty();
-    state.is_live && state.past.is_none() && waits && !state.asking.is_sent
+    state.is_asked() && state.past.is_none()
 }
 
 /// Brings the oldest open approval up, and the keys to it when nothing is being written.
@@ -37,9 +36,17 @@ pub(super) fn look(state: &mut State) {
     }
 }
 
-/// The approval that is shown.
-pub(super) fn current(state: &State) -> Option<&OpenApproval> {
-    state.record.now.board.approvals.iter().find(|open| Some(open.call) == state.asking.call)
+/// Brings the keys to what waits, for somebody who comes back to it.
+pub(super) fn come_back(state: &mut State) {
+    if is_open(state) && state.composer.is_empty() {
+        state.pane = Pane::Approval;
+        state.asking.since = state.now;
+    }
+}
+
+/// Takes back an answer that Enter would have given; false when there is none.
+pub(super) fn disarm(state: &mut State) -> bool {
+    state.pane == Pane::Approval && state.asking.armed.take().is_some()
 }
 
 /// Takes a key; false when it belongs to somebody else.
@@ -62,6 +69,8 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         KeyCode::Down | KeyCode::Char('j') => scroll(state, 1),
         KeyCode::PageUp => scroll(state, -(state.asking.drawn.get().1 as isize)),
         KeyCode::PageDown => scroll(state, state.asking.drawn.get().1 as isize),
+        KeyCode::Home => state.asking.scroll = 0,
+        KeyCode::End => scroll(state, state.asking.drawn.get().0 as isize),
         KeyCode::Char('h') if held.is_empty() => next(state),
         KeyCode::Esc if state.asking.armed.take().is_none() => state.pane = Pane::Story,
         KeyCode::Esc => {}
@@ -83,7 +92,7 @@ fn arm(state: &mut State, c: char) {
     if c == 'r' {
         state.asking.fault = None;
         state.asking.rule = Composer::default();
-        let text = current(state).and_then(|open| Some(rule::text(&open.tool, plan(state, open)?)));
+        let text = state.asked().and_then(|open| Some(rule::text(&open.tool, plan(state, open)?)));
         state.asking.rule.insert(&text.unwrap_or_default());
     }
     state.asking.armed = Some(match c {
@@ -166,7 +175,7 @@ fn confirm(state: &mut State, acts: &mut Vec<Act>) {
         Some(Armed::Deny) => Choice::Deny(state.asking.reason.trim().to_owned()),
         None => return,
     };
-    let Some(open) = current(state) else { return };
+    let Some(open) = state.asked() else { return };
     let (call, digest, by) = (open.call, open.digest.clone(), state.profile.by.clone());
     acts.push(Act::Submit(Command::Answer { call, digest, choice, by }));
     // A rule that is not taken is there to be mended.
@@ -177,7 +186,7 @@ fn confirm(state: &mut State, acts: &mut Vec<Act>) {
 
 /// The rule as it is written.
 fn granted(state: &State) -> Result<Rule, String> {
-    let open = current(state).ok_or("nothing waits for an answer")?;
+    let open = state.asked().ok_or("nothing waits for an answer")?;
     let plan = plan(state, open).ok_or("nothing is known of what would be done")?;
     rule::read(&state.asking.rule.text, &state.profile.by, plan)
 }

@@ -2,6 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::approve;
 use super::compose::copy;
 use crate::protocol::SparkId;
 use crate::tui::Act;
@@ -37,15 +38,16 @@ pub(super) fn press(state: &mut State, what: Do, acts: &mut Vec<Act>) {
         Do::Play => toggle(state),
         Do::Slower => speed(state, |speed| (speed / 2).max(1)),
         Do::Faster => speed(state, |speed| (speed * 2).min(MAX_SPEED)),
-        Do::Fork => acts.extend(state.seen().map(|seq| Act::Fork { id: None, seq: Some(seq) })),
-        Do::Live if state.past.is_some() || state.story.anchor.is_some() => live(state),
+        Do::Fork => fork(state),
+        Do::Live if state.past.is_some() => come_back(state),
+        Do::Live if state.story.anchor.is_some() => live(state),
         Do::Live | Do::Write if !state.profile.is_record => state.pane = Pane::Composer,
         Do::Live if state.profile.is_record => state.overlays.push(Overlay::Quit),
         _ => {}
     }
 }
 
-/// `q` leaves a record; a letter or a slash that means nothing here does nothing.
+/// `q` leaves a record, a slash begins a command; a letter that means nothing here does nothing.
 pub(super) fn other(state: &mut State, key: KeyEvent) {
     match key.code {
         KeyCode::Char('q') => state.overlays.push(Overlay::Quit),
@@ -55,6 +57,19 @@ pub(super) fn other(state: &mut State, key: KeyEvent) {
         }
         _ => {}
     }
+}
+
+/// Asks before it forks: one key alone starts nothing.
+fn fork(state: &mut State) {
+    if let Some(seq) = state.seen() {
+        state.overlays.push(Overlay::Fork { seq });
+    }
+}
+
+/// Back from an earlier moment, and to what waits for an answer.
+pub(super) fn come_back(state: &mut State) {
+    live(state);
+    approve::come_back(state);
 }
 
 /// Back to the newest.

@@ -3,6 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::projection::transcript::ItemKind;
+use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
 use super::{browse, overlay};
@@ -65,7 +66,7 @@ fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
         return;
     }
     if state.past.is_some() {
-        return browse::live(state);
+        return browse::come_back(state);
     }
     if state.is_working() {
         acts.push(Act::Submit(Command::Interrupt { spark: None }));
@@ -82,6 +83,10 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
         return command(state, acts);
     }
     if state.composer.text.trim().is_empty() {
+        if state.is_left_open() && !state.profile.is_record {
+            browse::live(state);
+            acts.push(Act::GoOn);
+        }
         return state.composer.clear();
     }
     if state.profile.trouble.is_some() && !state.is_live {
@@ -203,8 +208,10 @@ pub(super) fn copy(state: &mut State, acts: &mut Vec<Act>) {
         .find_map(|item| item.body(&|at| scene.event(at)).map(|text| text.into_owned()));
     match found {
         Some(text) => {
+            // What is pasted elsewhere is what was seen here: nothing that steers a terminal or hides.
+            let text = typed::readable(&text).unwrap_or(text);
+            acts.push(Act::Copy(safe_text::safe(&text).into_owned()));
             state.tell("copied the last answer");
-            acts.push(Act::Copy(text));
         }
         None => state.tell("there is no answer to copy yet"),
     }

@@ -34,6 +34,12 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),
         Overlay::Jump(digits) => jump(state, digits, key),
         Overlay::Consent(asked) => consent(asked, key, acts),
+        Overlay::Fork { seq } => {
+            if key.code == KeyCode::Enter {
+                acts.push(Act::Fork { id: None, seq: Some(*seq) });
+            }
+            false
+        }
         Overlay::Quit => {
             if matches!(key.code, KeyCode::Enter | KeyCode::Char('y' | 'q')) {
                 acts.push(Act::Quit);

@@ -11,7 +11,7 @@ use crate::support::env::Env;
 
 #[test]
 fn every_signal_that_ends_it_gives_the_terminal_back() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         let env = Env::new();
         let terminal = Terminal::start(&env, &[], 80, 24);
         terminal.wait_for("write a task");
@@ -33,6 +33,62 @@ fn it_is_put_aside_and_taken_up_again() {
     terminal.press("tence");
     terminal.wait_for("❯ half a sentence");
     terminal.press("\x03\x03");
+    assert_eq!(terminal.end(), 0);
+}
+
+/// A shell sets its own modes as soon as its job is stopped, whatever stopped it.
+#[test]
+fn it_takes_the_terminal_again_after_a_stop_it_did_not_see() {
+    let env = Env::new();
+    let mut terminal = Terminal::start(&env, &["--model", "demo/script"], 80, 24);
+    terminal.wait_for("write a task");
+    let ours = terminal.modes();
+    terminal.signal(Signal::STOP);
+    terminal.wait("it to be stopped", |_| terminal.is_stopped());
+    terminal.set_sane();
+    assert_ne!(terminal.modes(), ours);
+    terminal.signal(Signal::CONT);
+    terminal.wait("its own modes", |_| terminal.modes() == ours);
+    terminal.press("half a sentence");
+    terminal.wait_for("❯ half a sentence");
+    terminal.press("\x03\x03");
+    assert_eq!(terminal.end(), 0);
+}
+
+/// While the shell has the terminal, nothing is drawn over its prompt and no mode of it is changed.
+#[test]
+fn it_leaves_the_terminal_to_the_shell_until_it_is_in_the_foreground() {
+    let env = Env::new();
+    let mut terminal = Terminal::of("/bin/sh".as_ref(), &env, &["-i"], 80, 24);
+    let (program, before) = (env!("CARGO_BIN_EXE_agon"), terminal.modes());
+    terminal.press(&format!("sh -c 'echo $$ > pid; exec {program} --model demo/script'\r"));
+    terminal.wait_for("write a task");
+    let ours = terminal.modes();
+    let pid = std::fs::read_to_string(env.work().join("pid")).unwrap().trim().parse().unwrap();
+    let agon = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(agon, Signal::STOP).unwrap();
+    terminal.wait_for("Stopped");
+    terminal.set_sane();
+    terminal.press("printf '\\033[2J'; echo the-$((1+1))\r");
+    terminal.wait_for("the-2");
+    let shells = terminal.modes();
+    rustix::process::kill_process(agon, Signal::CONT).unwrap();
+    terminal.resize(90, 26);
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(
+        !terminal.text().contains("Enter sends") || terminal.text().contains("the-2"),
+        "{}",
+        terminal.text()
+    );
+    terminal.press("echo the-$((2+2))\r");
+    terminal.wait_for("the-4");
+    assert_eq!(terminal.modes(), shells);
+    terminal.press("fg\r");
+    terminal.wait("the screen", |screen| screen.contains("write a task") && !screen.contains("the-4"));
+    terminal.wait("its own modes", |_| terminal.modes() == ours);
+    terminal.press("/quit\r");
+    terminal.wait("the modes from before", |_| terminal.modes() == before);
+    terminal.press("exit\r");
     assert_eq!(terminal.end(), 0);
 }
 
@@ -73,12 +129,13 @@ fn a_session_of_another_process_is_followed() {
     first.wait_for("y once");
     let mut second = Terminal::start(&env, &["replay", "latest", "--tui"], 100, 30);
     second.wait_for("another agon works on this session");
-    second.wait_for("record e8");
+    second.wait_for("runs elsewhere e8");
     std::thread::sleep(Duration::from_millis(500));
     first.press("n\r");
-    second.wait("what the other one does", |screen| !screen.contains("record e8 "));
+    second.wait("what the other one does", |screen| !screen.contains("elsewhere e8 "));
     first.signal(Signal::TERM);
     assert_eq!(first.end(), 130);
+    second.wait_for("record e");
     second.press("q\r");
     assert_eq!(second.end(), 0);
 }

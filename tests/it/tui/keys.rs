@@ -303,7 +303,11 @@ fn time_is_travelled_by_steps_and_jumps() {
     let _ = typed(&mut state, "g7");
     let _ = update(&mut state, key(Enter));
     assert!(shown(&state, 80, 24).contains("◀ e7"));
-    assert_eq!(typed(&mut state, "f"), [Act::Fork { id: None, seq: Some(7) }]);
+    assert_eq!(typed(&mut state, "f"), [], "one key alone starts nothing");
+    assert!(shown(&state, 80, 24).contains("Fork at e7?"), "{}", shown(&state, 80, 24));
+    let _ = update(&mut state, key(Esc));
+    let _ = typed(&mut state, "f");
+    assert_eq!(update(&mut state, key(Enter)), [Act::Fork { id: None, seq: Some(7) }]);
     let _ = update(&mut state, key(Esc));
     assert!(shown(&state, 80, 24).contains(&format!("record e{last}")));
 }
@@ -316,7 +320,12 @@ fn a_moment_is_the_same_from_both_sides() {
     let _ = update(&mut back, key(Tab));
     for seq in (0..entries.len() - 1).rev() {
         let _ = typed(&mut back, "[");
-        let live = state(&entries[..=seq], false);
+        // One that somebody else works on: its clock is that of its last entry.
+        let mut live = state(&[], false);
+        let mut record = agon::tui::Record::default();
+        entries[..=seq].iter().for_each(|entry| drop(record.apply(Arc::clone(entry))));
+        let _ =
+            update(&mut live, Msg::Record { record: Box::new(record), is_live: false, is_elsewhere: true });
         let story = |state: &State| {
             let text = shown(state, 100, 200);
             text.lines()

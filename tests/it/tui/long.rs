@@ -33,7 +33,7 @@ fn the_end_is_seen_first_and_stays_where_it_is_when_all_is_counted() {
         Box::new(record)
     };
     let mut state = State::new(profile(), 100, 30);
-    let _ = update(&mut state, Msg::Record { record: record(11_520), is_live: false });
+    let _ = update(&mut state, Msg::Record { record: record(11_520), is_live: false, is_elsewhere: false });
     let end = shown(&state, 100, 30);
     assert!(end.contains("counting…") && end.contains(&format!("record e{}", count - 1)), "{end}");
     let _ = update(&mut state, key(Tab));
@@ -41,7 +41,7 @@ fn the_end_is_seen_first_and_stays_where_it_is_when_all_is_counted() {
         let _ = typed(&mut state, "k");
     }
     let above = shown(&state, 100, 30);
-    let _ = update(&mut state, Msg::Record { record: record(0), is_live: false });
+    let _ = update(&mut state, Msg::Record { record: record(0), is_live: false, is_elsewhere: false });
     let counted = shown(&state, 100, 30);
     assert!(!counted.contains("counting…"), "{counted}");
     let story = |text: &str| text.lines().skip(3).map(str::to_owned).collect::<Vec<_>>();

@@ -126,6 +126,19 @@ impl Terminal {
         })
     }
 
+    /// The modes of the terminal now.
+    pub fn modes(&self) -> String {
+        format!("{:?}", self.master.get_termios())
+    }
+
+    /// Sets the modes as a shell does.
+    pub fn set_sane(&self) {
+        let name = self.master.tty_name().unwrap();
+        assert!(
+            std::process::Command::new("stty").arg("-F").arg(name).arg("sane").status().unwrap().success()
+        );
+    }
+
     /// Nobody reads what the program writes, or somebody does again.
     pub fn hold(&self, held: bool) {
         self.reading.is_held.store(held, Ordering::Relaxed);

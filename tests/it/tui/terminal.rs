@@ -110,12 +110,16 @@ fn a_fork_from_the_past_and_a_model_that_is_changed() {
     terminal.wait_for("live goes on at e8");
     terminal.press("\x1b");
     terminal.wait("the present", |screen| !screen.contains('◀'));
-    terminal.press("\t\t");
     allow_all(&mut terminal);
     terminal.press("\tg7\r");
     terminal.wait_for("◀ e7");
     terminal.press("f");
+    terminal.wait_for("Fork at e7?");
+    terminal.press("\r");
     terminal.wait_for("forked at e7");
+    terminal.wait_for("left open");
+    terminal.wait_for("Enter goes on where it was left");
+    terminal.press("\r");
     allow_all(&mut terminal);
     terminal.press("/model demo/other\r");
     terminal.wait_for("demo/other");
