@@ -148,11 +148,6 @@ impl Board {
         self.calls.iter().filter(move |(_, open)| open.spark == spark && open.activity != Activity::Clock)
     }
 
-    /// Tokens and millionths of a dollar set aside for running calls.
-    pub fn reserved(&self) -> (u64, u64) {
-        self.ledger.reserved()
-    }
-
     /// True while the last turn is not over, whoever works on it or left it.
     pub fn has_open_turn(&self) -> bool {
         self.turn > 0 && self.cause.is_none()
