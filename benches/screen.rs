@@ -195,7 +195,7 @@ fn streaming(home: &Path) {
     pane.quit();
 }
 
-struct OnDisk(LogShelf);
+struct OnDisk(Arc<LogShelf>);
 
 impl Shelf for OnDisk {
     fn read(&self, range: Range<u64>) -> Vec<Arc<Entry>> {
@@ -215,8 +215,8 @@ fn long_session(home: &Path) {
         first.0, counted.0
     );
     eprintln!("  memory: {} MB at first, {} MB at most", first.1, counted.1);
-    let shelf = LogShelf::open(&log).unwrap();
-    let mut record = Record::begin(0, Some(Box::new(OnDisk(LogShelf::open(&log).unwrap()))));
+    let shelf = Arc::new(LogShelf::open(&log).unwrap());
+    let mut record = Record::begin(0, Some(Box::new(OnDisk(Arc::clone(&shelf)))));
     for from in (0..count).step_by(4_096) {
         shelf.entries(from..from + 4_096).into_iter().for_each(|entry| assert!(record.apply(entry)));
     }

@@ -21,6 +21,7 @@ pub mod run;
 pub mod sandbox;
 pub mod sessions;
 pub mod watch;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -106,7 +106,10 @@ impl ConfigError {
 
 fn unknown_text(path: &Path, keys: &[unknown::UnknownKey]) -> String {
     let lines = keys.iter().map(|unknown| {
-        let meant = unknown.suggestion.as_deref().map(|key| format!("; did you mean `{key}`?"));
+        let meant = match (&unknown.belongs, &unknown.suggestion) {
+            (Some(table), _) => Some(format!("; it belongs into a model's table: [{table}]")),
+            (None, meant) => meant.as_deref().map(|key| format!("; did you mean `{key}`?")),
+        };
         let (key, line) = (&unknown.key, unknown.line);
         format!("`{}` line {line}: unknown key `{key}`{}", path.display(), meant.unwrap_or_default())
     });

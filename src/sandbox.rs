@@ -62,13 +62,6 @@ impl Unconfined {
         environment.insert("TERM".to_owned(), "dumb".to_owned());
         Ok(Unconfined { files, environment })
     }
-
-    /// Sets one variable for commands, for tests and for a home of their own.
-    #[must_use]
-    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
-        self.environment.insert(name.to_owned(), value.to_owned());
-        self
-    }
 }
 
 #[async_trait]

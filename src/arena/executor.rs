@@ -166,7 +166,7 @@ async fn supervise(
         // What really happened within the grace counts, unless the deadline made it stop.
         Ok(Ok(body)) if !is_cancelled(&body) => body,
         Ok(Err(panic)) => otherwise.unless_panicked(Err(panic)),
-        Ok(Ok(body)) => with_usage_of(body, otherwise.timed_out(deadline)),
+        Ok(Ok(body)) => with_use_of(body, otherwise.timed_out(deadline)),
         Err(_) => {
             work.abort();
             if timed_out {
@@ -178,11 +178,11 @@ async fn supervise(
     }
 }
 
-/// A stream that was cut off at the deadline was billed as far as it went.
-fn with_usage_of(late: OutcomeBody, body: OutcomeBody) -> OutcomeBody {
+/// A stream that was cut off at the deadline was billed and heard as far as it went.
+fn with_use_of(late: OutcomeBody, body: OutcomeBody) -> OutcomeBody {
     match (late, body) {
         (OutcomeBody::ModelFailed(late), OutcomeBody::ModelFailed(failed)) => {
-            OutcomeBody::ModelFailed(ModelFailed { usage: late.usage, ..failed })
+            OutcomeBody::ModelFailed(ModelFailed { usage: late.usage, said: late.said, ..failed })
         }
         (_, body) => body,
     }
@@ -273,7 +273,13 @@ impl Shared {
             Effect::Patch { key, digest } => self.patch(&key, &digest).await,
         };
         live.finish();
-        body
+        match body {
+            OutcomeBody::ModelFailed(failed) => {
+                let (said, _) = cut_middle(&live.said(), MOST_SHOWN);
+                OutcomeBody::ModelFailed(ModelFailed { said, ..failed })
+            }
+            body => body,
+        }
     }
 
     async fn ask_model(
@@ -297,7 +303,7 @@ impl Shared {
                     let usage = Some(reply.usage);
                     let message = format!("the answer has {bytes} bytes; a log entry may have {MAX_REPLY}");
                     let kind = ErrorKind::TooLarge;
-                    let failed = ModelFailed { kind, message, retry_after_ms: None, usage, waited_ms };
+                    let failed = ModelFailed { usage, waited_ms, ..ModelFailed::new(kind, message) };
                     return OutcomeBody::ModelFailed(failed);
                 }
                 OutcomeBody::ModelAnswered(reply)
@@ -402,7 +408,7 @@ fn provider_of(model: &str) -> &str {
 }
 
 fn model_failed(kind: ErrorKind, message: String) -> OutcomeBody {
-    OutcomeBody::ModelFailed(ModelFailed { kind, message, retry_after_ms: None, usage: None, waited_ms: 0 })
+    OutcomeBody::ModelFailed(ModelFailed::new(kind, message))
 }
 
 /// The outcome of a call whose own task cannot give one.

@@ -16,6 +16,8 @@ pub(super) struct LiveSink {
     redactor: Arc<Redactor>,
     /// Per lane, bytes sent and text held back. Only the task of this call pushes; the lock is for `Sync`.
     lanes: Mutex<BTreeMap<Lane, Held>>,
+    /// What was sent of the answer: all that is left of one that is cut off.
+    said: Mutex<String>,
 }
 
 #[derive(Default)]
@@ -26,7 +28,7 @@ struct Held {
 
 impl LiveSink {
     pub fn new(call: CallId, attempt: u32, bus: Arc<dyn SignalBus>, redactor: Arc<Redactor>) -> Self {
-        LiveSink { call, attempt, bus, redactor, lanes: Mutex::new(BTreeMap::new()) }
+        LiveSink { call, attempt, bus, redactor, lanes: Mutex::default(), said: Mutex::default() }
     }
 
     /// Sends what was held back.
@@ -39,9 +41,17 @@ impl LiveSink {
         }
     }
 
+    /// The answer as far as it came.
+    pub fn said(&self) -> String {
+        std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn send(&self, lane: Lane, held: &mut Held, text: String) {
         if text.is_empty() {
             return;
+        }
+        if lane == Lane::Text {
+            self.said.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
         }
         let offset = held.sent;
         held.sent += text.len() as u64;

@@ -127,17 +127,23 @@ pub struct ArenaArgs {
     #[arg(long, value_name = "KIND", hide_possible_values = false)]
     pub sandbox: Option<SandboxKind>,
     /// Stop after this many tokens of the session, input and output
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = at_least_one::<u64>)]
     pub max_tokens: Option<u64>,
     /// Stop before the session costs more than this many dollars; needs a model with a known price
-    #[arg(long, value_name = "DOLLARS")]
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     pub max_usd: Option<Dollars>,
     /// Stop after this many seconds of work
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = at_least_one::<u64>)]
     pub max_seconds: Option<u64>,
     /// Stop a turn after this many model calls; default 100, in a debate 600
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = at_least_one::<u32>)]
     pub max_steps: Option<u32>,
+}
+
+/// A limit: the parser of numbers would call a sign an invalid digit.
+fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    let number = text.parse().ok().filter(|number| *number >= T::from(1));
+    number.ok_or_else(|| "it must be a whole number of 1 or more".to_owned())
 }
 
 /// Arguments of `run`.

@@ -8,11 +8,12 @@ use crate::cli::run;
 use crate::config::{Config, Environment, ModelName, unknown};
 use crate::library::Library;
 use crate::library::persona::{DEBATERS, MODERATOR};
+use crate::projection::words;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::session::convergence::{DEFAULT_SCORER, Scorers};
 use crate::session::debate::DEFAULT_ROUNDS;
-use crate::wiring::standing::{Stage, stage_of_debate};
-use crate::wiring::{self, Changes, ForkPlan, Sessions};
+use crate::wiring::standing::{AtLimit, Stage, stage_of_debate};
+use crate::wiring::{self, Changes, ForkPlan, Instead, Sessions};
 
 /// Model calls a debate may make where no limit is configured: the longest one, evidence included.
 pub(super) const MAX_STEPS: u32 = 600;
@@ -53,11 +54,26 @@ async fn go_on(
             let plan = ForkPlan { session: read.id, at: Some(seq), changes, instead: None };
             run::copy(&config, &plan, show, false, output).await
         }
+        Some(Stage::Limited(end)) => {
+            let plan = ForkPlan { session: read.id, ..past_limit(end, changes)? };
+            run::copy(&config, &plan, show, false, output).await
+        }
         Some(Stage::Over) => Err(Failure::usage(format!("the debate of session `{}` is over", read.id))
             .hint(format!("hold another one there: agon debate --resume {} \"...\"", read.id))),
         None => Err(Failure::usage(format!("the last task of session `{}` was no debate", read.id))
             .hint(format!("hold one there: agon debate --resume {} \"...\"", read.id))),
     }
+}
+
+/// The copy that goes on where a limit ended a debate, with more of it.
+fn past_limit(end: AtLimit, changes: Changes) -> Result<ForkPlan, Failure> {
+    let AtLimit { at, anew, limit, used, max } = end;
+    if changes.limits.of(limit).is_none_or(|wanted| wanted <= max) {
+        let words = words::limit_with_flag(limit, used, max);
+        return Err(Failure::usage(format!("the debate ended at a limit: {words}"))
+            .hint(format!("allow more, and it goes on in a copy: {} N", words::limit_flag(limit))));
+    }
+    Ok(ForkPlan { at: Some(at), changes, instead: anew.map(Instead::Prompt), ..ForkPlan::default() })
 }
 
 /// A debate under way is held as it was begun.
@@ -135,17 +151,7 @@ fn known(library: &Library, id: &str) -> Result<(), Failure> {
         ))
         .hint(format!("there are {debaters}, and your own: agon personas new ID")));
     }
-    if library.get(id).is_some() {
-        return Ok(());
-    }
-    let named = |path: &std::path::Path| path.file_stem().is_some_and(|stem| stem.to_string_lossy() == id);
-    match library.broken().iter().find(|broken| named(&broken.path)) {
-        Some(broken) => {
-            let words = format!("`{}` cannot be used: {}", broken.path.display(), broken.error);
-            Err(Failure::usage(words))
-        }
-        None => Err(super::personas::no_persona(library, id)),
-    }
+    library.get(id).map(drop).ok_or_else(|| super::personas::no_persona(library, id))
 }
 
 /// A model for each persona that is given one, and only one.

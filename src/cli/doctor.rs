@@ -226,11 +226,17 @@ async fn sandbox(config: &Config) -> Check {
 
 /// What was had for what was wanted. Only no sandbox at all is worth a warning.
 fn kind_found(name: &'static str, wanted: &str, spec: &SandboxSpec) -> Check {
-    let found = format!("{wanted}: {}", spec.kind);
+    let found =
+        if wanted == spec.kind { wanted.to_owned() } else { format!("{}, asked for as {wanted}", spec.kind) };
     let proven = spec.proven.iter().map(|held| format!("holds: {held}"));
     let details = proven.chain(spec.gaps.iter().map(|gap| format!("open: {gap}"))).collect();
     let check = match spec.kind.as_str() {
-        "none" => Check::bad(name, Verdict::Warning, format!("UNCONFINED: {found}"), None),
+        "none" => Check::bad(
+            name,
+            Verdict::Warning,
+            format!("{found}: UNCONFINED, tools work with your own rights"),
+            None,
+        ),
         _ => Check::ok(name, found),
     };
     check.with(details)

@@ -8,7 +8,7 @@ use crate::cli::args::{PersonasArgs, PersonasCommand};
 use crate::cli::error::Failure;
 use crate::cli::output::{Output, visible};
 use crate::config::{Config, Environment, unknown};
-use crate::library::Library;
+use crate::library::{BadPersona, Library};
 
 /// Runs a `personas` command; without one they are listed.
 pub fn run(typed: PersonasArgs, environment: Environment, output: Output) -> Result<(), Failure> {
@@ -28,8 +28,10 @@ pub fn run(typed: PersonasArgs, environment: Environment, output: Output) -> Res
             write_new(&config.places().personas(), id, &text, output)
         }
         PersonasCommand::Show { id, workspace } => {
-            let library = load(&super::config::load(workspace, environment, output)?, output);
-            let spec = library.get(id).ok_or_else(|| no_persona(&library, id))?;
+            let config = super::config::load(workspace, environment, output)?;
+            let library = crate::wiring::personas(&config);
+            let Some(spec) = library.get(id) else { return Err(no_persona(&library, id)) };
+            warn_of_broken(&library, output);
             output.data(&format!("{}\n", visible(&spec.text)))
         }
     }
@@ -59,16 +61,26 @@ fn write_new(folder: &Path, id: &str, text: &str, output: Output) -> Result<(), 
 /// The personas that count in a workspace; says which files are broken.
 pub fn load(config: &Config, output: Output) -> Library {
     let library = crate::wiring::personas(config);
-    for broken in library.broken() {
-        output.warn(&format!("`{}` is not used: {}", broken.path.display(), broken.error));
-    }
+    warn_of_broken(&library, output);
     library
 }
 
-/// No persona has this id.
+fn warn_of_broken(library: &Library, output: Output) {
+    for broken in library.broken() {
+        output.warn(&format!("`{}` is not used: {}", broken.path.display(), broken.error));
+    }
+}
+
+/// No persona has this id: its file is broken, or it is called something else.
 pub fn no_persona(library: &Library, id: &str) -> Failure {
+    let stem = |broken: &BadPersona| broken.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    if let Some(broken) = library.broken().iter().find(|broken| stem(broken).as_deref() == Some(id)) {
+        return Failure::usage(format!("`{}` cannot be used: {}", broken.path.display(), broken.error));
+    }
     let failure = Failure::usage(format!("no persona is called `{id}`"));
-    match unknown::closest(id, library.all().map(|(spec, _)| spec.id.as_str())) {
+    let files: Vec<String> = library.broken().iter().filter_map(stem).collect();
+    let known = library.all().map(|(spec, _)| spec.id.as_str()).chain(files.iter().map(String::as_str));
+    match unknown::closest(id, known) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
         None => failure.hint("`agon personas list` shows them all"),
     }
@@ -83,8 +95,12 @@ fn list(library: &Library, json: bool, output: Output) -> Result<(), Failure> {
         return output.json(&rows.collect::<Vec<_>>());
     }
     let width = library.all().map(|(spec, _)| spec.id.len()).max().unwrap_or(0);
-    let lines = library
-        .all()
-        .map(|(spec, origin)| format!("{:width$}  {}  ({origin})\n", spec.id, visible(&spec.description)));
+    let lines = library.all().map(|(spec, origin)| {
+        let words = match spec.description.trim() {
+            "" => "no description".to_owned(),
+            words => visible(words),
+        };
+        format!("{:width$}  {words}  ({origin})\n", spec.id)
+    });
     output.data(&lines.collect::<String>())
 }

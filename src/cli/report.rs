@@ -1,8 +1,5 @@
 //! The command `report`: what a session came to, written to standard output or to a file; calls nothing.
 
-use std::fs::Permissions;
-use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -10,6 +7,7 @@ use anyhow::Context as _;
 use crate::cli::args::{ReportArgs, ReportFormat};
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
+use crate::cli::whole_file::write_whole;
 use crate::config::{Environment, Places};
 use crate::projection::Report;
 use crate::projection::report::{html, markdown};
@@ -64,23 +62,6 @@ fn format_of(file: Option<&Path>) -> ReportFormat {
     }
 }
 
-/// Writes a file whole or not at all. What is there and no plain file (a pipe, a terminal) is written into instead.
-fn write_whole(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    if target.metadata().is_ok_and(|there| !there.is_file()) {
-        return std::fs::OpenOptions::new().write(true).open(&target)?.write_all(bytes);
-    }
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mode = target.metadata().map_or(0o666, |there| there.permissions().mode() & 0o777);
-    let mut temporary = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(mode))
-        .prefix(".agon-")
-        .tempfile_in(folder)?;
-    temporary.write_all(bytes)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(&target).map(drop).map_err(|error| error.error)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,19 +78,5 @@ mod tests {
             assert_eq!(format_of(Some(Path::new(name))), format, "{name}");
         }
         assert_eq!(format_of(None), ReportFormat::Md);
-    }
-
-    #[test]
-    fn a_file_is_replaced_whole_and_keeps_its_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a.md");
-        std::fs::write(&file, "a longer text than the new one").unwrap();
-        std::fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
-        write_whole(&file, b"new").unwrap();
-        assert_eq!(std::fs::read(&file).unwrap(), b"new");
-        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(write_whole(&folder.path().join("none/a.md"), b"x").is_err());
-        assert!(write_whole(folder.path(), b"x").is_err());
     }
 }

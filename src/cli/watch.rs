@@ -16,12 +16,13 @@ use crate::cli::live_line::LiveLine;
 use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
+use crate::cli::whole_file;
 use crate::ports::Subscription;
 use crate::projection::caching::CacheSheet;
 use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
-use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CallCancelled, TurnCause};
+use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CacheStep, CallCancelled, TurnCause};
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 use crate::session::unfenced;
 use crate::wiring::Running;
@@ -142,7 +143,10 @@ impl Watch {
                 }
                 News::Interrupt => {
                     self.is_interrupted = true;
-                    self.output.say("interrupted; once more ends it at once");
+                    self.output.say(match self.debate().is_some() {
+                        true => "interrupted; the debate ends with what it reached (once more: it waits for nothing)",
+                        false => "interrupted; once more ends it at once",
+                    });
                     // A session that ended meanwhile needs no stop.
                     let _ = arena.submit(Command::Stop { cause: StopCause::Interrupted }).await;
                 }
@@ -167,8 +171,24 @@ impl Watch {
             self.entries.push(Arc::clone(&entry));
             self.tell(&entry);
             self.fold(&entry);
+            self.tell_of_unused_run(&entry);
         }
         Ok(())
+    }
+
+    /// Says before the first model call that a recorded run is not used after all: who allowed it to be applied
+    /// allowed no spending.
+    fn tell_of_unused_run(&self, entry: &Entry) {
+        let reason = entry.effective().find_map(|(_, event)| match event {
+            ArenaEvent::CacheSkipped(data) if data.step == CacheStep::Use => Some(data.reason.clone()),
+            ArenaEvent::PatchRefused(data) => Some(format!("{}: {}", data.body.path, data.body.reason)),
+            _ => None,
+        });
+        if let Some(reason) = reason.filter(|_| !self.show.json) {
+            self.output.warn(&format!(
+                "the recorded run is not used: {reason}; the squad works now and calls its models"
+            ));
+        }
     }
 
     fn tell(&mut self, entry: &Entry) {
@@ -328,7 +348,7 @@ impl Watch {
     /// Writes the answer to the file that was asked for.
     fn keep(&self, text: &str) -> Result<(), Failure> {
         if let Some(file) = &self.show.output {
-            let written = write_whole(file, &line_of(text));
+            let written = whole_file::write_whole(file, line_of(text).as_bytes());
             let written = written.with_context(|| format!("cannot write the answer to `{}`", file.display()));
             written.map_err(|error| Failure::new(USAGE, error))?;
         }
@@ -340,34 +360,9 @@ fn line_of(text: &str) -> String {
     format!("{}\n", text.trim_end_matches('\n'))
 }
 
-/// Puts a file in its place at once, so that no reader sees half of it. What is no ordinary file (a pipe, a
-/// terminal) is written to as it is.
-fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    if file.exists() && !file.is_file() {
-        return std::fs::write(&file, text);
-    }
-    let mut whole = new_beside(&file)?;
-    std::io::Write::write_all(&mut whole, text.as_bytes())?;
-    whole.persist(&file)?;
-    Ok(())
-}
-
-/// A file without its name yet, in the folder of another and with the same rights.
-fn new_beside(file: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let rights = std::fs::metadata(file).map(|found| found.permissions());
-    let rights = rights.unwrap_or_else(|_| std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    tempfile::Builder::new().prefix(".agon-").permissions(rights).tempfile_in(folder)
-}
-
 /// Makes sure, before anything is asked of a model, that an answer can be written there.
 pub(super) fn check_target(file: &Path) -> Result<(), Failure> {
-    let checked = match std::fs::metadata(file) {
-        Ok(found) if found.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
-        Ok(found) if !found.is_file() => Ok(()),
-        _ => new_beside(&file.canonicalize().unwrap_or_else(|_| file.to_owned())).map(drop),
-    };
+    let checked = whole_file::check(file);
     let checked = checked.with_context(|| format!("cannot write the answer to `{}`", file.display()));
     checked.map_err(|error| Failure::new(USAGE, error))
 }

@@ -18,6 +18,8 @@ pub struct UnknownKey {
     pub line: usize,
     /// The known key of the same table that looks most like it.
     pub suggestion: Option<String>,
+    /// The table it belongs into, where that is another one.
+    pub belongs: Option<String>,
 }
 
 /// Gives the line of every key, or an error: `Err(Ok(_))` names unknown keys, `Err(Err(_))` is not TOML.
@@ -55,11 +57,22 @@ impl<'a> Walk<'a> {
                 None => {
                     let known = named.into_iter().flat_map(|named| named.keys());
                     let suggestion = closest(word.get_ref(), known.map(String::as_str));
-                    self.unknown.push(UnknownKey { key: key.clone(), line, suggestion });
+                    let belongs = self.of_a_model(&key);
+                    self.unknown.push(UnknownKey { key: key.clone(), line, suggestion, belongs });
                 }
             }
             self.lines.insert(key, line);
         }
+    }
+
+    /// The table of a model, for a key that somebody gave to its provider.
+    fn of_a_model(&self, key: &KeyPath) -> Option<String> {
+        let words = key.words();
+        let ["providers", provider, word] = words.as_slice() else { return None };
+        let models = self.resolve(self.root.pointer("/properties/models")?);
+        let model = self.resolve(models.get("additionalProperties")?);
+        model.get("properties")?.get(*word)?;
+        Some(format!("models.\"{provider}/NAME\""))
     }
 
     fn value(&mut self, value: &DeValue<'_>, schema: &'a Json, at: &KeyPath) {
@@ -121,6 +134,16 @@ mod tests {
         ];
         let expected = expected.map(|(k, line, s)| (k.to_owned(), line, s.map(str::to_owned)));
         assert_eq!(unknown(text), expected);
+    }
+
+    #[test]
+    fn what_belongs_to_a_model_is_sent_there() {
+        let text = "[providers.my]\nstructured = \"words\"\n[providers.my.price]\ninput = 1\n";
+        let Err(Ok(ConfigError::Unknown { keys, .. })) = check(text, Path::new("c.toml")) else {
+            panic!("unknown keys")
+        };
+        let told: Vec<_> = keys.iter().map(|key| key.belongs.as_deref()).collect();
+        assert_eq!(told, [Some("models.\"my/NAME\""); 2]);
     }
 
     #[test]

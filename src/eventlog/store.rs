@@ -51,7 +51,8 @@ impl SessionStore {
         let lock = site.lock()?;
         let path = site.log();
         let file = self.fs.open(&path, Access::CreateNew).map_err(LogError::io(&path))?;
-        self.sync_folder(&site.folder)?;
+        // The folder's own name is durable since it was made.
+        self.fs.sync_dir(&site.folder).map_err(LogError::io(&site.folder))?;
         let ending = Ending { count: 0, link: Link::root(id), len: 0, unfinished: 0 };
         SessionLog::start(Start { site, file, lock, ending, marks: Marks::default() })
     }

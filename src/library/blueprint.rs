@@ -37,6 +37,9 @@ pub enum BlueprintError {
     /// Something in it is wrong.
     #[error("`{place}` line {line}: {fault}")]
     Fault { place: String, line: usize, fault: String, hint: Option<String> },
+    /// Several things are, in the order of their lines.
+    #[error("`{place}` has {} faults{}", .faults.len(), .faults.concat())]
+    Faults { place: String, faults: Vec<String> },
 }
 
 /// Finds a blueprint: a path to a file, or a name looked up in the folders, the last first, then built in.
@@ -94,12 +97,32 @@ pub fn parse(place: &str, text: &str, known: &Known<'_>) -> Result<Blueprint, Bl
     let written: Written = toml::from_str(text)
         .map_err(|error| fault(error.span().unwrap_or(0..0), complaint::plain(error.message()), None))?;
     let blueprint = written.to_blueprint();
-    let checked = blueprint::check(&blueprint, known);
-    checked.and_then(|()| blueprint::check_writer(&blueprint, known.tools)).map_err(|found| {
+    let mut faults = blueprint::faults(&blueprint, known);
+    if faults.is_empty() {
+        faults.extend(blueprint::check_writer(&blueprint, written.read_only, known.tools).err());
+    }
+    faults.sort_by_key(|found| written.span(found.place).start);
+    let told = faults.into_iter().map(|found| {
         let names = found.meant.map(|(wrong, names)| meant(&wrong, &names));
         fault(written.span(found.place), found.words, found.hint.or(names))
-    })?;
-    Ok(blueprint)
+    });
+    in_one(place, told.collect()).map_or(Ok(blueprint), Err)
+}
+
+/// All faults as one error; each keeps its hint.
+fn in_one(place: &str, mut faults: Vec<BlueprintError>) -> Option<BlueprintError> {
+    if faults.len() < 2 {
+        return faults.pop();
+    }
+    let line = |fault: BlueprintError| match fault {
+        BlueprintError::Fault { line, fault, hint, .. } => {
+            let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+            format!("\n  line {line}: {fault}{hint}")
+        }
+        other => format!("\n  {other}"),
+    };
+    let faults = faults.into_iter().map(line).collect();
+    Some(BlueprintError::Faults { place: place.to_owned(), faults })
 }
 
 #[derive(Deserialize)]
@@ -107,6 +130,8 @@ pub fn parse(place: &str, text: &str, known: &Known<'_>) -> Result<Blueprint, Bl
 struct Written {
     name: String,
     lead: Option<Spanned<String>>,
+    #[serde(default)]
+    read_only: bool,
     #[serde(default)]
     checks: Vec<Spanned<String>>,
     #[serde(default, rename = "role")]
@@ -263,6 +288,29 @@ mod tests {
             let error = read(&text).unwrap_err();
             assert!(error.contains(fault), "{error}\n(wanted: {fault})\n{text}");
         }
+    }
+
+    #[test]
+    fn all_faults_are_told_at_once_each_with_its_line_and_its_hint() {
+        let bad =
+            GOOD.replace("\"q\"", "\"who\"").replace("\"edit\"", "\"edot\"").replace("[\"a\"]", "[\"z\"]");
+        assert_eq!(
+            read(&bad).unwrap_err(),
+            "`b.toml` has 3 faults\n  line 7: no persona is called `who` (`agon personas list` shows them all)\n  \
+             line 8: there is no tool `edot` (did you mean `edit`? there are: look, edit)\n  \
+             line 9: no role is called `z` (there are: a, b)"
+        );
+    }
+
+    #[test]
+    fn a_squad_that_only_looks_is_had_on_purpose() {
+        let looks = GOOD.replace("\"edit\"", "\"look\"");
+        assert!(read(&looks).unwrap_err().contains("no role may write"));
+        assert!(read(&format!("read_only = true\n{looks}")).is_ok());
+        let writes = read(&format!("read_only = true\n{GOOD}")).unwrap_err();
+        assert!(writes.contains("line 7: the squad is read-only, and `b` may write"), "{writes}");
+        let checks = read(&format!("read_only = true\nchecks = [\"make\"]\n{looks}")).unwrap_err();
+        assert!(checks.contains("line 2: checks run after a role that writes"), "{checks}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::protocol::event::{
     SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Usage;
-use crate::protocol::spec::{Limits, Mode, Risk, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
+use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
 use super::calls::{Activity, OpenCall, OpenCalls, answered_call};
@@ -48,6 +48,8 @@ pub struct Board {
     pub workspace: String,
     /// What confines the tools; none before the first entry.
     pub sandbox: Option<SandboxSpec>,
+    /// Roles that are confined otherwise.
+    pub places: Vec<RolePlace>,
     /// Default model, `PROVIDER/MODEL`.
     pub model: String,
     /// Position of the entry since which it is that one.
@@ -150,11 +152,6 @@ impl Board {
         self.calls.iter().filter(move |(_, open)| open.spark == spark && open.activity != Activity::Clock)
     }
 
-    /// Tokens and millionths of a dollar set aside for running calls.
-    pub fn reserved(&self) -> (u64, u64) {
-        self.ledger.reserved()
-    }
-
     /// True while the last turn is not over, whoever works on it or left it.
     pub fn has_open_turn(&self) -> bool {
         self.turn > 0 && self.cause.is_none()
@@ -229,6 +226,8 @@ impl Board {
             E::BudgetSettled(data) => self.settle(data),
             E::ApprovalRequested(data) => self.asked(at, data),
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
+            // What commands changed is seen only here.
+            E::DiffTaken(data) => self.changed.extend(data.body.files.iter().cloned()),
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::PlanStated(data) => self.plan = Some(data.source),
@@ -299,6 +298,7 @@ impl Board {
     fn place(&mut self, workspace: &WorkspaceSpec) {
         self.workspace.clone_from(&workspace.root);
         self.sandbox = Some(workspace.sandbox.clone());
+        self.places.clone_from(&workspace.places);
     }
 
     fn prompted(&mut self, mode: &Mode, changed: &[Setting]) {

@@ -5,6 +5,9 @@ use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{CacheHit, CacheStep};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef};
 
+const MISSED: &str = "no recorded run";
+const UNUSED: &str = "a recorded run was not used";
+
 /// The team cache in the last prompt's turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheSheet {
@@ -43,17 +46,17 @@ impl CacheSheet {
             E::CacheHit(data) => self.hit = Some((at, Saved::by(&data.body))),
             // That nothing is there yet is no news.
             E::CacheMissed(data) if data.body.reason == "absent" => {}
-            E::CacheMissed(data) => self.notes.push(format!("no recorded run: {}", data.body.reason)),
-            E::CacheSkipped(data) => self.notes.push(match data.step {
-                CacheStep::Lookup => format!("not asked: {}", data.reason),
-                CacheStep::Use => format!("a recorded run was not used: {}", data.reason),
-                CacheStep::Store => format!("not stored: {}", data.reason),
-            }),
+            E::CacheMissed(data) => self.notes.push(format!("{MISSED}: {}", data.body.reason)),
+            E::CacheSkipped(data) => match data.step {
+                CacheStep::Lookup => self.notes.push(format!("not asked: {}", data.reason)),
+                CacheStep::Use => self.notes.push(format!("{UNUSED}: {}", data.reason)),
+                CacheStep::Store => self.not_stored(&data.reason),
+            },
             E::PatchRefused(data) => {
                 let place = if data.body.path.is_empty() { "it" } else { &data.body.path };
                 self.notes.push(format!("a recorded run no longer fits: {place}: {}", data.body.reason));
             }
-            E::EffectFailed(data) if self.put == Some(data.call) => self.failed_put(&data.body.error),
+            E::EffectFailed(data) if self.put == Some(data.call) => self.not_stored(&data.body.error),
             E::CacheStored(data) => {
                 self.notes.push(format!("stored, {}", words::counted(data.body.bytes, "byte")));
             }
@@ -68,12 +71,20 @@ impl CacheSheet {
         }
     }
 
-    /// What hindered the lookup as well is said once.
-    fn failed_put(&mut self, error: &str) {
-        let missed = format!("no recorded run: {error}");
-        match self.notes.iter_mut().find(|note| **note == missed) {
-            Some(note) => *note = format!("neither looked up nor stored: {error}"),
-            None => self.notes.push(format!("not stored: {error}")),
+    /// What hindered the lookup or the use of a run as well is said once.
+    fn not_stored(&mut self, reason: &str) {
+        let reason = reason.strip_prefix("the run is not stored: ").unwrap_or(reason);
+        let both = [
+            (format!("{MISSED}: unusable: {reason}"), "neither looked up nor stored".to_owned()),
+            (format!("{UNUSED}: {reason}"), format!("{UNUSED} and this one is not stored")),
+        ];
+        let found = self
+            .notes
+            .iter_mut()
+            .find_map(|note| both.iter().find(|(known, _)| known == note).map(|(_, words)| (note, words)));
+        match found {
+            Some((note, words)) => *note = format!("{words}: {reason}"),
+            None => self.notes.push(format!("not stored: {reason}")),
         }
     }
 
@@ -132,7 +143,7 @@ mod tests {
             cause: TurnCause::Done,
         };
         let put = EffectOrdered { call: CallId(7), attempt: 1, spark: None, effect };
-        let error = "no room".to_owned();
+        let error = "the run is not stored: no room".to_owned();
         let failed = |call| {
             let body = EffectFailed { status: FailStatus::Failed, error: error.clone() };
             ArenaEvent::EffectFailed(Answered { call: CallId(call), attempt: 1, body })
@@ -144,7 +155,7 @@ mod tests {
             let body = CacheMissed { key: "k".into(), reason: reason.to_owned() };
             ArenaEvent::CacheMissed(Answered { call: CallId(2), attempt: 1, body })
         };
-        let both = sheet(vec![missed("no room"), put.clone(), failed(7)]);
+        let both = sheet(vec![missed("unusable: no room"), put.clone(), failed(7)]);
         assert_eq!(both.unwrap(), "neither looked up nor stored: no room");
         let differ = sheet(vec![missed("expired"), put, failed(7)]);
         assert_eq!(differ.unwrap(), "no recorded run: expired; not stored: no room");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::protocol::event::{BudgetSettled, ErrorKind, ToolStatus};
+use crate::protocol::event::{BudgetSettled, ErrorKind};
 use crate::protocol::message::Usage;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
@@ -36,20 +36,12 @@ pub struct Tally {
     pub micro_usd: u64,
     /// Settled attempts without a known price.
     pub unpriced: u32,
-    /// Tokens ever set aside: the sum of worst cases, for comparison with what was used.
-    pub reserved_tokens: u64,
-    /// Millionths of a dollar ever set aside.
-    pub reserved_micro_usd: u64,
     /// Milliseconds of model calls, from the entries' times; calls at once count each.
     pub model_ms: u64,
-    /// Of these, milliseconds spent waiting for a turn at the provider.
-    pub waited_ms: u64,
     /// Tool calls that were started.
     pub tool_calls: u32,
     /// Tool calls that were refused instead.
     pub tool_refusals: u32,
-    /// Of these, those that did not end well.
-    pub tool_failures: u32,
     /// Milliseconds of tool calls, from the entries' times; calls at once count each.
     pub tool_ms: u64,
 }
@@ -106,8 +98,6 @@ pub struct Costs {
     ledger: Ledger,
     /// Calls that somebody stopped, until they are settled.
     stopped: BTreeSet<CallId>,
-    /// Reservations whose call is about to be made.
-    pending: BTreeMap<CallId, (u64, u64)>,
     last_at: Option<u64>,
 }
 
@@ -156,13 +146,9 @@ impl Tally {
         self.beyond_micro_usd = self.beyond_micro_usd.saturating_add(other.beyond_micro_usd);
         self.micro_usd = self.micro_usd.saturating_add(other.micro_usd);
         self.unpriced += other.unpriced;
-        self.reserved_tokens = self.reserved_tokens.saturating_add(other.reserved_tokens);
-        self.reserved_micro_usd = self.reserved_micro_usd.saturating_add(other.reserved_micro_usd);
         self.model_ms = self.model_ms.saturating_add(other.model_ms);
-        self.waited_ms = self.waited_ms.saturating_add(other.waited_ms);
         self.tool_calls += other.tool_calls;
         self.tool_refusals += other.tool_refusals;
-        self.tool_failures += other.tool_failures;
         self.tool_ms = self.tool_ms.saturating_add(other.tool_ms);
         self
     }
@@ -243,23 +229,13 @@ impl Costs {
                     tally.calls += u32::from(data.attempt <= 1);
                     tally.attempts += 1;
                 });
-                if let Some((tokens, micro_usd)) = self.pending.remove(&data.call) {
-                    self.reserve(data.call, tokens, micro_usd);
-                }
             }
-            E::ModelAnswered(data) => self.book_call(data.call, |tally| {
-                tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms)
-            }),
             E::ModelFailed(data) => {
                 if data.body.kind == ErrorKind::Cancelled {
                     self.stopped.insert(data.call);
                 }
-                self.book_call(data.call, |tally| {
-                    tally.failures += 1;
-                    tally.waited_ms = tally.waited_ms.saturating_add(data.body.waited_ms);
-                });
+                self.book_call(data.call, |tally| tally.failures += 1);
             }
-            E::BudgetReserved(data) => self.reserve(data.call, data.tokens, data.micro_usd),
             E::BudgetSettled(data) => self.settle(data, away),
             E::ToolInvoked(data) => self.book_spark(data.spark, |tally| tally.tool_calls += 1),
             _ => {}
@@ -290,24 +266,15 @@ impl Costs {
 
     fn settle(&mut self, data: &BudgetSettled, away: bool) {
         let priced = self.ledger.payer(data.call).is_none_or(|payer| payer.priced);
+        // Of nothing there is no estimate.
+        let estimated = data.usage.estimated && data.usage.total() > 0;
+        let usage = Usage { estimated, ..data.usage };
         self.book_call(data.call, |tally| {
-            tally.usage = sum(tally.usage, data.usage);
-            tally.estimated += u32::from(data.usage.estimated);
-            tally.unknown += u32::from(away && data.usage.estimated && data.usage.total() > 0);
+            tally.usage = sum(tally.usage, usage);
+            tally.estimated += u32::from(estimated);
+            tally.unknown += u32::from(away && estimated);
             tally.micro_usd = tally.micro_usd.saturating_add(data.micro_usd);
             tally.unpriced += u32::from(!priced && data.usage.total() > 0);
-        });
-    }
-
-    /// A first reservation is decided before its call: it waits here until the call says who pays.
-    fn reserve(&mut self, call: CallId, tokens: u64, micro_usd: u64) {
-        if self.ledger.payer(call).is_none() {
-            self.pending.insert(call, (tokens, micro_usd));
-            return;
-        }
-        self.book_call(call, |tally| {
-            tally.reserved_tokens = tally.reserved_tokens.saturating_add(tokens);
-            tally.reserved_micro_usd = tally.reserved_micro_usd.saturating_add(micro_usd);
         });
     }
 
@@ -319,12 +286,7 @@ impl Costs {
                 self.book_spark(spark, |tally| tally.model_ms = tally.model_ms.saturating_add(ms))
             }
             Activity::Running(_) => {
-                let ok =
-                    matches!(event, ArenaEvent::ToolResolved(data) if data.body.status == ToolStatus::Ok);
-                self.book_spark(spark, |tally| {
-                    tally.tool_ms = tally.tool_ms.saturating_add(ms);
-                    tally.tool_failures += u32::from(!ok);
-                });
+                self.book_spark(spark, |tally| tally.tool_ms = tally.tool_ms.saturating_add(ms))
             }
             _ => {}
         }

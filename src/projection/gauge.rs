@@ -24,14 +24,11 @@ impl Gauge {
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
         for (_, event) in entry.effective() {
+            self.settings(event.changed());
             match event {
                 ArenaEvent::SessionOpened(data) => {
                     data.spec.models.iter().for_each(|model| self.window(model))
                 }
-                ArenaEvent::SessionResumed(data) => self.settings(&data.changed),
-                ArenaEvent::SessionForked(data) => self.settings(&data.changed),
-                ArenaEvent::PromptGiven(data) => self.settings(&data.changed),
-                ArenaEvent::SettingsChanged(data) => self.settings(&data.changed),
                 ArenaEvent::ModelCalled(data) => {
                     self.called.insert(data.spark, (data.call, data.model.clone()));
                 }

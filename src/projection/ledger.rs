@@ -39,15 +39,12 @@ impl Ledger {
     /// Folds one event.
     pub fn apply(&mut self, event: &ArenaEvent) {
         use ArenaEvent as E;
+        self.change(event.changed());
         match event {
             E::SessionOpened(data) => {
                 let rows = data.spec.models.iter().map(|model| (model.name.clone(), model.price.is_some()));
                 self.priced.extend(rows);
             }
-            E::PromptGiven(data) => self.change(&data.changed),
-            E::SettingsChanged(data) => self.change(&data.changed),
-            E::SessionResumed(data) => self.change(&data.changed),
-            E::SessionForked(data) => self.change(&data.changed),
             E::ModelCalled(data) => {
                 self.calls.retain(|call, payer| *call == data.call || payer.spark != data.spark);
                 let priced = self.priced.get(&data.model).copied().unwrap_or(false);
@@ -80,13 +77,6 @@ impl Ledger {
     /// The running calls for which something is set aside.
     pub fn running(&self) -> impl Iterator<Item = CallId> + '_ {
         self.reserved.keys().copied()
-    }
-
-    /// Tokens and millionths of a dollar set aside for running calls.
-    pub fn reserved(&self) -> (u64, u64) {
-        self.reserved.values().fold((0, 0), |(tokens, micro_usd), (t, m)| {
-            (tokens.saturating_add(*t), micro_usd.saturating_add(*m))
-        })
     }
 
     fn change(&mut self, changed: &[Setting]) {

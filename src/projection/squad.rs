@@ -73,11 +73,9 @@ impl SquadSheet {
 
     fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
+        self.follow(blueprint_in(event.changed()));
         match event {
             E::SessionOpened(data) => self.follow(data.spec.blueprint.as_ref()),
-            E::SessionResumed(data) => self.follow(blueprint_in(&data.changed)),
-            E::SessionForked(data) => self.follow(blueprint_in(&data.changed)),
-            E::SettingsChanged(data) => self.follow(blueprint_in(&data.changed)),
             E::PromptGiven(data) => self.begin(data),
             E::SparkIgnited(data) => drop(self.roles.insert(data.spark, data.role.clone())),
             E::ModelCalled(data) => {
@@ -116,7 +114,6 @@ impl SquadSheet {
     }
 
     fn begin(&mut self, data: &PromptGiven) {
-        self.follow(blueprint_in(&data.changed));
         let checks = std::mem::take(&mut self.checks);
         let (is_squad, evidence) = (data.mode == Mode::Squad, Evidence::of(&checks));
         *self = SquadSheet { is_squad, evidence, checks, ..SquadSheet::default() };

@@ -83,6 +83,8 @@ pub enum ItemKind {
     Undone,
     /// The workspace was compared with a recorded tree.
     Diff,
+    /// What a model had said when its call failed.
+    CutAnswer,
     /// A model call failed.
     Failure(ErrorKind),
     /// Another model took over.
@@ -150,6 +152,9 @@ impl Transcript {
             if let ArenaEvent::ModelAnswered(data) = event {
                 self.answered(entry.at, from, spark, &data.body);
             } else if let Some(kind) = kind_of(event) {
+                if matches!(event, ArenaEvent::ModelFailed(data) if !data.body.said.trim().is_empty()) {
+                    self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::CutAnswer });
+                }
                 self.items.push(Item { source: from, at: entry.at, spark, kind });
                 self.link(from, kind);
             } else if let ArenaEvent::ApprovalAnswered(data) = event {
@@ -293,6 +298,9 @@ impl Item {
     pub fn body<'a>(&self, lookup: Lookup<'a>) -> Option<Cow<'a, str>> {
         use ArenaEvent as E;
         let borrowed = |text: &'a str| Some(Cow::Borrowed(text));
+        if let (ItemKind::CutAnswer, E::ModelFailed(data)) = (&self.kind, lookup(self.source)?) {
+            return borrowed(&data.body.said);
+        }
         if let ItemKind::Approval { prepared, .. } = self.kind {
             let E::ToolPrepared(data) = lookup(prepared)? else { return None };
             return match &data.body.result {

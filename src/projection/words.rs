@@ -5,7 +5,7 @@ use crate::protocol::event::{
     ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, Severity, ToolStatus, TurnCause,
 };
 use crate::protocol::message::Usage;
-use crate::protocol::spec::{Action, Mode};
+use crate::protocol::spec::{Action, Mode, RolePlace};
 pub use crate::protocol::text::{grouped, money};
 
 /// Money of calls of which `unpriced` have no known price: `$0.0123`, `price unknown`, or both.
@@ -210,6 +210,12 @@ pub fn severity(severity: Severity) -> &'static str {
         Severity::Minor => "minor",
         Severity::Note => "note",
     }
+}
+
+/// The place of a role that has one of its own.
+pub fn place(place: &RolePlace) -> String {
+    let held = if place.read_only { ", read-only" } else { "" };
+    format!("{} in {}{held}", place.role, place.sandbox.kind)
 }
 
 /// The name of a phase as people read it: `initial-analysis` is `initial analysis`.

@@ -86,29 +86,51 @@ pub fn check_spec(spec: &Spec) -> Result<(), Fault> {
 }
 
 /// Holds a blueprint against what there is: every name stands for something, nobody waits in a circle, and one
-/// role leads without writing.
+/// role leads without writing. Gives the first fault.
 pub fn check(blueprint: &Blueprint, known: &Known<'_>) -> Result<(), Fault> {
-    check_names(blueprint)?;
-    for (i, role) in blueprint.roles.iter().enumerate() {
-        check_role(blueprint, i, role, known)?;
-    }
-    check_order(blueprint)?;
-    check_lead(blueprint, known.tools)?;
-    match blueprint.checks.iter().position(|check| check.trim().is_empty()) {
-        Some(i) => Err(Fault::new(Place::Check(i), "a check is empty")
-            .hint("name a command, such as \"cargo test\", or leave it out")),
-        None => Ok(()),
-    }
+    faults(blueprint, known).into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Refuses a blueprint in which nobody may write. A program may want a squad that only talks; in a file it is a slip.
-pub fn check_writer(blueprint: &Blueprint, tools: &[ToolSpec]) -> Result<(), Fault> {
-    if blueprint.roles.iter().any(|role| writes(role, tools)) {
-        return Ok(());
+/// Everything that is wrong with a blueprint; what follows from another fault is left out.
+pub fn faults(blueprint: &Blueprint, known: &Known<'_>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    check_names(blueprint, &mut faults);
+    for (i, role) in blueprint.roles.iter().enumerate() {
+        check_role(blueprint, i, role, known, &mut faults);
     }
-    let words = "no role may write; give one a tool that does, such as `edit_file`";
-    Err(Fault::new(Place::Name(0), words)
-        .hint("tools = [\"read_file\", \"edit_file\"] in a role that does not lead"))
+    check_order(blueprint, &mut faults);
+    faults.extend(check_lead(blueprint, known.tools).err());
+    let empty = blueprint.checks.iter().enumerate().filter(|(_, check)| check.trim().is_empty());
+    faults.extend(empty.map(|(i, _)| {
+        Fault::new(Place::Check(i), "a check is empty")
+            .hint("name a command, such as \"cargo test\", or leave it out")
+    }));
+    faults
+}
+
+/// Refuses a blueprint in which nobody may write, unless that is on purpose; then nobody may. A program may want a
+/// squad that only talks; in a file that does not say so it is a slip.
+pub fn check_writer(blueprint: &Blueprint, read_only: bool, tools: &[ToolSpec]) -> Result<(), Fault> {
+    let writer = blueprint.roles.iter().position(|role| writes(role, tools));
+    match (writer, read_only) {
+        (Some(i), true) => {
+            let words = format!("the squad is read-only, and `{}` may write", blueprint.roles[i].name);
+            Err(Fault::new(Place::Name(i), words)
+                .hint("take the top `read_only` out, or make this role `read_only`"))
+        }
+        (None, true) if !blueprint.checks.is_empty() => {
+            let words = "checks run after a role that writes, and the squad is read-only";
+            Err(Fault::new(Place::Check(0), words).hint("take the checks out"))
+        }
+        (None, false) => {
+            let words = "no role may write; give one a tool that does, such as `edit_file`";
+            Err(Fault::new(Place::Name(0), words).hint(
+                "tools = [\"read_file\", \"edit_file\"] in a role that does not lead; or `read_only = true` at the \
+                 top where nobody is to write",
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Place of the role that leads: the named one, else the first.
@@ -130,46 +152,45 @@ fn place_of(blueprint: &Blueprint, name: &str) -> Option<usize> {
     blueprint.roles.iter().position(|role| role.name == name)
 }
 
-fn check_names(blueprint: &Blueprint) -> Result<(), Fault> {
+fn check_names(blueprint: &Blueprint, faults: &mut Vec<Fault>) {
     let mut seen = BTreeSet::new();
     for (i, role) in blueprint.roles.iter().enumerate() {
         let name = role.name.as_str();
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
             let words = format!("`{name}` is not a name of letters, digits, hyphens and underscores");
-            return Err(Fault::new(Place::Name(i), words));
+            faults.push(Fault::new(Place::Name(i), words));
         }
         if !seen.insert(name) {
             let fault = Fault::new(Place::Name(i), format!("two roles are called `{name}`"));
-            return Err(fault.hint("give one of them another name; two roles may share a persona"));
+            faults.push(fault.hint("give one of them another name; two roles may share a persona"));
         }
     }
-    Ok(())
 }
 
-fn check_role(blueprint: &Blueprint, i: usize, role: &RoleSpec, known: &Known<'_>) -> Result<(), Fault> {
+fn check_role(blueprint: &Blueprint, i: usize, role: &RoleSpec, known: &Known<'_>, faults: &mut Vec<Fault>) {
     let persona = &role.persona;
     if !(known.persona)(persona) {
         let fault = Fault::new(Place::Persona(i), format!("no persona is called `{persona}`"));
-        return Err(fault.hint("`agon personas list` shows them all"));
+        faults.push(fault.hint("`agon personas list` shows them all"));
     }
     for (n, name) in role.tools.iter().flatten().enumerate() {
         if !known.tools.iter().any(|tool| tool.name == *name) {
             let names = known.tools.iter().map(|tool| tool.name.clone()).collect();
             let fault = Fault::new(Place::Tool(i, n), format!("there is no tool `{name}`"));
-            return Err(Fault { meant: Some((name.clone(), names)), ..fault });
+            faults.push(Fault { meant: Some((name.clone(), names)), ..fault });
         }
     }
-    check_sandbox(i, role, known.tools)?;
+    faults.extend(check_sandbox(i, role, known.tools).err());
     if role.max_steps == Some(0) {
         let words = format!("`{}` may make no model call at all", role.name);
-        return Err(Fault::new(Place::Steps(i), words).hint("leave `max_steps` out, or allow at least 1"));
+        let fault = Fault::new(Place::Steps(i), words);
+        faults.push(fault.hint("leave `max_steps` out, or allow at least 1"));
     }
     let after = role.after.iter().enumerate().map(|(n, name)| (Place::After(i, n), name));
     let revise = role.revise.iter().enumerate().map(|(n, name)| (Place::Revise(i, n), name));
-    match after.chain(revise).find(|(_, name)| place_of(blueprint, name).is_none()) {
-        Some((place, name)) => Err(Fault::no_role(place, name, blueprint)),
-        None => check_model(i, role, known),
-    }
+    let unknown = after.chain(revise).filter(|(_, name)| place_of(blueprint, name).is_none());
+    faults.extend(unknown.map(|(place, name)| Fault::no_role(place, name, blueprint)));
+    faults.extend(check_model(i, role, known).err());
 }
 
 /// A role may be held closer than its session, and one that is to change nothing has no tool that does.
@@ -214,23 +235,24 @@ fn check_model(i: usize, role: &RoleSpec, known: &Known<'_>) -> Result<(), Fault
 }
 
 /// Roles wait for each other without a circle, and nobody sends back whom they do not come after.
-fn check_order(blueprint: &Blueprint) -> Result<(), Fault> {
+fn check_order(blueprint: &Blueprint, faults: &mut Vec<Fault>) {
+    let found =
+        (0..blueprint.roles.len()).find_map(|i| circle(blueprint, &mut vec![i], &mut BTreeSet::new()));
+    if let Some((circle, place)) = found {
+        let fault = Fault::new(place, format!("roles wait for each other in a circle: {circle}"));
+        faults.push(fault.hint("take one of these names out of an `after`"));
+    }
     for (i, role) in blueprint.roles.iter().enumerate() {
-        if let Some((circle, place)) = circle(blueprint, &mut vec![i], &mut BTreeSet::new()) {
-            let fault = Fault::new(place, format!("roles wait for each other in a circle: {circle}"));
-            return Err(fault.hint("take one of these names out of an `after`"));
-        }
         let before = before(blueprint, i);
         for (n, target) in role.revise.iter().enumerate() {
-            if !place_of(blueprint, target).is_some_and(|at| before.contains(&at)) {
+            if place_of(blueprint, target).is_some_and(|at| !before.contains(&at)) {
                 let name = &role.name;
                 let words = format!("`{name}` cannot send `{target}` back without coming after it");
                 let hint = format!("add \"{target}\" to the `after` of `{name}`");
-                return Err(Fault::new(Place::Revise(i, n), words).hint(hint));
+                faults.push(Fault::new(Place::Revise(i, n), words).hint(hint));
             }
         }
     }
-    Ok(())
 }
 
 /// A circle through the last role of the path, in words, and the `after` that closes it.

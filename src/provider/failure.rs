@@ -30,7 +30,7 @@ impl Peer {
             "" => format!("`{}` ({}) {what}", self.name, self.host),
             hint => format!("`{}` ({}) {what}; {hint}", self.name, self.host),
         };
-        ModelFailed { kind, message, retry_after_ms: None, usage: None, waited_ms: 0 }
+        ModelFailed::new(kind, message)
     }
 
     /// A failure the provider reported itself, in an answer or inside a stream.

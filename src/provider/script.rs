@@ -113,7 +113,7 @@ impl Script {
 
     fn failed(&self, kind: ErrorKind, what: &str) -> ModelFailed {
         let message = format!("script `{}`: {what}", self.name);
-        ModelFailed { kind, message, retry_after_ms: None, usage: None, waited_ms: 0 }
+        ModelFailed::new(kind, message)
     }
 
     /// Counts the call and finds its row.

@@ -159,12 +159,10 @@ impl Session {
 
     /// The plan's model for a persona, else the persona's own, else the session's.
     fn debate_model(&self, plan: &DebatePlan, name: &str) -> String {
-        let planned = plan.models.iter().find(|(persona, _)| persona == name).map(|(_, model)| model.clone());
-        let spec = self.spec.as_deref();
-        let own =
-            spec.and_then(|spec| spec.personas.iter().find(|persona| persona.id == name)?.model.clone());
-        let default = spec.and_then(|spec| spec.models.first().map(|model| model.name.clone()));
-        planned.or(own).or(default).unwrap_or_default()
+        let planned =
+            plan.models.iter().find(|(persona, _)| persona == name).map(|(_, model)| model.as_str());
+        let model = self.spec.as_deref().and_then(|spec| spec.model_for(planned, name));
+        model.unwrap_or_default().to_owned()
     }
 
     /// A debater's or the moderator's call came to nothing: an absence, not an opinion.

@@ -16,10 +16,10 @@ use pages::Pages;
 pub use pages::Shelf;
 
 /// Entries between two kept moments at first; twice as many whenever there are too many moments.
-const STRIDE: u64 = 4_096;
+const STRIDE: u64 = 2_048;
 
 /// Moments that are kept at most.
-const MOMENTS: usize = 192;
+const MOMENTS: usize = 512;
 
 /// Entries before a stretch in which causes of what is in it are looked for.
 const BEFORE: u64 = 512;
@@ -28,7 +28,7 @@ const BEFORE: u64 = 512;
 const KEPT: usize = 4;
 
 /// Ended sparks that a moment remembers.
-const SPARKS: usize = 128;
+const SPARKS: usize = 32;
 
 /// The folds that have to be made again for another moment.
 #[derive(Clone, Debug, Default)]
@@ -225,17 +225,30 @@ impl Record {
             return moment;
         }
         // Whoever looks at a moment is shown its items next: what has to be read is read once for both.
-        let mut transcript = stretch.transcript.clone();
-        self.pages.each(self.range(place), |entry| {
+        self.fold_again(place, |entry| {
             if entry.seq <= seq {
                 moment.apply(entry);
             }
-            transcript.apply(entry);
         });
-        if stretch.items.set(transcript.take_items().into_boxed_slice()).is_ok() {
-            self.there.borrow_mut().push_back(stretch.from);
-        }
         moment
+    }
+
+    /// Makes what is in a stretch again, and shows each of its entries on the way.
+    fn fold_again(&self, place: usize, mut look: impl FnMut(&Entry)) {
+        let (stretch, range) = (&self.stretches[place], self.range(place));
+        let mut transcript = stretch.transcript.clone();
+        let mut reasons = Box::<Reasons>::default();
+        self.pages.each(range.start.saturating_sub(BEFORE)..range.end, |entry| {
+            reasons.apply(entry);
+            if entry.seq >= range.start {
+                look(entry);
+                transcript.apply(entry);
+            }
+        });
+        // Both are set and dropped together, and both are gone when this is asked for.
+        let _ = stretch.items.set(transcript.take_items().into_boxed_slice());
+        let _ = stretch.reasons.set(reasons);
+        self.there.borrow_mut().push_back(stretch.from);
     }
 
     fn place_of(&self, seq: u64) -> Option<usize> {
@@ -254,12 +267,10 @@ impl Record {
             return &self.transcript.items;
         }
         let stretch = &self.stretches[place];
-        stretch.items.get_or_init(|| {
-            self.there.borrow_mut().push_back(stretch.from);
-            let mut transcript = stretch.transcript.clone();
-            self.pages.each(self.range(place), |entry| transcript.apply(entry));
-            transcript.take_items().into_boxed_slice()
-        })
+        if stretch.items.get().is_none() {
+            self.fold_again(place, |_| {});
+        }
+        stretch.items.get().map_or(&[], |items| items)
     }
 
     /// How many items there are, or were once entry `cut` was taken.
@@ -283,14 +294,10 @@ impl Record {
             return &self.reasons;
         }
         let stretch = &self.stretches[place];
-        stretch.reasons.get_or_init(|| {
-            self.there.borrow_mut().push_back(stretch.from);
-            let mut reasons = Box::new(Reasons::default());
-            let range = self.range(place);
-            let from = range.start.saturating_sub(BEFORE);
-            self.pages.each(from..range.end, |entry| reasons.apply(entry));
-            reasons
-        })
+        if stretch.reasons.get().is_none() {
+            self.fold_again(place, |_| {});
+        }
+        stretch.reasons.get().map_or(&self.reasons, |reasons| reasons)
     }
 
     /// What a spark is called, also when a moment does not remember it any more.

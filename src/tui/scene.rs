@@ -85,7 +85,8 @@ impl<'a> Scene<'a> {
     /// True while nobody may see what the debaters hold.
     pub fn is_sealed(&self, item: &Item) -> bool {
         let board = &self.moment.board;
-        let says = matches!(item.kind, ItemKind::Answer { .. } | ItemKind::Thinking { .. });
+        use ItemKind::{Answer, CutAnswer, Thinking};
+        let says = matches!(item.kind, Answer { .. } | CutAnswer | Thinking { .. });
         board.sealed_ballots && says && item.at >= board.turn_opened
     }
 

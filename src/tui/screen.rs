@@ -50,6 +50,16 @@ pub enum Left {
 
 /// Shows the state until somebody leaves. The terminal is what it was before when this returns, also on a panic.
 pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
+    match show(desk, state).await {
+        // The terminal is gone, which its signal may tell only later.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+            Ok(Left::Terminated)
+        }
+        left => left,
+    }
+}
+
+async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
     let mut signals = Signals::listen()?;
     let mut screen = Screen::open()?;
     let mut keys = listen();

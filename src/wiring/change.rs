@@ -3,6 +3,7 @@
 use crate::arena::Arena;
 use crate::config::{Config, ConfigError, ModelName, SandboxKind};
 use crate::protocol::Command;
+use crate::protocol::event::LimitKind;
 use crate::protocol::spec::{
     Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, RoleSpec, Rule, Setting, Spec,
     WorkspaceSpec,
@@ -48,6 +49,16 @@ pub struct LimitChanges {
 }
 
 impl LimitChanges {
+    /// What one limit is to become; none when it stays.
+    pub fn of(self, limit: LimitKind) -> Option<u64> {
+        match limit {
+            LimitKind::Steps => self.max_steps.map(u64::from),
+            LimitKind::Tokens => self.max_tokens,
+            LimitKind::MicroUsd => self.max_micro_usd,
+            LimitKind::Seconds => self.max_seconds,
+        }
+    }
+
     fn over(self, recorded: &Limits) -> Limits {
         Limits {
             max_steps: self.max_steps.unwrap_or(recorded.max_steps),

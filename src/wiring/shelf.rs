@@ -60,29 +60,35 @@ impl LogShelf {
         Ok(found)
     }
 
+    /// Looks for every place at once, so that the first look far back does not have to.
+    pub fn find_places(&self) -> io::Result<()> {
+        self.place(u64::MAX).map(drop)
+    }
+
     /// Where the entry of a mark begins; none when the log is shorter.
     fn place(&self, mark: u64) -> io::Result<Option<u64>> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = usize::try_from(mark).unwrap_or(usize::MAX);
-        let mut block = if marks.len() <= wanted { vec![0; BLOCK] } else { Vec::new() };
-        while marks.len() <= wanted {
-            let mut at = marks.last().copied().unwrap_or(0);
-            let mut left = MARK;
-            while left > 0 {
-                let count = self.file.read_at(&mut block, at)?;
-                if count == 0 {
-                    return Ok(None);
-                }
-                let ends = memchr::memchr_iter(b'\n', &block[..count]);
-                let last = ends.take(usize::try_from(left).unwrap_or(usize::MAX)).fold(None, |_, end| {
-                    left -= 1;
-                    Some(end)
-                });
-                at += if left == 0 { last.map_or(count, |end| end + 1) } else { count } as u64;
-            }
-            marks.push(at);
+        if let Some(place) = marks.get(wanted) {
+            return Ok(Some(*place));
         }
-        Ok(Some(marks[wanted]))
+        let (mut block, mut left) = (vec![0; BLOCK], MARK);
+        let mut at = marks.last().copied().unwrap_or(0);
+        while marks.len() <= wanted {
+            let count = self.file.read_at(&mut block, at)?;
+            if count == 0 {
+                return Ok(None);
+            }
+            for end in memchr::memchr_iter(b'\n', &block[..count]) {
+                left -= 1;
+                if left == 0 {
+                    marks.push(at + end as u64 + 1);
+                    left = MARK;
+                }
+            }
+            at += count as u64;
+        }
+        Ok(marks.get(wanted).copied())
     }
 
     /// The last entries of the log, in order: those in its last `bytes` bytes.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::protocol::command::StopCause;
-use crate::protocol::event::{PauseCause, TurnCause};
+use crate::protocol::event::{LimitKind, PauseCause, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry};
 
@@ -60,14 +60,31 @@ impl Standing {
 }
 
 /// How far the debate of a session's newest task came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Its turn is open: it goes on where it was.
     Open,
     /// Somebody stopped it: its turn is over, but a copy up to this entry goes on.
     Stopped(u64),
+    /// A limit ended it: a copy with more of it goes on.
+    Limited(AtLimit),
     /// It ended by itself.
     Over,
+}
+
+/// Where a limit ended a debate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AtLimit {
+    /// The entry after which it would go on.
+    pub at: u64,
+    /// The question, when it ended before anything was asked: a copy is asked it anew, in place of entry `at`.
+    pub anew: Option<String>,
+    /// Which limit.
+    pub limit: LimitKind,
+    /// What was used, or would have been.
+    pub used: u64,
+    /// The limit's value.
+    pub max: u64,
 }
 
 /// How far the debate of the newest task came; none when that was no debate.
@@ -75,10 +92,10 @@ pub fn stage_of_debate(entries: &[Arc<Entry>]) -> Option<Stage> {
     let asked = entries
         .iter()
         .rposition(|entry| !entry.is_void() && matches!(entry.fact(), Some(ArenaEvent::PromptGiven(_))))?;
-    match entries[asked].fact() {
-        Some(ArenaEvent::PromptGiven(data)) if matches!(data.mode, Mode::Debate(_)) => {}
+    let question = match entries[asked].fact() {
+        Some(ArenaEvent::PromptGiven(data)) if matches!(data.mode, Mode::Debate(_)) => &data.text,
         _ => return None,
-    }
+    };
     let turn = &entries[asked..];
     let cause = turn.iter().flat_map(|entry| &entry.events).find_map(|event| match event {
         ArenaEvent::TurnClosed(data) => Some(data.cause),
@@ -95,7 +112,21 @@ pub fn stage_of_debate(entries: &[Arc<Entry>]) -> Option<Stage> {
         Some(TurnCause::Stopped | TurnCause::Interrupted) => {
             stop().and_then(|entry| entry.seq.checked_sub(1)).map_or(Stage::Over, Stage::Stopped)
         }
+        Some(TurnCause::Limit) => at_limit(turn, question).map_or(Stage::Over, Stage::Limited),
         Some(_) => Stage::Over,
+    })
+}
+
+/// Where in the entries of a turn a limit was reached. The fact that led to it is asked for again.
+fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
+    turn.iter().enumerate().find_map(|(place, entry)| {
+        let (limit, used, max) = entry.events.iter().find_map(|event| match event {
+            ArenaEvent::LimitReached(data) => Some((data.limit, data.used, data.max)),
+            _ => None,
+        })?;
+        let anew = (place == 0).then(|| question.to_owned());
+        let at = if place == 0 { entry.seq } else { entry.seq.checked_sub(1)? };
+        Some(AtLimit { at, anew, limit, used, max })
     })
 }
 

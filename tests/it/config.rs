@@ -272,3 +272,14 @@ fn settings_of_containers_are_checked_and_never_a_strangers() {
     }
     assert!(!ran.stdout.contains("evil") && !ran.stdout.contains("/home\""), "{ran}");
 }
+
+#[test]
+fn the_sample_of_the_readme_is_a_configuration() {
+    let readme = include_str!("../../README.md");
+    let (_, rest) = readme.split_once("```toml\n").unwrap();
+    let env = Env::new();
+    env.config(rest.split("```").next().unwrap());
+    let ran = env.run(&["config", "show"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("structured") && ran.stdout.contains("my/qwen3-coder"), "{ran}");
+}

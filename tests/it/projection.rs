@@ -160,7 +160,6 @@ fn at_the_end_the_board_is_at_rest() {
     assert_eq!(board.counts, Counts { entries: 13, events: 39, void: 0, unknown: 0 });
     let usage = Usage { input: 2600, cached: 2000, output: 55, ..Usage::default() };
     assert_eq!(board.used, Used { steps: 2, usage, micro_usd: 20_000, unpriced: 0 });
-    assert_eq!(board.reserved(), (0, 0));
     assert_eq!(board.state_of(&board.sparks[0]), "done");
 }
 
@@ -247,8 +246,6 @@ fn costs_are_booked_per_spark_role_and_model() {
         attempts: 2,
         usage: Usage { input: 2600, cached: 2000, output: 55, ..Usage::default() },
         micro_usd: 20_000,
-        reserved_tokens: 10_000,
-        reserved_micro_usd: 100_000,
         model_ms: 2_000,
         tool_calls: 2,
         tool_ms: 2_000,

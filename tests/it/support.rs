@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod env;
+pub mod golden;
 pub mod long;
 pub mod panel;
 pub mod server;

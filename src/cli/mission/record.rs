@@ -27,7 +27,7 @@ const PAGE: u64 = 64;
 /// How often a log that another process writes is looked at.
 pub(super) const PACE: Duration = Duration::from_millis(500);
 
-struct OnDisk(LogShelf);
+struct OnDisk(Arc<LogShelf>);
 
 impl Shelf for OnDisk {
     fn read(&self, range: Range<u64>) -> Vec<Arc<Entry>> {
@@ -69,18 +69,20 @@ pub(super) fn look(kit: &Kit, name: &str) -> Result<Seen, Failure> {
 pub(super) fn whole(kit: &Kit, name: &str, is_unwanted: &AtomicBool) -> Result<Seen, Failure> {
     let sessions = kit.sessions();
     let id = sessions.find(name)?;
-    let mut record = Record::begin(0, Some(Box::new(OnDisk(sessions.shelf(name)?))));
+    let shelf = Arc::new(sessions.shelf(name)?);
+    let mut record = Record::begin(0, Some(Box::new(OnDisk(Arc::clone(&shelf)))));
     let fault = sessions.scan(name, &mut |entry| {
         record.apply(Arc::new(entry));
         !is_unwanted.load(Ordering::Relaxed)
     })?;
+    shelf.find_places()?;
     let is_elsewhere = sessions.standing(&id) == Standing::Running;
     Ok(Seen { id, record, fault: fault.map(|fault| fault.to_string()), is_elsewhere })
 }
 
 /// The record of a session that runs here, and the approvals that wait in it.
 pub(super) fn live(kit: &Kit, id: &str, entries: Vec<Arc<Entry>>) -> Result<(Record, Asks), Failure> {
-    let mut record = Record::begin(0, Some(Box::new(OnDisk(kit.sessions().shelf(id)?))));
+    let mut record = Record::begin(0, Some(Box::new(OnDisk(Arc::new(kit.sessions().shelf(id)?)))));
     let mut asks = Asks::default();
     for entry in entries {
         asks.apply(&entry);

@@ -197,13 +197,14 @@ impl Renderer {
     }
 
     fn say_verdict(&self, data: &VerdictReached, lookup: Lookup<'_>) -> Line {
-        let rulings = (0u32..).zip(&data.upheld);
-        let rulings =
-            rulings.map(|(n, side)| format!("{} {}", wording::name(n), wording::upheld(Some(*side))));
         let heard = format!("{} of {} heard", self.debating.cast.len(), self.debating.asked);
         let (revealed, majority) = self.debating.revealed.clone().unzip();
         let majority = majority.unwrap_or_default();
         let is_vote = revealed == Some(data.source);
+        // A vote says for and against; only a moderator rules.
+        let said = if is_vote { wording::majority } else { wording::upheld };
+        let rulings = (0u32..).zip(&data.upheld);
+        let rulings = rulings.map(|(n, side)| format!("{} {}", wording::name(n), said(Some(*side))));
         let sure = match is_vote {
             true => "none by the moderator, the sealed majority stands in".to_owned(),
             false => format!("{} sure", wording::per_cent(data.confidence_pm)),

@@ -48,7 +48,7 @@ impl Renderer {
             }
             E::ApprovalAnswered(data) => self.say_approved(data),
             E::ModelAnswered(data) => return self.say_reply(data.call, &data.body),
-            E::ModelFailed(data) => self.say_failure(data.call, &data.body),
+            E::ModelFailed(data) => return self.say_failure(data.call, &data.body),
             E::ToolInvoked(data) => self.say_invoked(data),
             E::ToolResolved(data) => self.say_resolved(data.call, &data.body),
             E::ToolRefused(data) => self.say_refused(data),
@@ -226,9 +226,12 @@ impl Renderer {
         unusual(&reply.finish).map(line).into_iter().collect()
     }
 
-    fn say_failure(&self, call: CallId, failed: &ModelFailed) -> Line {
-        Line::new(self.who(call, None), "failed", Tone::Bad, words::error_kind(failed.kind))
-            .with(&failed.message)
+    fn say_failure(&self, call: CallId, failed: &ModelFailed) -> Vec<Line> {
+        let who = || self.who(call, None);
+        let said = Some(&failed.said).filter(|said| !said.trim().is_empty() && !self.debating.is_sealed);
+        let said = said.map(|said| Line::said(who(), "cut off", Tone::Quiet, said));
+        let why = Line::new(who(), "failed", Tone::Bad, words::error_kind(failed.kind)).with(&failed.message);
+        said.into_iter().chain([why]).collect()
     }
 
     fn say_invoked(&self, data: &ToolInvoked) -> Line {

@@ -60,9 +60,13 @@ fn token_words(total: &Tally) -> String {
     match total.unknown {
         0 => words,
         cut => format!(
-            "at most {}; {} cut off, what it took is not known",
+            "at most {}; {} took is not known",
             words.trim_start_matches("about "),
-            if cut == 1 { "1 call was".to_owned() } else { format!("{cut} calls were") },
+            if cut == 1 {
+                "1 call was cut off, what it".to_owned()
+            } else {
+                format!("{cut} calls were cut off, what they")
+            },
         ),
     }
 }

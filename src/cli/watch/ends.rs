@@ -142,15 +142,21 @@ impl Watch {
             let found = debate.absences.iter().rev().find(|absence| absence.persona == persona);
             found.map(|absence| absence.why.clone())
         };
-        let shown = || format!("agon debates show {id} tells what it reached");
         Some(match (cause, self.board.limit) {
             (TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped, _) => return None,
             (TurnCause::Limit, Some((limit, used, max))) if self.costs.total.calls == 0 => (
                 format!("not one phase can be paid: {}", words::limit_with_flag(limit, used, max)),
-                "allow more, or ask fewer: --personas ID,ID".to_owned(),
+                format!(
+                    "allow more: agon debate --resume {id} {} N; or ask fewer: --personas ID,ID",
+                    words::limit_flag(limit)
+                ),
             ),
             (TurnCause::Limit, Some((limit, used, max))) => {
-                (format!("{words}: {}", words::limit_with_flag(limit, used, max)), shown())
+                let flag = words::limit_flag(limit);
+                (
+                    format!("{words}: {}", words::limit_with_flag(limit, used, max)),
+                    format!("go on in a copy with more: agon debate --resume {id} {flag} N"),
+                )
             }
             (TurnCause::Incomplete, _) if debate.verdict.is_some() || debate.undecided().is_some() => {
                 let why = why(&debate.moderator).unwrap_or(words);

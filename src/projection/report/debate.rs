@@ -116,7 +116,8 @@ pub struct Proposition {
     /// Plain majority of the sealed ratings: 1 for, -1 against, 0 tied; none before the ballots are
     /// revealed, and where fewer than two rated.
     pub sealed_majority: Option<i8>,
-    /// The verdict on it: 1 upheld, -1 rejected, 0 left open; none before the verdict.
+    /// The verdict on it: 1 upheld, -1 rejected, 0 left open; none before the verdict, and where
+    /// the sealed majority stands in for it.
     pub verdict: Option<i8>,
     /// True when the verdict differs from the sealed majority.
     pub differs: bool,
@@ -314,6 +315,27 @@ pub struct Absence {
     pub source: EventRef,
 }
 
+/// Somebody who was missing for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing<'a> {
+    /// Who.
+    pub persona: &'a str,
+    /// Why, in words.
+    pub why: &'a str,
+    /// In which phases, in order.
+    pub phases: Vec<&'a str>,
+    /// The `role_failed` of each.
+    pub sources: Vec<EventRef>,
+}
+
+impl Missing<'_> {
+    /// ` in counterarguments, synthesis`; empty where no phase had begun.
+    pub fn when(&self) -> String {
+        let phases: Vec<_> = self.phases.iter().map(|phase| wording::spaced(phase)).collect();
+        if phases.is_empty() { String::new() } else { format!(" in {}", phases.join(", ")) }
+    }
+}
+
 /// Programs read the names that people read.
 fn name<S: Serializer>(proposition: &u32, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&wording::name(*proposition))
@@ -392,6 +414,28 @@ impl DebateReport {
                 && self.state == DebateState::Ended(absence.cause)
         };
         self.absences.iter().filter(move |absence| !stopped(absence))
+    }
+
+    /// The same, each with all the phases in which it was missing for the same reason.
+    pub fn missing_together(&self) -> Vec<Missing<'_>> {
+        let mut all: Vec<Missing<'_>> = Vec::new();
+        for absence in self.missing() {
+            let known = all.iter_mut().find(|one| one.persona == absence.persona && one.why == absence.why);
+            let phase = absence.phase.as_deref();
+            match known {
+                Some(one) => {
+                    one.phases.extend(phase);
+                    one.sources.push(absence.source);
+                }
+                None => all.push(Missing {
+                    persona: &absence.persona,
+                    why: &absence.why,
+                    phases: phase.into_iter().collect(),
+                    sources: vec![absence.source],
+                }),
+            }
+        }
+        all
     }
 
     /// What each debater held last, in the debaters' order.

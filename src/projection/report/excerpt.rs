@@ -152,7 +152,9 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
         E::SteeringGiven(data) => (None, data.text.clone()),
         E::ModelAnswered(data) => (Some(data.body.model.clone()), reply(&data.body)),
         E::ModelFailed(data) => {
-            (Some(words::error_kind(data.body.kind).to_owned()), data.body.message.clone())
+            let (message, said) = (&data.body.message, &data.body.said);
+            let parts = [message.as_str(), said].into_iter().filter(|part| !part.is_empty());
+            (Some(words::error_kind(data.body.kind).to_owned()), parts.collect::<Vec<_>>().join("\n\n"))
         }
         E::ToolResolved(data) => {
             let asked = log.event(data.body.tool_use.answer);

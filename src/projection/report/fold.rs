@@ -368,7 +368,7 @@ impl Open {
         let is_majority = matches!(log.event(data.source), Some(ArenaEvent::BallotsRevealed(_)));
         self.report.state = DebateState::Decided;
         for (proposition, upheld) in self.report.propositions.iter_mut().zip(&data.upheld) {
-            proposition.verdict = Some(*upheld);
+            proposition.verdict = (!is_majority).then_some(*upheld);
             proposition.differs = data.differs.contains(&proposition.number);
             let rulings = said.as_ref().map(|said| said.rulings.as_slice()).unwrap_or_default();
             let ruling = rulings.iter().find(|ruling| ruling.proposition == proposition.number);

@@ -69,7 +69,11 @@ fn colophon(page: &mut Markup, report: &Report, head: Option<&str>) {
     let session = &report.session;
     page.raw("<footer><p>Made from the log of session <code>").line(&session.id).raw("</code>");
     page.raw(", ").text(&crate::projection::words::counted(session.entries, "entry"));
-    page.raw(", by ").line(&session.program).raw(". ");
+    page.raw(", by ").line(&session.program);
+    if session.sandbox.is_some() {
+        page.raw(", sandbox ").line(&session.confined());
+    }
+    page.raw(". ");
     if let Some((parent, seq)) = &session.parent {
         page.raw("It was forked from <code>").line(parent).raw("</code> after entry ");
         page.text(&seq.to_string()).raw(". ");

@@ -29,6 +29,9 @@ pub fn page(report: &Report, head: Option<&str>) -> String {
     let _ =
         write!(out, "---\n\nSession `{}`, {}", code(&session.id), words::counted(session.entries, "entry"));
     let _ = write!(out, ", by {}, {} UTC", line(&session.program), wording::when(session.opened_at));
+    if session.sandbox.is_some() {
+        let _ = write!(out, ", sandbox {}", line(&session.confined()));
+    }
     if let Some(head) = head {
         let _ = write!(out, ". The chain ends at `{}`", code(head));
     }
@@ -180,11 +183,10 @@ fn absences(out: &mut String, debate: &DebateReport) {
         return;
     }
     out.push_str("## Who was missing\n\n");
-    for absence in debate.missing() {
-        let phase =
-            absence.phase.as_deref().map(|phase| format!(" in {}", line(&spaced(phase)))).unwrap_or_default();
-        let cause = line(&absence.why);
-        let _ = writeln!(out, "- **{}**{phase}: {cause}{}", line(&absence.persona), refs([&absence.source]));
+    for one in debate.missing_together() {
+        let (who, when, why) = (line(one.persona), line(&one.when()), line(one.why));
+        let gap = if when.is_empty() { "" } else { " " };
+        let _ = writeln!(out, "- **{who}**{gap}{when}: {why}{}", refs(&one.sources));
     }
     out.push('\n');
 }
@@ -250,13 +252,16 @@ fn positions(out: &mut String, debate: &DebateReport) {
         }
         return;
     }
-    let names: Vec<_> = rated.iter().map(|phase| line(&spaced(&phase.name))).collect();
+    let names: Vec<_> =
+        (1..).zip(&rated).map(|(n, phase)| format!("{n} {}", line(&spaced(&phase.name)))).collect();
     let _ = writeln!(
         out,
         "## Where they stood\n\nRatings from \u{2212}2 to +2, phase by phase: {}.\n",
         names.join(", ")
     );
-    let heads: Vec<_> = debate.propositions.iter().map(|each| wording::name(each.number)).collect();
+    let numbers: Vec<_> = (1..=rated.len()).map(|n| n.to_string()).collect();
+    let head = |number| format!("{} ({})", wording::name(number), numbers.join(" "));
+    let heads: Vec<_> = debate.propositions.iter().map(|each| head(each.number)).collect();
     let _ = writeln!(out, "| persona | {} |\n|---|{}", heads.join(" | "), "---|".repeat(heads.len()));
     for debater in &debate.debaters {
         let cell = |proposition: u32| {

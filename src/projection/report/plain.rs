@@ -229,13 +229,12 @@ fn dissented(out: &mut String, dissent: &Dissent, ruling: &str) {
 
 fn absences(out: &mut String, debate: &DebateReport) {
     // Whoever fails together for one reason is told of together.
-    let mut told: Vec<(String, Vec<&str>, String)> = Vec::new();
-    for absence in debate.missing() {
-        let phase = absence.phase.as_deref().map(wording::spaced);
-        let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
-        match told.iter_mut().find(|(known, _, why)| *known == phase && *why == absence.why) {
-            Some((_, who, _)) => who.push(&absence.persona),
-            None => told.push((phase, vec![&absence.persona], absence.why.clone())),
+    let mut told: Vec<(String, Vec<&str>, &str)> = Vec::new();
+    for one in debate.missing_together() {
+        let when = one.when();
+        match told.iter_mut().find(|(known, _, why)| *known == when && *why == one.why) {
+            Some((_, who, _)) => who.push(one.persona),
+            None => told.push((when, vec![one.persona], one.why)),
         }
     }
     let lines = told.iter().map(|(phase, who, why)| format!("{}{phase}: {why}", who.join(", ")));
@@ -263,7 +262,8 @@ fn positions(out: &mut String, debate: &DebateReport) {
         [first, .., last] if !whole => vec![first, last],
         all => all.to_vec(),
     };
-    let phases: Vec<String> = shown.iter().map(|phase| wording::spaced(&phase.name)).collect();
+    let phases = (1..).zip(&shown).map(|(n, phase)| format!("{n} {}", wording::spaced(&phase.name)));
+    let phases: Vec<String> = phases.collect();
     out.push_str(&hanging("Where they stood: ", &phases.join(", "), WIDTH));
     if shown.len() < rated.len() {
         let between = words::counted((rated.len() - shown.len()) as u64, "phase");
@@ -273,6 +273,11 @@ fn positions(out: &mut String, debate: &DebateReport) {
     let heads = debate.propositions.iter();
     let heads: String = heads.map(|each| format!(" {:<cell_width$}", wording::name(each.number))).collect();
     let _ = writeln!(out, "{}", format!("  {:name_width$} {heads}", "").trim_end());
+    if shown.len() > 1 {
+        let numbers: String = (1..=shown.len()).map(|n| format!("{n:>3}")).collect();
+        let numbers = format!("{numbers:<width$}", width = cell_width + 1).repeat(debate.propositions.len());
+        let _ = writeln!(out, "{}", format!("  {:name_width$} {numbers}", "").trim_end());
+    }
     for debater in &debate.debaters {
         let cells = debate.propositions.iter().map(|each| {
             let rating = |phase: &&Phase| {

@@ -31,6 +31,8 @@ pub struct SessionReport {
     pub workspace: String,
     /// What confined its tools.
     pub sandbox: Option<String>,
+    /// Roles that were confined otherwise, in words.
+    pub places: Vec<String>,
     /// Microseconds since the Unix epoch of its first entry.
     pub opened_at: u64,
     /// The same of its last entry.
@@ -200,6 +202,15 @@ impl CostLine {
 }
 
 impl SessionReport {
+    /// What confined its tools, with the roles that were confined otherwise; empty when the log does not say.
+    pub fn confined(&self) -> String {
+        let kind = self.sandbox.clone().unwrap_or_default();
+        match self.places.as_slice() {
+            [] => kind,
+            places => format!("{kind} ({})", places.join("; ")),
+        }
+    }
+
     pub(super) fn of(entries: &[Arc<Entry>], log: &Log<'_>) -> Self {
         let (mut board, mut costs, mut turns) = (Board::default(), Costs::default(), Turns::default());
         for entry in entries {
@@ -216,6 +227,7 @@ impl SessionReport {
             program: board.program.clone(),
             workspace: board.workspace.clone(),
             sandbox: board.sandbox.as_ref().map(|sandbox| sandbox.kind.clone()),
+            places: board.places.iter().map(words::place).collect(),
             opened_at: board.opened,
             last_at: board.at,
             active_ms: costs.active_us / 1_000,

@@ -122,3 +122,19 @@ fn one_line(text: &str, most: usize) -> String {
         None => line,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::faults;
+
+    #[test]
+    fn a_wall_of_faults_is_one_plain_line() {
+        let of =
+            |errors: &[&str]| faults(&errors.iter().map(|error| (*error).to_owned()).collect::<Vec<_>>());
+        let all: Vec<String> = (0..7).map(|n| format!("`ratings/{n}/rating` must be at most 2")).collect();
+        assert_eq!(faults(&all), "`ratings/0/rating` must be at most 2, and 6 more");
+        assert_eq!(of(&["unknown field `mood` (known: `position`, `claims`)"]), "unknown field `mood`");
+        assert_eq!(of(&["a", "b", "c", "d"]), "a; b, and 2 more");
+        assert_eq!(of(&["a", "b"]), "a; b");
+    }
+}

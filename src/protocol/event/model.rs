@@ -132,6 +132,16 @@ pub struct ModelFailed {
     /// Milliseconds the call waited for its turn at the provider.
     #[serde(default)]
     pub waited_ms: u64,
+    /// What the model had said until then; of a long text the beginning and the end.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub said: String,
+}
+
+impl ModelFailed {
+    /// A failure of which no more is known.
+    pub fn new(kind: ErrorKind, message: String) -> Self {
+        ModelFailed { kind, message, retry_after_ms: None, usage: None, waited_ms: 0, said: String::new() }
+    }
 }
 
 /// Kinds of model failure.

@@ -7,7 +7,20 @@ use serde_json::Value;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::spec::{Mode, Setting, Spec};
-use crate::protocol::{CallId, EventRef, SparkId};
+use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
+
+impl ArenaEvent {
+    /// The settings that an event changes; none for most.
+    pub fn changed(&self) -> &[Setting] {
+        match self {
+            ArenaEvent::SessionResumed(data) => &data.changed,
+            ArenaEvent::SessionForked(data) => &data.changed,
+            ArenaEvent::PromptGiven(data) => &data.changed,
+            ArenaEvent::SettingsChanged(data) => &data.changed,
+            _ => &[],
+        }
+    }
+}
 
 /// Data of `session_opened`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -164,11 +164,8 @@ impl WrittenRow {
             (Some(_), true) => return Err("has both an `error` and an answer".to_owned()),
             (None, false) => return Err("has neither `text`, `calls`, `reasoning` nor `error`".to_owned()),
             (Some(error), false) => Says::Failure(ModelFailed {
-                kind: error.kind,
-                message: error.message,
                 retry_after_ms: error.retry_after_ms,
-                usage: None,
-                waited_ms: 0,
+                ..ModelFailed::new(error.kind, error.message)
             }),
             (None, true) => {
                 let mut message = Vec::new();

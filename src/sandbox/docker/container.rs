@@ -16,6 +16,7 @@ use bollard::exec::StartExecResults;
 use bollard::models::{ExecConfig, ExecInspectResponse};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder,
+    TopOptionsBuilder,
 };
 use futures_util::StreamExt;
 
@@ -186,7 +187,10 @@ impl Container {
     }
 
     async fn processes(&self) -> Result<BTreeSet<String>, DockerError> {
-        let top = self.engine.client.top_processes(&self.id, None).await;
+        // Podman's own words for columns; without them it looks for a `ps` in the image, and says nothing if there is
+        // none that it understands.
+        let podman = self.engine.traits.podman.then(|| TopOptionsBuilder::new().ps_args("pid").build());
+        let top = self.engine.client.top_processes(&self.id, podman).await;
         let top = top.map_err(|error| self.failure("a command ran", &error))?;
         let titles = top.titles.unwrap_or_default();
         let column = titles.iter().position(|title| title == "PID").unwrap_or(1);

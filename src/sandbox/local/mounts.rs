@@ -29,6 +29,13 @@ pub fn build(plan: &Plan) -> Result<(), String> {
         put_cover(root.as_fd(), &empty, &plan.workspace, cover)
             .map_err(|e| format!("`{}` cannot be covered: {e}", shown(cover)))?;
     }
+    for mount in
+        plan.mounts.iter().filter(|mount| matches!(mount.kind, MountKind::Memory { sealed: true, .. }))
+    {
+        seal(root.as_fd(), &mount.target).map_err(|e| {
+            format!("`{}` cannot be closed off in the sandbox: {e}", Path::new(&mount.target).display())
+        })?;
+    }
     limit_processes(root.as_fd(), plan.limits.processes);
     finish(root.as_fd()).map_err(|e| format!("the sandbox's files cannot be closed off: {e}"))
 }
@@ -65,7 +72,7 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&target))?;
             settle(root, &mount.target, *writable)
         }
-        MountKind::Memory { mib, mode } => {
+        MountKind::Memory { mib, mode, .. } => {
             let target = target(root, &mount.target, true)?;
             let data = format!("mode={mode:o},size={mib}m");
             let data = std::ffi::CString::new(data).map_err(|_| Errno::INVAL)?;
@@ -145,6 +152,11 @@ fn settle(root: BorrowedFd<'_>, target: &OsStr, writable: bool) -> rustix::io::R
         }
     }
     Ok(())
+}
+
+/// Makes one mount read-only, and none that lies upon it.
+fn seal(root: BorrowedFd<'_>, target: &OsStr) -> rustix::io::Result<()> {
+    remount(&walk(root, target)?, false)
 }
 
 /// Flags that were set outside are locked and have to be named again.

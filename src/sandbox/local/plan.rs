@@ -57,6 +57,8 @@ pub enum MountKind {
         mib: u64,
         /// Permission bits of its root.
         mode: u32,
+        /// Whether it can only be changed while the new root is put together.
+        sealed: bool,
     },
     /// Nothing: an empty file or folder nobody may open.
     Nothing,

@@ -82,6 +82,9 @@ impl View {
             writable.push(workspace.as_os_str().to_owned());
         }
         hold_still(&mut mounts);
+        if let Some(home) = &home {
+            hold_way(&mut mounts, home, workspace);
+        }
         let mut environment = environment(home.as_deref(), variable);
         if read_only {
             // So that somebody who only looks can build and test all the same.
@@ -123,13 +126,13 @@ fn system(mounts: &mut BTreeMap<PathBuf, MountKind>) {
     }
     mounts.insert("/proc".into(), MountKind::Processes);
     for folder in ["/run", "/var"] {
-        mounts.insert(folder.into(), MountKind::Memory { mib: 1, mode: 0o755 });
+        mounts.insert(folder.into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: false });
     }
 }
 
 fn devices(mounts: &mut BTreeMap<PathBuf, MountKind>) {
-    mounts.insert("/dev".into(), MountKind::Memory { mib: 1, mode: 0o755 });
-    mounts.insert("/dev/shm".into(), MountKind::Memory { mib: 64, mode: 0o1777 });
+    mounts.insert("/dev".into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: false });
+    mounts.insert("/dev/shm".into(), MountKind::Memory { mib: 64, mode: 0o1777, sealed: false });
     mounts.insert("/dev/pts".into(), MountKind::Terminals);
     for (name, to) in [
         ("/dev/ptmx", "pts/ptmx"),
@@ -147,7 +150,7 @@ fn devices(mounts: &mut BTreeMap<PathBuf, MountKind>) {
 
 /// An empty home in memory with the tools of the real one.
 fn home(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path) {
-    mounts.insert(home.to_owned(), MountKind::Memory { mib: 512, mode: 0o700 });
+    mounts.insert(home.to_owned(), MountKind::Memory { mib: 512, mode: 0o700, sealed: false });
     for folder in tools::FOLDERS {
         let place = home.join(folder);
         // A link is shown as what it leads to, unless it leads into the home again.
@@ -173,8 +176,17 @@ fn hold_still(mounts: &mut BTreeMap<PathBuf, MountKind>) {
         };
         let tops: Vec<PathBuf> = mounts.keys().filter_map(first).collect();
         for top in tops {
-            mounts.entry(top).or_insert(MountKind::Memory { mib: 64, mode: 0o755 });
+            mounts.entry(top).or_insert(MountKind::Memory { mib: 64, mode: 0o755, sealed: true });
         }
+    }
+}
+
+/// The folders between the home and a workspace beneath it are empty but for what leads there. What a command wrote
+/// to them would be gone with the call, so it is refused.
+fn hold_way(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path, workspace: &Path) {
+    let first = workspace.strip_prefix(home).ok().and_then(|beneath| beneath.components().next());
+    if let Some(top) = first.map(|first| home.join(first)).filter(|top| top != workspace) {
+        mounts.entry(top).or_insert(MountKind::Memory { mib: 1, mode: 0o755, sealed: true });
     }
 }
 
@@ -230,6 +242,13 @@ fn closed_to_others(folder: &Path, depth: u32) -> Vec<PathBuf> {
     closed
 }
 
+/// Whether cargo's own settings name a program to start the compiler with.
+fn names_a_wrapper(home: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    let cargo = variable("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
+    let settings = |name: &str| fs::read_to_string(cargo.as_ref()?.join(name)).ok();
+    ["config.toml", "config"].into_iter().filter_map(settings).any(|text| text.contains("rustc-wrapper"))
+}
+
 fn environment(
     home: Option<&Path>,
     variable: &dyn Fn(&str) -> Option<OsString>,
@@ -241,6 +260,10 @@ fn environment(
     environment.insert("TERM".to_owned(), "dumb".into());
     environment
         .insert("HOME".to_owned(), home.map_or_else(|| "/tmp".into(), |home| OsStr::new(home).to_owned()));
+    if names_a_wrapper(home, variable) {
+        // A cache or a server of the person's, which is not seen inside; empty, cargo goes without.
+        environment.insert("RUSTC_WRAPPER".to_owned(), OsString::new());
+    }
     // There is no network to ask, and waiting for it would be lost time.
     environment.insert("CARGO_NET_OFFLINE".to_owned(), "true".into());
     // npm writes into its cache also where it only takes a package from a file, and the home's cannot be written.

@@ -25,7 +25,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
             vec![both(scene, area.width, &left, &right)]
         }
         _ => vec![
-            both(scene, area.width, &first_whole(state, scene), &confined(state, scene)),
+            both(scene, area.width, &first_whole(state, scene), &confined_whole(state, scene, area.width)),
             both(scene, area.width, &second(state, scene), &used(scene)),
         ],
     };
@@ -145,6 +145,19 @@ fn models(state: &State, scene: &Scene<'_>) -> Words {
         wanted(state, &state.profile.wanted).filter(|next| board.seq.is_some() && *next != board.model);
     if let Some(next) = next {
         words.push((Tone::Warn, format!(", next {}", clean_line(next))));
+    }
+    words
+}
+
+/// The same with the roles that have places of their own, where there is room.
+fn confined_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
+    let mut words = confined(state, scene);
+    let places: Vec<String> =
+        scene.moment.board.places.iter().map(|place| clean_line(&words::place(place))).collect();
+    let places = format!(" ({})", places.join("; "));
+    let taken: usize = words.iter().map(|(_, text)| width(text)).sum();
+    if places.len() > 3 && (taken + width(&places)) * 2 <= usize::from(wide) {
+        words.push((Tone::Quiet, places));
     }
     words
 }

@@ -36,7 +36,9 @@ impl Signals {
     }
 
     pub async fn next(&mut self) -> Asked {
+        // A terminal that disappears sends the end and a call to go on at once.
         tokio::select! {
+            biased;
             _ = self.interrupt.recv() => Asked::End,
             _ = self.terminate.recv() => Asked::End,
             _ = self.hang_up.recv() => Asked::End,

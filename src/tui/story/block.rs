@@ -134,7 +134,9 @@ impl Page<'_> {
     fn body(&self, item: &Item) -> Vec<Line<'static>> {
         if self.scene.is_sealed(item) {
             return match item.kind {
-                ItemKind::Answer { .. } => self.remark(Tone::Quiet, "▪ ", "sealed until every ballot is in"),
+                ItemKind::Answer { .. } | ItemKind::CutAnswer => {
+                    self.remark(Tone::Quiet, "▪ ", "sealed until every ballot is in")
+                }
                 _ => Vec::new(),
             };
         }
@@ -144,6 +146,11 @@ impl Page<'_> {
             ItemKind::Settings => self.settings(item),
             ItemKind::Resumed | ItemKind::Forked => [self.small(item), self.settings(item)].concat(),
             ItemKind::Answer { .. } => self.answer(item),
+            ItemKind::CutAnswer => {
+                let mut lines = self.answer(item);
+                lines.extend(self.remark(Tone::Warn, "✂ ", "cut off here"));
+                lines
+            }
             ItemKind::Thinking { .. } => self.thinking(item),
             ItemKind::ToolCall { part, end } => self.tool_call(item, part, self.scene.known(end)),
             ItemKind::Approval { answer, .. } => self.approval(item, self.scene.known(answer)),

@@ -1,6 +1,7 @@
 //! Kills a squad after each entry it acknowledged and takes it up again: no finished call is run twice, and it ends.
 //!
-//! Every third boundary belongs to every run of the tests; `AGON_EVERY=1` asks for all of them.
+//! A killed process may have come a little further than its last word. So a whole log is also cut after each of its
+//! entries, the workspace put back to what had ended by then, and the rest taken up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -114,10 +115,58 @@ fn killed_after(entries: u64) -> u64 {
 
 #[test]
 fn a_squad_killed_at_any_boundary_goes_on_and_repeats_no_finished_call() {
-    let every: usize = std::env::var("AGON_EVERY").map_or(3, |text| text.parse().unwrap());
     let whole = killed_after(u64::MAX);
     assert!(whole > 20, "{whole} entries");
-    for entries in (0..whole).step_by(every) {
+    for entries in 0..whole {
         killed_after(entries);
     }
+}
+
+/// The log cut after so many entries, and the workspace as the calls that had ended by then had left it.
+fn cut_after(env: &Env, whole: &str, entries: usize) {
+    let session = std::fs::read_dir(env.home().join("sessions")).unwrap().next().unwrap().unwrap().path();
+    let lines: Vec<&str> = whole.lines().take(entries).collect();
+    std::fs::write(session.join("log-000000.jsonl"), lines.join("\n") + "\n").unwrap();
+    for file in std::fs::read_dir(env.work().join("ran")).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    let _ = std::fs::remove_file(env.work().join("w.txt"));
+    for step in 0..ends(env).len() {
+        match step {
+            1 => env.write("work/w.txt", "w\n"),
+            _ => env.write(&format!("work/ran/{step}.before"), "x\n"),
+        };
+    }
+}
+
+#[test]
+fn a_squad_whose_log_ends_at_any_entry_goes_on_and_repeats_no_finished_call() {
+    let env = place();
+    assert_eq!(env.run(&SQUAD).code, 0);
+    let whole = log(&env).unwrap();
+    let begun = whole.lines().position(|line| line.contains("\"turn_opened\"")).unwrap() + 1;
+    let (mut lost, mut kept) = (0, 0);
+    for entries in begun..whole.lines().count() {
+        cut_after(&env, &whole, entries);
+        let before = ends(&env);
+        let open = events(&log(&env).unwrap());
+        let open = open.iter().filter(|event| event["kind"] == "tool_invoked").count() - before.len();
+        let resumed = env.run(&["resume", "latest", "--yes"]);
+        if whole.lines().take(entries).any(|line| line.contains("\"turn_closed\"")) {
+            continue;
+        }
+        assert_eq!(resumed.code, 0, "cut after {entries} entries: {resumed}");
+        assert!(resumed.stdout.contains("Done in three steps."), "cut after {entries}: {resumed}");
+        let after = ends(&env);
+        assert_eq!(after.len(), 3, "cut after {entries}: every call has one end: {after:?}");
+        let new = after.values().filter(|end| **end == "lost").count();
+        assert_eq!(new, open, "cut after {entries}: only what was under way is lost: {after:?}");
+        for step in [0, 2].into_iter().filter(|step| *step < before.len()) {
+            assert_eq!(runs(&env, step), 1, "cut after {entries}: step {step} had ended");
+        }
+        assert_eq!(runs(&env, 0) + runs(&env, 2) + usize::from(env.work().join("w.txt").exists()) + new, 3);
+        assert_eq!(env.run(&["verify", "latest", "--strict"]).code, 0, "cut after {entries}");
+        (lost, kept) = (lost + new, kept + before.len());
+    }
+    assert!(lost >= 3 && kept >= 3, "each call was once under way and once over: {lost} lost, {kept} kept");
 }

@@ -87,3 +87,33 @@ fn debates_are_held_beside_a_run_and_each_other_in_one_folder() {
     run.kill().unwrap();
     run.wait().unwrap();
 }
+
+#[test]
+fn a_debate_that_a_limit_ended_goes_on_in_a_copy_with_more_of_it() {
+    // Six of each set: the ballots fit, the ratings do not; and not even the ballots.
+    for (steps, heard) in [("8", true), ("2", false)] {
+        let server = Server::start(|request, _| answer(request));
+        let env = env(&server);
+        let ended = env.run(&["debate", "Shall we?", "--rounds", "2", "--max-steps", steps]);
+        assert_eq!(ended.code, 3, "{ended}");
+        assert_eq!(!server.bodies().is_empty(), heard, "{ended}");
+        let (_, id) = ended.stderr.split_once("agon debate --resume ").expect("a hint that can be followed");
+        let id = id.split(' ').next().unwrap();
+        for too_few in [vec![], vec!["--max-steps", steps]] {
+            let refused = env.run(&[&["debate", "--resume", id], too_few.as_slice()].concat());
+            assert_eq!(refused.code, 2, "{refused}");
+            assert!(
+                refused.stderr.contains("hint: allow more, and it goes on in a copy: --max-steps N"),
+                "{refused}"
+            );
+        }
+        let before = server.bodies().len();
+        let more = env.run(&["debate", "--resume", id, "--max-steps", "100"]);
+        assert_eq!(more.code, 0, "{more}");
+        assert!(more.stdout.contains("Do it, behind a switch."), "{more}");
+        let bodies = server.bodies();
+        let ballots = bodies[before..].iter().filter(|body| asked_by(&schema(body)) == Asked::Ballot);
+        assert_eq!(ballots.count(), if heard { 0 } else { 6 }, "what was cast is not asked for again");
+        assert_eq!(env.run(&["verify", "latest"]).code, 0);
+    }
+}

@@ -205,3 +205,43 @@ fn a_budget_that_cannot_pay_one_phase_ends_with_the_limit_and_no_call() {
     assert_eq!(ran.code, 3, "{ran}");
     assert!(server.requests().is_empty());
 }
+
+#[test]
+fn a_broken_persona_is_named_with_its_line_wherever_it_is_asked_for() {
+    let env = Env::new();
+    env.write("home/personas/gardener.md", "---\ndescription: [oops\n---\nYou err.\n");
+    env.write("home/personas/quiet.md", "You say little.\n");
+    let shown = env.run(&["personas", "show", "gardener"]);
+    assert_eq!(shown.code, 2, "{shown}");
+    assert!(
+        shown.stderr.contains("personas/gardener.md` cannot be used: line 2: `description` is"),
+        "{shown}"
+    );
+    for near in ["gardner", "gardeners"] {
+        let shown = env.run(&["personas", "show", near]);
+        assert!(shown.code == 2 && shown.stderr.contains("did you mean `gardener`?"), "{shown}");
+    }
+    let list = env.run(&["personas"]);
+    assert!(list.stdout.contains("quiet                  no description  ("), "{list}");
+    assert!(
+        list.stdout.contains("pragmatist ") && list.stderr.contains("gardener.md"),
+        "the others load: {list}"
+    );
+}
+
+#[test]
+fn bad_numbers_and_places_are_told_as_what_they_are() {
+    let env = Env::new();
+    for (flag, wrong) in [
+        ("--max-usd", "`-1` is not a number of 0 or more"),
+        ("--max-tokens", "it must be a whole number of 1 or more"),
+    ] {
+        let ran = env.run(&["debate", "x", flag, "-1"]);
+        assert_eq!(ran.code, 2, "{ran}");
+        assert!(ran.stderr.contains(wrong) && !ran.stderr.contains("-- -1"), "{ran}");
+    }
+    assert_eq!(env.run(&["demo", "debate"]).code, 0);
+    let ran = env.run(&["debates", "report", "latest", "-o", "nowhere/a.html"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("cannot write `nowhere/a.html`") && !ran.stderr.contains(".agon-"), "{ran}");
+}

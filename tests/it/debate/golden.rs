@@ -9,17 +9,12 @@ use agon::projection::report::{html, markdown, plain};
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::spec::Risk;
-use agon::protocol::{ArenaEvent, Entry, RULES};
+use agon::protocol::{ArenaEvent, RULES};
 use agon::session::Session;
 
+pub use crate::support::golden::debate as demo;
 use crate::support::panel::*;
 use crate::support::world::*;
-
-/// The demo, as the real engine recorded it.
-pub fn demo() -> Vec<Arc<Entry>> {
-    let text = include_str!("../../golden/v1/demo-debate.jsonl");
-    text.lines().map(|line| Arc::new(serde_json::from_str(line).unwrap())).collect()
-}
 
 #[test]
 fn the_recorded_debate_folds_and_verifies() {

@@ -72,6 +72,7 @@ fn a_vote_is_not_compared_with_itself_and_has_no_confidence() {
         assert!(form.contains("against the sealed majority on P1"), "{form}");
     }
     assert_eq!((&json["talk"], &json["verdict"]["confidence_pm"]), (&json!("is_vote"), &Value::Null));
+    assert!(!plain.contains(", verdict: ") && json["propositions"][0]["verdict"] == Value::Null, "{plain}");
 }
 
 #[test]
@@ -135,6 +136,25 @@ fn an_empty_last_phase_does_not_undo_what_was_counted_and_only_voters_are_counte
         assert!(form.contains(words) && form.contains(" (3)"), "three of four voted: {form}");
         assert!(!form.contains("at most 0.0"), "{form}");
     }
+}
+
+#[test]
+fn whoever_is_missing_for_one_reason_in_many_phases_is_one_line() {
+    let world = held(4, 4, &mut |role, asked| match (asked, role) {
+        (Asked::Statement, "pragmatist" | "elegance-purist") => refused(),
+        (Asked::Statement, _) => {
+            text(&statement(role, "later", &[if role.len() > 20 { -1 } else { 2 }, 1]).to_string())
+        }
+        _ => stubborn(role, asked),
+    });
+    let absences = Report::of(&world.log).debate().unwrap().absences.len();
+    assert!(absences >= 4, "{}", world.story());
+    let (plain, markdown, html, json) = forms(&world);
+    let phases = "in counterarguments, evidence assessment";
+    assert_eq!(flowing(&plain).matches(phases).count(), 1, "both together: {plain}");
+    assert_eq!(markdown.matches(&format!("** {phases}")).count(), 2, "{markdown}");
+    assert_eq!(html.matches(&format!("</strong> {phases}")).count(), 2, "{html}");
+    assert_eq!(json["absences"].as_array().unwrap().len(), absences, "programs get each");
 }
 
 #[test]

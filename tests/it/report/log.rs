@@ -375,13 +375,8 @@ fn open_phase(log: &mut Builder, story: &Story, phase: usize, proof: EventRef) {
     tick(log, decisions);
     for (spark, call) in calls {
         if rated(phase, spark).is_none() {
-            let failed = ModelFailed {
-                kind: ErrorKind::Overloaded,
-                message: "the provider answered 503 three times".into(),
-                retry_after_ms: None,
-                usage: None,
-                waited_ms: 0,
-            };
+            let failed =
+                ModelFailed::new(ErrorKind::Overloaded, "the provider answered 503 three times".into());
             let role = RoleFailed { role: PERSONAS[3].into(), spark, cause: TurnCause::ModelFailed };
             log.push(E::ModelFailed(Answered { call, attempt: 1, body: failed }), vec![E::RoleFailed(role)]);
             continue;

@@ -94,3 +94,20 @@ fn the_second_ctrl_c_is_a_hard_stop_and_the_session_can_be_resumed() {
     let ran = env.run(arguments);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "resumed\n"), "{ran}");
 }
+
+#[test]
+fn what_a_model_had_said_when_it_was_cut_off_is_kept() {
+    let whole = Reply::text("alpha beta gamma delta, and so on to the end");
+    let cut = whole.offset_after("any", "gamma");
+    let server =
+        Server::start(move |_, _| Reply::text("alpha beta gamma delta, and so on to the end").cut_after(cut));
+    let env = served(&server);
+    let ran = env.run(&["run", "ask"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran}");
+    let failed = &all(&entries(&env), "model_failed")[0].1["body"];
+    let said = failed["said"].as_str().unwrap();
+    assert!(said.starts_with("alpha beta") && !said.contains("to the end"), "{failed}");
+    let told = env.run(&["replay", "latest"]).stdout;
+    assert!(told.contains(&format!("cut off   {}", said.trim_end())), "{told}");
+    nothing_lost(&env);
+}

@@ -5,8 +5,8 @@ use super::contract::Opened;
 use super::local::{open, options};
 use agon::sandbox::{LocalOptions, LocalSandbox};
 
-/// Whether cargo can start its compiler inside; a wrapper that a machine's settings name may lie where nobody sees it.
-const CARGO: &str = "cargo --version && ! grep -qs wrapper $HOME/.cargo/config.toml";
+/// Also where a machine's settings name a wrapper for the compiler, which may lie where nobody sees it.
+const CARGO: &str = "cargo --version";
 
 /// Runs a command, or says that what it needs is not on this machine.
 async fn works(opened: &Opened, needs: &str, command: &str) -> Option<String> {

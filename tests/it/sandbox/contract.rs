@@ -186,6 +186,7 @@ pub async fn the_environment_holds_few_names_and_no_descriptor_of_ours(opened: O
         "NVM_DIR",
         "PYENV_ROOT",
         "CARGO_NET_OFFLINE",
+        "RUSTC_WRAPPER",
         "npm_config_cache",
         "npm_config_update_notifier",
     ];

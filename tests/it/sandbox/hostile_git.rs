@@ -79,26 +79,33 @@ fn executable(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// All at once: a demo of a debate takes its time, and each has a place of its own.
 #[test]
 fn nothing_that_stands_in_a_repository_is_run() {
-    for (what, config) in WAYS {
-        let env = Env::new();
-        if plant(&env, config).is_none() {
-            return;
+    std::thread::scope(|scope| {
+        for (what, config) in WAYS {
+            scope.spawn(move || runs_nothing(what, config));
         }
-        // Opening takes the head, checkpoints and diffs follow: the whole of what agon does with a repository.
-        let work = env.work();
-        let ran = env.run(&["demo", "debate", "--json"]);
-        assert_eq!(ran.code, 0, "{what}: {ran}");
-        env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"script.toml\"\n");
-        env.write("home/script.toml", "[[answer]]\ncalls = [{ tool = \"write_file\", args = { path = \"made\", content = \"x\" } }]\n\n[[answer]]\ntext = \"done\"\n");
-        let ran = env.run(&["run", "do it", "--yes", "--workspace", work.to_str().unwrap()]);
-        assert_eq!(ran.code, 0, "{what}: {ran}");
-        assert!(work.join("made").exists(), "{what}: {ran}");
-        let ran = env.run(&["doctor"]);
-        assert!(ran.stdout.contains("git version"), "{ran}");
-        assert!(!env.home().join("mark").exists(), "{what}: something of the repository was run");
+    });
+}
+
+fn runs_nothing(what: &str, config: &str) {
+    let env = Env::new();
+    if plant(&env, config).is_none() {
+        return;
     }
+    // Opening takes the head, checkpoints and diffs follow: the whole of what agon does with a repository.
+    let work = env.work();
+    let ran = env.run(&["demo", "debate", "--json"]);
+    assert_eq!(ran.code, 0, "{what}: {ran}");
+    env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"script.toml\"\n");
+    env.write("home/script.toml", "[[answer]]\ncalls = [{ tool = \"write_file\", args = { path = \"made\", content = \"x\" } }]\n\n[[answer]]\ntext = \"done\"\n");
+    let ran = env.run(&["run", "do it", "--yes", "--workspace", work.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{what}: {ran}");
+    assert!(work.join("made").exists(), "{what}: {ran}");
+    let ran = env.run(&["doctor"]);
+    assert!(ran.stdout.contains("git version"), "{ran}");
+    assert!(!env.home().join("mark").exists(), "{what}: something of the repository was run");
 }
 
 /// The mark is one that a careless git leaves, or its absence would prove nothing.

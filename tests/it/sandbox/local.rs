@@ -7,7 +7,7 @@ use agon::ports::Sandbox;
 use agon::sandbox::{LocalOptions, LocalSandbox};
 use agon::session::policy;
 
-use super::contract::{Opened, contract, exec};
+use super::contract::{Opened, contract, exec, run};
 use super::escapes;
 
 /// The options of these tests: the test binary is no sandbox, the program is.
@@ -105,6 +105,26 @@ async fn a_workspace_may_be_closed_to_writing() {
     assert_eq!(end.stdout, "1ok\n", "{end:?}");
     assert_eq!(std::fs::read_to_string(opened.root.join("file")).unwrap(), "1");
     assert!(!opened.root.join("new").exists());
+}
+
+/// What is written there would be gone with the call, and its writer would not know.
+#[tokio::test]
+async fn what_leads_to_the_workspace_cannot_be_written() {
+    if !can_be_had().await {
+        return;
+    }
+    let mut bases = vec![std::env::temp_dir()];
+    bases.extend(std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir()));
+    for base in bases {
+        let folder = tempfile::tempdir_in(base).unwrap();
+        let root = folder.path().join("above/ws");
+        std::fs::create_dir_all(&root).unwrap();
+        let sandbox = LocalSandbox::open(&root, options()).unwrap();
+        let end =
+            run(&sandbox, "echo x >../w; echo x >../../w; mkdir ../new; echo y >here; ls -A .. ../..").await;
+        assert_eq!(end.stderr.matches("Read-only file system").count(), 3, "{end:?}");
+        assert!(root.join("here").exists() && end.exit == Some(0), "{end:?}");
+    }
 }
 
 #[tokio::test]

@@ -39,6 +39,15 @@ fn record(world: &mut World) {
     answer(world, |effect| matches!(effect, Effect::Fingerprint), print("before"));
 }
 
+/// A squad whose run was not found, with the workspace recorded and its lead asked for the plan.
+fn begun() -> World {
+    let mut world = printed(|_| {});
+    let get = missed(&key(&world), "absent");
+    answer(&mut world, is_get, get);
+    record(&mut world);
+    world
+}
+
 fn is_get(effect: &Effect) -> bool {
     matches!(effect, Effect::CacheGet { .. })
 }
@@ -207,10 +216,7 @@ fn a_run_that_does_not_fit_is_a_miss_that_says_why() {
 #[test]
 fn a_run_is_stored_before_its_turn_ends_and_a_put_that_fails_is_no_failure() {
     for ok in [true, false] {
-        let mut world = printed(|_| {});
-        let get = missed(&key(&world), "absent");
-        answer(&mut world, is_get, get);
-        record(&mut world);
+        let mut world = begun();
         work(&mut world);
         put_outcome(&mut world, ok);
         assert_eq!(cause(&world), TurnCause::Done);
@@ -221,10 +227,7 @@ fn a_run_is_stored_before_its_turn_ends_and_a_put_that_fails_is_no_failure() {
 
 #[test]
 fn an_interrupt_while_a_run_is_stored_loses_nothing() {
-    let mut world = printed(|_| {});
-    let get = missed(&key(&world), "absent");
-    answer(&mut world, is_get, get);
-    record(&mut world);
+    let mut world = begun();
     work(&mut world);
     let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
     world.answer(call, attempt, succeed(&effect).unwrap());
@@ -261,10 +264,7 @@ fn a_run_that_says_nothing_of_the_next_is_not_stored_and_says_why() {
     let cases: [(Disturb<'_>, &str); 2] =
         [(&steer, "it was steered"), (&settings, "settings changed while it worked")];
     for (disturb, reason) in cases {
-        let mut world = printed(|_| {});
-        let get = missed(&key(&world), "absent");
-        answer(&mut world, is_get, get);
-        record(&mut world);
+        let mut world = begun();
         disturb(&mut world);
         work(&mut world);
         assert_eq!(skips(&world), [(CacheStep::Store, reason.to_owned())]);
@@ -314,10 +314,7 @@ fn checks_that_nothing_confines_make_every_lookup_idle() {
 
 #[test]
 fn a_file_that_somebody_else_changed_meanwhile_is_not_stored_as_the_squads() {
-    let mut world = printed(|_| {});
-    let get = missed(&key(&world), "absent");
-    answer(&mut world, is_get, get);
-    record(&mut world);
+    let mut world = begun();
     world.model_says(text("The plan."));
     world.model_says(calls(&[("put", json!({"path": "g"}))]));
     world.run_tools();
@@ -331,10 +328,7 @@ fn a_file_that_somebody_else_changed_meanwhile_is_not_stored_as_the_squads() {
 
 #[test]
 fn what_a_stored_run_begins_with_is_the_tree_the_key_speaks_of() {
-    let mut world = printed(|_| {});
-    let get = missed(&key(&world), "absent");
-    answer(&mut world, is_get, get);
-    record(&mut world);
+    let mut world = begun();
     work(&mut world);
     put_outcome(&mut world, true);
     world.prompt("And once more.");
@@ -371,5 +365,21 @@ fn a_run_of_a_model_that_nobody_knows_is_neither_looked_up_nor_stored() {
     world.run_tools();
     assert_eq!(cause(&world), TurnCause::Done);
     assert!(!events(&world).any(|event| matches!(event, ArenaEvent::CacheStored(_))));
+    whole(&world);
+}
+
+#[test]
+fn a_run_whose_answer_the_log_contradicts_is_not_stored() {
+    let mut world = begun();
+    world.model_says(text("The plan."));
+    world.model_says(text("Done."));
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    let unchanged = DiffTaken { diff: String::new(), files: vec![], ..diff("tree") };
+    world.answer(call, attempt, OutcomeBody::DiffTaken(unchanged));
+    world.model_says(approve(&[]));
+    world.model_says(crate::support::squad::answer("It goes.", &[("changed", "e3")], &[]));
+    assert_eq!(cause(&world), TurnCause::Incomplete);
+    let reason = "the log contradicts what the answer claims".to_owned();
+    assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
     whole(&world);
 }

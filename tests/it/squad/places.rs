@@ -123,7 +123,10 @@ fn a_reviewers_command_that_writes_fails_in_its_place_and_not_by_a_prompt() {
     assert!(workspace["places"][0]["sandbox"]["proven"].as_array().unwrap().len() > 5, "{workspace}");
     let shown = env.run(&["replay", "latest"]);
     assert!(shown.stdout.contains("reviewer works in local, which it cannot change"), "{shown}");
-    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+    let report = env.run(&["report", "latest", "--format", "md"]);
+    assert!(report.stdout.contains(", sandbox local (reviewer in local, read-only)"), "{report}");
+    let shown = env.run(&["verify", "latest"]);
+    assert_eq!(shown.code, 0, "{shown}");
 }
 
 #[test]

@@ -177,7 +177,10 @@ fn a_blueprint_is_found_by_name_and_path_and_its_faults_are_named() {
     assert!(ran.stderr.contains("mine.toml` line 10: "), "{ran}");
     env.write("work/b.toml", &file.replace("[\"boss\"]", "[\"bos\"]"));
     let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "b.toml"]);
-    assert!(ran.code == 2 && ran.stderr.contains("`b.toml` line 8: no role is called `bos`"), "{ran}");
+    assert!(
+        ran.code == 2 && ran.stderr.contains("`b.toml` has 2 faults\n  line 8: no role is called `bos`"),
+        "{ran}"
+    );
     let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "none"]);
     assert!(ran.code == 2 && ran.stderr.contains("no blueprint is called `none`"), "{ran}");
     assert!(ran.stderr.contains("there are: default, mine"), "{ran}");

@@ -275,3 +275,23 @@ fn what_is_typed_wrongly_is_told_with_the_place() {
     refused(&args, &["`b.toml` line 8: `coder` may make no model call at all"]);
     assert_eq!(server.requests().len(), 0);
 }
+
+#[test]
+fn a_recorded_run_that_no_longer_fits_is_told_before_its_squad_calls_a_model() {
+    let server = Server::start(play);
+    let env = project(&server);
+    assert_eq!(calls_of(&env, &server, &[]), CALLS);
+    env.write("work/greeting.txt", BEFORE);
+    let asks = ["squad", TASK, "--blueprint", "filers", "--sandbox", "none", "-m", "mock/any"];
+    let paused = env.run(&asks);
+    assert_eq!((paused.code, server.requests().len()), (4, CALLS), "{paused}");
+    env.write("work/mine.txt", "written meanwhile\n");
+    let resumed = env.run(&["resume", "latest", "--yes"]);
+    let told = "warning: the recorded run is not used: the workspace was changed by somebody else; the squad works now \
+                and calls its models\n";
+    assert!(resumed.stderr.starts_with(told), "{resumed}");
+    assert_eq!((resumed.code, server.requests().len()), (0, 2 * CALLS), "{resumed}");
+    let cache =
+        "a recorded run was not used and this one is not stored: the workspace was changed by somebody else";
+    assert!(resumed.stderr.contains(&format!("cache    {cache}\n")), "{resumed}");
+}

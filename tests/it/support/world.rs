@@ -299,7 +299,7 @@ pub fn reply(message: Vec<Part>, finish: Finish) -> ModelReply {
 }
 
 pub fn failure(kind: ErrorKind) -> ModelFailed {
-    ModelFailed { kind, message: "it failed".to_owned(), retry_after_ms: None, usage: None, waited_ms: 0 }
+    ModelFailed::new(kind, "it failed".to_owned())
 }
 
 /// What a tool call would do in this world.

@@ -9,11 +9,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::{Value, json};
 
-/// The demo, as the real engine recorded it.
-pub fn demo() -> Vec<Arc<Entry>> {
-    let text = include_str!("../../golden/v1/demo-run.jsonl");
-    text.lines().map(|line| Arc::new(serde_json::from_str(line).unwrap())).collect()
-}
+pub use crate::support::golden::run as demo;
 
 /// The position of the first entry that holds an event of a kind.
 pub fn first(entries: &[Arc<Entry>], kind: &str) -> usize {

@@ -3,6 +3,8 @@
 use agon::tui::{Msg, SessionRow, State, Theme, Trouble, update};
 use ratatui::crossterm::event::KeyCode;
 
+use crate::support::golden;
+
 use super::made::{ctrl, debate, demo, first, key, profile, shown, squad, state, typed};
 
 /// The smallest, the classic, the usual and the large screen.
@@ -46,15 +48,17 @@ fn an_approval_by_a_rule() {
     at_all_sizes("approval_by_rule", &state);
 }
 
-/// The recorded debate, from the golden log.
-fn recorded_debate() -> Vec<std::sync::Arc<agon::protocol::Entry>> {
-    let text = include_str!("../../golden/v1/demo-debate.jsonl");
-    text.lines().map(|line| std::sync::Arc::new(serde_json::from_str(line).unwrap())).collect()
+#[test]
+fn the_recorded_squad_under_review_and_at_its_end() {
+    let entries = golden::squad();
+    let reviewed = first(&entries, "critique_issued");
+    at_all_sizes("recorded_squad_review", &state(&entries[..=reviewed], true));
+    at_all_sizes("recorded_squad", &state(&entries, false));
 }
 
 #[test]
 fn the_recorded_debate_and_its_matrix() {
-    let mut state = state(&recorded_debate(), false);
+    let mut state = state(&golden::debate(), false);
     at_all_sizes("recorded_debate", &state);
     let _ = update(&mut state, key(KeyCode::Tab));
     let _ = typed(&mut state, "m");

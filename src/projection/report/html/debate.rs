@@ -155,12 +155,11 @@ fn absences(page: &mut Markup, debate: &DebateReport) {
         return;
     }
     page.raw("<section class=\"absences\" id=\"absences\"><h2>Who was missing</h2><p class=\"lead\">An absence is neither an opinion nor a vote.</p><ul>");
-    for absence in debate.missing() {
-        page.raw("<li><strong>").line(&absence.persona).raw("</strong>");
-        if let Some(phase) = &absence.phase {
-            page.raw(" in ").line(&spaced(phase));
-        }
-        page.raw(": ").line(&absence.why).raw(" ").cite(absence.source).raw("</li>");
+    for one in debate.missing_together() {
+        page.raw("<li><strong>").line(one.persona).raw("</strong>").line(&one.when());
+        page.raw(": ").line(one.why);
+        one.sources.iter().for_each(|source| _ = page.raw(" ").cite(*source));
+        page.raw("</li>");
     }
     page.raw("</ul></section>\n");
 }

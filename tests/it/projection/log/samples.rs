@@ -5,11 +5,10 @@ use super::*;
 /// What goes wrong.
 pub fn trouble() -> Vec<E> {
     let failed = ModelFailed {
-        kind: ErrorKind::RateLimited,
-        message: "too many requests".into(),
         retry_after_ms: Some(500),
-        usage: None,
         waited_ms: 3,
+        said: "As far as I can".into(),
+        ..ModelFailed::new(ErrorKind::RateLimited, "too many requests".into())
     };
     let retry =
         RetryScheduled { call: CallId(2), attempt: 2, timer: CallId(20), delay_ms: 500, reason: fact(2) };

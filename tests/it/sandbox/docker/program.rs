@@ -96,6 +96,30 @@ fn a_solo_spark_sees_no_network_and_its_end_takes_the_container_along() {
     assert_eq!(listed(&env), [] as [Value; 0]);
 }
 
+/// Two kinds of sandbox in one folder without `.git`: what keeps the name absent is the same for both.
+#[test]
+fn agons_that_start_at_once_in_one_folder_share_what_is_covered() {
+    let script = command_script("mkdir -p .git/hooks; echo evil >.agon/x; [ -d .git ] && ls -A");
+    let places: Option<Vec<Env>> = (0..6).map(|_| place(&script)).collect();
+    let Some(places) = places else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let start = |(i, env): (usize, &Env)| {
+        let kind =
+            if i % 3 == 2 && std::env::var_os("AGON_NEEDS_LOCAL").is_some() { "local" } else { "docker" };
+        let root = folder.path().to_str().unwrap();
+        let words = ["run", "go", "--yes", "--json", "--sandbox", kind, "--workspace", root];
+        env.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let running: Vec<_> = places.iter().enumerate().map(start).collect();
+    for child in running {
+        let ran = child.wait_with_output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(said.contains("\\n.agon\\n.git\\n"), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "gone with the last");
+}
+
 #[test]
 fn sessions_that_are_killed_leave_no_container() {
     let Some(env) = place(&command_script("echo begun; sleep 600")) else { return };
@@ -151,6 +175,38 @@ fn what_is_missing_is_told_with_the_way_out() {
     assert_eq!(std::fs::read_dir(env.work()).unwrap().count(), 0);
 }
 
+/// The file in the program, on a stand-in for Debian that has what it calls: every step is one the engine can do.
+#[test]
+fn the_image_of_the_program_is_built_and_used() {
+    let Some(env) = place(&command_script("cat /called; git --version")) else { return };
+    let build = |image: &str, dockerfile: &str| {
+        env.write("Dockerfile", dockerfile);
+        let ran = env.run(&["sandbox", "build", "--image", image, "--file", "../Dockerfile"]);
+        assert_eq!(ran.code, 0, "{ran}");
+        ran
+    };
+    build(
+        "agon-test-stand-in",
+        "FROM agon-test\nRUN for n in apt-get git; do printf '#!/bin/sh\\necho \"%s $*\" >>/called 2>&-\\n' $n >/bin/$n; \
+         chmod 755 /bin/$n; done; : >/called\n",
+    );
+    let shown = env.run(&["sandbox", "build", "--show"]);
+    let ours = shown.stdout.replace("FROM debian:stable-slim", "FROM agon-test-stand-in");
+    assert_ne!(ours, shown.stdout);
+    let ran = build("agon-test-program", &ours);
+    assert!(ran.stdout.starts_with("agon-test-program (id sha256:"), "{ran}");
+    assert!(ran.stderr.contains("Step 1/4") && ran.stderr.contains("Step 4/4"), "{ran}");
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.config(&text.replace(IMAGE, "agon-test-program"));
+    let ran = env.run(&["run", "go", "--yes", "--json"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    for called in
+        ["apt-get update", "install -y --no-install-recommends bash build-essential", "git config --system"]
+    {
+        assert!(ran.stdout.contains(called), "{called}: {ran}");
+    }
+}
+
 #[test]
 fn an_image_is_built_from_a_dockerfile() {
     let Some(env) = place(&command_script("cat /tmp-made")) else { return };
@@ -165,6 +221,11 @@ fn an_image_is_built_from_a_dockerfile() {
     let ran = env.run(&["sandbox", "build", "--image", "agon-test-bad", "--file", "Dockerfile"]);
     assert_eq!(ran.code, 2, "{ran}");
     assert!(ran.stderr.contains("cannot be built") && ran.stderr.contains("code: 3"), "{ran}");
+    // Where the image it begins with cannot be had: nobody listens there.
+    env.write("work/Dockerfile", "FROM 127.0.0.1:1/none\n");
+    let ran = env.run(&["sandbox", "build", "--image", "agon-test-bad", "--file", "Dockerfile"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("cannot be built") && ran.stderr.contains("127.0.0.1:1"), "{ran}");
     let ran = env.run(&["sandbox", "build", "--file", "missing"]);
     assert_eq!(ran.code, 2, "{ran}");
     let ran = env.run(&["sandbox", "build", "--show"]);

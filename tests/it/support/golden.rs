@@ -1,0 +1,39 @@
+//! The demos as the real engine once recorded them: an old log must load, fold and verify whatever became of agon.
+
+use std::sync::Arc;
+
+use agon::arena::replay;
+use agon::protocol::Entry;
+use agon::protocol::event::TurnCause;
+use agon::session::Session;
+
+/// One spark at a task.
+pub fn run() -> Vec<Arc<Entry>> {
+    read(include_str!("../../golden/v1/demo-run.jsonl"))
+}
+
+/// A squad whose first attempt is sent back.
+pub fn squad() -> Vec<Arc<Entry>> {
+    read(include_str!("../../golden/v1/demo-squad.jsonl"))
+}
+
+/// Six personas on a question.
+pub fn debate() -> Vec<Arc<Entry>> {
+    read(include_str!("../../golden/v1/demo-debate.jsonl"))
+}
+
+fn read(log: &str) -> Vec<Arc<Entry>> {
+    log.lines().map(|line| Arc::new(serde_json::from_str(line).unwrap())).collect()
+}
+
+#[test]
+fn every_recorded_demo_folds_and_takes_the_same_decisions() {
+    for (name, log) in [("run", run()), ("squad", squad()), ("debate", debate())] {
+        assert!(replay::knows_all(&log), "{name}");
+        let session = Session::fold(&log).unwrap();
+        assert_eq!(session.last_turn().map(|turn| turn.cause), Some(TurnCause::Done), "{name}");
+        let found = replay::verify(&log);
+        assert!(found.holds(false), "{name}: {:#?}", found.differences.first());
+        assert_eq!(found.entries, log.len() as u64, "{name}");
+    }
+}
