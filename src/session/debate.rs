@@ -84,6 +84,8 @@ struct Debater {
     /// The sealed and the last `ratings_cast`.
     sealed: Option<EventRef>,
     ratings: Option<EventRef>,
+    /// Every `ratings_cast` with the round it answers.
+    course: Vec<crate::protocol::event::Rated>,
     /// The ratings of the last `ratings_cast` and of the one before, each with its phase.
     last: Option<(u32, Vec<crate::protocol::event::Rating>)>,
     before: Option<Vec<crate::protocol::event::Rating>>,
@@ -125,7 +127,8 @@ impl Debate {
         let casts = self.cast.iter().flatten().copied();
         let own = self.debaters.iter().flat_map(|one| {
             let (ballot, read) = one.ballot.unzip();
-            [ballot, read, one.sealed, one.ratings].into_iter().flatten()
+            let course = one.course.iter().flat_map(|rated| [rated.ratings, rated.read]);
+            [ballot, read, one.sealed, one.ratings].into_iter().flatten().chain(course)
         });
         let rest = self.propositions.iter().chain(&self.results).copied();
         let steering = self.steering.iter().map(|(_, at)| *at);

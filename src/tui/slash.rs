@@ -125,7 +125,13 @@ pub const SLASHES: &[Slash] = &[
     ),
     slash("/resume", "SESSION", "Open a session by the start of its id", "agon resume", Order::Resume),
     slash("/rename", "[NAME]", "Give this session a name of its own", "agon sessions rename", Order::Rename),
-    slash("/fork", "[SEQ]", "Copy this session up to an entry and go on there", "agon fork", Order::Fork),
+    slash(
+        "/fork",
+        "[SEQ]",
+        "Copy this session up to an entry; Enter goes on in the copy",
+        "agon fork",
+        Order::Fork,
+    ),
     slash("/replay", "", "Play this session from its beginning", "agon replay", Order::Replay),
     slash(
         "/events",

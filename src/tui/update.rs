@@ -128,6 +128,7 @@ fn look_at(state: &mut State, record: Record, is_live: bool, acts: &mut Vec<Act>
         state.travel(seq);
     }
     approve::look(state);
+    approve::come_back(state);
     if is_live && !state.record.now.board.approvals.is_empty() {
         acts.push(Act::Bell);
     }

@@ -146,6 +146,7 @@ pub(super) fn of(log: &Path) -> Standing {
     let closed = |entry: &Entry| {
         entry.events.iter().rev().find_map(|event| match event {
             ArenaEvent::TurnClosed(data) => Some(data.cause),
+            ArenaEvent::SessionSealed(data) => data.last,
             _ => None,
         })
     };
@@ -199,4 +200,37 @@ pub(super) fn rename(folder: &Path, name: &str) -> std::io::Result<()> {
     writeln!(file, "{}", &line[..end])?;
     file.persist(place(folder)).map_err(|error| error.error)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn standing(entries: &[Value]) -> Standing {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let line = |(seq, event): (usize, &Value)| {
+            let entry = json!({ "v": 1, "seq": seq, "at": 1, "events": [event] });
+            format!("{entry}\n")
+        };
+        std::fs::write(file.path(), entries.iter().enumerate().map(line).collect::<String>()).unwrap();
+        of(file.path())
+    }
+
+    #[test]
+    fn a_session_that_was_ended_stands_as_its_last_turn_went() {
+        let closed = |cause| json!({ "kind": "turn_closed", "data": { "turn": 1, "cause": cause } });
+        let sealed = json!({ "kind": "session_sealed", "data": {
+            "cause": "finished", "turns": 1, "tokens": 0, "micro_usd": 0
+        } });
+        let newer = json!({ "kind": "made_up_later", "data": {} });
+        for (cause, word) in
+            [("done", "done"), ("model_failed", "failed"), ("interrupted", "stopped"), ("limit", "limit")]
+        {
+            assert_eq!(standing(&[closed(cause), sealed.clone()]).words(), word, "{cause}");
+        }
+        assert_eq!(standing(&[closed("loop")]).words(), "failed");
+        assert_eq!(standing(&[closed("done"), newer]).words(), "newer");
+        assert_eq!(standing(&[]).words(), "");
+    }
 }

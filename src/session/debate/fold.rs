@@ -1,7 +1,7 @@
 //! The fold of what only debates decide; takes no decision.
 
 use crate::protocol::event::{
-    ArenaEvent, Ask, BallotCast, ConvergenceProbed, RatingsCast, RequestPart, RoleFailed, RoundOpened,
+    ArenaEvent, Ask, BallotCast, ConvergenceProbed, Rated, RatingsCast, RequestPart, RoleFailed, RoundOpened,
     SparkIgnited,
 };
 use crate::protocol::message::Role;
@@ -113,6 +113,7 @@ impl Session {
             ballot: None,
             sealed: None,
             ratings: None,
+            course: Vec::new(),
             last: None,
             before: None,
             out: false,
@@ -166,10 +167,12 @@ impl Debate {
 
     fn fold_ratings(&mut self, at: EventRef, data: &RatingsCast) {
         let phase = self.phase;
+        let read = self.opened.unwrap_or(at);
         if let Some(one) = self.debaters.iter_mut().find(|one| one.spark == data.spark) {
             one.before = one.last.take().map(|(_, ratings)| ratings);
             one.last = Some((phase, data.ratings.clone()));
             one.ratings = Some(at);
+            one.course.push(Rated { ratings: at, read });
             if data.sealed {
                 one.sealed = Some(at);
             }

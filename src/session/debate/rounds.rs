@@ -86,7 +86,7 @@ impl Session {
             phase: phase.to_owned(),
             order: order.collect(),
             ask,
-            debaters: if ask == Ask::Ballot { Vec::new() } else { standings(debate) },
+            debaters: if ask == Ask::Ballot { Vec::new() } else { standings(debate, ask) },
             propositions: debate.propositions.clone(),
             evidence,
         }
@@ -213,7 +213,7 @@ fn schema_of(ask: Ask) -> Value {
     }
 }
 
-fn standings(debate: &Debate) -> Vec<Standing> {
+fn standings(debate: &Debate, ask: Ask) -> Vec<Standing> {
     let standing = |one: &super::Debater| {
         let (ballot, read) = one.ballot.unzip();
         Standing {
@@ -223,6 +223,7 @@ fn standings(debate: &Debate) -> Vec<Standing> {
             read,
             sealed: one.sealed,
             ratings: one.ratings,
+            course: if ask == Ask::Verdict { one.course.clone() } else { Vec::new() },
         }
     };
     debate.debaters.iter().map(standing).collect()
