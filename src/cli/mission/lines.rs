@@ -211,7 +211,7 @@ impl Lines {
             ),
         };
         let config = self.kit.config_of(&session)?;
-        let plan = ForkPlan { session, at, changes: self.kit.changes.clone(), instead: None };
+        let plan = ForkPlan { session, at, changes: self.kit.changes.clone(), instead: None, goes_on: false };
         let show = ShowPlan { yes: self.yes, ..ShowPlan::default() };
         let fork = run::prepare_copy(&config, &plan, &show, self.output).await?;
         let id = fork.id.clone();

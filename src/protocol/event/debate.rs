@@ -198,6 +198,9 @@ pub struct DebateGated {
 pub struct DebateShortened {
     /// Why no further phase follows.
     pub reason: String,
+    /// The limit that forbids it, where it is one: then more of it lets the debate go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<super::LimitReached>,
 }
 
 /// Data of `verdict_reached`.

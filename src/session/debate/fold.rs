@@ -34,6 +34,7 @@ impl Session {
             }
             E::BallotsRevealed(data) => debate.revealed = Some((at, data.majority.clone())),
             E::ConvergenceProbed(data) => debate.fold_probe(data),
+            E::DebateShortened(data) => debate.limit.clone_from(&data.limit),
             E::RoleFailed(data) => debate.fold_failed(data),
             E::VerdictReached(_) => {
                 debate.verdict = Some(at);

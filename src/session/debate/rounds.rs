@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use crate::protocol::ballot::digest::digest;
 use crate::protocol::ballot::{self, Ballot, Propositions, Ratings, Statement, Verdict};
-use crate::protocol::event::{ArenaEvent, Ask, LimitKind, Notice, PeerOrder, RoundOpened, Standing};
+use crate::protocol::event::{
+    ArenaEvent, Ask, DebateShortened, LimitKind, LimitReached, Notice, PeerOrder, RoundOpened, Standing,
+};
 use crate::protocol::expand::digest_of;
 use crate::protocol::message::{Structured, Usage};
 use crate::protocol::text::{grouped, money};
@@ -118,7 +120,7 @@ impl Session {
     }
 
     /// Whether the next phase can be paid for; the words say what stands against it.
-    pub(super) fn affords_phase(&self, name: &str) -> Result<(), String> {
+    pub(super) fn affords_phase(&self, name: &str) -> Result<(), DebateShortened> {
         let Some(debate) = &self.debate else { return Ok(()) };
         let round = self.round_for(debate, Ask::Statement, debate.phase + 1);
         // A phase that leaves nothing for the verdict would be paid for in vain.
@@ -130,7 +132,9 @@ impl Session {
                 LimitKind::Tokens | LimitKind::Seconds => format!("{} tokens", grouped(amount)),
             };
             let phase = name.replace('-', " ");
-            format!("{phase} could bring the session to {}; the limit is {}", said(used), said(max))
+            let reason =
+                format!("{phase} could bring the session to {}; the limit is {}", said(used), said(max));
+            DebateShortened { reason, limit: Some(LimitReached { limit, used, max }) }
         })
     }
 
