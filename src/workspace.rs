@@ -128,8 +128,7 @@ impl Workspace for WorkspaceStore {
         self.blocking(move |inner| {
             let before = Tree::load(&inner.objects, &from)?;
             let (to, scan) = inner.checkpoint()?;
-            let (diff, files) = compare::trees(&inner.objects, &before, &scan.tree)?;
-            Ok(DiffTaken { from, to, diff, files })
+            compare::trees(&inner.objects, &before, &scan.tree).map(|taken| DiffTaken { from, to, ..taken })
         })
         .await
     }

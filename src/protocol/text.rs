@@ -113,6 +113,33 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
+/// The text a pattern stands for when it has no wildcard left.
+pub fn glob_literal(pattern: &str) -> Option<String> {
+    let mut literal = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '[' => {
+                let escaped = rest.next()?;
+                (rest.next()? == ']').then_some(())?;
+                literal.push(escaped);
+            }
+            '\\' => literal.push(rest.next()?),
+            '*' | '?' | '{' | '}' => return None,
+            other => literal.push(other),
+        }
+    }
+    Some(literal)
+}
+
+/// True for a command line that does more than run one program with plain arguments.
+pub fn is_compound(command: &str) -> bool {
+    command.contains(|c: char| {
+        matches!(c, ';' | '&' | '|' | '<' | '>' | '`' | '$' | '(' | ')' | '{' | '}' | '\n' | '\r' | '\0')
+            || (c.is_whitespace() && !matches!(c, ' ' | '\t'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -156,7 +156,7 @@ impl Session {
         if !one.may_change() {
             return true;
         }
-        if !self.checkpoints.fresh {
+        if !self.checkpoints.fresh || self.squad.as_ref().is_some_and(|squad| squad.cache.wants_look()) {
             self.record_workspace();
         }
         self.checkpoints.pending.is_none()

@@ -19,7 +19,7 @@ use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
 use super::state::Spark;
-use state::{RoleKind, RoleState, Squad, Stage};
+use state::{Piece, RoleKind, RoleState, Squad, Stage};
 
 impl Session {
     /// Looks the run up where the team cache is on; else records the workspace, so that every diff has a
@@ -119,7 +119,10 @@ impl Session {
                 _ if role.stage != Stage::Done => Some(format!("`{name}` did not do its part")),
                 _ if role.wants_changes() => Some(format!("`{name}` asks for changes")),
                 _ if role.proof.fails() => Some("a check did not pass".to_owned()),
-                _ => None,
+                _ => {
+                    let first = role.proof.undone().into_iter().next();
+                    first.map(|path| format!("a check, or somebody else, undid the work in `{path}`"))
+                }
             }
         };
         squad.roles.iter().find_map(of_role).or_else(|| {
@@ -200,21 +203,31 @@ impl Session {
     fn prove(&mut self, i: usize) {
         use crate::protocol::effect::EffectOrder;
         let Some(squad) = &self.squad else { return };
-        let role = &squad.roles[i];
-        let Some(spark) = role.spark else { return };
-        let (base, checks) = (squad.base.clone(), squad.checks.clone());
-        if let (None, Some(from)) = (role.proof.diff, base) {
-            self.order(Some(spark), EffectOrder::Diff { from });
-            return;
-        }
-        if let Some(command) = checks.get(role.proof.checks.len()).cloned() {
-            self.shift_phase("check");
-            self.order(Some(spark), EffectOrder::Check { command });
-            return;
-        }
-        let diff = role.proof.diff.flatten();
-        let checks = role.proof.ran().map(|(at, _)| at).collect();
-        self.emit(ArenaEvent::CodeProposed(CodeProposed { spark, diff, checks }));
+        let proof = &squad.roles[i].proof;
+        let Some(spark) = squad.roles[i].spark else { return };
+        let base = || squad.base.clone().unwrap_or_default();
+        let effect = match squad.next_piece(i) {
+            Some(Piece::Diff | Piece::Whole) => EffectOrder::Diff { from: base() },
+            Some(Piece::Left) => {
+                EffectOrder::Diff { from: proof.work.as_ref().map_or_else(base, |work| work.to.clone()) }
+            }
+            Some(Piece::After) => EffectOrder::Checkpoint,
+            Some(Piece::Check) => {
+                let command = squad.checks.get(proof.checks.len()).cloned().unwrap_or_default();
+                self.shift_phase("check");
+                EffectOrder::Check { command }
+            }
+            None => return self.propose(i, spark),
+        };
+        self.order(Some(spark), effect);
+    }
+
+    fn propose(&mut self, i: usize, spark: SparkId) {
+        let Some(role) = self.squad.as_ref().and_then(|squad| squad.roles.get(i)) else { return };
+        let proof = &role.proof;
+        let (diff, left, undone) = (proof.diff.flatten(), proof.left_at(), proof.undone());
+        let checks = proof.ran().map(|(at, _)| at).collect();
+        self.emit(ArenaEvent::CodeProposed(CodeProposed { spark, diff, checks, left, undone }));
     }
 }
 

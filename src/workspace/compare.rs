@@ -8,6 +8,7 @@ use similar::TextDiff;
 use super::objects::Objects;
 use super::tree::{Kind, Tree};
 use crate::ports::{FileChange, FileContent};
+use crate::protocol::event::DiffTaken;
 use crate::protocol::text::cut_middle;
 
 /// Bytes of the diff that are kept.
@@ -19,23 +20,29 @@ const WRITTEN_MAX: usize = 4 * 1024 * 1024;
 /// Beyond this one file's diff may be less tidy, never wrong.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The diff, its middle cut at 64 KiB, and every changed path, sorted.
-pub fn trees(objects: &Objects, before: &Tree, after: &Tree) -> Result<(String, Vec<String>), String> {
+/// The diff, its middle cut at 64 KiB, and every changed path, sorted; the names of the trees are left empty.
+pub fn trees(objects: &Objects, before: &Tree, after: &Tree) -> Result<DiffTaken, String> {
     let (old, new) = (before.by_path(), after.by_path());
     let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
-    let (mut diff, mut files) = (String::new(), Vec::new());
+    let (mut diff, mut taken) = (String::new(), DiffTaken::default());
     for path in paths {
         let (old, new) = (old.get(path).copied(), new.get(path).copied());
         if old == new {
             continue;
         }
-        files.push(path.to_owned());
+        taken.files.push(path.to_owned());
+        match (old, new) {
+            (None, _) => taken.added.push(path.to_owned()),
+            (_, None) => taken.removed.push(path.to_owned()),
+            _ => {}
+        }
         diff += &match diff.len() < WRITTEN_MAX {
             true => one(objects, path, old, new)?,
             false => heading(path, old, new),
         };
     }
-    Ok((cut_middle(&diff, DIFF_MAX).0, files))
+    taken.diff = cut_middle(&diff, DIFF_MAX).0;
+    Ok(taken)
 }
 
 /// Every file that differs, by path. A link that differs is refused: only files are put back from a cache.

@@ -4,6 +4,7 @@ mod again;
 mod cache;
 mod claims;
 mod flow;
+mod foreign;
 mod key;
 mod places;
 mod program;

@@ -1,6 +1,7 @@
 //! What the tests of several modules share: environments and small makers of values.
 
 pub mod cache;
+pub mod dice;
 pub mod env;
 pub mod golden;
 pub mod long;

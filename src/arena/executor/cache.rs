@@ -146,7 +146,7 @@ impl Shared {
             None => Err(whole("the team cache is disabled".to_owned())),
         };
         match applied {
-            Ok(paths) => OutcomeBody::PatchApplied(PatchApplied { paths }),
+            Ok(applied) => OutcomeBody::PatchApplied(applied),
             Err(refused) => OutcomeBody::PatchRefused(refused),
         }
     }
@@ -156,20 +156,23 @@ impl Shared {
         cache: Arc<dyn TeamCache>,
         key: &str,
         digest: &str,
-    ) -> Result<Vec<String>, PatchRefused> {
+    ) -> Result<PatchApplied, PatchRefused> {
         let (found, contents) =
             cache.open(key).await.map_err(|miss| whole(format!("the run is gone: {miss}")))?;
         if found.digest != digest {
             return Err(whole("another run was stored since".to_owned()));
         }
         let files = self.ports.sandbox.files();
+        let gone = found.run.changes.iter().filter(|change| change.after.is_none());
+        let removed = gone.map(|change| change.path.clone()).collect();
         let patched = tokio::task::spawn_blocking(move || {
             files.patch(&found.run.changes, &mut |sha256| {
                 contents.get(sha256).cloned().ok_or_else(|| format!("content `{sha256}` is not there"))
             })
         });
         match patched.await {
-            Ok(done) => done.map_err(refused),
+            Ok(Ok(paths)) => Ok(PatchApplied { paths, removed }),
+            Ok(Err(error)) => Err(refused(error)),
             Err(error) => Err(whole(error.to_string())),
         }
     }

@@ -64,8 +64,12 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
                 code = Some(failure.code);
             }
         }
-        if code == Some(INTERRUPTED) || (!asks && code != Some(DONE)) {
+        if !asks && code != Some(DONE) {
             break;
+        }
+        if code.take_if(|code| *code == INTERRUPTED).is_some() {
+            // A person who interrupts a task is still there; /quit or Ctrl-D leaves.
+            output.tell("interrupted; write on, or /quit\n");
         }
     }
     match code {

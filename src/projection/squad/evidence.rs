@@ -220,7 +220,8 @@ mod tests {
         let mut evidence = Evidence::of(&[]);
         assert_eq!(evidence.changes_words(), "", "nobody has worked yet");
         let mut propose = |diff| {
-            let proposed = CodeProposed { spark: SparkId(1), diff, checks: Vec::new() };
+            let proposed =
+                CodeProposed { spark: SparkId(1), diff, checks: Vec::new(), left: None, undone: Vec::new() };
             evidence.apply(EventRef::fact(7), &ArenaEvent::CodeProposed(proposed), |_| "coder".to_owned());
             evidence.changes_words()
         };

@@ -36,6 +36,12 @@ pub struct CodeProposed {
     /// The `check_ran`s.
     #[serde(default)]
     pub checks: Vec<EventRef>,
+    /// The `diff_taken` of what changed while the checks ran: a check did it, or somebody else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<EventRef>,
+    /// Changed files of the work that are gone, or are again as they were before it, since the checks ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undone: Vec<String>,
 }
 
 /// How bad a finding is.

@@ -39,7 +39,7 @@ pub struct WorkspaceRestored {
 }
 
 /// Body of `diff_taken`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffTaken {
     /// The tree it starts from.
     pub from: String,
@@ -49,6 +49,12 @@ pub struct DiffTaken {
     pub diff: String,
     /// Changed paths.
     pub files: Vec<String>,
+    /// Those that are new.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+    /// Those that are gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
 }
 
 /// Body of `cache_hit`.
@@ -115,10 +121,13 @@ pub struct CacheStored {
 }
 
 /// Body of `patch_applied`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PatchApplied {
     /// Paths that were changed.
     pub paths: Vec<String>,
+    /// Those that were removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<String>,
 }
 
 /// Body of `patch_refused`.

@@ -94,6 +94,9 @@ impl Session {
             if role.wants_changes() {
                 let _ = write!(text, "\n`{name}` has not approved the work. Say so.");
             }
+            for path in role.proof.undone() {
+                let _ = write!(text, "\nThe work in `{path}` was undone while the checks ran. Say so.");
+            }
             if role.proof.fails() {
                 let _ = write!(
                     text,
@@ -138,6 +141,11 @@ impl Session {
         let role = squad.and_then(|squad| squad.role_of(from).and_then(|i| squad.roles.get(i)));
         let name = role.map(|role| role.spec.name.as_str()).unwrap_or_default();
         match self.event(source) {
+            Some(ArenaEvent::DiffTaken(_))
+                if role.is_some_and(|role| role.proof.left_at() == Some(source)) =>
+            {
+                "what changed while the checks ran: a check did it, or somebody else".to_owned()
+            }
             Some(ArenaEvent::DiffTaken(_)) => {
                 "the whole diff of the workspace since the squad began".to_owned()
             }

@@ -42,6 +42,12 @@ pub struct Caching {
     pub written: BTreeSet<String>,
     /// True once a command was run, which may write files without saying so.
     pub ran_command: bool,
+    /// The tree as it was seen last, as long as nobody of the squad may have changed it since.
+    pub known: Option<String>,
+    /// Calls under way whose tree no call of the squad can have changed meanwhile.
+    pub looking: BTreeSet<CallId>,
+    /// True when time has passed since the tree was seen, so that a call that writes needs another look first.
+    pub stale: bool,
     /// The checkpoint of what the squad left, and its tree once it is taken.
     pub last: Option<(CallId, Option<String>)>,
 }
@@ -136,6 +142,12 @@ impl Caching {
     /// True once the lead has answered: what is left concerns the next run only.
     pub fn is_after_answer(&self) -> bool {
         matches!(self.stage, Stage::Closing | Stage::Storing | Stage::Ended)
+    }
+
+    /// True when the workspace is to be looked at before somebody of the squad changes it: what changed since the
+    /// last look, nobody of the squad did.
+    pub fn wants_look(&self) -> bool {
+        self.stale && self.stage == Stage::Over && self.key.is_some() && self.unfit.is_none()
     }
 
     /// Keeps the first reason against storing the run.

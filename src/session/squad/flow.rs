@@ -5,7 +5,7 @@ use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 
 use super::cache::Next;
-use super::state::{RoleKind, RoleState, Squad, Stage};
+use super::state::{Piece, RoleKind, RoleState, Squad, Stage};
 
 /// What a squad does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,9 @@ impl Session {
             return None;
         }
         let all = 0..squad.roles.len();
-        if let Some(i) = all.clone().find(|i| squad.is_unproven(*i)) {
+        // The tree that the checks leave is recorded anew, not by a call that may have begun before them.
+        let can = |i: usize| self.checkpoints.pending.is_none() || squad.next_piece(i) != Some(Piece::After);
+        if let Some(i) = all.clone().find(|i| squad.is_unproven(*i) && can(*i)) {
             return Some(Step::Prove(i));
         }
         let base_awaited =
@@ -168,10 +170,11 @@ impl Session {
                 _ => other.answer,
             };
             let diff = other.proof.diff.flatten();
-            let last = said.into_iter().chain(diff).chain(other.proof.ran().map(|(at, _)| at));
+            let (ran, left) = (other.proof.ran().map(|(at, _)| at), other.proof.left_at());
+            let last = said.into_iter().chain(diff).chain(ran).chain(left);
             // The lead sees how it came about; of the diffs only the last, which holds the others.
             let all: Vec<EventRef> = match i == squad.lead {
-                true => other.history.iter().copied().chain(diff).collect(),
+                true => other.history.iter().copied().chain(diff).chain(left).collect(),
                 false => last.collect(),
             };
             sources.extend(all.into_iter().filter(|at| !known.contains(at)).map(|at| (spark, at)));

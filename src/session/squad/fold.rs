@@ -10,7 +10,7 @@ use crate::protocol::spec::{Mode, Risk};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::super::Session;
-use super::state::{Proof, RoleKind, RoleState, Run, Squad, Stage, Tracked};
+use super::state::{Changes, Piece, Proof, RoleKind, RoleState, Run, Squad, Stage, Tracked};
 
 impl Session {
     /// Folds one event into the squad, after the session's own fold of it.
@@ -43,7 +43,11 @@ impl Session {
             E::CheckRan(data) => self.fold_check(at, data.call, &data.body),
             E::EffectFailed(data) => self.fold_proof(data.call, None),
             E::CallLost(data) => self.fold_proof_lost(data.call),
-            E::WorkspaceCheckpointed(data) => self.fold_base(&data.body.tree),
+            E::WorkspaceCheckpointed(data) => {
+                self.fold_base(&data.body.tree);
+                let tree = Some(data.body.tree.clone());
+                self.with_proof(data.call, |role| role.proof.after = Some(tree));
+            }
             E::ToolResolved(data) => self.fold_work(at, &data.body),
             E::PlanStated(data) => self.fold_stands(data.spark, data.source),
             E::CodeProposed(data) => self.fold_proposed(data.spark),
@@ -111,9 +115,10 @@ impl Session {
 
     fn fold_proving(&mut self, data: &EffectOrdered) {
         let Some(spark) = data.spark else { return };
-        let is_diff = match data.effect {
-            EffectOrder::Diff { .. } => true,
-            EffectOrder::Check { .. } => false,
+        let piece = match data.effect {
+            EffectOrder::Diff { .. } => None,
+            EffectOrder::Check { .. } => Some(Piece::Check),
+            EffectOrder::Checkpoint => Some(Piece::After),
             _ => return,
         };
         let answer = self.sparks.get(&spark).and_then(|spark| spark.answer);
@@ -125,14 +130,29 @@ impl Session {
                 }
                 role.answer = answer;
             }
-            let which = (!is_diff).then_some(role.proof.checks.len());
-            role.proof.awaited = Some((data.call, which));
+            let diff = match (&role.proof.diff, &role.proof.left) {
+                (None, _) => Piece::Diff,
+                (Some(_), None) => Piece::Left,
+                (Some(_), Some(_)) => Piece::Whole,
+            };
+            role.proof.awaited = Some((data.call, piece.unwrap_or(diff)));
         });
     }
 
     fn fold_diff(&mut self, at: EventRef, call: CallId, taken: &DiffTaken) {
-        let changed = (!taken.files.is_empty()).then_some(at);
-        self.with_proof(call, |role| role.proof.diff = Some(changed));
+        let (to, files, removed) = (taken.to.clone(), taken.files.clone(), taken.removed.clone());
+        let changes = Changes { to, files, removed };
+        let mut work = None;
+        self.with_proof(call, |role| match role.proof.awaited {
+            Some((_, Piece::Left)) => role.proof.left = Some(Some((at, changes))),
+            Some((_, Piece::Whole)) => role.proof.whole = Some(Some(changes)),
+            _ => {
+                role.proof.diff = Some((!changes.files.is_empty()).then_some(at));
+                work = Some(changes.to.clone());
+                role.proof.work = Some(changes);
+            }
+        });
+        self.with_squad(|squad| squad.tree = work.or(squad.tree.take()));
     }
 
     fn fold_check(&mut self, at: EventRef, call: CallId, ran: &CheckRan) {
@@ -149,14 +169,17 @@ impl Session {
             self.checkpoints.fresh = false;
         }
         self.with_proof(call, |role| match role.proof.awaited {
-            Some((_, None)) => {
+            Some((_, Piece::Diff)) => {
                 role.proof.diff = Some(None);
                 role.proof.incomparable = true;
             }
-            Some((_, Some(_))) => {
+            Some((_, Piece::Check)) => {
                 role.proof.checks.push(ran);
                 role.history.extend(ran.map(|(at, _)| at));
             }
+            Some((_, Piece::After)) => role.proof.after = Some(None),
+            Some((_, Piece::Left)) => role.proof.left = Some(None),
+            Some((_, Piece::Whole)) => role.proof.whole = Some(None),
             None => {}
         });
     }

@@ -26,6 +26,8 @@ pub struct Squad {
     pub findings: Vec<Tracked>,
     /// Every command that was run, checks included, in the order of their ends.
     pub runs: Vec<Run>,
+    /// The tree of the last diff of anybody's work.
+    pub tree: Option<String>,
     /// Entry of the last call that changed files.
     pub last_change: Option<u64>,
     /// Claims of the answer that are not borne out.
@@ -100,17 +102,74 @@ pub enum Stage {
 /// What shows the work of a writer.
 #[derive(Clone, Debug, Default)]
 pub struct Proof {
-    /// The effect under way: none for the diff, else which check.
-    pub awaited: Option<(CallId, Option<usize>)>,
+    /// The effect under way, and which piece of the proof it brings.
+    pub awaited: Option<(CallId, Piece)>,
     /// The diff: absent until it was tried, then the `diff_taken` of a changed workspace.
     pub diff: Option<Option<EventRef>>,
+    /// What the diff says: the tree it leads to, what it changed, what is gone.
+    pub work: Option<Changes>,
+    /// The tree once the checks have run: absent until it was looked at, then none when it could not be.
+    pub after: Option<Option<String>>,
+    /// What changed while the checks ran: absent until it was tried.
+    pub left: Option<Option<(EventRef, Changes)>>,
+    /// What differs from the squad's beginning once the checks have run: absent until it was tried.
+    pub whole: Option<Option<Changes>>,
     /// True when the workspace could not be compared.
     pub incomparable: bool,
     /// Each check that was tried: its `check_ran` and whether it exited 0; none when it could not be run.
     pub checks: Vec<Option<(EventRef, bool)>>,
 }
 
+/// One piece of what shows the work of a writer, in the order they are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// The diff since the squad began.
+    Diff,
+    /// The next check.
+    Check,
+    /// The tree once the checks have run.
+    After,
+    /// What they, or somebody else meanwhile, changed.
+    Left,
+    /// What is left of the work, where it was touched.
+    Whole,
+}
+
+/// What a diff says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The tree it leads to.
+    pub to: String,
+    /// Changed paths.
+    pub files: Vec<String>,
+    /// Those that are gone.
+    pub removed: Vec<String>,
+}
+
 impl Proof {
+    /// The next piece to take once the diff was tried and every check has run: a check may change files too.
+    fn piece_after_checks(&self) -> Option<Piece> {
+        let work = self.work.as_ref().filter(|_| self.ran().next().is_some())?;
+        let changed =
+            self.after.as_ref().is_some_and(|tree| tree.as_ref().is_some_and(|tree| *tree != work.to));
+        let touches = |left: &Changes| left.files.iter().any(|path| work.files.contains(path));
+        match &self.left {
+            _ if self.after.is_none() => Some(Piece::After),
+            None if changed => Some(Piece::Left),
+            Some(Some((_, left))) if self.whole.is_none() && touches(left) => Some(Piece::Whole),
+            _ => None,
+        }
+    }
+
+    /// Changed files of the work that are gone, or are again as they were before it, since the checks ran.
+    pub fn undone(&self) -> Vec<String> {
+        let (Some(work), Some(Some((_, left)))) = (&self.work, &self.left) else { return Vec::new() };
+        let gone = |path: &String| left.removed.contains(path);
+        let back = |path: &String| self.whole.iter().flatten().any(|whole| !whole.files.contains(path));
+        let touched = work.files.iter().filter(|path| left.files.contains(path));
+        touched.filter(|path| gone(path) || back(path)).cloned().collect()
+    }
+
     /// True when a check did not pass.
     pub fn fails(&self) -> bool {
         self.checks.iter().any(|ran| !ran.is_some_and(|(_, passed)| passed))
@@ -119,6 +178,11 @@ impl Proof {
     /// True when a check ran and did not pass, which more work may mend.
     pub fn was_failed(&self) -> bool {
         self.ran().any(|(_, passed)| !passed)
+    }
+
+    /// The `diff_taken` of what changed while the checks ran.
+    pub fn left_at(&self) -> Option<EventRef> {
+        self.left.iter().flatten().map(|(at, _)| *at).next()
     }
 
     /// The `check_ran`s.
@@ -166,6 +230,7 @@ impl Squad {
             phase: None,
             findings: Vec::new(),
             runs: Vec::new(),
+            tree: None,
             last_change: None,
             flags: Vec::new(),
             cache: Caching::of(spec),
@@ -203,8 +268,8 @@ impl Squad {
         })
     }
 
-    /// True when the next piece of what shows a role's work is to be taken. A writer that failed leaves its diff,
-    /// and its checks where it changed anything.
+    /// True when the next piece of what shows a role's work is to be taken, or all are there and it is to be
+    /// proposed. A writer that failed leaves its diff, and its checks where it changed anything.
     pub fn is_unproven(&self, role: usize) -> bool {
         let Some(state) = self.roles.get(role) else { return false };
         let proof = &state.proof;
@@ -213,10 +278,23 @@ impl Squad {
             Stage::Proving => true,
             Stage::Failed(_) if state.kind == RoleKind::Writer && state.tasks > 0 => {
                 let untouched = proof.diff == Some(None) && !proof.incomparable;
-                let undiffed = proof.diff.is_none() && self.base.is_some();
-                undiffed || (!untouched && proof.checks.len() < self.checks.len())
+                match self.next_piece(role) {
+                    Some(Piece::Diff) => true,
+                    Some(Piece::Check) => !untouched,
+                    _ => false,
+                }
             }
             _ => false,
+        }
+    }
+
+    /// The next piece of what shows a role's work; none once it is whole.
+    pub fn next_piece(&self, role: usize) -> Option<Piece> {
+        let proof = &self.roles.get(role)?.proof;
+        match () {
+            () if proof.diff.is_none() && self.base.is_some() => Some(Piece::Diff),
+            () if proof.checks.len() < self.checks.len() => Some(Piece::Check),
+            () => proof.piece_after_checks(),
         }
     }
 
@@ -273,7 +351,8 @@ impl Squad {
         self.roles.iter().flat_map(|role| {
             let checks = role.proof.ran().map(|(at, _)| at);
             let diff = role.proof.diff.flatten();
-            let one = [role.answer, diff, role.critique.map(|(at, _)| at), self.cache.hit];
+            let left = role.proof.left_at();
+            let one = [role.answer, diff, left, role.critique.map(|(at, _)| at), self.cache.hit];
             let all = one.into_iter().flatten().chain(checks).chain(role.history.iter().copied());
             all.map(|at| at.seq).collect::<Vec<_>>()
         })

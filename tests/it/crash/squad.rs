@@ -134,7 +134,12 @@ fn cut_after(env: &Env, whole: &str, entries: usize) {
     for step in 0..ends(env).len() {
         match step {
             1 => env.write("work/w.txt", "w\n"),
-            _ => env.write(&format!("work/ran/{step}.before"), "x\n"),
+            // By the name it had: the recorded diff speaks of it.
+            _ => {
+                let is_its = |word: &&str| word.starts_with(&format!("ran/{step}."));
+                let name = whole.split('"').find(is_its).unwrap();
+                env.write(&format!("work/{name}"), "x\n")
+            }
         };
     }
 }

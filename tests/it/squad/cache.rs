@@ -13,7 +13,7 @@ use crate::support::squad::*;
 use crate::support::world::*;
 
 /// A squad with the cache on, its task given, its workspace fingerprinted.
-fn printed(change: impl FnOnce(&mut Spec)) -> World {
+pub(super) fn printed(change: impl FnOnce(&mut Spec)) -> World {
     let mut spec = with_blueprint(spec(), blueprint(&[]));
     spec.policy = allow_all();
     spec.cache = cache();
@@ -33,9 +33,10 @@ fn found(paths: &[&str], change: impl FnOnce(&mut Spec)) -> World {
     world
 }
 
-fn record(world: &mut World) {
+pub(super) fn record(world: &mut World) {
     let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
-    world.answer(call, attempt, succeed(&effect).unwrap());
+    let body = world.succeed(&effect).unwrap();
+    world.answer(call, attempt, body);
     answer(world, |effect| matches!(effect, Effect::Fingerprint), print("before"));
 }
 
@@ -48,7 +49,7 @@ fn begun() -> World {
     world
 }
 
-fn is_get(effect: &Effect) -> bool {
+pub(super) fn is_get(effect: &Effect) -> bool {
     matches!(effect, Effect::CacheGet { .. })
 }
 
@@ -60,23 +61,31 @@ fn is_patch(effect: &Effect) -> bool {
     matches!(effect, Effect::Patch { .. })
 }
 
-fn key(world: &World) -> String {
+pub(super) fn key(world: &World) -> String {
     match world.the(is_get).2 {
         Effect::CacheGet { key } => key,
         _ => unreachable!(),
     }
 }
 
-fn answer(world: &mut World, which: impl Fn(&Effect) -> bool, body: OutcomeBody) -> Vec<ArenaEvent> {
+pub(super) fn answer(
+    world: &mut World,
+    which: impl Fn(&Effect) -> bool,
+    body: OutcomeBody,
+) -> Vec<ArenaEvent> {
     let (call, attempt, _) = world.the(which);
     world.answer(call, attempt, body)
 }
 
 fn patched(world: &mut World) {
-    answer(world, is_patch, OutcomeBody::PatchApplied(PatchApplied { paths: vec!["f".to_owned()] }));
+    answer(
+        world,
+        is_patch,
+        OutcomeBody::PatchApplied(PatchApplied { paths: vec!["f".to_owned()], removed: vec![] }),
+    );
 }
 
-fn skips(world: &World) -> Vec<(CacheStep, String)> {
+pub(super) fn skips(world: &World) -> Vec<(CacheStep, String)> {
     let skip = |event: &ArenaEvent| match event {
         ArenaEvent::CacheSkipped(data) => Some((data.step, data.reason.clone())),
         _ => None,
@@ -103,12 +112,13 @@ fn put_outcome(world: &mut World, ok: bool) {
         .any(|open| matches!(world.session.effect(open.call), Some(Effect::Checkpoint)))
     {
         let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
-        world.answer(call, attempt, succeed(&effect).unwrap());
+        let body = world.succeed(&effect).unwrap();
+        world.answer(call, attempt, body);
     }
     let (call, attempt, effect) = world.the(is_put);
     assert!(world.session.has_open_turn(), "the turn ends once the run was stored");
     let failed = EffectFailed { status: FailStatus::Failed, error: "no room".to_owned() };
-    let body = if ok { succeed(&effect).unwrap() } else { OutcomeBody::EffectFailed(failed) };
+    let body = if ok { world.succeed(&effect).unwrap() } else { OutcomeBody::EffectFailed(failed) };
     world.answer(call, attempt, body);
 }
 
@@ -200,7 +210,8 @@ fn a_run_that_does_not_fit_is_a_miss_that_says_why() {
     let run = OutcomeBody::CacheHit(hit(&key(&world), &["f"]));
     answer(&mut world, is_get, run);
     let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
-    world.answer(call, attempt, succeed(&effect).unwrap());
+    let body = world.succeed(&effect).unwrap();
+    world.answer(call, attempt, body);
     answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("other"));
     assert_eq!(skips(&world)[0].1, "the workspace changed while the run was looked up");
     asked(&world, "coordinator");
@@ -230,7 +241,8 @@ fn an_interrupt_while_a_run_is_stored_loses_nothing() {
     let mut world = begun();
     work(&mut world);
     let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
-    world.answer(call, attempt, succeed(&effect).unwrap());
+    let body = world.succeed(&effect).unwrap();
+    world.answer(call, attempt, body);
     world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
     assert!(world.session.has_open_turn());
     let cancelled = EffectFailed { status: FailStatus::Cancelled, error: "cancelled".into() };

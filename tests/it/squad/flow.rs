@@ -16,6 +16,7 @@ fn from_the_plan_to_the_answer_each_role_is_told_what_it_needs() {
     world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Check { .. }));
     world.answer(call, attempt, OutcomeBody::CheckRan(check("make test", 1)));
+    world.run_tools();
     let review = asked(&world, "reviewer");
     for words in
         ["Mend the clock.", "The plan: turn the hand.", "I turned the hand.", "-old\n+new", "1 of 7 failed"]
@@ -148,6 +149,7 @@ fn a_check_that_hung_has_not_passed_and_no_claim_of_it_stands() {
     let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Check { .. }));
     let hung = CheckRan { exit: None, output: "[ended after 120000 ms]".into(), ..check("make test", 0) };
     world.answer(call, attempt, OutcomeBody::CheckRan(hung));
+    world.run_tools();
     world.model_says(approve(&[]));
     let last = asked(&world, "coordinator");
     assert!(last.contains("The last checks after `coder` did not pass"), "{last}");

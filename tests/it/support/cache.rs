@@ -58,7 +58,9 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
         Effect::CachePut { key, .. } => {
             OutcomeBody::CacheStored(CacheStored { key: key.clone(), bytes: 1000 })
         }
-        Effect::Patch { .. } => OutcomeBody::PatchApplied(PatchApplied { paths: vec!["f".to_owned()] }),
+        Effect::Patch { .. } => {
+            OutcomeBody::PatchApplied(PatchApplied { paths: vec!["f".to_owned()], removed: vec![] })
+        }
         _ => return None,
     })
 }

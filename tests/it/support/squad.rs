@@ -147,13 +147,17 @@ pub fn mentioned(place: &MentionedPlace) -> MentionExpanded {
     }
 }
 
-/// A workspace in which `f` was changed.
+/// A workspace in which `f` was changed, once.
 pub fn diff(from: &str) -> DiffTaken {
+    if from == "tree2" {
+        return DiffTaken { from: from.to_owned(), to: from.to_owned(), ..DiffTaken::default() };
+    }
     DiffTaken {
         from: from.to_owned(),
         to: "tree2".to_owned(),
         diff: "--- a/f\n+++ b/f\n-old\n+new\n".to_owned(),
         files: vec!["f".to_owned()],
+        ..DiffTaken::default()
     }
 }
 

@@ -10,6 +10,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use super::dice::Dice;
+
 /// A spec with two models, one persona and three tools: `look` (read), `put` (write), `run` (execute).
 pub fn spec() -> Spec {
     let tool = |name: &str, risk, repeatable| ToolSpec {
@@ -173,11 +175,26 @@ impl World {
         loop {
             let next = self.session.outstanding().into_iter().find_map(|o| {
                 let effect = self.session.effect(o.call)?;
-                let body = succeed(&effect)?;
+                let body = self.succeed(&effect)?;
                 Some((o.call.0, o.attempt, body))
             });
             let Some((call, attempt, body)) = next else { return };
             self.answer(call, attempt, body);
+        }
+    }
+
+    /// A successful outcome for everything but models, asks and timers; a call that may write leaves another tree.
+    pub fn succeed(&self, effect: &Effect) -> Option<OutcomeBody> {
+        let writes = |event: &ArenaEvent| match event {
+            ArenaEvent::ToolInvoked(_) => true,
+            ArenaEvent::DiffTaken(data) => data.body.to == "tree2",
+            _ => false,
+        };
+        match effect {
+            Effect::Checkpoint if self.log.iter().any(|entry| entry.events.iter().any(writes)) => {
+                Some(checkpointed("tree2"))
+            }
+            other => succeed(other),
         }
     }
 
@@ -320,6 +337,11 @@ pub fn plan_for(call: &agon::protocol::effect::ToolCall) -> Plan {
     }
 }
 
+pub fn checkpointed(tree: &str) -> OutcomeBody {
+    let tree = tree.to_owned();
+    OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed { tree, files: 1, skipped: vec![] })
+}
+
 /// A successful outcome for everything but models, asks and timers.
 pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
     Some(match effect {
@@ -330,11 +352,7 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
         Effect::Tool { call, .. } => {
             OutcomeBody::ToolResolved(resolved(call.tool_use, ToolStatus::Ok, "done"))
         }
-        Effect::Checkpoint => OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed {
-            tree: "tree".to_owned(),
-            files: 1,
-            skipped: vec![],
-        }),
+        Effect::Checkpoint => checkpointed("tree"),
         Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(super::squad::mentioned(place)),
         Effect::Diff { from } => OutcomeBody::DiffTaken(super::squad::diff(from)),
         Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
@@ -352,18 +370,6 @@ pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolRes
         seen: vec![],
         blob: None,
         by: None,
-    }
-}
-
-/// A small deterministic generator.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
     }
 }
 
@@ -463,11 +469,7 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
         Effect::Checkpoint if dice.roll(5) == 0 => {
             OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "full".to_owned() })
         }
-        Effect::Checkpoint => OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed {
-            tree: format!("tree{}", dice.roll(3)),
-            files: 1,
-            skipped: vec![],
-        }),
+        Effect::Checkpoint => checkpointed(&format!("tree{}", dice.roll(3))),
         Effect::Timer { .. } => OutcomeBody::TimerFired(TimerFired { active_ms: 9000 }),
         Effect::Mention { .. } | Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
             OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "gone".to_owned() })

@@ -5,6 +5,10 @@ use crate::protocol::event::ArenaEvent;
 use crate::session::Session;
 use crate::session::squad::state::Squad;
 
+/// Kept for a run whose last diff does not show what it leaves.
+pub(super) const AFTER_DIFF: &str =
+    "the workspace changed after the last diff: by a check or by somebody else";
+
 impl Session {
     /// Why no run of this squad can ever be stored, so that looking for one is idle: known before it begins.
     pub(super) fn never_fit(&self) -> Option<String> {
@@ -16,7 +20,8 @@ impl Session {
 
     /// Why the run that has just ended is not stored, if so.
     pub(super) fn unfit_now(&self, squad: &Squad) -> Option<String> {
-        self.squad_lacks().or_else(|| squad.cache.unfit.clone()).or_else(|| self.foreign_change(squad))
+        let unfit = self.squad_lacks().or_else(|| squad.cache.unfit.clone());
+        unfit.or_else(|| self.foreign_change(squad)).or_else(|| left_behind(squad))
     }
 
     /// A changed file that no tool of the squad wrote. A command may write what it likes, so it tells nothing then.
@@ -30,4 +35,13 @@ impl Session {
         let foreign = taken.body.files.iter().find(|path| !squad.cache.written.contains(*path))?;
         Some(format!("`{foreign}` was changed by somebody else meanwhile"))
     }
+}
+
+/// Why what the squad leaves is not what its last diff shows. What a run stores is what it leaves, so that anything
+/// else in it would be done again, in somebody else's name, wherever the run is applied.
+fn left_behind(squad: &Squad) -> Option<String> {
+    let (_, left) = squad.cache.last.as_ref()?;
+    let shown = squad.tree.as_ref().or(squad.base.as_ref());
+    let differs = left.as_ref().is_some_and(|left| Some(left) != shown);
+    differs.then(|| AFTER_DIFF.to_owned())
 }

@@ -9,6 +9,7 @@ use crate::protocol::spec::{Action, Risk};
 use crate::protocol::{CallId, Choice, EventRef};
 use crate::session::Session;
 
+use super::fit::AFTER_DIFF;
 use super::{Caching, Stage};
 
 const CHANGED: &str = "the workspace changed while the run was looked up";
@@ -18,6 +19,7 @@ impl Session {
     /// Folds one event into the squad's caching, after the squad's own fold of it.
     pub(in crate::session::squad) fn fold_cache(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
+        self.fold_look(at, event);
         match event {
             E::EffectOrdered(data) => self.fold_cache_order(data),
             E::WorkspaceFingerprinted(data) => self.fold_print(data.call, &data.body),
@@ -57,6 +59,40 @@ impl Session {
         let squad = self.squad.as_mut().filter(|squad| squad.cache.stage != Stage::Off);
         if let Some(squad) = squad {
             change(&mut squad.cache);
+        }
+    }
+
+    /// What the trees recorded on the way say of others: between two calls of the squad nothing changes by itself.
+    fn fold_look(&mut self, at: EventRef, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        match event {
+            E::EffectOrdered(data) => match data.effect {
+                EffectOrder::Checkpoint => self.with_cache(|cache| {
+                    cache.stale = false;
+                    cache.looking.insert(data.call);
+                }),
+                EffectOrder::Diff { .. } => self.with_cache(|cache| {
+                    cache.looking.insert(data.call);
+                }),
+                EffectOrder::Check { .. } | EffectOrder::Patch { .. } => self.with_cache(Caching::look_away),
+                _ => {}
+            },
+            E::ToolInvoked(data) if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) => {
+                self.with_cache(Caching::look_away);
+            }
+            E::ModelAnswered(_) => self.with_cache(|cache| cache.stale = true),
+            E::WorkspaceCheckpointed(data) => self.with_cache(|cache| cache.see(data.call, &data.body.tree)),
+            E::DiffTaken(data) => {
+                self.with_cache(|cache| cache.see(data.call, &data.body.to));
+                let left = self
+                    .squad
+                    .as_ref()
+                    .is_some_and(|squad| squad.roles.iter().any(|role| role.proof.left_at() == Some(at)));
+                if left {
+                    self.with_cache(|cache| cache.spoil(AFTER_DIFF));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -253,6 +289,23 @@ impl Session {
 }
 
 impl Caching {
+    /// The squad may change the workspace from here on.
+    fn look_away(&mut self) {
+        self.known = None;
+        self.looking.clear();
+    }
+
+    /// A tree was recorded.
+    fn see(&mut self, call: CallId, tree: &str) {
+        if !self.looking.remove(&call) {
+            return;
+        }
+        if self.stage == Stage::Over && self.known.as_ref().is_some_and(|known| known != tree) {
+            self.spoil("the workspace was changed by somebody else while the squad worked");
+        }
+        self.known = Some(tree.to_owned());
+    }
+
     /// Nobody knows whether the recorded tree is the one the key speaks of.
     fn unbound(&mut self, reason: &str) {
         self.spoil(reason);

@@ -68,14 +68,26 @@ pub fn teamwork() -> Vec<E> {
         findings: vec![finding],
     };
     let check = CheckRan { command: "sh check.sh".into(), exit: None, output: "x\n".repeat(100), ms: 7 };
-    let diff = DiffTaken { from: "a".into(), to: "b".into(), diff: "+x".into(), files: vec!["a.rs".into()] };
+    let diff = DiffTaken {
+        from: "a".into(),
+        to: "b".into(),
+        diff: "+x".into(),
+        files: vec!["a.rs".into()],
+        ..DiffTaken::default()
+    };
     vec![
         E::PhaseShifted(PhaseShifted { from: None, to: "review".into() }),
         E::CritiqueIssued(critique),
         E::FindingClosed(FindingClosed { id: "F1".into(), source: fact(2) }),
         E::CheckRan(answered(7, check)),
         E::DiffTaken(answered(8, diff)),
-        E::CodeProposed(CodeProposed { spark: SPARK, diff: Some(fact(4)), checks: vec![fact(3)] }),
+        E::CodeProposed(CodeProposed {
+            spark: SPARK,
+            diff: Some(fact(4)),
+            checks: vec![fact(3)],
+            left: None,
+            undone: vec![],
+        }),
         E::RoleFailed(RoleFailed { role: "coder".into(), spark: SPARK, cause: TurnCause::Limit }),
     ]
 }

@@ -1,0 +1,121 @@
+//! What somebody other than the squad changes while it works: checks, people, other programs.
+
+use agon::protocol::effect::{Effect, OutcomeBody};
+use agon::protocol::event::*;
+use agon::protocol::spec::*;
+use serde_json::json;
+
+use super::cache::{answer, is_get, key, printed, record, skips};
+use super::{asked, cause, plan_and_code, whole};
+use crate::support::cache::missed;
+use crate::support::squad::{approve, blueprint, check, diff};
+use crate::support::world::*;
+
+/// A squad in a confining sandbox with these checks, up to the reviewer's word.
+fn checked(before: OutcomeBody, left: Option<DiffTaken>) -> World {
+    let mut world = printed(|spec| {
+        spec.workspace.sandbox = SandboxSpec { kind: "local".into(), ..SandboxSpec::default() };
+        spec.blueprint = Some(blueprint(&["make test"]));
+    });
+    let get = missed(&key(&world), "absent");
+    answer(&mut world, is_get, get);
+    record(&mut world);
+    plan_and_code(&mut world);
+    answer(&mut world, |effect| matches!(effect, Effect::Diff { .. }), OutcomeBody::DiffTaken(diff("tree")));
+    answer(
+        &mut world,
+        |effect| matches!(effect, Effect::Check { .. }),
+        OutcomeBody::CheckRan(check("make test", 0)),
+    );
+    answer(&mut world, |effect| matches!(effect, Effect::Checkpoint), before);
+    if let Some(left) = left {
+        answer(&mut world, |effect| matches!(effect, Effect::Diff { .. }), OutcomeBody::DiffTaken(left));
+    }
+    world
+}
+
+fn left(files: &[&str], removed: &[&str]) -> DiffTaken {
+    let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+    DiffTaken {
+        from: "tree2".into(),
+        to: "tree3".into(),
+        diff: "x".into(),
+        files: list(files),
+        added: vec![],
+        removed: list(removed),
+    }
+}
+
+#[test]
+fn what_a_person_removes_while_the_reviewer_thinks_is_not_stored_as_the_squads() {
+    let mut world = checked(checkpointed("tree2"), None);
+    asked(&world, "reviewer");
+    world.model_says(approve(&[]));
+    world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
+    answer(&mut world, |effect| matches!(effect, Effect::Checkpoint), checkpointed("without precious"));
+    let reason = "the workspace changed after the last diff: by a check or by somebody else".to_owned();
+    assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
+    assert_eq!(cause(&world), TurnCause::Done);
+    whole(&world);
+}
+
+#[test]
+fn a_check_that_leaves_files_is_told_to_the_others_and_its_run_is_not_stored() {
+    let mut world = checked(checkpointed("tree3"), Some(left(&["junk"], &[])));
+    let said = asked(&world, "reviewer");
+    assert!(said.contains("what changed while the checks ran: a check did it, or somebody else"), "{said}");
+    world.model_says(approve(&[]));
+    world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
+    let reason = "the workspace changed after the last diff: by a check or by somebody else".to_owned();
+    assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
+    assert_eq!(cause(&world), TurnCause::Done, "leaving files is no failure of the work");
+    whole(&world);
+}
+
+#[test]
+fn a_check_that_undoes_the_work_leaves_the_squad_not_done() {
+    let back = DiffTaken { from: "tree".into(), to: "tree3".into(), ..DiffTaken::default() };
+    for (left, whole_diff) in [(left(&["f"], &[]), back.clone()), (left(&["f"], &["f"]), back)] {
+        let mut world = checked(checkpointed("tree3"), Some(left));
+        match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
+            Effect::Diff { from } => assert_eq!(from, "tree"),
+            _ => unreachable!(),
+        }
+        answer(
+            &mut world,
+            |effect| matches!(effect, Effect::Diff { .. }),
+            OutcomeBody::DiffTaken(whole_diff),
+        );
+        world.model_says(approve(&[]));
+        world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
+        assert_eq!(cause(&world), TurnCause::Incomplete);
+        let reason = "a check, or somebody else, undid the work in `f`".to_owned();
+        assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
+        whole(&world);
+    }
+}
+
+#[test]
+fn what_somebody_else_changes_between_two_calls_of_the_squad_is_seen_before_the_next_one_writes() {
+    let mut world = printed(|_| {});
+    let get = missed(&key(&world), "absent");
+    answer(&mut world, is_get, get);
+    record(&mut world);
+    world.model_says(text("The plan."));
+    world.model_says(calls(&[("put", json!({"path": "f"}))]));
+    world.run_tools();
+    // A person edits a file while the coder thinks; then the coder writes again.
+    world.model_says(calls(&[("put", json!({"path": "f"}))]));
+    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Prepare(_)));
+    let body = world.succeed(&effect).unwrap();
+    world.answer(call, attempt, body);
+    answer(&mut world, |effect| matches!(effect, Effect::Checkpoint), checkpointed("edited by hand"));
+    world.run_tools();
+    world.model_says(text("Done."));
+    world.run_tools();
+    world.model_says(approve(&[]));
+    world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
+    let reason = "the workspace was changed by somebody else while the squad worked".to_owned();
+    assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
+    whole(&world);
+}
