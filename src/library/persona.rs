@@ -303,6 +303,20 @@ fn thousandths(text: &str) -> Result<u32, String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn two_files_of_one_folder_with_one_id_are_both_named_and_neither_is_used() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.md", "b.md", "c.md"] {
+            std::fs::write(folder.path().join(name), "---\nid: pragmatist\n---\nMine.\n").unwrap();
+        }
+        let library = Library::load(&[folder.path().to_owned()]);
+        assert!(library.get("pragmatist").is_none(), "nor the built-in one they would cover");
+        let told: Vec<_> = library.broken().iter().map(|one| one.error.as_str()).collect();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("`pragmatist` is also that of") && told[0].contains("b.md"), "{told:?}");
+        assert!(told[1].contains("a.md"), "{told:?}");
+    }
+
     const WHOLE: &str = "---\nid: critic\ndescription: \"Finds: faults\"\nstance: against\nmodel: a/b/c\n\
                          tools: [read_file, 'grep']\ntemperature: 0.25\n---\n\nYou find faults.\n\n--- \nAll.\n";
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::projection::report::debate::is_overruled;
 use crate::projection::words;
 use crate::protocol::event::{Ask, ConvergenceProbed, Flip, Rating, RoundOpened};
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
@@ -51,6 +52,25 @@ pub struct Probe {
     pub flips: Vec<Flip>,
     /// Dissent vanished without a stated reason.
     pub collapse: bool,
+}
+
+impl Matrix {
+    /// Propositions, from 0, on which most who rated them end on the other side of the moderator's ruling.
+    pub fn overruled(&self) -> Vec<u32> {
+        let ruled = self.upheld.iter().flatten().filter(|_| self.verdict_pm.is_some());
+        let against = |(n, side): &(u32, &i8)| is_overruled(**side, &self.last_ratings(*n));
+        (0u32..).zip(ruled).filter(against).map(|(n, _)| n).collect()
+    }
+
+    /// Everybody's last rating of a proposition.
+    fn last_ratings(&self, proposition: u32) -> Vec<i8> {
+        let mut last: BTreeMap<SparkId, i8> = BTreeMap::new();
+        for (spark, stand) in self.phases.iter().flat_map(|phase| &phase.stands) {
+            let rated = stand.ratings.iter().find(|rating| rating.proposition == proposition);
+            last.extend(rated.map(|rating| (*spark, rating.rating)));
+        }
+        last.into_values().collect()
+    }
 }
 
 /// The debate of the newest turn.

@@ -208,8 +208,14 @@ fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     for (nth, held) in upheld.iter().enumerate() {
         let word = wording::upheld(Some(*held));
         let plain = wording::majority(matrix.majority.get(nth).copied());
-        let text = format!("  proposition {}  {word:<10} a plain vote before the talk: {plain}", nth + 1);
+        let vote = if matrix.phases.len() > 1 { "a plain vote before the talk" } else { "a plain vote" };
+        let text = format!("  proposition {}  {word:<10} {vote}: {plain}", nth + 1);
         lines.push(Line::styled(text, scene.style(Tone::Text)));
+    }
+    let overruled: Vec<String> = matrix.overruled().iter().map(|nth| (nth + 1).to_string()).collect();
+    if !overruled.is_empty() {
+        let text = format!("  the moderator overruled the panel on {}", overruled.join(", "));
+        lines.push(Line::styled(text, scene.style(Tone::Bad)));
     }
     for (spark, propositions) in &matrix.dissent {
         let numbers: Vec<String> = propositions.iter().map(|nth| (nth + 1).to_string()).collect();

@@ -89,6 +89,41 @@ fn debates_are_held_beside_a_run_and_each_other_in_one_folder() {
 }
 
 #[test]
+fn a_debate_that_a_budget_cut_after_the_first_phase_exits_3_with_its_verdict_and_goes_on() {
+    let server = Server::start(|request, _| answer(request));
+    let env = env(&server);
+    // Two ballots, propositions, two ratings and a verdict; two statements more would be one call too many.
+    let debate = [&["debate", "Shall we?", "--rounds", "2", "--max-steps", "7"], PAIR.as_slice()].concat();
+    let cut = env.run(&debate);
+    assert_eq!(cut.code, 3, "{cut}");
+    assert!(cut.stdout.contains("Do it, behind a switch."), "the verdict is told all the same: {cut}");
+    assert!(cut.stdout.contains("It ended early: counterarguments could bring"), "{cut}");
+    assert!(!cut.stdout.contains("A plain vote would have said"), "there was no talk: {cut}");
+    let (_, id) = cut.stderr.split_once("agon debate --resume ").expect("a hint that can be followed");
+    let id = id.split(' ').next().unwrap();
+    let more = env.run(&["debate", "--resume", id, "--max-steps", "100"]);
+    assert_eq!(more.code, 0, "{more}");
+    assert!(server.bodies().iter().any(|body| asked_by(&schema(body)) == Asked::Statement), "{more}");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+}
+
+#[test]
+fn an_answer_file_that_is_not_written_and_a_form_that_does_not_exist_are_said() {
+    let server = Server::start(|_, _| Reply::status(400, "{}").header("content-type", "application/json"));
+    let env = env(&server);
+    let file = env.home().join("verdict.md");
+    std::fs::write(&file, "an older verdict").unwrap();
+    let name = file.to_str().unwrap();
+    let ran = env.run(&[&["debate", "Shall we?", "-o", name], PAIR.as_slice()].concat());
+    assert_eq!(ran.code, 1, "{ran}");
+    assert!(ran.stderr.contains("nothing was written to `"), "{ran}");
+    assert!(ran.stderr.contains("what it held before is still there"), "{ran}");
+    let pdf = env.run(&["debates", "report", "latest", "-o", "x.pdf"]);
+    assert_eq!(pdf.code, 2, "{pdf}");
+    assert!(pdf.stderr.contains("cannot be written as `.pdf`"), "{pdf}");
+}
+
+#[test]
 fn a_debate_that_a_limit_ended_goes_on_in_a_copy_with_more_of_it() {
     // Six of each set: the ballots fit, the ratings do not; and not even the ballots.
     for (steps, heard) in [("8", true), ("2", false)] {

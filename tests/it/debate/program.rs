@@ -76,7 +76,9 @@ fn an_interrupt_shows_what_was_reached_and_the_command_it_names_goes_on_from_the
         let debate = ["debate", "x", "--rounds", "2", "--personas", "pragmatist,elegance-purist"];
         let child = env.command(&debate).spawn().unwrap();
         waits_for(|| server.bodies().iter().any(|body| asked(body) == stalls));
-        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        // A terminal that is closed asks for the end as Ctrl-C does.
+        let signal = if stalls == Asked::Ratings { Signal::HUP } else { Signal::INT };
+        kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130), "{stalls:?}");
         let told = String::from_utf8(output.stderr).unwrap();
@@ -87,8 +89,15 @@ fn an_interrupt_shows_what_was_reached_and_the_command_it_names_goes_on_from_the
         let (_, hint) = told.split_once("in a copy: agon ").unwrap_or_else(|| panic!("{told}"));
         let words: Vec<&str> = hint.lines().next().unwrap_or_default().split_whitespace().collect();
         assert_eq!(words[..2], ["debate", "--resume"], "the whole rest of the line is the command: {told}");
+        let before = server.bodies().len();
         let forked = env.run(&words);
         assert_eq!(forked.code, 0, "{stalls:?}: {forked}");
+        let bodies = server.bodies();
+        let again = bodies[before..].iter().filter(|body| asked(body) == stalls).count();
+        let of_moderator = matches!(stalls, Asked::Propositions | Asked::Verdict);
+        assert_eq!(again, if of_moderator { 1 } else { 2 }, "{stalls:?}: each is asked again once: {forked}");
+        assert!(!bodies.iter().any(|body| body.to_string().contains("copy of an earlier one")), "{stalls:?}");
+        assert!(forked.stderr.contains('\u{2264}'), "what was cut off is counted: {forked}");
         assert!(forked.stdout.contains("Do it, behind a switch."), "{forked}");
         assert_eq!(env.run(&["verify", "latest"]).code, 0, "{stalls:?}");
     }
