@@ -73,8 +73,10 @@ pub enum Msg {
     Sessions(Vec<SessionRow>),
     /// Files of the workspace, for completion.
     Files(Vec<String>),
+    /// The personas, for completion: id and what it is.
+    Personas(Vec<(String, String)>),
     /// What the screen should know of its surroundings.
-    Profile(Profile),
+    Profile(Box<Profile>),
     /// Who works on the tasks to come.
     Mode(Wish),
     /// A longer piece of work on sessions began, in words, or ended.
@@ -93,6 +95,8 @@ pub enum Msg {
         /// What would stand open.
         gaps: Vec<String>,
     },
+    /// What is wrong with the record that is shown; it stands on the screen.
+    Fault(String),
     /// Something to tell the person.
     Log(String),
 }
@@ -127,6 +131,8 @@ pub enum Act {
     List,
     /// Reads the names of the workspace's files.
     Files,
+    /// Reads the personas there are.
+    Personas,
     /// Goes on with the turn that the session on the screen was left with.
     GoOn,
     /// Copies a session up to an entry, its last when absent, and shows the copy; nothing runs in it yet.

@@ -51,7 +51,7 @@ async fn go_on(
     match stage_of_debate(&read.entries) {
         Some(Stage::Open) => run::go_on(&config, &read.id, &changes, show, output).await,
         Some(Stage::Stopped(seq)) => {
-            let plan = ForkPlan { session: read.id, at: Some(seq), changes, instead: None };
+            let plan = ForkPlan { session: read.id, at: Some(seq), changes, instead: None, goes_on: true };
             run::copy(&config, &plan, show, false, output).await
         }
         Some(Stage::Limited(end)) => {
@@ -73,7 +73,8 @@ fn past_limit(end: AtLimit, changes: Changes) -> Result<ForkPlan, Failure> {
         return Err(Failure::usage(format!("the debate ended at a limit: {words}"))
             .hint(format!("allow more, and it goes on in a copy: {} N", words::limit_flag(limit))));
     }
-    Ok(ForkPlan { at: Some(at), changes, instead: anew.map(Instead::Prompt), ..ForkPlan::default() })
+    let goes_on = anew.is_none();
+    Ok(ForkPlan { at: Some(at), changes, instead: anew.map(Instead::Prompt), goes_on, ..ForkPlan::default() })
 }
 
 /// A debate under way is held as it was begun.

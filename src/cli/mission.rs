@@ -57,7 +57,15 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
 
 /// The screen on a record.
 pub async fn replay(typed: &ReplayArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    Sessions::at(&Places::find(&environment)?).find(&typed.session)?;
+    let sessions = Sessions::at(&Places::find(&environment)?);
+    let mut is_readable = false;
+    let fault = sessions.scan(&typed.session, &mut |_| {
+        is_readable = true;
+        false
+    })?;
+    if let Some(fault) = fault.filter(|_| !is_readable) {
+        return Err(crate::wiring::WireError::from(fault).into());
+    }
     let mut mission = arrange::mission(&ChatArgs::default(), environment)?;
     mission.is_record = true;
     let mut state = State::new(mission.profile(), 80, 24);

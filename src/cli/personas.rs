@@ -74,7 +74,11 @@ fn warn_of_broken(library: &Library, output: Output) {
 /// No persona has this id: its file is broken, or it is called something else.
 pub fn no_persona(library: &Library, id: &str) -> Failure {
     let stem = |broken: &BadPersona| broken.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    if let Some(broken) = library.broken().iter().find(|broken| stem(broken).as_deref() == Some(id)) {
+    let is_meant = |broken: &&BadPersona| match &broken.id {
+        Some(known) => known == id,
+        None => stem(broken).as_deref() == Some(id),
+    };
+    if let Some(broken) = library.broken().iter().find(is_meant) {
         return Failure::usage(format!("`{}` cannot be used: {}", broken.path.display(), broken.error));
     }
     let failure = Failure::usage(format!("no persona is called `{id}`"));

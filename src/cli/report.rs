@@ -22,7 +22,10 @@ pub fn run(typed: &ReportArgs, environment: &Environment, output: Output) -> Res
 
 /// Writes the report of a log that was read.
 pub fn write(typed: &ReportArgs, read: Read, output: Output) -> Result<(), Failure> {
-    let format = typed.format.unwrap_or_else(|| format_of(typed.output.as_deref()));
+    let format = match typed.format {
+        Some(format) => format,
+        None => format_of(typed.output.as_deref())?,
+    };
     let text = render(&read, format)?;
     match &typed.output {
         None => output.answer(&text)?,
@@ -54,11 +57,18 @@ fn render(read: &Read, format: ReportFormat) -> Result<String, Failure> {
     })
 }
 
-fn format_of(file: Option<&Path>) -> ReportFormat {
-    match file.and_then(Path::extension).and_then(|ending| ending.to_str()) {
-        Some("html" | "htm") => ReportFormat::Html,
-        Some("json") => ReportFormat::Json,
-        _ => ReportFormat::Md,
+/// The form a file's name asks for. One that asks for another than agon writes is not given Markdown instead.
+fn format_of(file: Option<&Path>) -> Result<ReportFormat, Failure> {
+    const FOREIGN: [&str; 8] = ["pdf", "doc", "docx", "odt", "rtf", "tex", "xml", "csv"];
+    let ending = file.and_then(Path::extension).and_then(|ending| ending.to_str());
+    match ending.map(str::to_ascii_lowercase).as_deref() {
+        Some("html" | "htm") => Ok(ReportFormat::Html),
+        Some("json") => Ok(ReportFormat::Json),
+        Some(ending) if FOREIGN.contains(&ending) => {
+            Err(Failure::usage(format!("a report cannot be written as `.{ending}`"))
+                .hint("name the file .md, .html or .json, or say which: --format md"))
+        }
+        _ => Ok(ReportFormat::Md),
     }
 }
 
@@ -75,8 +85,9 @@ mod tests {
             ("a.md", ReportFormat::Md),
             ("html", ReportFormat::Md),
         ] {
-            assert_eq!(format_of(Some(Path::new(name))), format, "{name}");
+            assert_eq!(format_of(Some(Path::new(name))).unwrap(), format, "{name}");
         }
-        assert_eq!(format_of(None), ReportFormat::Md);
+        assert_eq!(format_of(None).unwrap(), ReportFormat::Md);
+        assert!(format_of(Some(Path::new("a.pdf"))).is_err());
     }
 }

@@ -185,7 +185,7 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
         (None, Some(written)) => Some(plan::result_of(written)?),
         (None, None) => None,
     };
-    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead };
+    let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead, goes_on: false };
     let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
     copy(&config, &plan, show, typed.no_run, output).await
 }

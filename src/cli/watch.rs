@@ -53,6 +53,8 @@ pub struct Watch {
     is_typed: bool,
     /// True once a signal asked for the end.
     is_interrupted: bool,
+    /// True once the answer stands in the file that was asked for.
+    is_kept: std::cell::Cell<bool>,
 }
 
 /// What woke the view.
@@ -88,6 +90,7 @@ impl Watch {
             is_closed: false,
             is_typed: false,
             is_interrupted: false,
+            is_kept: std::cell::Cell::new(false),
         }
     }
 
@@ -307,6 +310,10 @@ impl Watch {
                 false => self.answer(&standing)?,
             }
         }
+        if let Some(file) = self.show.output.as_ref().filter(|_| !self.is_kept.get()) {
+            let old = if file.exists() { "; what it held before is still there" } else { "" };
+            self.output.warn(&format!("nothing was written to `{}`{old}", file.display()));
+        }
         let complaint = self.complaint(&ending, id);
         if let Some((words, _)) = &complaint {
             self.output.say(&format!("error: {}", visible(words)));
@@ -351,6 +358,7 @@ impl Watch {
             let written = whole_file::write_whole(file, line_of(text).as_bytes());
             let written = written.with_context(|| format!("cannot write the answer to `{}`", file.display()));
             written.map_err(|error| Failure::new(USAGE, error))?;
+            self.is_kept.set(true);
         }
         Ok(())
     }
@@ -417,6 +425,7 @@ async fn next(
 struct Interrupts {
     interrupt: UnixSignal,
     terminate: UnixSignal,
+    hang_up: UnixSignal,
 }
 
 impl Interrupts {
@@ -426,6 +435,8 @@ impl Interrupts {
         Ok(Interrupts {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
+            // The terminal is gone: what was begun ends as orderly as when somebody asks for it.
+            hang_up: listen(SignalKind::hangup())?,
         })
     }
 
@@ -433,6 +444,7 @@ impl Interrupts {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
         }
     }
 }

@@ -65,6 +65,8 @@ pub struct BadPersona {
     pub path: PathBuf,
     /// What is wrong with it.
     pub error: String,
+    /// The id it gives, where that can be read.
+    pub id: Option<String>,
 }
 
 /// All personas by id, each from the last place that names it.
@@ -85,9 +87,11 @@ impl Library {
         for folder in folders {
             match markdown_files(folder) {
                 Ok(files) => files.iter().for_each(|file| library.add_file(folder, file)),
-                Err(error) => {
-                    library.broken.push(BadPersona { path: folder.clone(), error: error.to_string() })
-                }
+                Err(error) => library.broken.push(BadPersona {
+                    path: folder.clone(),
+                    error: error.to_string(),
+                    id: None,
+                }),
             }
         }
         library
@@ -120,21 +124,47 @@ impl Library {
         match read_of(folder, path, MAX_PERSONA) {
             Ok(Some(text)) => self.add(&stem, &text, PersonaOrigin::File(path.to_owned())),
             Ok(None) => {}
-            Err(error) => self.broken.push(BadPersona { path: path.to_owned(), error: error.to_string() }),
+            Err(error) => {
+                self.broken.push(BadPersona { path: path.to_owned(), error: error.to_string(), id: None });
+            }
+        }
+    }
+
+    /// A file and another of the same folder that gives the same id.
+    fn rival(&self, id: &str, origin: &PersonaOrigin) -> Option<(PathBuf, PathBuf)> {
+        let PersonaOrigin::File(file) = origin else { return None };
+        let known = self.personas.get(id).and_then(|(_, origin)| match origin {
+            PersonaOrigin::File(known) => Some(known),
+            PersonaOrigin::Embedded => None,
+        });
+        let aside = self.broken.iter().filter(|one| one.id.as_deref() == Some(id)).map(|one| &one.path);
+        let rival = known.into_iter().chain(aside).find(|other| other.parent() == file.parent())?;
+        Some((file.clone(), rival.clone()))
+    }
+
+    /// Which of two is meant nobody can tell, so neither is used, nor what they would cover.
+    fn set_aside(&mut self, id: &str, file: PathBuf, rival: PathBuf) {
+        self.personas.remove(id);
+        for (path, other) in [(&rival, &file), (&file, &rival)] {
+            if self.broken.iter().all(|one| one.path != *path) {
+                let error = format!("its id `{id}` is also that of `{}`", other.display());
+                self.broken.push(BadPersona { path: path.clone(), error, id: Some(id.to_owned()) });
+            }
         }
     }
 
     fn add(&mut self, stem: &str, text: &str, origin: PersonaOrigin) {
         match parse(stem, text) {
-            Ok(spec) => {
-                self.personas.insert(spec.id.clone(), (spec, origin));
-            }
+            Ok(spec) => match self.rival(&spec.id, &origin) {
+                Some((file, rival)) => self.set_aside(&spec.id, file, rival),
+                None => drop(self.personas.insert(spec.id.clone(), (spec, origin))),
+            },
             Err(error) => {
                 let path = match origin {
                     PersonaOrigin::File(path) => path,
                     PersonaOrigin::Embedded => PathBuf::from(format!("personas/{stem}.md")),
                 };
-                self.broken.push(BadPersona { path, error });
+                self.broken.push(BadPersona { path, error, id: None });
             }
         }
     }

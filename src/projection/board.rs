@@ -52,6 +52,8 @@ pub struct Board {
     pub places: Vec<RolePlace>,
     /// Default model, `PROVIDER/MODEL`.
     pub model: String,
+    /// Position of the entry since which it is that one.
+    pub model_since: u64,
     /// Who works on the current or last turn.
     pub mode: Option<Mode>,
     /// Number of the current or last turn, 0 before the first.
@@ -78,6 +80,8 @@ pub struct Board {
     pub sparks: Vec<SparkRow>,
     /// Approvals that wait for an answer, oldest first.
     pub approvals: Vec<OpenApproval>,
+    /// The answer that states the plan of a squad.
+    pub plan: Option<EventRef>,
     /// Findings of reviewers that are not closed.
     pub findings: Vec<Finding>,
     /// Where the session stops by itself.
@@ -226,6 +230,7 @@ impl Board {
             E::DiffTaken(data) => self.changed.extend(data.body.files.iter().cloned()),
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
+            E::PlanStated(data) => self.plan = Some(data.source),
             E::CritiqueIssued(data) => self.found(&data.findings),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
@@ -279,7 +284,10 @@ impl Board {
     fn settings(&mut self, changed: &[Setting]) {
         for setting in changed {
             match setting {
-                Setting::Model { spec, default: true } => self.model.clone_from(&spec.name),
+                Setting::Model { spec, default: true } => {
+                    self.model.clone_from(&spec.name);
+                    self.model_since = self.seq.unwrap_or(0);
+                }
                 Setting::Limits(limits) => self.limits = limits.clone(),
                 Setting::Workspace(workspace) => self.place(workspace),
                 _ => {}
@@ -306,6 +314,7 @@ impl Board {
         (self.cause, self.answer, self.limit) = (None, None, None);
         self.used.steps = 0;
         self.findings.clear();
+        self.plan = None;
         self.sealed_ballots = matches!(self.mode, Some(Mode::Debate(_)));
     }
 

@@ -60,6 +60,8 @@ pub struct Matrix {
     pub phases: Vec<Phase>,
     /// How many propositions are in dispute.
     pub propositions: u32,
+    /// The answers that state them.
+    pub stated: Vec<EventRef>,
     /// True until the first ballots are revealed: no view shows a position.
     pub is_sealed: bool,
     /// The plain majority of the sealed ratings, per proposition; empty where there is none.
@@ -93,7 +95,10 @@ impl Matrix {
                 let stand = self.stand(&data.phase, data.spark);
                 (stand.ballot, stand.confidence_pm) = (Some(data.source), Some(data.confidence_pm));
             }
-            E::PropositionsStated(data) => self.propositions = data.count,
+            E::PropositionsStated(data) => {
+                self.propositions = data.count;
+                self.stated.clone_from(&data.source);
+            }
             E::RatingsCast(data) => {
                 self.stand(&data.phase, data.spark).ratings.clone_from(&data.ratings);
             }

@@ -91,6 +91,8 @@ pub enum ItemKind {
     Fallback,
     /// A limit was reached.
     Limit(LimitKind),
+    /// Settings were changed by a person.
+    Settings,
     /// Older parts of a conversation were summarised.
     Compacted,
     /// A squad or debate went on.
@@ -257,6 +259,7 @@ fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
         E::PromptGiven(_) => K::Prompt,
         E::SteeringGiven(_) => K::Steering,
         E::InterruptRequested(_) => K::Interrupt,
+        E::SettingsChanged(_) => K::Settings,
         E::ToolResolved(data) => K::ToolResult { tool_use: data.body.tool_use, status: data.body.status },
         E::ToolRefused(data) => K::Refused { tool_use: data.tool_use, reason: data.reason },
         E::CallLost(data) => K::Lost { tool_use: data.tool_use },

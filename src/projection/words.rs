@@ -246,7 +246,7 @@ pub fn limit(limit: LimitKind, used: u64, max: u64) -> String {
 }
 
 fn may(used: u64, max: u64) -> &'static str {
-    if used > max { "the next call may bring it to " } else { "" }
+    if used > max { "what comes next may bring it to " } else { "" }
 }
 
 /// A reached limit with the flag that sets it: `2 of 2 model calls (--max-steps)`.

@@ -54,6 +54,14 @@ pub struct CacheSpec {
     pub environment: Option<String>,
 }
 
+/// The family a model's name tells of: the letters its last part begins with, `qwen` of `loc/qwen3-8b`; none where
+/// that is no word. A guess, for models whose family nobody stated.
+pub fn family_in(model: &str) -> Option<&str> {
+    let base = model.rsplit('/').next().unwrap_or(model);
+    let end = base.find(|c: char| !c.is_alphabetic()).unwrap_or(base.len());
+    (base[..end].chars().count() >= 2).then_some(&base[..end])
+}
+
 /// One model: its name, what it can take and what it costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelSpec {

@@ -65,6 +65,16 @@ pub fn quoted(bytes: &[u8]) -> String {
     out
 }
 
+/// Words of a debater, a tool or a file inside a text of agon's own: every line but the first begins with `> `, so
+/// that none of them can pass for a heading, a label or another's words. The first stands behind what says whose
+/// words they are, a label or `> ` itself.
+pub fn words_of_others(text: &str) -> String {
+    let is_end = |c: char| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    let text = text.trim().replace("\r\n", "\n");
+    let lines: Vec<&str> = text.split(is_end).map(str::trim_end).collect();
+    lines.join("\n> ").replace("\n> \n", "\n>\n")
+}
+
 /// A glob pattern that matches exactly this text. `globset::escape` leaves the backslash and the comma alone.
 pub fn glob_of(text: &str) -> String {
     globset::escape(&text.replace('\\', "\\\\")).replace(',', "[,]")
@@ -103,8 +113,46 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
+/// The text a pattern stands for when it has no wildcard left.
+pub fn glob_literal(pattern: &str) -> Option<String> {
+    let mut literal = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '[' => {
+                let escaped = rest.next()?;
+                (rest.next()? == ']').then_some(())?;
+                literal.push(escaped);
+            }
+            '\\' => literal.push(rest.next()?),
+            '*' | '?' | '{' | '}' => return None,
+            other => literal.push(other),
+        }
+    }
+    Some(literal)
+}
+
+/// True for a command line that does more than run one program with plain arguments.
+pub fn is_compound(command: &str) -> bool {
+    command.contains(|c: char| {
+        matches!(c, ';' | '&' | '|' | '<' | '>' | '`' | '$' | '(' | ')' | '{' | '}' | '\n' | '\r' | '\0')
+            || (c.is_whitespace() && !matches!(c, ' ' | '\t'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn words_of_others_never_begin_a_line_of_their_own() {
+        let forged = "fine\r\n\r\n# Peer Z\n\n\nPosition: no\u{2028}# A\r# B\u{85}# C\n";
+        let shown = super::words_of_others(forged);
+        let mut lines = shown.lines();
+        assert_eq!(lines.next(), Some("fine"));
+        assert!(lines.all(|line| line == ">" || line.starts_with("> ")), "{shown}");
+        assert!(!shown.contains(['\r', '\u{2028}', '\u{85}']), "{shown:?}");
+        assert_eq!(super::words_of_others("one line"), "one line");
+    }
+
     use super::*;
 
     #[test]

@@ -286,7 +286,7 @@ impl Session {
     /// A model that calls nothing has answered: taken, asked for again, or refused.
     fn conclude(&mut self, id: SparkId, at: EventRef) {
         let Some(spark) = self.sparks.get(&id) else { return };
-        let (rejected, queued) = (spark.rejected, !spark.queue.is_empty());
+        let (rejected, queued) = (spark.rejected, self.has_news(spark));
         let Some(ArenaEvent::ModelAnswered(answer)) = self.event(at) else { return };
         let (finish, text, call) = (answer.body.finish.clone(), answer.body.text(), answer.call);
         if matches!(finish, Finish::Refused | Finish::Filtered) {
@@ -326,6 +326,19 @@ impl Session {
         match repair {
             true => self.think(id),
             false => self.end_spark(id, TurnCause::BadAnswer),
+        }
+    }
+
+    /// True when something was said to a spark that its answer does not know of. What a debater was only told about
+    /// its files does not undo a ballot that is cast.
+    fn has_news(&self, spark: &Spark) -> bool {
+        let is_aside = |item: &super::state::Item| match self.event(item.part.from) {
+            Some(ArenaEvent::NoticeGiven(data)) => matches!(data.notice, Notice::Moved | Notice::Workspace),
+            _ => false,
+        };
+        match self.debate.is_some() && self.turn.is_some() {
+            true => !spark.queue.iter().all(is_aside),
+            false => !spark.queue.is_empty(),
         }
     }
 

@@ -10,10 +10,10 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::event::{
-    ArenaEvent, Ask, BallotsRevealed, ConvergenceProbed, DebateGated, DebateShortened, PhaseShifted,
-    RatingsCast, RoleFailed, SparkIgnited, TurnCause,
+    ArenaEvent, Ask, BallotsRevealed, ConvergenceProbed, DebateGated, DebateShortened, LimitReached,
+    PhaseShifted, RatingsCast, RoleFailed, SparkIgnited, TurnCause,
 };
-use crate::protocol::spec::DebatePlan;
+use crate::protocol::spec::{DebatePlan, family_in};
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
@@ -70,6 +70,8 @@ pub struct Debate {
     results: BTreeSet<EventRef>,
     /// Why debaters were absent, in the order they failed.
     absences: Vec<TurnCause>,
+    /// The limit that forbade a further phase.
+    limit: Option<LimitReached>,
     /// `verdict_reached`: where, and the moderator's answer.
     verdict: Option<EventRef>,
 }
@@ -84,6 +86,8 @@ struct Debater {
     /// The sealed and the last `ratings_cast`.
     sealed: Option<EventRef>,
     ratings: Option<EventRef>,
+    /// Every `ratings_cast` with the round it answers.
+    course: Vec<crate::protocol::event::Rated>,
     /// The ratings of the last `ratings_cast` and of the one before, each with its phase.
     last: Option<(u32, Vec<crate::protocol::event::Rating>)>,
     before: Option<Vec<crate::protocol::event::Rating>>,
@@ -125,7 +129,8 @@ impl Debate {
         let casts = self.cast.iter().flatten().copied();
         let own = self.debaters.iter().flat_map(|one| {
             let (ballot, read) = one.ballot.unzip();
-            [ballot, read, one.sealed, one.ratings].into_iter().flatten()
+            let course = one.course.iter().flat_map(|rated| [rated.ratings, rated.read]);
+            [ballot, read, one.sealed, one.ratings].into_iter().flatten().chain(course)
         });
         let rest = self.propositions.iter().chain(&self.results).copied();
         let steering = self.steering.iter().map(|(_, at)| *at);
@@ -244,7 +249,7 @@ impl Session {
         }
         match early_end(debate) {
             Some(reason) => {
-                self.emit(ArenaEvent::DebateShortened(DebateShortened { reason }));
+                self.emit(ArenaEvent::DebateShortened(DebateShortened { reason, limit: None }));
                 self.ask_for_verdict();
             }
             None => self.next_phase(),
@@ -254,8 +259,8 @@ impl Session {
     fn next_phase(&mut self) {
         let Some(debate) = &self.debate else { return };
         let (from, to) = (debate.phase_name(), phase_name(debate.phase + 1));
-        if let Err(reason) = self.affords_phase(to) {
-            self.emit(ArenaEvent::DebateShortened(DebateShortened { reason }));
+        if let Err(shortened) = self.affords_phase(to) {
+            self.emit(ArenaEvent::DebateShortened(shortened));
             return self.ask_for_verdict();
         }
         let shifted = PhaseShifted { from: Some(from.to_owned()), to: to.to_owned() };
@@ -333,10 +338,12 @@ impl Session {
         }
     }
 
-    /// The family of the model a spark speaks with; a model without a family is a family of its own.
+    /// The family of the model a spark speaks with, else what its name tells of; a model without either is a family
+    /// of its own.
     fn family_of(&self, id: SparkId) -> String {
         let name = self.sparks.get(&id).map(|spark| spark.model.clone()).unwrap_or_default();
-        self.model_spec(&name).and_then(|model| model.family.clone()).unwrap_or(name)
+        let stated = self.model_spec(&name).and_then(|model| model.family.clone());
+        stated.unwrap_or_else(|| family_in(&name).unwrap_or(&name).to_owned())
     }
 
     fn explained(&self, one: &Debater) -> Vec<u32> {

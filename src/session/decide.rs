@@ -42,7 +42,7 @@ impl Session {
                 Due::TakeUp { how: TakeUp::Resume, changed: data.changed.clone(), active_ms: data.active_ms }
             }
             E::SessionForked(data) => {
-                let how = TakeUp::Fork { awaits: data.awaits };
+                let how = TakeUp::Fork { awaits: data.awaits, goes_on: data.goes_on };
                 Due::TakeUp { how, changed: data.changed.clone(), active_ms: data.active_ms }
             }
             E::PromptGiven(_) => Due::Prompt,

@@ -293,8 +293,7 @@ impl Session {
             None => None,
         };
         if let Some((limit, used, max)) = refused {
-            let text = "not repeated: the budget does not cover another attempt".to_owned();
-            self.emit(ArenaEvent::CallLost(CallLost { call, tool_use: None, text }));
+            self.lose_unpaid(call);
             return self.reach(limit, used, max);
         }
         let usage = Usage { input, output, ..Usage::default() };
@@ -302,6 +301,34 @@ impl Session {
             BudgetReserved { call, tokens: usage.total(), micro_usd: cost(price.as_ref(), &usage) };
         self.emit(ArenaEvent::BudgetReserved(reserved));
         self.emit(ArenaEvent::ModelCalled(Box::new(ModelCalled { attempt, ..*called })));
+    }
+
+    pub(super) fn lose_unpaid(&mut self, call: CallId) {
+        let text = "not repeated: the budget does not cover another attempt".to_owned();
+        self.emit(ArenaEvent::CallLost(CallLost { call, tool_use: None, text }));
+    }
+
+    /// Whether all of these calls can be sent once more beside each other.
+    pub(super) fn affords_again(&self, calls: &[CallId]) -> Result<(), (LimitKind, u64, u64)> {
+        let (mut tokens, mut money) = (self.ledger.tokens_committed(), self.ledger.micro_usd_committed());
+        for call in calls {
+            let Some(CallKind::Model { called, .. }) = self.calls.get(call).map(|open| &open.kind) else {
+                continue;
+            };
+            let Some(ArenaEvent::ModelCalled(called)) = self.event(*called) else { continue };
+            let Some(spark) = self.sparks.get(&called.spark) else { continue };
+            let output = called.params.max_output.unwrap_or_default();
+            let usage = Usage { input: self.input_estimate(spark), output, ..Usage::default() };
+            let price = self.model_spec(&called.model).and_then(|model| model.price);
+            tokens = tokens.saturating_add(usage.total());
+            money = money.saturating_add(cost(price.as_ref(), &usage));
+        }
+        let limits = self.spec.as_ref().map(|spec| spec.limits.clone()).unwrap_or_default();
+        match (limits.max_tokens, limits.max_micro_usd) {
+            (Some(max), _) if tokens > max => Err((LimitKind::Tokens, tokens, max)),
+            (_, Some(max)) if money > max => Err((LimitKind::MicroUsd, money, max)),
+            _ => Ok(()),
+        }
     }
 
     /// The model call, if any, that waits for a timer.

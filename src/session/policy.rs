@@ -4,7 +4,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::protocol::event::Plan;
 use crate::protocol::spec::{Action, Policy, Risk, Rule, ToolSpec};
-use crate::protocol::text::glob_of;
+use crate::protocol::text::{glob_literal, glob_of, is_compound};
 
 /// What the policy says, and the rule that says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,33 +225,6 @@ fn glob(pattern: &str, folds_case: bool) -> Result<GlobMatcher, globset::Error> 
         .case_insensitive(folds_case)
         .build()
         .map(|glob| glob.compile_matcher())
-}
-
-/// The text a pattern stands for when it has no wildcard left.
-fn glob_literal(pattern: &str) -> Option<String> {
-    let mut literal = String::with_capacity(pattern.len());
-    let mut rest = pattern.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '[' => {
-                let escaped = rest.next()?;
-                (rest.next()? == ']').then_some(())?;
-                literal.push(escaped);
-            }
-            '\\' => literal.push(rest.next()?),
-            '*' | '?' | '{' | '}' => return None,
-            other => literal.push(other),
-        }
-    }
-    Some(literal)
-}
-
-/// True for a command line that does more than run one program with plain arguments.
-fn is_compound(command: &str) -> bool {
-    command.contains(|c: char| {
-        matches!(c, ';' | '&' | '|' | '<' | '>' | '`' | '$' | '(' | ')' | '{' | '}' | '\n' | '\r' | '\0')
-            || (c.is_whitespace() && !matches!(c, ' ' | '\t'))
-    })
 }
 
 #[cfg(test)]

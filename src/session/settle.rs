@@ -19,13 +19,23 @@ repeat it.";
 pub(super) enum TakeUp {
     /// In the same place.
     Resume,
-    /// As a copy in another workspace. One tool call may stay open: its result comes next, by hand.
-    Fork { awaits: Option<CallId> },
+    /// As a copy in another workspace. One tool call may stay open: its result comes next, by hand. Where it goes on
+    /// for a parent that was ended, what that had under way was paid for nowhere else.
+    Fork { awaits: Option<CallId>, goes_on: bool },
 }
 
 impl TakeUp {
     fn is_fork(self) -> bool {
         matches!(self, TakeUp::Fork { .. })
+    }
+
+    fn leaves_open(self, id: CallId) -> bool {
+        matches!(self, TakeUp::Fork { awaits: Some(call), .. } if call == id)
+    }
+
+    /// True where the parent counts what it had under way.
+    fn is_paid_elsewhere(self) -> bool {
+        matches!(self, TakeUp::Fork { goes_on: false, .. })
     }
 }
 
@@ -39,6 +49,9 @@ impl Session {
             self.say_moved();
         }
         let open: Vec<(CallId, Call)> = self.calls.iter().map(|(id, call)| (*id, call.clone())).collect();
+        if self.debate.is_some() && !changes_requests {
+            self.settle_set(&open, how);
+        }
         for (id, call) in open {
             self.settle_call(id, &call, how, changes_requests, active_ms);
         }
@@ -53,10 +66,36 @@ impl Session {
         self.go_on();
     }
 
+    /// The calls of a set that was cut off are sent again all of them or none: half a set is paid for in vain.
+    fn settle_set(&mut self, open: &[(CallId, Call)], how: TakeUp) {
+        let models =
+            open.iter().filter(|(_, call)| !call.cancelled && matches!(call.kind, CallKind::Model { .. }));
+        let again: Vec<&(CallId, Call)> = models.collect();
+        for (id, call) in &again {
+            self.settle_unknown(*id, call, how);
+        }
+        let ids: Vec<CallId> = again.iter().map(|(id, _)| *id).collect();
+        if let Err((limit, used, max)) = self.affords_again(&ids) {
+            for (id, call) in again {
+                if let CallKind::Model { timer: Some(timer), .. } = call.kind {
+                    self.cancel_silently(timer);
+                }
+                self.lose_unpaid(*id);
+            }
+            self.reach(limit, used, max);
+        }
+    }
+
+    /// Sparks that can still read files, and so may have seen some that are not those they would see now.
+    fn readers(&self) -> Vec<SparkId> {
+        let debate = self.debate.as_ref().filter(|_| self.turn.is_some());
+        let reads = |id: SparkId| debate.is_none_or(|debate| !debate.tools_of(id).is_empty());
+        let open = self.sparks.iter().filter(|(id, spark)| spark.completed.is_none() && reads(**id));
+        open.map(|(id, _)| *id).collect()
+    }
+
     fn say_moved(&mut self) {
-        let open: Vec<SparkId> =
-            self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
-        for spark in open {
+        for spark in self.readers() {
             let text = "This session is a copy of an earlier one and works in a directory of its own from here on. \
                         Read files again before you rely on what you saw.";
             self.notice(spark, Notice::Moved, text);
@@ -68,7 +107,7 @@ impl Session {
     }
 
     fn settle_call(&mut self, id: CallId, call: &Call, how: TakeUp, changes_requests: bool, active_ms: u64) {
-        if !self.calls.contains_key(&id) || how == (TakeUp::Fork { awaits: Some(id) }) {
+        if !self.calls.contains_key(&id) || how.leaves_open(id) {
             return;
         }
         if call.cancelled {
@@ -131,14 +170,14 @@ impl Session {
     }
 
     /// Nobody knows what a call that was cut off cost: the whole reservation counts. A copy pays nothing for
-    /// what its parent had under way, nor anybody for what was never sent.
+    /// what its parent had under way and counts itself, nor anybody for what was never sent.
     fn settle_unknown(&mut self, id: CallId, call: &Call, how: TakeUp) {
         let CallKind::Model { called, .. } = &call.kind else { return };
         let Some(ArenaEvent::ModelCalled(called)) = self.event(*called) else { return };
         let (model, output) = (called.model.clone(), called.params.max_output.unwrap_or_default());
         let Some((tokens, _)) = self.ledger.reserved_for(id) else { return };
         let worst = Usage { input: tokens.saturating_sub(output), output, ..Usage::default() };
-        let usage = if how.is_fork() || call.unsent { Usage::default() } else { worst };
+        let usage = if how.is_paid_elsewhere() || call.unsent { Usage::default() } else { worst };
         let usage = Usage { estimated: true, ..usage };
         self.settle(id, call.attempt, &model, usage);
     }
@@ -202,9 +241,7 @@ impl Session {
     /// The workspace was recorded after a resume: tell the sparks when it is not what it was.
     pub(super) fn on_compared(&mut self, before: &str, now: &str) {
         if before != now {
-            let open: Vec<SparkId> =
-                self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
-            for spark in open {
+            for spark in self.readers() {
                 let text = "The workspace is not as it was last recorded: somebody changed it, or a call that was cut \
                             off did. Read files again before you rely on what you saw.";
                 self.notice(spark, Notice::Workspace, text);

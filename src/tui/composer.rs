@@ -2,14 +2,14 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::slash::{self, Slash};
+use super::slash::{self, Slash, Values};
 use super::text::width;
 
 /// Texts that can be recalled.
 const HISTORY: usize = 200;
 
-/// Completions that are offered at once.
-const OFFERED: usize = 6;
+/// Completions that are offered at most.
+const OFFERED: usize = 200;
 
 /// What is being written.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub(super) struct Composer {
     recalled: Option<(usize, String)>,
     /// Files of the workspace.
     pub files: Vec<String>,
+    /// Values of commands.
+    pub values: Values,
     pub offer: Option<Offer>,
 }
 
@@ -211,8 +213,14 @@ impl Composer {
     pub fn accept(&mut self) -> bool {
         let Some(offer) = self.offer.take() else { return false };
         let Some((word, _)) = offer.choices.get(offer.chosen) else { return false };
-        self.text.replace_range(offer.from..self.cursor, &format!("{word} "));
-        self.cursor = offer.from + word.len() + 1;
+        // What can go on is left open: lines of a file, what is in a folder, the model of a provider.
+        let goes_on = word.starts_with('@') || word.ends_with('/');
+        let word = if goes_on { word.clone() } else { format!("{word} ") };
+        self.text.replace_range(offer.from..self.cursor, &word);
+        self.cursor = offer.from + word.len();
+        if word.ends_with('/') {
+            self.complete();
+        }
         true
     }
 
@@ -237,7 +245,7 @@ impl Composer {
             let text = |slash: &Slash| (slash.name.to_owned(), format!("{}  {}", slash.takes, slash.help));
             slash::starting(word).map(text).map(|(name, help)| (name, help.trim_start().to_owned())).collect()
         } else {
-            slash::following(&before[..from], word)
+            slash::following(&before[..from], word, &self.values)
         };
         // A command that takes something goes on telling what.
         let takes = from == 0 && slash::parse(word).is_ok_and(|(slash, _)| !slash.takes.is_empty());
@@ -258,7 +266,9 @@ impl Composer {
         };
         let begins = |file: &&String| file.starts_with(part);
         let contains = |file: &&String| !file.starts_with(part) && file.contains(part);
-        let fits = self.files.iter().filter(begins).chain(self.files.iter().filter(contains));
+        // A folder that is written out stands for what is in it.
+        let more = |file: &&String| !file.ends_with('/') || file.as_str() != part;
+        let fits = self.files.iter().filter(begins).filter(more).chain(self.files.iter().filter(contains));
         let about = |file: &str| if file.ends_with('/') { "a folder" } else { "a file; :10-20 names lines" };
         // A name with spaces stands between quotes, so that its end is known.
         let named = |file: &str| match file.contains(char::is_whitespace) {
@@ -364,10 +374,10 @@ mod tests {
             Composer { files: vec!["src/main.rs".into(), "my notes.md".into()], ..Composer::default() };
         composer.insert("look at @main");
         assert!(composer.accept());
-        assert_eq!(composer.text, "look at @src/main.rs ");
-        composer.insert("and @note");
+        assert_eq!(composer.text, "look at @src/main.rs");
+        composer.insert(" and @note");
         assert!(composer.accept());
-        assert_eq!(composer.text, "look at @src/main.rs and @\"my notes.md\" ");
+        assert_eq!(composer.text, "look at @src/main.rs and @\"my notes.md\"");
         composer.clear();
         composer.insert("/he");
         assert!(composer.accept());

@@ -42,12 +42,14 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     let asks = approval::rows(state, area);
     let head = if area.height >= 20 { 2 } else { 1 };
     let slider = u16::from(state.past.is_some() || state.profile.is_record);
-    let [header, rule, body, approval, slide, composer, status] = Layout::vertical([
+    let faults = bars::fault_rows(state, area.width);
+    let [header, rule, body, approval, slide, fault, composer, status] = Layout::vertical([
         Constraint::Length(head),
         Constraint::Length(1),
         Constraint::Min(1),
         Constraint::Length(asks),
         Constraint::Length(slider),
+        Constraint::Length(faults),
         Constraint::Length(composer_rows),
         Constraint::Length(1),
     ])
@@ -61,9 +63,11 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     if slider > 0 {
         bars::slider(state, &scene, frame, slide);
     }
+    bars::fault(state, frame, fault);
     writing::draw(state, &scene, frame, composer);
     bars::status(state, &scene, frame, status);
     writing::offer(state, &scene, frame, composer);
+    bars::told(state, &scene, frame, area, composer);
     if let Some(overlay) = state.overlays.last() {
         draw_overlay(state, &scene, overlay, frame, Rect { height: area.height - 1, ..area });
     }
@@ -78,9 +82,12 @@ fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect
     let story = match (many, area.width >= BESIDE) {
         (false, _) => area,
         (true, true) => {
-            let [left, gap, story] =
-                Layout::horizontal([Constraint::Length(34), Constraint::Length(2), Constraint::Min(1)])
-                    .areas(area);
+            let [left, gap, story] = Layout::horizontal([
+                Constraint::Length(if area.width >= 160 { 52 } else { 34 }),
+                Constraint::Length(2),
+                Constraint::Min(1),
+            ])
+            .areas(area);
             roster::column(state, scene, frame, left);
             bars::divider(scene, frame, gap);
             story
@@ -116,7 +123,7 @@ fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut
     match overlay {
         Overlay::Help { scroll } => lists::help(state, scene, frame, area, *scroll),
         Overlay::Cost { scroll } => lists::cost(state, scene, frame, area, *scroll),
-        Overlay::Matrix { scroll } => matrix::draw(state, scene, frame, area, *scroll),
+        Overlay::Matrix { scroll, back } => matrix::draw(state, scene, frame, area, (*scroll, *back)),
         Overlay::Events(list) => events::draw(scene, list, frame, area),
         Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),

@@ -116,7 +116,7 @@ pub const KEYS: &[KeyRow] = &[
     row(Story, "r", K::Char('r'), Do::Play, "Play, pause"),
     row(Story, "- +", K::Char('-'), Do::Slower, "Slower, faster"),
     row(Story, "+", K::Char('+'), Do::Faster, ""),
-    row(Story, "f", K::Char('f'), Do::Fork, "Fork here"),
+    row(Story, "f", K::Char('f'), Do::Fork, "Fork here; Enter does it"),
     row(Story, "Esc", K::Esc, Do::Live, "Back to now, then to writing"),
     row(Story, "i", K::Char('i'), Do::Write, ""),
 ];

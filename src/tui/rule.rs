@@ -2,7 +2,7 @@
 
 use crate::protocol::event::Plan;
 use crate::protocol::spec::{Action, Rule};
-use crate::protocol::text::glob_of;
+use crate::protocol::text::{glob_literal, glob_of, is_compound};
 
 /// The narrowest rule for a call: its tool, its command or its paths, exactly.
 pub(super) fn text(tool: &str, plan: &Plan) -> String {
@@ -27,6 +27,12 @@ pub(super) fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
     let has_object = plan.command.is_some() || !plan.paths.is_empty();
     if pattern.is_empty() && has_object {
         return Err("a rule ends with a pattern; * stands for anything".to_owned());
+    }
+    if let Some(command) = plan.command.as_deref().filter(|command| is_compound(command))
+        && glob_literal(pattern).as_deref() != Some(command)
+    {
+        let why = "a pattern allows one plain command, and this line does more: only the whole line as it is can be allowed";
+        return Err(why.to_owned());
     }
     let object = Some(pattern.to_owned()).filter(|pattern| !pattern.is_empty());
     let (command, path) = if plan.command.is_some() { (object, None) } else { (None, object) };
@@ -80,6 +86,9 @@ mod tests {
         assert_eq!((rule.path.as_deref(), rule.cwd), (Some("src/**"), None));
         assert!(read("bash", "ann", &plan(Some("x"), &[])).unwrap_err().contains("TOOL: PATTERN"));
         assert!(read("bash: ", "ann", &plan(Some("x"), &[])).unwrap_err().contains("ends with a pattern"));
+        let why = read("bash: echo two*", "ann", &plan(Some("echo two; false"), &[])).unwrap_err();
+        assert!(why.contains("one plain command"), "{why}");
+        assert!(read("bash: echo two; false", "ann", &plan(Some("echo two; false"), &[])).is_ok());
         assert!(read(": x", "ann", &plan(Some("x"), &[])).unwrap_err().contains("name of a tool"));
     }
 }

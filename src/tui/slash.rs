@@ -125,7 +125,13 @@ pub const SLASHES: &[Slash] = &[
     ),
     slash("/resume", "SESSION", "Open a session by the start of its id", "agon resume", Order::Resume),
     slash("/rename", "[NAME]", "Give this session a name of its own", "agon sessions rename", Order::Rename),
-    slash("/fork", "[SEQ]", "Copy this session up to an entry and go on there", "agon fork", Order::Fork),
+    slash(
+        "/fork",
+        "[SEQ]",
+        "Copy this session up to an entry; Enter goes on in the copy",
+        "agon fork",
+        Order::Fork,
+    ),
     slash("/replay", "", "Play this session from its beginning", "agon replay", Order::Replay),
     slash(
         "/events",
@@ -165,8 +171,14 @@ pub const SLASHES: &[Slash] = &[
         Order::Sandbox,
     )
     .words(&["auto", "local", "docker", "none"]),
-    slash("/limits", "FLAGS", "Set limits from the next call on", "agon run --max-tokens ...", Order::Limits)
-        .flags(LIMITS),
+    slash(
+        "/limits",
+        "[FLAGS]",
+        "Set limits from the next call on; alone, show those in force",
+        "agon run --max-tokens ...",
+        Order::Limits,
+    )
+    .flags(LIMITS),
     slash(
         "/demo",
         "[run|squad|debate]",
@@ -197,8 +209,27 @@ pub fn parse(line: &str) -> Result<(&'static Slash, &str), String> {
         .ok_or_else(|| format!("there is no {word}; /help lists what there is"))
 }
 
+/// Values that are known on this screen: word and explanation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values {
+    pub models: Vec<(String, String)>,
+    pub personas: Vec<(String, String)>,
+    pub sessions: Vec<(String, String)>,
+}
+
+impl Values {
+    fn of(&self, order: Order) -> &[(String, String)] {
+        match order {
+            Order::Model => &self.models,
+            Order::Persona => &self.personas,
+            Order::Resume => &self.sessions,
+            _ => &[],
+        }
+    }
+}
+
 /// What may stand where a word of a command is being written: word and explanation.
-pub(super) fn following(before: &str, word: &str) -> Vec<(String, String)> {
+pub(super) fn following(before: &str, word: &str, values: &Values) -> Vec<(String, String)> {
     let Ok((slash, rest)) = parse(before) else { return Vec::new() };
     let is_first = rest.is_empty();
     let flags = match (slash.order, rest.split_whitespace().next()) {
@@ -210,5 +241,6 @@ pub(super) fn following(before: &str, word: &str) -> Vec<(String, String)> {
     let is_shown = word.starts_with("--") || is_first && word.is_empty();
     let flags = flags.iter().filter(|_| is_shown);
     let flags = flags.map(|flag| (flag.name.to_owned(), format!("{}  {}", flag.takes, flag.help)));
-    words.chain(flags).filter(|(name, _)| name.starts_with(word)).collect()
+    let values = values.of(slash.order).iter().filter(|_| is_first).cloned();
+    words.chain(values).chain(flags).filter(|(name, _)| name.starts_with(word)).collect()
 }

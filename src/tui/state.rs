@@ -36,6 +36,12 @@ pub struct Profile {
     pub is_calm: bool,
     /// The model that was asked for by name: what is taken up goes on with it.
     pub wanted: Option<String>,
+    /// The same of the sandbox: its kind.
+    pub wanted_sandbox: Option<String>,
+    /// The same of the persona.
+    pub wanted_persona: Option<String>,
+    /// Models that can be named, for completion; a provider whose models are not known ends with a slash.
+    pub models: Vec<String>,
 }
 
 /// Why no work can begin.
@@ -140,8 +146,10 @@ pub(super) enum Overlay {
     Cost {
         scroll: usize,
     },
+    /// With how many phases it is moved back from the newest.
     Matrix {
         scroll: usize,
+        back: usize,
     },
     /// The question whether to fork after this entry.
     Fork {
@@ -162,19 +170,14 @@ pub(super) struct Unconfined {
 }
 
 /// The list of events.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Events {
-    pub chosen: EventAt,
+    pub chosen: EventRef,
+    /// What was chosen before the filter was changed: the nearest that fits is chosen.
+    pub origin: EventRef,
     /// Only rows that contain these words.
     pub filter: String,
     pub is_typing: bool,
-}
-
-/// A row of the list of events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct EventAt {
-    pub seq: u64,
-    pub i: u16,
 }
 
 /// The list of sessions.
@@ -204,6 +207,8 @@ pub struct State {
     pub(super) composer: Composer,
     pub(super) asking: Asking,
     pub(super) overlays: Vec<Overlay>,
+    /// What is wrong with the record: it stands on the screen.
+    pub(super) fault: Option<String>,
     pub(super) sessions: Option<Vec<SessionRow>>,
     pub(super) note: Option<(String, u64)>,
     /// Who works on the tasks to come.
@@ -231,7 +236,10 @@ impl State {
     pub fn new(profile: Profile, columns: u16, rows: u16) -> Self {
         let pane = if profile.is_record { Pane::Story } else { Pane::Composer };
         let theme = profile.theme;
-        State { profile, size: (columns, rows), pane, theme, is_dirty: true, ..State::default() }
+        let mut state = State::default();
+        state.composer.values.models =
+            profile.models.iter().map(|model| (model.clone(), String::new())).collect();
+        State { profile, size: (columns, rows), pane, theme, is_dirty: true, ..state }
     }
 
     /// True when the screen looks different from what was drawn last; asking makes it false.

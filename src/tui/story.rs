@@ -2,6 +2,7 @@
 
 mod block;
 mod live;
+mod settings;
 mod tool;
 
 use std::cell::RefCell;
@@ -15,6 +16,7 @@ use crate::protocol::SparkId;
 
 use super::scene::Scene;
 use super::theme::Theme;
+pub(super) use settings::limits as limits_in_words;
 
 /// Blocks that are kept once they were made.
 const KEPT_BLOCKS: usize = 1_024;

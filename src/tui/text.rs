@@ -1,5 +1,7 @@
 //! Lines of styled text: made safe, measured in cells, cut and wrapped; knows nothing of what they say.
 
+use std::borrow::Cow;
+
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
@@ -15,12 +17,17 @@ const TAB: &str = "    ";
 
 /// Text of others, ready for cells: nothing that steers a terminal, tabs as spaces.
 pub(super) fn clean(text: &str) -> String {
-    tame(safe_text::safe(text).replace('\t', TAB))
+    tame(safe_text::safe(&unjoined(text)).replace('\t', TAB))
 }
 
 /// The same on one line.
 pub(super) fn clean_line(text: &str) -> String {
-    tame(safe_text::safe_line(text).into_owned())
+    tame(safe_text::safe_line(&unjoined(text)).into_owned())
+}
+
+/// Text with everything visible that a terminal would act on or hide.
+pub(super) fn bare(text: &str) -> String {
+    tame(safe_text::shown(text).replace('\t', "→   "))
 }
 
 /// Text in which no cell holds more than [`CELL_CHARS`] characters.
@@ -28,7 +35,36 @@ pub(super) fn tame(text: String) -> String {
     if text.is_ascii() {
         return text;
     }
-    text.graphemes(true).flat_map(|grapheme| grapheme.chars().take(CELL_CHARS)).collect()
+    text.graphemes(true).flat_map(|grapheme| grapheme.chars().take(CELL_CHARS)).filter_map(certain).collect()
+}
+
+/// A character whose width every terminal agrees on: flags become letters; what only changes the look of the emoji
+/// before it goes.
+fn certain(c: char) -> Option<char> {
+    match c {
+        '\u{1F1E6}'..='\u{1F1FF}' => char::from_u32(u32::from(c) - 0x1_F1E6 + u32::from('A')),
+        '\u{FE0F}' | '\u{1F3FB}'..='\u{1F3FF}' => None,
+        _ => Some(c),
+    }
+}
+
+/// Emoji that are joined stand side by side: how wide they are as one, terminals do not agree.
+fn unjoined(text: &str) -> Cow<'_, str> {
+    const JOINER: char = '\u{200D}';
+    if !text.contains(JOINER) {
+        return Cow::Borrowed(text);
+    }
+    let is_emoji = |c: char| matches!(c, '\u{2190}'..='\u{2BFF}' | '\u{1F000}'..='\u{1FAFF}' | '\u{FE0F}');
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let joins =
+            c == JOINER && out.ends_with(is_emoji) && chars.peek().is_some_and(|next| is_emoji(*next));
+        if !joins {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Cells a text takes.
@@ -230,6 +266,14 @@ mod tests {
         assert_eq!(wrapped("日本語日本語", 5), ["日本", "語日", "本語"]);
         assert_eq!(cut("日本語", 5), "日本…");
         assert_eq!(cut("日本語", 6), "日本語");
+    }
+
+    #[test]
+    fn what_terminals_measure_differently_is_written_so_that_they_do_not() {
+        assert_eq!(clean("🇩🇪 and 🇪"), "DE and E");
+        assert_eq!(clean("👩\u{200D}👩\u{200D}👧 ❤\u{FE0F}\u{200D}🔥"), "👩👩👧 ❤🔥");
+        assert_eq!(clean_line("👍🏽!"), "👍!");
+        assert_eq!(clean("a\u{200D}b"), "a<U+200D>b");
     }
 
     #[test]

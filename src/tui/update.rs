@@ -12,7 +12,7 @@ use crate::protocol::{ArenaEvent, Command, Entry};
 
 use super::keys::{self, Do, Place};
 use super::record::Record;
-use super::state::{NOTE, NOTE_READ, Overlay, Pane, State, Unconfined};
+use super::state::{NOTE, NOTE_READ, Overlay, Pane, SessionRow, State, Unconfined};
 use super::{Act, Msg};
 
 /// Takes one message. What the person should see is marked for drawing; what is to be done comes back.
@@ -33,12 +33,28 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.is_elsewhere = is_elsewhere;
         }
         Msg::Ended => (state.is_live, state.is_elsewhere) = (false, false),
-        Msg::Sessions(rows) => state.sessions = Some(rows),
+        Msg::Sessions(rows) => {
+            let row = |row: &SessionRow| {
+                (row.id.clone(), row.name.clone().unwrap_or_else(|| super::text::clean_line(&row.prompt)))
+            };
+            state.composer.values.sessions = rows.iter().map(row).collect();
+            state.sessions = Some(rows);
+            state.composer.complete();
+        }
         Msg::Files(files) => {
             state.composer.files = files;
             state.composer.complete();
         }
-        Msg::Profile(profile) => state.profile = profile,
+        Msg::Profile(profile) => {
+            let model = |model: &String| (model.clone(), String::new());
+            state.composer.values.models = profile.models.iter().map(model).collect();
+            state.profile = *profile;
+        }
+        Msg::Personas(personas) => {
+            state.composer.values.personas = personas;
+            state.composer.complete();
+        }
+        Msg::Fault(fault) => state.fault = Some(fault),
         Msg::Mode(wish) => state.set_mode(wish),
         Msg::Busy(busy) => state.busy = busy,
         Msg::Refused { text, why } => compose::give_back(state, &text, why),
@@ -103,6 +119,7 @@ fn look_at(state: &mut State, record: Record, is_live: bool, acts: &mut Vec<Act>
         }
     }
     state.is_elsewhere = false;
+    state.fault = None;
     state.record = record;
     state.is_live = is_live;
     state.now = state.now.max(state.record.now.board.at);
@@ -111,6 +128,7 @@ fn look_at(state: &mut State, record: Record, is_live: bool, acts: &mut Vec<Act>
         state.travel(seq);
     }
     approve::look(state);
+    approve::come_back(state);
     if is_live && !state.record.now.board.approvals.is_empty() {
         acts.push(Act::Bell);
     }

@@ -33,6 +33,8 @@ pub struct ForkPlan {
     pub changes: Changes,
     /// The one fact that is replaced; then the copy ends before it.
     pub instead: Option<Instead>,
+    /// True when the copy goes on for a session that was ended in the middle.
+    pub goes_on: bool,
 }
 
 impl ForkPlan {
@@ -179,6 +181,7 @@ async fn take_up(
         change: plan.in_words(),
         active_ms: replay::active_ms(&recorded),
         awaits: replaced.as_ref().and_then(|replaced| replaced.awaits),
+        goes_on: plan.goes_on,
     };
     // A prompt that is given anew opens its turn.
     let has_open_turn = session.has_open_turn() || replaced.is_some();

@@ -28,6 +28,10 @@ pub enum Standing {
     Paused(PauseCause),
     /// Its last turn is over; nobody ended it.
     Ready,
+    /// Its last turn ended otherwise than done, whether somebody ended the session or not.
+    Failed(TurnCause),
+    /// Its end is of a newer program.
+    Newer,
     /// Its process is gone in the middle of a turn.
     CutOff,
     /// Its end cannot be read.
@@ -44,6 +48,11 @@ impl Standing {
             Standing::Paused(PauseCause::Approval) => "asks",
             Standing::Paused(_) => "paused",
             Standing::Ready => "ready",
+            Standing::Failed(TurnCause::Interrupted | TurnCause::Stopped) => "stopped",
+            Standing::Failed(TurnCause::Limit) => "limit",
+            Standing::Failed(TurnCause::Incomplete) => "not done",
+            Standing::Failed(_) => "failed",
+            Standing::Newer => "newer",
             Standing::CutOff => "cut off",
             Standing::Unknown => "",
         }
@@ -113,6 +122,8 @@ fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
     turn.iter().enumerate().find_map(|(place, entry)| {
         let (limit, used, max) = entry.events.iter().find_map(|event| match event {
             ArenaEvent::LimitReached(data) => Some((data.limit, data.used, data.max)),
+            // Only what was still planned was given up; the verdict that follows is not asked for again.
+            ArenaEvent::DebateShortened(data) => data.limit.as_ref().map(|it| (it.limit, it.used, it.max)),
             _ => None,
         })?;
         let anew = (place == 0).then(|| question.to_owned());
@@ -123,8 +134,26 @@ fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
 
 /// How the session of a log that nobody has open stands.
 pub(super) fn of(log: &Path) -> Standing {
-    let Some(last) = last(log).ok().flatten() else { return Standing::Unknown };
-    last.events.iter().rev().find_map(told).unwrap_or(Standing::CutOff)
+    let Ok(lines) = end(log) else { return Standing::Unknown };
+    let mut entries = lines.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let read = |line| serde_json::from_slice::<Entry>(line).ok();
+    let Some(last) = entries.next().and_then(read) else { return Standing::Unknown };
+    let is_newer = last.events.iter().any(|event| matches!(event, ArenaEvent::Unknown { .. }));
+    let told = last.events.iter().rev().find_map(told);
+    let stands = told.unwrap_or(if is_newer { Standing::Newer } else { Standing::CutOff });
+    if !matches!(stands, Standing::Ready | Standing::Sealed(StopCause::Finished)) {
+        return stands;
+    }
+    // That it was ended says nothing of how its last turn went.
+    let closed = |entry: &Entry| {
+        entry.events.iter().rev().find_map(|event| match event {
+            ArenaEvent::TurnClosed(data) => Some(data.cause),
+            ArenaEvent::SessionSealed(data) => data.last,
+            _ => None,
+        })
+    };
+    let cause = closed(&last).or_else(|| entries.map_while(read).find_map(|entry| closed(&entry)));
+    cause.filter(|cause| *cause != TurnCause::Done).map_or(stands, Standing::Failed)
 }
 
 fn told(event: &ArenaEvent) -> Option<Standing> {
@@ -136,16 +165,16 @@ fn told(event: &ArenaEvent) -> Option<Standing> {
     }
 }
 
-/// The last whole entry of a log, its chain unchecked.
-fn last(log: &Path) -> std::io::Result<Option<Entry>> {
+/// The last whole lines of a log, its chain unchecked.
+fn end(log: &Path) -> std::io::Result<Vec<u8>> {
     let file = File::open(log)?;
     let size = file.metadata()?.len();
     let from = size.saturating_sub(END);
     let mut bytes = vec![0; usize::try_from(size - from).unwrap_or(0)];
     file.read_exact_at(&mut bytes, from)?;
-    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Ok(None) };
-    let begin = bytes[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    Ok(serde_json::from_slice(&bytes[begin..end]).ok())
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+    bytes.truncate(end);
+    Ok(bytes)
 }
 
 fn place(folder: &Path) -> PathBuf {
@@ -173,4 +202,37 @@ pub(super) fn rename(folder: &Path, name: &str) -> std::io::Result<()> {
     writeln!(file, "{}", &line[..end])?;
     file.persist(place(folder)).map_err(|error| error.error)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn standing(entries: &[Value]) -> Standing {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let line = |(seq, event): (usize, &Value)| {
+            let entry = json!({ "v": 1, "seq": seq, "at": 1, "events": [event] });
+            format!("{entry}\n")
+        };
+        std::fs::write(file.path(), entries.iter().enumerate().map(line).collect::<String>()).unwrap();
+        of(file.path())
+    }
+
+    #[test]
+    fn a_session_that_was_ended_stands_as_its_last_turn_went() {
+        let closed = |cause| json!({ "kind": "turn_closed", "data": { "turn": 1, "cause": cause } });
+        let sealed = json!({ "kind": "session_sealed", "data": {
+            "cause": "finished", "turns": 1, "tokens": 0, "micro_usd": 0
+        } });
+        let newer = json!({ "kind": "made_up_later", "data": {} });
+        for (cause, word) in
+            [("done", "done"), ("model_failed", "failed"), ("interrupted", "stopped"), ("limit", "limit")]
+        {
+            assert_eq!(standing(&[closed(cause), sealed.clone()]).words(), word, "{cause}");
+        }
+        assert_eq!(standing(&[closed("loop")]).words(), "failed");
+        assert_eq!(standing(&[closed("done"), newer]).words(), "newer");
+        assert_eq!(standing(&[]).words(), "");
+    }
 }

@@ -8,6 +8,7 @@ mod examples;
 pub mod golden;
 mod program;
 mod properties;
+mod record;
 mod scorers;
 mod undecided;
 mod wire;
@@ -422,7 +423,8 @@ fn a_budget_that_ends_midway_still_leads_to_a_verdict() {
     });
     assert_eq!(world.count("debate_shortened"), 1, "{}", world.story());
     assert_eq!(world.phases(), ["initial-analysis", "verdict"]);
-    assert_eq!(closed(&world).cause, TurnCause::Done);
+    assert_eq!(closed(&world).cause, TurnCause::Limit);
+    assert!(closed(&world).answer.is_some());
 }
 
 #[test]

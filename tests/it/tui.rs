@@ -10,3 +10,4 @@ mod pictures;
 pub(crate) mod pty;
 mod screens;
 mod terminal;
+mod told;

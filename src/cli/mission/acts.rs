@@ -66,7 +66,7 @@ impl Mission {
     /// Works with another kit from the next call on.
     fn change(&mut self, kit: Kit, said: String) -> Vec<Msg> {
         self.kit = Arc::new(kit);
-        let mut news = vec![Msg::Profile(self.profile())];
+        let mut news = vec![Msg::Profile(Box::new(self.profile()))];
         match &self.live {
             Some(live) => {
                 let (kit, arena) = (Arc::clone(&self.kit), Arc::clone(&live.arena));
@@ -81,6 +81,12 @@ impl Mission {
             None => news.push(Msg::Log(format!("{said}, from the next task on"))),
         }
         news
+    }
+
+    /// Limits that were set on the screen were for the session on it.
+    fn forget_limits(&mut self) -> Result<(), Failure> {
+        self.kit = Arc::new(self.kit.with_limits_of(&self.first)?);
+        Ok(())
     }
 
     fn sandbox(&mut self, name: &str) -> Result<Vec<Msg>, Failure> {
@@ -135,7 +141,12 @@ impl Mission {
             Act::New => {
                 self.leave();
                 self.id = None;
-                return Ok(vec![Msg::Session { entries: Vec::new(), is_live: false }]);
+                self.forget_limits()?;
+                let record = Box::default();
+                return Ok(vec![
+                    Msg::Profile(Box::new(self.profile())),
+                    Msg::Record { record, is_live: false, is_elsewhere: false },
+                ]);
             }
             Act::Open(name) => return Ok(self.open(name)),
             Act::Remove(id) => return Ok(self.remove(id)),
@@ -144,6 +155,11 @@ impl Mission {
                 Ok(vec![Msg::Sessions(work::list(kit)?), Msg::Log("renamed".to_owned())])
             }),
             Act::List => self.small(|kit| Ok(vec![Msg::Sessions(work::list(kit)?)])),
+            Act::Personas => self.small(|kit| {
+                let library = wiring::personas(&kit.config);
+                let all = library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone()));
+                Ok(vec![Msg::Personas(all.collect())])
+            }),
             Act::Files => self.small(|kit| Ok(vec![Msg::Files(work::files(kit))])),
             Act::Fork { id, seq } => return Ok(self.fork(id, seq)),
             Act::GoOn => return self.go_on(),
@@ -162,7 +178,9 @@ impl Mission {
             }
             Act::Sandbox(name) => return self.sandbox(&name),
             Act::Demo(name) => {
-                return Ok(self.demo(demo_kind(&name)?, None));
+                let kind = demo_kind(&name)?;
+                self.forget_limits()?;
+                return Ok(self.demo(kind, None));
             }
             // These are the screen's own.
             Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}

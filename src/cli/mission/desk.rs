@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::arena::Ending;
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
-use crate::config::{ConfigError, ModelName};
+use crate::config::{ConfigError, ModelName, SandboxKind};
 use crate::protocol::{ArenaEvent, Choice, Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
@@ -44,6 +44,8 @@ type Found = Result<(ModelName, Option<String>), ConfigError>;
 /// The desk.
 pub(super) struct Mission {
     pub(super) kit: Arc<Kit>,
+    /// What this program was started with.
+    pub(super) first: Arc<Kit>,
     by: String,
     theme: Theme,
     pub is_calm: bool,
@@ -78,6 +80,7 @@ impl Mission {
             asker,
             asked,
             question: None,
+            first: Arc::clone(&kit),
             kit,
             by,
             theme,
@@ -107,6 +110,9 @@ impl Mission {
             theme: self.theme,
             is_calm: self.is_calm,
             wanted: named.map(ToString::to_string),
+            wanted_sandbox: self.kit.changes.sandbox.and_then(kind),
+            wanted_persona: self.kit.changes.persona.clone(),
+            models: self.models(),
             ..Profile::default()
         };
         match (named, &self.found) {
@@ -118,6 +124,19 @@ impl Mission {
             (None, Some(Err(error))) => profile.trouble = Some(trouble(error)),
         }
         profile
+    }
+
+    /// Models that can be named: those found and written down, and the beginning of every other of a provider.
+    fn models(&self) -> Vec<String> {
+        let file = self.kit.config.file();
+        let found =
+            self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.to_string());
+        let mut all: Vec<String> = file.model.iter().cloned().chain(found).collect();
+        all.extend(file.models.keys().cloned());
+        all.extend(file.providers.keys().map(|provider| format!("{provider}/")));
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|name| seen.insert(name.clone()));
+        all
     }
 
     /// The folder that is worked in.
@@ -200,7 +219,7 @@ impl Mission {
         self.is_record = false;
         self.id = Some(id);
         self.live = Some(live);
-        let mut news = vec![Msg::Profile(self.profile())];
+        let mut news = vec![Msg::Profile(Box::new(self.profile()))];
         news.push(Msg::Record { record: Box::new(record), is_live: true, is_elsewhere: false });
         news.extend(note.map(Msg::Log));
         if let Some(first) = first {
@@ -235,7 +254,7 @@ impl Mission {
         if is_elsewhere {
             news.push(Msg::Log("another agon works on this session; what it does is shown".to_owned()));
         }
-        news.extend(seen.fault.map(Msg::Log));
+        news.extend(seen.fault.map(Msg::Fault));
         news
     }
 
@@ -272,12 +291,12 @@ impl Mission {
             Done::News(news) => news,
             Done::Found(found) => {
                 self.found = Some(found);
-                vec![Msg::Profile(self.profile())]
+                vec![Msg::Profile(Box::new(self.profile()))]
             }
             Done::Seen(seen) => self.show(*seen),
             Done::Copied(seen, note) => {
                 self.is_record = false;
-                let mut news = vec![Msg::Profile(self.profile())];
+                let mut news = vec![Msg::Profile(Box::new(self.profile()))];
                 news.extend(self.show(*seen));
                 news.push(Msg::Log(note));
                 news
@@ -333,6 +352,11 @@ impl Mission {
         }
         news
     }
+}
+
+/// The sandbox that is wanted by name; which one `auto` comes to is found when it is opened.
+fn kind(wanted: SandboxKind) -> Option<String> {
+    (wanted != SandboxKind::Auto).then(|| wanted.word().to_owned())
 }
 
 /// What woke the desk.

@@ -72,6 +72,17 @@ impl Kit {
         Ok(kit)
     }
 
+    /// The same with the limits of another kit.
+    pub fn with_limits_of(&self, other: &Kit) -> Result<Kit, Failure> {
+        let is_limit = |set: &&Override| set.key.first().is_some_and(|key| *key == "limits");
+        let mut kit = self.with(Vec::new())?;
+        kit.overrides.retain(|set| !is_limit(&set));
+        kit.overrides.extend(other.overrides.iter().filter(is_limit).cloned());
+        kit.config = Config::load(kit.environment.clone(), self.config.workspace(), &kit.overrides)?;
+        kit.changes.limits = other.changes.limits;
+        Ok(kit)
+    }
+
     /// The same with another sandbox.
     pub fn with_sandbox(&self, kind: SandboxKind) -> Result<Kit, Failure> {
         let typed = ArenaArgs { sandbox: Some(kind), ..ArenaArgs::default() };

@@ -64,8 +64,12 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
                 code = Some(failure.code);
             }
         }
-        if code == Some(INTERRUPTED) || (!asks && code != Some(DONE)) {
+        if !asks && code != Some(DONE) {
             break;
+        }
+        if code.take_if(|code| *code == INTERRUPTED).is_some() {
+            // A person who interrupts a task is still there; /quit or Ctrl-D leaves.
+            output.tell("interrupted; write on, or /quit\n");
         }
     }
     match code {
@@ -207,7 +211,7 @@ impl Lines {
             ),
         };
         let config = self.kit.config_of(&session)?;
-        let plan = ForkPlan { session, at, changes: self.kit.changes.clone(), instead: None };
+        let plan = ForkPlan { session, at, changes: self.kit.changes.clone(), instead: None, goes_on: false };
         let show = ShowPlan { yes: self.yes, ..ShowPlan::default() };
         let fork = run::prepare_copy(&config, &plan, &show, self.output).await?;
         let id = fork.id.clone();

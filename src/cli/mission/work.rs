@@ -170,7 +170,7 @@ pub(super) async fn fork(
     asker: &Asker,
 ) -> Result<(Seen, String), Failure> {
     let config = kit.config_of(&session)?;
-    let mut plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None };
+    let mut plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None, goes_on: false };
     let fork = match Fork::prepare(&config, &plan, true).await {
         Ok(fork) => fork,
         Err(error) => {

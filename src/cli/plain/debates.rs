@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::projection::lines::wrapped;
-use crate::projection::report::debate::Talk;
+use crate::projection::report::debate::{Talk, is_overruled};
 use crate::projection::report::wording;
 use crate::projection::words;
 use crate::protocol::ballot::{self, names};
@@ -30,6 +30,8 @@ pub(super) struct Debating {
     pub is_sealed: bool,
     /// The last `round_opened`.
     round: Option<EventRef>,
+    /// True once anybody was asked after the seal was broken.
+    talked: bool,
     /// How many were asked for a ballot, and who cast one.
     asked: usize,
     cast: BTreeSet<SparkId>,
@@ -52,6 +54,7 @@ impl Debating {
             }
             E::RoundOpened(data) => {
                 self.round = Some(at);
+                self.talked |= data.ask == Ask::Statement;
                 self.asked = self.asked.max(data.order.len());
             }
             E::BallotCast(data) => _ = self.cast.insert(data.spark),
@@ -196,6 +199,15 @@ impl Renderer {
         Line::new(Who::Agon, "score", Tone::Strong, text).with_whole(detail.join("\n"))
     }
 
+    /// Propositions on which most voices end on the other side of the ruling.
+    fn overruled(&self, upheld: &[i8]) -> Vec<u32> {
+        let last = |n: u32| -> Vec<i8> {
+            let all = self.debating.ratings.values().flatten();
+            all.filter(|rating| rating.proposition == n).map(|rating| rating.rating).collect()
+        };
+        (0u32..).zip(upheld).filter(|(n, side)| is_overruled(**side, &last(*n))).map(|(n, _)| n).collect()
+    }
+
     fn say_verdict(&self, data: &VerdictReached, lookup: Lookup<'_>) -> Line {
         let heard = format!("{} of {} heard", self.debating.cast.len(), self.debating.asked);
         let (revealed, majority) = self.debating.revealed.clone().unzip();
@@ -212,8 +224,14 @@ impl Renderer {
         let text = format!("{sure}, {heard} [{}]", data.source);
         let tied: Vec<u32> =
             (0u32..).zip(&majority).filter(|(_, side)| **side == 0).map(|(n, _)| n).collect();
-        let talk = wording::talk_of(&Talk::of(&majority, &data.differs, is_vote), &tied);
+        let talk = Some(Talk::of(&majority, &data.differs, is_vote)).filter(|_| self.debating.talked);
+        let talk = talk.and_then(|talk| wording::talk_of(&talk, &tied)).unwrap_or_default();
         let mut detail = vec![folded(&format!("{}. {talk}", rulings.collect::<Vec<_>>().join(", ")))];
+        let overruled = self.overruled(&data.upheld);
+        if !is_vote && !overruled.is_empty() {
+            let on = wording::names(&overruled);
+            detail.push(folded(&format!("The moderator overruled the panel on {on}.")));
+        }
         let told = ballot::verdict_of(data.source, lookup);
         if let (Some(told), false) = (told, self.options.summed_up) {
             let moderator = match self.debating.round.and_then(lookup) {

@@ -165,6 +165,12 @@ impl Watch {
                     format!("go on in a copy with more: agon debate --resume {id} {flag} N"),
                 )
             }
+            (TurnCause::Incomplete, _) if debate.verdict.as_ref().is_some_and(|ruled| !ruled.is_majority) => {
+                (
+                    format!("the verdict rests on fewer than half of the panel: {}", wording::heard(debate)),
+                    format!("agon debates show {id} tells who was missing and why"),
+                )
+            }
             (TurnCause::Incomplete, _) if debate.verdict.is_some() || debate.undecided().is_some() => {
                 let why = why(&debate.moderator).unwrap_or(words);
                 let hint = format!(

@@ -44,6 +44,11 @@ pub struct DebateReport {
     pub talk: Talk,
     /// Who changed sides, in order.
     pub moves: Vec<Move>,
+    /// Propositions, from 0, on which the moderator ruled against more than half of those who had rated them,
+    /// written as `P1`.
+    #[serde(serialize_with = "names")]
+    #[schemars(with = "Vec<String>")]
+    pub overruled: Vec<u32>,
     /// Who stands against the verdict.
     pub minority: Vec<Dissent>,
     /// Who had nothing to contribute, when and why.
@@ -269,6 +274,8 @@ pub enum Talk {
     Unknown,
     /// The sealed majority stands in for the verdict, so that there is nothing to compare it with.
     IsVote,
+    /// There was no talk: nobody was heard after the sealed ballots.
+    NoTalk,
     /// The sealed vote was tied on every proposition, and so said nothing.
     VoteTied,
     /// The sealed majority says the same on every proposition on which it was not tied.
@@ -358,6 +365,12 @@ impl Talk {
     }
 }
 
+/// True when a ruling, 1 upheld to -1 rejected, goes against more than half of those who rated.
+pub fn is_overruled(ruling: i8, ratings: &[i8]) -> bool {
+    let against = ratings.iter().filter(|rating| rating.signum() * ruling.signum() < 0).count();
+    against * 2 > ratings.len()
+}
+
 impl DebateReport {
     /// Why nothing was decided although two or more were heard: the moderator failed, and no vote could stand in.
     pub fn undecided(&self) -> Option<Undecided> {
@@ -380,6 +393,16 @@ impl DebateReport {
             let votes = phase.probe.as_ref()?.effective_votes_pm.filter(|votes| *votes > 0)?;
             Some((phase, votes))
         })
+    }
+
+    /// How each who rated a proposition at all stands to it last: its rating.
+    pub fn last_ratings(&self, proposition: u32) -> Vec<i8> {
+        let last = |debater: &Debater| {
+            let phases = self.phases.iter().rev();
+            let stands = phases.filter_map(|phase| phase.stand(&debater.persona));
+            stands.filter_map(|stand| stand.rating(proposition)).map(|rated| rated.rating).next()
+        };
+        self.debaters.iter().filter_map(last).collect()
     }
 
     /// True when all debaters rated the propositions at some time.

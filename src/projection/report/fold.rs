@@ -12,7 +12,7 @@ use crate::protocol::{ArenaEvent, EventRef, SparkId};
 use super::Log;
 use super::debate::{
     Absence, DebateReport, DebateState, Debater, Dissent, Heard, Move, Phase, Probe, Proposition, Rated,
-    ScorePart, Stand, Talk, Verdict,
+    ScorePart, Stand, Talk, Verdict, is_overruled,
 };
 use super::said;
 use super::session::CostLine;
@@ -392,6 +392,12 @@ impl Open {
     /// Stands in the debaters' order; of sealed ballots only that they were cast.
     fn finished(mut self) -> DebateReport {
         self.report.heard = heard(&self.report);
+        self.report.overruled = overruled(&self.report);
+        let compared = matches!(self.report.talk, Talk::VoteTied | Talk::SameAsVote | Talk::DiffersOn(_));
+        let talked = self.report.phases.iter().any(|phase| !phase.sealed && !phase.stands.is_empty());
+        if compared && !talked {
+            self.report.talk = Talk::NoTalk;
+        }
         let order: Vec<_> = self.report.debaters.iter().map(|debater| debater.persona.clone()).collect();
         for phase in &mut self.report.phases {
             let place = |stand: &Stand| order.iter().position(|name| *name == stand.persona);
@@ -422,6 +428,15 @@ fn heard(report: &DebateReport) -> Heard {
         ever: count(&report.phases),
         to_the_end: count(&report.phases[last..]),
     }
+}
+
+/// Only a moderator can overrule a panel; a vote cannot.
+fn overruled(report: &DebateReport) -> Vec<u32> {
+    let ruled = report.propositions.iter().filter_map(|each| Some((each.number, each.verdict?)));
+    ruled
+        .filter(|(number, ruling)| is_overruled(*ruling, &report.last_ratings(*number)))
+        .map(|(number, _)| number)
+        .collect()
 }
 
 fn part(part: &(String, u32)) -> ScorePart {

@@ -121,9 +121,12 @@ fn one_debate(out: &mut String, debate: &DebateReport) {
             out,
             "{sure}**{}**. {}{}\n",
             wording::heard(debate),
-            wording::talk(debate),
+            wording::talk(debate).unwrap_or_default(),
             refs([&verdict.source])
         );
+        if let Some(words) = wording::overruled(debate) {
+            let _ = writeln!(out, "**{}**\n", line(&words));
+        }
     } else {
         let _ = writeln!(out, "**{}**.\n", wording::heard(debate));
     }
@@ -312,7 +315,7 @@ fn probes(out: &mut String, debate: &DebateReport) {
 
 fn minority(out: &mut String, debate: &DebateReport) {
     let Some(verdict) = &debate.verdict else { return };
-    out.push_str("## Minority report\n\n");
+    let _ = writeln!(out, "## {}\n", wording::dissent_heading(debate));
     if debate.minority.is_empty() {
         let _ = writeln!(out, "{}\n", wording::no_dissent(debate, verdict));
     } else if let Some(told) = &verdict.minority {

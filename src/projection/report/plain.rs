@@ -75,11 +75,13 @@ pub fn outcome(debate: &DebateReport) -> String {
     out
 }
 
-/// Text of others, indented and broken into lines; its own paragraphs stay.
+/// Text of others, indented and broken into lines; its own paragraphs stay. What would be a heading where the page is
+/// read as Markdown is quoted.
 fn block(out: &mut String, indent: &str, text: &str) {
     let text = safe(text);
     for line in text.trim().lines() {
-        let hung = hanging(indent, line, WIDTH);
+        let quoted = line.trim_start().starts_with('#').then(|| format!("{indent}> "));
+        let hung = hanging(quoted.as_deref().unwrap_or(indent), line, WIDTH);
         out.push_str(if hung.is_empty() { "\n" } else { &hung });
     }
 }
@@ -123,7 +125,8 @@ fn verdict(out: &mut String, debate: &DebateReport) {
         item(out, "  ", &note);
     }
     if debate.verdict.is_some() {
-        item(out, "  ", &wording::talk(debate));
+        let notes = [wording::overruled(debate), wording::talk(debate)];
+        notes.into_iter().flatten().for_each(|note| item(out, "  ", &note));
     }
     out.push('\n');
 }
@@ -209,7 +212,7 @@ fn moved(out: &mut String, step: &Move) {
 
 fn minority(out: &mut String, debate: &DebateReport) {
     let Some(verdict) = &debate.verdict else { return };
-    out.push_str("Minority report\n");
+    let _ = writeln!(out, "{}", wording::dissent_heading(debate));
     if debate.minority.is_empty() {
         item(out, "  ", &wording::no_dissent(debate, verdict));
     } else if let Some(told) = &verdict.minority {
@@ -266,8 +269,10 @@ fn positions(out: &mut String, debate: &DebateReport) {
     let phases: Vec<String> = phases.collect();
     out.push_str(&hanging("Where they stood: ", &phases.join(", "), WIDTH));
     if shown.len() < rated.len() {
-        let between = words::counted((rated.len() - shown.len()) as u64, "phase");
-        item(out, "  ", &format!("{between} between them is in the reports: agon debates report."));
+        let left_out = rated.len() - shown.len();
+        let between = words::counted(left_out as u64, "phase");
+        let is = if left_out == 1 { "is" } else { "are" };
+        item(out, "  ", &format!("{between} between them {is} in the reports: agon debates report."));
     }
     let cell_width = 3 * shown.len() + 1;
     let heads = debate.propositions.iter();

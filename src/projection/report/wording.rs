@@ -3,6 +3,7 @@
 use crate::projection::words;
 pub use crate::projection::words::spaced;
 use crate::protocol::event::Judgement;
+use crate::protocol::spec::family_in;
 
 use super::debate::{DebateReport, DebateState, ScorePart, Talk, Undecided, Verdict};
 use super::said::{Citation, Standing};
@@ -56,9 +57,10 @@ pub fn cell(per_mille: Option<u32>) -> String {
     per_mille.map_or_else(|| "\u{2013}".to_owned(), per_cent)
 }
 
-/// Thousandths of a vote: `2.5`.
+/// Thousandths of a vote, an upper bound and so rounded up: `2.6`.
 pub fn votes(per_mille: u32) -> String {
-    format!("{}.{}", per_mille / 1_000, per_mille % 1_000 / 100)
+    let tenths = per_mille.div_ceil(100);
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// What a majority says.
@@ -81,16 +83,17 @@ pub fn upheld(verdict: Option<i8>) -> &'static str {
     }
 }
 
-/// The answer to: would a plain vote have said the same?
-pub fn talk(debate: &DebateReport) -> String {
+/// The answer to: would a plain vote have said the same? None where there was no talk to ask it of.
+pub fn talk(debate: &DebateReport) -> Option<String> {
     let tied = debate.propositions.iter().filter(|one| one.sealed_majority == Some(0));
     talk_of(&debate.talk, &tied.map(|one| one.number).collect::<Vec<_>>())
 }
 
 /// The same in words, with the propositions on which the vote was tied.
-pub fn talk_of(talk: &Talk, tied: &[u32]) -> String {
+pub fn talk_of(talk: &Talk, tied: &[u32]) -> Option<String> {
     let tied = names(tied);
-    match (talk, tied.is_empty()) {
+    Some(match (talk, tied.is_empty()) {
+        (Talk::NoTalk, _) => return None,
         (Talk::Unknown, _) => "There is no plain vote to compare it with.".to_owned(),
         (Talk::IsVote, _) => {
             "This is the plain vote itself: nobody said what the talk would have changed.".to_owned()
@@ -106,7 +109,25 @@ pub fn talk_of(talk: &Talk, tied: &[u32]) -> String {
         (Talk::DiffersOn(which), false) => {
             format!("A plain vote would have said otherwise on {}, and was tied on {tied}.", names(which))
         }
-    }
+    })
+}
+
+/// What heads those who stand against the verdict.
+pub fn dissent_heading(debate: &DebateReport) -> &'static str {
+    if debate.overruled.is_empty() { "Minority report" } else { "The moderator overruled the panel" }
+}
+
+/// Where the verdict goes against most voices, said so that nobody can miss it; none where it does not.
+pub fn overruled(debate: &DebateReport) -> Option<String> {
+    let against = |number: &u32| {
+        let ruling = debate.propositions.iter().find(|each| each.number == *number)?.verdict?;
+        let ratings = debate.last_ratings(*number);
+        let against = ratings.iter().filter(|rating| rating.signum() * ruling.signum() < 0).count();
+        Some(format!("{} ({against} of {} are against the ruling)", name(*number), ratings.len()))
+    };
+    let told: Vec<String> = debate.overruled.iter().filter_map(against).collect();
+    let told = told.join(", ");
+    (!told.is_empty()).then(|| format!("The moderator overruled the panel on {told}."))
 }
 
 /// Whom somebody stands against: the verdict, or the vote that stands in for it.
@@ -168,7 +189,7 @@ pub fn short_of_plan(debate: &DebateReport) -> Option<String> {
 }
 
 /// How independent the votes were that were last counted: `at most 3.7, by 3 model families: oak (2), …`; none where
-/// nobody voted. Only those who voted are counted; a model of no known family is one of its own.
+/// nobody voted. Only those who voted are counted; a model whose family is not known has that of its name.
 pub fn independent(debate: &DebateReport) -> Option<String> {
     let (phase, votes) = debate.last_votes()?;
     let is_last = debate.phases.last().is_some_and(|last| last.name == phase.name);
@@ -178,9 +199,12 @@ pub fn independent(debate: &DebateReport) -> Option<String> {
         format!(" when votes were last cast, in {}", spaced(&phase.name))
     };
     let mut families: Vec<(&str, u64)> = Vec::new();
+    let mut is_guess = false;
     let voted = |persona: &str| phase.stand(persona).is_some_and(|stand| !stand.ratings.is_empty());
     for debater in debate.debaters.iter().filter(|debater| voted(&debater.persona)) {
-        let family = debater.family.as_deref().unwrap_or(&debater.model);
+        let told = debater.family.as_deref();
+        let family = told.or_else(|| family_in(&debater.model)).unwrap_or(&debater.model);
+        is_guess |= told.is_none();
         match families.iter_mut().find(|(name, _)| *name == family) {
             Some((_, count)) => *count += 1,
             None => families.push((family, 1)),
@@ -188,7 +212,9 @@ pub fn independent(debate: &DebateReport) -> Option<String> {
     }
     let named: Vec<_> = families.iter().map(|(name, count)| format!("{name} ({count})")).collect();
     let what = if families.len() == 1 { "model family" } else { "model families" };
-    Some(format!("at most {}{when}, by {} {what}: {}", self::votes(votes), families.len(), named.join(", ")))
+    let guess = if is_guess { "; families are not known, they are told by the models' names" } else { "" };
+    let (votes, count) = (self::votes(votes), families.len());
+    Some(format!("at most {votes}{when}, by {count} {what}: {}{guess}", named.join(", ")))
 }
 
 /// A part of a score and its value: `agreement 72 %`.
@@ -281,7 +307,7 @@ mod tests {
     fn numbers_are_said_as_people_read_them() {
         assert_eq!([rating(2), rating(0), rating(-1)], ["+2", "0", "\u{2212}1"]);
         assert_eq!([per_cent(0), per_cent(755), per_cent(9_999)], ["0\u{a0}%", "76\u{a0}%", "100\u{a0}%"]);
-        assert_eq!(votes(2_540), "2.5");
+        assert_eq!([votes(2_540), votes(3_750), votes(2_500), votes(6_000)], ["2.6", "3.8", "2.5", "6.0"]);
         assert_eq!(names(&[]), "");
         assert_eq!(names(&[0, 2, 6]), "P1, P3 and P7");
     }

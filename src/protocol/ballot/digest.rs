@@ -4,13 +4,16 @@ use std::fmt::Write as _;
 
 use super::names::{Alias, rename, title};
 use super::{Ballot, ballot_of, changes_of, propositions};
-use crate::protocol::event::{ArenaEvent, Ask, Rating, RoundOpened, Standing};
+use crate::protocol::event::{ArenaEvent, Ask, Rated, Rating, RatingsCast, RoundOpened, Standing};
 use crate::protocol::expand::Lookup;
-use crate::protocol::text::cut_middle;
+use crate::protocol::text::{cut_middle, words_of_others};
 use crate::protocol::{EventRef, SparkId};
 
 /// Bytes of one claim, position or reason that others are shown.
 const SHOWN: usize = 600;
+
+/// Bytes of the reason for one change of a rating; there may be many.
+const SHOWN_REASON: usize = 300;
 
 /// Bytes of a cited tool result the moderator is shown.
 const SHOWN_EVIDENCE: usize = 1500;
@@ -60,17 +63,40 @@ impl View<'_, '_> {
         let Some(cast) = standing.ballot else { return };
         let Some(ballot) = ballot_of(cast, self.lookup) else { return };
         let own = standing.spark == self.reader;
-        let aliases = self.aliases(Some(standing));
-        let say = |words: &str| if own { words.to_owned() } else { clipped(&rename(words, &aliases)) };
+        let aliases = self.aliases(standing.read.map(|read| (standing.spark, read)));
+        let say = |words: &str| match own {
+            true => words_of_others(words),
+            false => clipped(&rename(words, &aliases)),
+        };
         let _ = writeln!(text, "# {heading}\n");
         self.ballot(text, &ballot, &say);
         self.ratings(text, standing);
-        if self.round.ask == Ask::Verdict {
-            for (proposition, because) in changes_of(cast, self.lookup) {
-                let _ = writeln!(text, "Changed sides on {}: {}", proposition + 1, say(&because));
-            }
+        for pair in standing.course.windows(2) {
+            self.moves(text, standing.spark, &pair[0], &pair[1]);
         }
         text.push('\n');
+    }
+
+    /// What really changed between two ratings, with the reason that was given with the second: a change that is
+    /// only claimed is none.
+    fn moves(&self, text: &mut String, spark: SparkId, before: &Rated, after: &Rated) {
+        let cast = |at: EventRef| match (self.lookup)(at)? {
+            ArenaEvent::RatingsCast(data) => Some(data),
+            _ => None,
+        };
+        let (Some(was), Some(now)) = (cast(before.ratings), cast(after.ratings)) else { return };
+        let aliases = self.aliases(Some((spark, after.read)));
+        let reasons = changes_of(after.ratings, self.lookup);
+        for (from, to) in changed(was, now) {
+            let what = if from.signum() == to.rating.signum() { "Moved" } else { "Changed sides" };
+            let given = reasons.iter().find(|(proposition, _)| *proposition == to.proposition);
+            let why = match given.map(|(_, because)| because.trim()).filter(|because| !because.is_empty()) {
+                Some(because) => clipped_to(&rename(because, &aliases), SHOWN_REASON),
+                None => "no reason was given".to_owned(),
+            };
+            let (phase, number) = (now.phase.replace('-', " "), to.proposition + 1);
+            let _ = writeln!(text, "{what} on {number} in {phase}, {from:+} to {:+}: {why}", to.rating);
+        }
     }
 
     fn ballot(&self, text: &mut String, ballot: &Ballot, say: &dyn Fn(&str) -> String) {
@@ -111,23 +137,23 @@ impl View<'_, '_> {
         text.push_str("# Evidence the ballots cite\n\n");
         for at in &self.round.evidence {
             if let Some(ArenaEvent::ToolResolved(result)) = (self.lookup)(*at) {
-                let _ = writeln!(text, "[{at}] {}\n", cut_middle(&result.body.content, SHOWN_EVIDENCE).0);
+                let found = clipped_to(&result.body.content, SHOWN_EVIDENCE);
+                let _ = writeln!(text, "[{at}] {found}\n");
             }
         }
     }
 
     /// What this reader calls everybody, in a text by `writer`: names, and the letters the writer knew.
-    fn aliases(&self, writer: Option<&Standing>) -> Vec<Alias> {
+    fn aliases(&self, writer: Option<(SparkId, EventRef)>) -> Vec<Alias> {
         let mut aliases: Vec<Alias> =
             self.round.debaters.iter().map(|one| Alias::of_name(&one.name, self.call(one.spark))).collect();
-        let Some(writer) = writer else { return aliases };
-        if let Some(ArenaEvent::RoundOpened(read)) = writer.read.and_then(self.lookup)
-            && let Some(order) = read.order.iter().find(|order| order.spark == writer.spark)
+        let Some((writer, read)) = writer else { return aliases };
+        if let Some(ArenaEvent::RoundOpened(read)) = (self.lookup)(read)
+            && let Some(order) = read.order.iter().find(|order| order.spark == writer)
         {
             let letters = order.peers.iter().enumerate();
-            aliases.extend(
-                letters.map(|(n, peer)| Alias::of_letter(&title(read, writer.spark, n), self.call(*peer))),
-            );
+            aliases
+                .extend(letters.map(|(n, peer)| Alias::of_letter(&title(read, writer, n), self.call(*peer))));
         }
         aliases
     }
@@ -144,7 +170,19 @@ impl View<'_, '_> {
 }
 
 fn clipped(words: &str) -> String {
-    cut_middle(words.trim(), SHOWN).0
+    clipped_to(words, SHOWN)
+}
+
+fn clipped_to(words: &str, cap: usize) -> String {
+    words_of_others(&cut_middle(words.trim(), cap).0)
+}
+
+/// Every rating that is not what it was, with what it was.
+fn changed<'r>(was: &'r RatingsCast, now: &'r RatingsCast) -> impl Iterator<Item = (i8, &'r Rating)> {
+    now.ratings.iter().filter_map(|to| {
+        let from = was.ratings.iter().find(|from| from.proposition == to.proposition)?;
+        (from.rating != to.rating).then_some((from.rating, to))
+    })
 }
 
 fn rated(ratings: &[Rating]) -> String {

@@ -64,6 +64,18 @@ pub struct Standing {
     /// Its last `ratings_cast`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratings: Option<EventRef>,
+    /// All its ratings in order, for the moderator who has to know who moved, when and why; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub course: Vec<Rated>,
+}
+
+/// Ratings of one phase, and what their writer had read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rated {
+    /// The `ratings_cast`.
+    pub ratings: EventRef,
+    /// The `round_opened` it answers: the letters in its reasons are from there.
+    pub read: EventRef,
 }
 
 /// Whom one debater reads, and in which order.
@@ -186,6 +198,9 @@ pub struct DebateGated {
 pub struct DebateShortened {
     /// Why no further phase follows.
     pub reason: String,
+    /// The limit that forbids it, where it is one: then more of it lets the debate go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<super::LimitReached>,
 }
 
 /// Data of `verdict_reached`.

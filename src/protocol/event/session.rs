@@ -74,6 +74,10 @@ pub struct SessionForked {
     /// The tool call under way at the fork whose result the next entry gives by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaits: Option<CallId>,
+    /// True when it goes on for a parent that was ended in the middle: calls that were cut off there count here as
+    /// the most they can have cost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
 }
 
 /// Data of `session_paused`.

@@ -1,7 +1,7 @@
 //! The fold of what only debates decide; takes no decision.
 
 use crate::protocol::event::{
-    ArenaEvent, Ask, BallotCast, ConvergenceProbed, RatingsCast, RequestPart, RoleFailed, RoundOpened,
+    ArenaEvent, Ask, BallotCast, ConvergenceProbed, Rated, RatingsCast, RequestPart, RoleFailed, RoundOpened,
     SparkIgnited,
 };
 use crate::protocol::message::Role;
@@ -34,6 +34,7 @@ impl Session {
             }
             E::BallotsRevealed(data) => debate.revealed = Some((at, data.majority.clone())),
             E::ConvergenceProbed(data) => debate.fold_probe(data),
+            E::DebateShortened(data) => debate.limit.clone_from(&data.limit),
             E::RoleFailed(data) => debate.fold_failed(data),
             E::VerdictReached(_) => {
                 debate.verdict = Some(at);
@@ -113,6 +114,7 @@ impl Session {
             ballot: None,
             sealed: None,
             ratings: None,
+            course: Vec::new(),
             last: None,
             before: None,
             out: false,
@@ -166,10 +168,12 @@ impl Debate {
 
     fn fold_ratings(&mut self, at: EventRef, data: &RatingsCast) {
         let phase = self.phase;
+        let read = self.opened.unwrap_or(at);
         if let Some(one) = self.debaters.iter_mut().find(|one| one.spark == data.spark) {
             one.before = one.last.take().map(|(_, ratings)| ratings);
             one.last = Some((phase, data.ratings.clone()));
             one.ratings = Some(at);
+            one.course.push(Rated { ratings: at, read });
             if data.sealed {
                 one.sealed = Some(at);
             }

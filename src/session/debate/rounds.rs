@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use crate::protocol::ballot::digest::digest;
 use crate::protocol::ballot::{self, Ballot, Propositions, Ratings, Statement, Verdict};
-use crate::protocol::event::{ArenaEvent, Ask, LimitKind, Notice, PeerOrder, RoundOpened, Standing};
+use crate::protocol::event::{
+    ArenaEvent, Ask, DebateShortened, LimitKind, LimitReached, Notice, PeerOrder, RoundOpened, Standing,
+};
 use crate::protocol::expand::digest_of;
 use crate::protocol::message::{Structured, Usage};
 use crate::protocol::text::{grouped, money};
@@ -86,7 +88,7 @@ impl Session {
             phase: phase.to_owned(),
             order: order.collect(),
             ask,
-            debaters: if ask == Ask::Ballot { Vec::new() } else { standings(debate) },
+            debaters: if ask == Ask::Ballot { Vec::new() } else { standings(debate, ask) },
             propositions: debate.propositions.clone(),
             evidence,
         }
@@ -118,7 +120,7 @@ impl Session {
     }
 
     /// Whether the next phase can be paid for; the words say what stands against it.
-    pub(super) fn affords_phase(&self, name: &str) -> Result<(), String> {
+    pub(super) fn affords_phase(&self, name: &str) -> Result<(), DebateShortened> {
         let Some(debate) = &self.debate else { return Ok(()) };
         let round = self.round_for(debate, Ask::Statement, debate.phase + 1);
         // A phase that leaves nothing for the verdict would be paid for in vain.
@@ -130,7 +132,9 @@ impl Session {
                 LimitKind::Tokens | LimitKind::Seconds => format!("{} tokens", grouped(amount)),
             };
             let phase = name.replace('-', " ");
-            format!("{phase} could bring the session to {}; the limit is {}", said(used), said(max))
+            let reason =
+                format!("{phase} could bring the session to {}; the limit is {}", said(used), said(max));
+            DebateShortened { reason, limit: Some(LimitReached { limit, used, max }) }
         })
     }
 
@@ -213,7 +217,7 @@ fn schema_of(ask: Ask) -> Value {
     }
 }
 
-fn standings(debate: &Debate) -> Vec<Standing> {
+fn standings(debate: &Debate, ask: Ask) -> Vec<Standing> {
     let standing = |one: &super::Debater| {
         let (ballot, read) = one.ballot.unzip();
         Standing {
@@ -223,6 +227,7 @@ fn standings(debate: &Debate) -> Vec<Standing> {
             read,
             sealed: one.sealed,
             ratings: one.ratings,
+            course: if ask == Ask::Verdict { one.course.clone() } else { Vec::new() },
         }
     };
     debate.debaters.iter().map(standing).collect()

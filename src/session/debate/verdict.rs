@@ -5,6 +5,16 @@ use crate::protocol::event::{ArenaEvent, DissentRecorded, SparkCompleted, TurnCa
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 
+use super::Debate;
+
+impl Debate {
+    /// True when fewer than half of the debaters were heard in the last phase.
+    fn is_thin(&self) -> bool {
+        let heard = self.cast.last().map_or(0, Vec::len);
+        heard * 2 < self.debaters.len()
+    }
+}
+
 impl Session {
     /// Records the moderator's verdict and what it differs from.
     pub(super) fn take_verdict(&mut self, source: EventRef, verdict: Option<Verdict>) {
@@ -56,7 +66,8 @@ impl Session {
         let Some(debate) = &self.debate else { return };
         if let Some(ArenaEvent::VerdictReached(verdict)) = debate.verdict.and_then(|at| self.event(at)) {
             let answer = verdict.source;
-            return self.finish_debate(TurnCause::Done, Some(answer));
+            let cause = if debate.is_thin() { TurnCause::Incomplete } else { TurnCause::Done };
+            return self.end_with(cause, Some(answer));
         }
         let vote = debate.revealed.clone().filter(|(_, majority)| majority.iter().any(|side| *side != 0));
         if let Some((source, upheld)) = vote {
@@ -65,7 +76,16 @@ impl Session {
             self.emit(ArenaEvent::VerdictReached(reached));
             self.record_dissent(&upheld);
         }
-        self.finish_debate(TurnCause::Incomplete, None);
+        self.end_with(TurnCause::Incomplete, None);
+    }
+
+    /// Where a limit forbade a phase that was wanted, that is how it ended, whatever was reached.
+    fn end_with(&mut self, cause: TurnCause, answer: Option<EventRef>) {
+        let Some(limit) = self.debate.as_ref().and_then(|debate| debate.limit.clone()) else {
+            return self.finish_debate(cause, answer);
+        };
+        self.emit(ArenaEvent::LimitReached(limit));
+        self.finish_debate(TurnCause::Limit, answer);
     }
 
     /// Ends every spark of the debate, then the turn.

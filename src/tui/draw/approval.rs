@@ -6,13 +6,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::board::OpenApproval;
-use crate::projection::safe_text;
 use crate::protocol::event::Plan;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
 use crate::tui::scene::Scene;
 use crate::tui::state::{Armed, Pane, State};
-use crate::tui::text::{Wrap, clean_line, cut, tame, width};
+use crate::tui::text::{Wrap, bare, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
 /// Rows around the preview: rule, what it is, blank, blank, how to answer.
@@ -21,7 +20,9 @@ const AROUND: usize = 5;
 /// Rows the approval takes; 0 when nothing waits or an earlier moment is looked at.
 pub(super) fn rows(state: &State, area: Rect) -> u16 {
     let Some(open) = shown(state) else { return 0 };
-    let lines = preview(&state.scene(), open, area.width).len() + AROUND;
+    let wide = usize::from(area.width);
+    let foot = answer(state, &state.scene(), wide, usize::from(area.height) / 2).len();
+    let lines = preview(&state.scene(), open, area.width).len() + AROUND - 1 + foot;
     let most = (usize::from(area.height) * 6 / 10).max(7);
     u16::try_from(lines.min(most)).unwrap_or(7)
 }
@@ -32,11 +33,6 @@ fn shown(state: &State) -> Option<&OpenApproval> {
 
 fn plan<'a>(scene: &Scene<'a>, open: &OpenApproval) -> Option<&'a Plan> {
     scene.event(open.prepared)?.plan()
-}
-
-/// Text with everything visible that a terminal would act on or hide.
-pub(super) fn bare(text: &str) -> String {
-    tame(safe_text::shown(text).replace('\t', "→   "))
 }
 
 fn preview(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'static>> {
@@ -60,21 +56,30 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     let Some(open) = shown(state) else { return };
     frame.render_widget(Clear, area);
     let lines = preview(scene, open, area.width);
-    let height = usize::from(area.height).saturating_sub(AROUND).max(1);
+    let foot = answer(state, scene, usize::from(area.width), usize::from(area.height).saturating_sub(3));
+    // Where there is little room, what is asked comes before what is said about it.
+    let room = usize::from(area.height).saturating_sub(foot.len() + 1);
+    let head = match room {
+        room if room >= lines.len() + 3 || room > 5 => 3,
+        room if room > 2 => 2,
+        _ => 1,
+    };
+    let height = usize::from(area.height).saturating_sub(head + 1 + foot.len()).max(1);
     state.asking.drawn.set((lines.len(), height));
     let from = state.asking.scroll.min(lines.len().saturating_sub(height));
     let (above, below) = (from, lines.len().saturating_sub(from + height));
     let mut all = vec![title(state, scene, area.width), about(scene, open, area.width), Line::default()];
+    all.truncate(head);
     all.extend(lines.into_iter().skip(from).take(height));
     all.push(match (above, below) {
         _ if is_ruling(state) => about_rule(state, scene, usize::from(area.width)),
         (0, 0) => Line::default(),
         _ => Line::styled(
-            format!("  ⋮ {above} lines above, {below} below: ↑ ↓ scroll"),
+            cut(&format!("  ⋮ {above} lines above, {below} below: ↑ ↓ scroll"), usize::from(area.width)),
             scene.style(Tone::Warn),
         ),
     });
-    all.push(answer(state, scene, usize::from(area.width)));
+    all.extend(foot);
     frame.render_widget(Paragraph::new(all), area);
 }
 
@@ -114,7 +119,14 @@ fn about(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Line<'static> {
 }
 
 /// How to answer; once a choice is made, what Enter will do.
-fn answer(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
+fn answer(state: &State, scene: &Scene<'_>, wide: usize, most: usize) -> Vec<Line<'static>> {
+    if state.pane == Pane::Approval && state.asking.armed == Some(Armed::Rule) {
+        return rule_lines(state, scene, wide, most.max(1));
+    }
+    vec![choices(state, scene, wide)]
+}
+
+fn choices(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
     if state.pane != Pane::Approval {
         return Line::styled("  Tab goes there to answer", scene.style(Tone::Warn));
     }
@@ -123,9 +135,8 @@ fn answer(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
         Some(Armed::Session) => {
             "Enter allows this and the same again for the session, Esc takes it back".to_owned()
         }
-        Some(Armed::Rule) => return rule_line(state, scene, wide),
         Some(Armed::Deny) => format!("deny, because: {}▏  Enter says so", clean_line(&state.asking.reason)),
-        None => {
+        Some(Armed::Rule) | None => {
             let key = |key: &'static str| Span::styled(key, scene.style(Tone::Strong));
             let text = |text: &'static str| Span::styled(text, scene.style(Tone::Quiet));
             if wide < 76 {
@@ -164,23 +175,19 @@ fn about_rule(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
     Line::styled(format!("  {}", cut(&text, wide.saturating_sub(3))), scene.style(tone))
 }
 
-/// The rule as it is written; of a long one the part around the cursor.
-fn rule_line(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
+/// The rule as it is written, all of it where it can be; else the lines around the cursor.
+fn rule_lines(state: &State, scene: &Scene<'_>, wide: usize, most: usize) -> Vec<Line<'static>> {
     let line = &state.asking.rule;
     let (before, after) = line.text.split_at(line.cursor);
-    let (before, after) = (bare(before).replace('\n', "↵"), bare(after).replace('\n', "↵"));
-    let room = wide.saturating_sub(12);
-    let mut used = 0;
-    let fits = |(_, c): &(usize, char)| {
-        used += width(c.encode_utf8(&mut [0; 4]));
-        used <= room
-    };
-    let from = before.char_indices().rev().take_while(fits).last().map_or(before.len(), |(at, _)| at);
-    let mark = if from > 0 { "…" } else { "" };
-    let before = &before[from..];
-    let after = cut(&after, room.saturating_sub(width(before)));
-    Line::from(vec![
-        Span::styled("  allow ", scene.style(Tone::Warn)),
-        Span::styled(format!("{mark}{before}▏{after}"), scene.style(Tone::Strong)),
-    ])
+    let text = |part: &str| bare(part).replace('\n', "↵");
+    let (before, after) = (format!("{}▏", text(before)), text(after));
+    let prefix = |text: &str| diff::prefix(scene.theme, Tone::Warn, text);
+    let wrap = Wrap::to(wide).with(prefix("  allow "), prefix("        ")).anywhere();
+    let (style, mut all, mut until) = (scene.style(Tone::Strong), Vec::new(), Vec::new());
+    wrap.line(&[(style, before.as_str()), (style, after.as_str())], &mut all);
+    wrap.line(&[(style, before.as_str())], &mut until);
+    let from = until.len().saturating_sub(most).min(all.len().saturating_sub(most));
+    all.drain(..from);
+    all.truncate(most);
+    all
 }

@@ -3,12 +3,12 @@
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::words;
 use crate::tui::scene::Scene;
 use crate::tui::state::{Armed, Pane, State};
-use crate::tui::text::{clean_line, cut, width};
+use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
 pub(super) fn rule(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
@@ -43,6 +43,49 @@ pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
         Span::styled(speed, scene.style(Tone::Accent)),
     ]);
     frame.render_widget(Paragraph::new(line), area);
+}
+
+fn fault_lines(state: &State, wide: u16) -> Vec<Line<'static>> {
+    let Some(fault) = &state.fault else { return Vec::new() };
+    let (mut out, mark) = (Vec::new(), |text| vec![Span::styled(text, state.theme.style(Tone::Bad))]);
+    let wrap = Wrap::to(usize::from(wide).saturating_sub(1)).with(mark(" ! "), mark("   "));
+    wrap.line(&[(state.theme.style(Tone::Bad), clean_line(fault).as_str())], &mut out);
+    out.truncate(3);
+    out
+}
+
+/// Rows for what is wrong with the record.
+pub(super) fn fault_rows(state: &State, wide: u16) -> u16 {
+    u16::try_from(fault_lines(state, wide).len()).unwrap_or(0)
+}
+
+/// What is wrong with the record: it stays.
+pub(super) fn fault(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    frame.render_widget(Paragraph::new(fault_lines(state, area.width)), area);
+}
+
+/// What is told and is longer than the status line, whole, above what is being written.
+pub(super) fn told(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, composer: Rect) {
+    let Some((note, _)) = state.note.as_ref().filter(|_| state.overlays.is_empty() && state.busy.is_none())
+    else {
+        return;
+    };
+    let (note, wide) = (clean_line(note), usize::from(area.width));
+    let keeps_keys = state.pane == Pane::Approval || state.past.is_some() || state.profile.is_record;
+    let room = if keeps_keys { wide / 2 } else { wide.saturating_sub(width(&place(state)) + 3) };
+    if width(&note) <= room {
+        return;
+    }
+    let (mut lines, edge) = (Vec::new(), || vec![Span::raw(" ")]);
+    Wrap::to(wide.saturating_sub(1))
+        .with(edge(), edge())
+        .line(&[(scene.style(Tone::Warn), &note)], &mut lines);
+    let most = usize::from(area.height / 3).max(1);
+    lines.truncate(most);
+    let height = u16::try_from(lines.len()).unwrap_or(1);
+    let above = Rect { y: composer.y.saturating_sub(height), height, ..composer };
+    frame.render_widget(Clear, above);
+    frame.render_widget(Paragraph::new(lines), above);
 }
 
 /// What the keys do now, and where the session stands.

@@ -13,7 +13,7 @@ use crate::protocol::event::{ArenaEvent, Class, PrepareResult};
 use crate::protocol::message::Part;
 use crate::protocol::{EventRef, SparkId};
 use crate::tui::scene::Scene;
-use crate::tui::state::{EventAt, Events};
+use crate::tui::state::Events;
 use crate::tui::text::{clean_line, cut, width};
 use crate::tui::theme::Tone;
 
@@ -23,9 +23,12 @@ const ABOUT: usize = 300;
 /// Events that are looked through for those a filter lets pass: the next key goes on from there.
 const FARTHEST: usize = 20_000;
 
+/// Steps from an outcome to the order that names its spark.
+const DEPTH: u32 = 3;
+
 /// One row.
 pub(in crate::tui) struct Row {
-    pub at: EventAt,
+    pub at: EventRef,
     time: u64,
     is_fact: bool,
     kind: String,
@@ -33,10 +36,10 @@ pub(in crate::tui) struct Row {
     about: String,
 }
 
-/// The event itself and those after it (or before it, nearest first) that fit the filter, at most `count`.
+/// The event itself and those after it (or before it, nearest first), as far as they fit the filter, at most `count`.
 pub(in crate::tui) fn rows(
     scene: &Scene<'_>,
-    from: EventAt,
+    from: EventRef,
     filter: &str,
     down: bool,
     count: usize,
@@ -46,7 +49,7 @@ pub(in crate::tui) fn rows(
     let (mut next, mut looked) = (Some(from), 0);
     while let Some(at) = next.filter(|_| found.len() < count && looked < FARTHEST) {
         looked += 1;
-        if let Some(row) = row(scene, at).filter(|row| at == from || row.fits(&filter)) {
+        if let Some(row) = row(scene, at).filter(|row| row.fits(&filter)) {
             found.push(row);
         }
         next = neighbour(scene, at, down);
@@ -54,24 +57,23 @@ pub(in crate::tui) fn rows(
     found
 }
 
-fn neighbour(scene: &Scene<'_>, at: EventAt, down: bool) -> Option<EventAt> {
+fn neighbour(scene: &Scene<'_>, at: EventRef, down: bool) -> Option<EventRef> {
     let count = |seq: u64| scene.record.entry(seq).map(|entry| entry.events.len());
     match (down, at.i) {
-        (true, i) if usize::from(i) + 1 < count(at.seq)? => Some(EventAt { seq: at.seq, i: i + 1 }),
-        (true, _) => count(at.seq + 1).map(|_| EventAt { seq: at.seq + 1, i: 0 }),
+        (true, i) if usize::from(i) + 1 < count(at.seq)? => Some(EventRef { seq: at.seq, i: i + 1 }),
+        (true, _) => count(at.seq + 1).map(|_| EventRef { seq: at.seq + 1, i: 0 }),
         (false, 0) => {
             let seq = at.seq.checked_sub(1)?;
-            Some(EventAt { seq, i: u16::try_from(count(seq)?.saturating_sub(1)).ok()? })
+            Some(EventRef { seq, i: u16::try_from(count(seq)?.saturating_sub(1)).ok()? })
         }
-        (false, i) => Some(EventAt { seq: at.seq, i: i - 1 }),
+        (false, i) => Some(EventRef { seq: at.seq, i: i - 1 }),
     }
 }
 
-fn row(scene: &Scene<'_>, at: EventAt) -> Option<Row> {
-    let from = EventRef { seq: at.seq, i: at.i };
-    let event = scene.event(from)?;
+fn row(scene: &Scene<'_>, at: EventRef) -> Option<Row> {
+    let event = scene.event(at)?;
     let entry = scene.record.entry(at.seq)?;
-    let spark = spark_of(scene, from, event).map(|spark| scene.name(spark)).unwrap_or_default();
+    let spark = spark_of(scene, at, event, DEPTH).map(|spark| scene.name(spark)).unwrap_or_default();
     Some(Row {
         at,
         time: entry.at,
@@ -84,14 +86,17 @@ fn row(scene: &Scene<'_>, at: EventAt) -> Option<Row> {
 
 impl Row {
     fn fits(&self, filter: &str) -> bool {
-        let words = filter.split_whitespace();
         let text = format!("e{} {} {} {}", self.at.seq, self.kind, self.spark, self.about).to_lowercase();
-        words.into_iter().all(|word| text.contains(word))
+        filter.split_whitespace().all(|word| match word.split_once(':') {
+            Some(("kind", kind)) => self.kind.contains(kind),
+            Some(("spark", spark)) => self.spark.to_lowercase().contains(spark),
+            _ => text.contains(word),
+        })
     }
 }
 
 /// The spark an event is for: its own, or that of the call it answers.
-fn spark_of(scene: &Scene<'_>, at: EventRef, event: &ArenaEvent) -> Option<SparkId> {
+fn spark_of(scene: &Scene<'_>, at: EventRef, event: &ArenaEvent, depth: u32) -> Option<SparkId> {
     use ArenaEvent as E;
     let own = |event: &ArenaEvent| match event {
         E::ModelCalled(data) => Some(data.spark),
@@ -111,8 +116,10 @@ fn spark_of(scene: &Scene<'_>, at: EventRef, event: &ArenaEvent) -> Option<Spark
     };
     own(event).or_else(|| {
         let causes = scene.record.reasons(at.seq).direct(at);
-        let orders = causes.iter().filter(|cause| cause.link == Link::OrderedBy);
-        orders.filter_map(|cause| scene.event(cause.from)).find_map(own)
+        let steps = causes.iter().filter(|cause| !matches!(cause.link, Link::DrawnFrom | Link::Names));
+        let nearer =
+            steps.filter(|_| depth > 0).filter_map(|cause| Some((cause.from, scene.event(cause.from)?)));
+        nearer.into_iter().find_map(|(at, event)| spark_of(scene, at, event, depth - 1))
     })
 }
 
@@ -187,7 +194,7 @@ fn answer(parts: &[Part]) -> String {
 
 pub(super) fn draw(scene: &Scene<'_>, list: &Events, frame: &mut Frame<'_>, area: Rect) {
     let foot = match list.is_typing {
-        true => format!("filter: {}▏  Enter keeps it", clean_line(&list.filter)),
+        true => format!("filter: {}▏  kind:tool spark:coder words · Ctrl-U clears", clean_line(&list.filter)),
         false if list.filter.is_empty() => "Enter opens · t goes there · / filters · Esc closes".to_owned(),
         false => format!("filter: {}  / changes it · Esc clears it", clean_line(&list.filter)),
     };
@@ -196,7 +203,13 @@ pub(super) fn draw(scene: &Scene<'_>, list: &Events, frame: &mut Frame<'_>, area
     let height = usize::from(inner.height);
     let mut all = rows(scene, list.chosen, &list.filter, false, height);
     all.reverse();
-    all.extend(rows(scene, list.chosen, &list.filter, true, height).into_iter().skip(1));
+    all.extend(
+        rows(scene, list.chosen, &list.filter, true, height).into_iter().filter(|row| row.at != list.chosen),
+    );
+    if all.is_empty() {
+        let text = Line::styled("no event fits", scene.style(Tone::Quiet));
+        return frame.render_widget(Paragraph::new(text), inner);
+    }
     let surplus = all.len().saturating_sub(height);
     let chosen = all.iter().position(|row| row.at == list.chosen).unwrap_or(0);
     // In the middle where it can be; the list is as full as it gets.

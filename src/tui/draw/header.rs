@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::projection::board::BoardState;
+use crate::projection::calls::Activity;
 use crate::projection::words;
 use crate::tui::scene::Scene;
 use crate::tui::state::State;
@@ -18,7 +19,11 @@ const GAUGE: u64 = 8;
 pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
     let lines = match area.height {
         0 => return,
-        1 => vec![both(scene, area.width, &first(state, scene), &short_used(scene))],
+        1 => {
+            let left = first(state, scene);
+            let right = short_used(state, scene, usize::from(area.width), &left);
+            vec![both(scene, area.width, &left, &right)]
+        }
         _ => vec![
             both(scene, area.width, &first_whole(state, scene), &confined_whole(state, scene, area.width)),
             both(scene, area.width, &second(state, scene), &used(scene)),
@@ -95,10 +100,9 @@ fn first_whole(state: &State, scene: &Scene<'_>) -> Words {
 
 fn confined(state: &State, scene: &Scene<'_>) -> Words {
     let board = &scene.moment.board;
-    let mut words = vec![(Tone::Text, clean_line(&board.model))];
-    let wanted = state.profile.wanted.as_ref().filter(|_| !state.is_live && board.seq.is_some());
-    if let Some(wanted) = wanted.filter(|wanted| **wanted != board.model) {
-        words.push((Tone::Warn, format!(", next {}", clean_line(wanted))));
+    let mut words = models(state, scene);
+    if let Some(persona) = wanted(state, &state.profile.wanted_persona) {
+        words.push((Tone::Warn, format!(" · next persona {}", clean_line(persona))));
     }
     if let Some(sandbox) = &board.sandbox {
         let (tone, name) = match sandbox.kind.as_str() {
@@ -107,6 +111,40 @@ fn confined(state: &State, scene: &Scene<'_>) -> Words {
         };
         words.push((Tone::Quiet, " · ".to_owned()));
         words.push((tone, name));
+    }
+    let kind = board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str());
+    if let Some(next) = wanted(state, &state.profile.wanted_sandbox).filter(|next| Some(*next) != kind) {
+        words.push(match next {
+            "none" => (Tone::Bad, ", next UNCONFINED".to_owned()),
+            next => (Tone::Warn, format!(", next {}", clean_line(next))),
+        });
+    }
+    words
+}
+
+/// What holds only from the next task on: said while nothing runs here.
+fn wanted<'a>(state: &State, what: &'a Option<String>) -> Option<&'a str> {
+    what.as_deref().filter(|_| !state.is_live && state.past.is_none() && !state.profile.is_record)
+}
+
+/// The model that works, and the one that works next where that is another.
+fn models(state: &State, scene: &Scene<'_>) -> Words {
+    let board = &scene.moment.board;
+    let calls = board.sparks.iter().flat_map(|row| board.doing(Some(row.spark)));
+    let older = calls.filter(|(_, open)| open.ordered.seq < board.model_since);
+    let still = older.into_iter().find_map(|(_, open)| match &open.activity {
+        Activity::Thinking { model } if *model != board.model => Some(model),
+        _ => None,
+    });
+    if let Some(still) = still {
+        let next = (Tone::Warn, format!(", next {}", clean_line(&board.model)));
+        return vec![(Tone::Text, clean_line(still)), next];
+    }
+    let mut words = vec![(Tone::Text, clean_line(&board.model))];
+    let next =
+        wanted(state, &state.profile.wanted).filter(|next| board.seq.is_some() && *next != board.model);
+    if let Some(next) = next {
+        words.push((Tone::Warn, format!(", next {}", clean_line(next))));
     }
     words
 }
@@ -161,7 +199,8 @@ fn used(scene: &Scene<'_>) -> Words {
     words
 }
 
-fn short_used(scene: &Scene<'_>) -> Words {
+/// The same on one line: the model where it has room, and whether nothing confines the tools.
+fn short_used(state: &State, scene: &Scene<'_>, wide: usize, left: &Words) -> Words {
     let board = &scene.moment.board;
     let mut words = Vec::new();
     if board.sandbox.as_ref().is_some_and(|sandbox| sandbox.kind == "none") {
@@ -173,6 +212,16 @@ fn short_used(scene: &Scene<'_>) -> Words {
     } else if board.seq.is_some() {
         words.push((Tone::Text, words::short_count(board.used.usage.total())));
         words.push((Tone::Quiet, " tokens".to_owned()));
+    }
+    let taken: usize = left.iter().chain(&words).map(|(_, text)| width(text)).sum();
+    let room = wide.saturating_sub(taken + 8);
+    if room >= 6 && board.seq.is_some() {
+        let model = models(state, scene).into_iter().map(|(_, text)| text).collect::<String>();
+        words.insert(0, (Tone::Quiet, " · ".to_owned()));
+        // Who makes it matters less than which one it is.
+        let short = model.rsplit('/').next().unwrap_or(&model);
+        let model = if width(&model) > room { cut(short, room) } else { model.clone() };
+        words.insert(0, (Tone::Text, model));
     }
     words
 }

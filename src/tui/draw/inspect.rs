@@ -14,10 +14,8 @@ use crate::tui::diff;
 use crate::tui::highlight::Painter;
 use crate::tui::scene::Scene;
 use crate::tui::state::State;
-use crate::tui::text::{Wrap, clean_line};
+use crate::tui::text::{Wrap, bare, clean_line};
 use crate::tui::theme::Tone;
-
-use super::approval::bare;
 
 /// Lines that are made at most: nobody reads further, and a log may hold anything.
 const MOST: usize = 20_000;
@@ -36,7 +34,10 @@ pub(super) fn draw(
         Class::Unknown => "of a newer agon",
     };
     let title = format!("{at} · {} · {class}", clean_line(event.kind()));
-    let foot = "↑↓ scroll · [ ] event before, after · t goes to this moment · Esc closes";
+    let foot = match area.width {
+        0..90 => "↑↓ · [ ] before, after · 1-9 a cause · t goes there · Esc",
+        _ => "↑↓ scroll · [ ] event before, after · 1-9 opens a cause · t goes to this moment · Esc closes",
+    };
     let inner = super::sheet(scene, frame, area, &title, foot);
     let mut page = Page { scene, wide: usize::from(inner.width), out: Vec::new() };
     page.event(at, event);
@@ -72,10 +73,13 @@ impl Page<'_> {
             let when = format!("{} {} UTC", words::day(entry.at), words::time_of_day(entry.at));
             self.line(Tone::Quiet, &when);
         }
-        for cause in self.scene.record.reasons(at.seq).direct(at) {
+        for (nth, cause) in (1..).zip(self.scene.record.reasons(at.seq).direct(at)) {
             let kind = self.scene.event(cause.from).map_or("", ArenaEvent::kind).to_owned();
             let link = link(cause.link);
-            self.line(Tone::Quiet, &format!("because of {} {} ({link})", cause.from, clean_line(&kind)));
+            self.line(
+                Tone::Quiet,
+                &format!("[{nth}] because of {} {} ({link})", cause.from, clean_line(&kind)),
+            );
         }
         self.gap();
         if let ArenaEvent::ModelCalled(called) = event {

@@ -5,8 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::projection::matrix::{Matrix, Phase, Stand};
+use crate::projection::report::wording;
 use crate::projection::words;
-use crate::protocol::SparkId;
+use crate::protocol::{SparkId, ballot};
 use crate::tui::scene::Scene;
 use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean_line, cut, width};
@@ -18,8 +19,14 @@ const NAME: usize = 24;
 /// Cells of one phase.
 const CELL: usize = 20;
 
-pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
-    let inner = super::sheet(scene, frame, area, "debate", "↑↓ scroll · Esc closes");
+pub(super) fn draw(
+    state: &State,
+    scene: &Scene<'_>,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    (scroll, back): (usize, usize),
+) {
+    let inner = super::sheet(scene, frame, area, "debate", "↑↓ scroll · ← → phases · Esc closes");
     let wide = usize::from(inner.width);
     let matrix = &scene.moment.matrix;
     let mut lines = Vec::new();
@@ -32,7 +39,11 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         lines.push(Line::styled(text, scene.style(Tone::Warn)));
         lines.push(Line::default());
     }
-    table(scene, matrix, wide, &mut lines);
+    table(scene, matrix, (wide, back), &mut lines);
+    let legend = "one sign for each proposition: ++ strongly for, + for, 0 undecided, - against, -- strongly against; then how sure";
+    wrapped(Line::styled(legend, scene.style(Tone::Quiet)), wide, &mut lines);
+    lines.push(Line::default());
+    propositions(scene, matrix, wide, &mut lines);
     curve(scene, matrix, wide, &mut lines);
     let mut words = Vec::new();
     flips(scene, matrix, &mut words);
@@ -43,24 +54,30 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
-/// Phases in which somebody says where they stand, as many of the newest as have room, and how many older ones
-/// have none.
-fn columns(matrix: &Matrix, wide: usize) -> (Vec<&Phase>, usize) {
+/// Phases in which somebody says where they stand, as many as have room, so many back from the newest; and how many
+/// there are before and after them.
+fn columns(matrix: &Matrix, wide: usize, back: usize) -> (Vec<&Phase>, usize, usize) {
     let room = (wide.saturating_sub(NAME) / CELL).max(1);
     let last = matrix.phases.len().saturating_sub(1);
     let is_over = matrix.upheld.is_some() || matrix.gated.is_some();
     let says = |nth: usize, phase: &Phase| !phase.stands.is_empty() || nth == last && !is_over;
     let all = matrix.phases.iter().enumerate().filter(|(nth, phase)| says(*nth, phase));
     let all: Vec<&Phase> = all.map(|(_, phase)| phase).collect();
-    let hidden = all.len().saturating_sub(room);
-    (all[hidden..].to_vec(), hidden)
+    let after = back.min(all.len().saturating_sub(room));
+    let before = all.len().saturating_sub(room + after);
+    (all[before..all.len() - after].to_vec(), before, after)
 }
 
-fn table(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
-    let (phases, hidden) = columns(matrix, wide);
-    if hidden > 0 {
-        let text =
-            format!("← {} before these; the curve below has all", words::counted(hidden as u64, "phase"));
+fn table(scene: &Scene<'_>, matrix: &Matrix, (wide, back): (usize, usize), lines: &mut Vec<Line<'static>>) {
+    let (phases, before, after) = columns(matrix, wide, back);
+    if before + after > 0 {
+        let older = format!("← {} before these", words::counted(before as u64, "phase"));
+        let newer = format!("{} after →", words::counted(after as u64, "phase"));
+        let text = match (before, after) {
+            (_, 0) => older,
+            (0, _) => newer,
+            _ => format!("{older}, {newer}"),
+        };
         lines.push(Line::styled(cut(&text, wide), scene.style(Tone::Quiet)));
     }
     let mut head = vec![Span::raw(" ".repeat(NAME))];
@@ -83,6 +100,19 @@ fn table(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'
     lines.push(Line::default());
 }
 
+/// What the numbers stand for, in the words of whoever stated them.
+fn propositions(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
+    if matrix.is_sealed || matrix.stated.is_empty() {
+        return;
+    }
+    let texts = ballot::propositions(&matrix.stated, &|at| scene.event(at));
+    for (nth, text) in texts.into_iter().take(matrix.propositions as usize).enumerate() {
+        let line = format!("{}  {}", nth + 1, clean_line(&text));
+        wrapped(Line::styled(line, scene.style(Tone::Text)), wide, lines);
+    }
+    lines.push(Line::default());
+}
+
 /// A line of words over as many lines as it needs.
 fn wrapped(line: Line<'static>, wide: usize, lines: &mut Vec<Line<'static>>) {
     if line.width() <= wide {
@@ -99,7 +129,7 @@ fn cell(matrix: &Matrix, stand: &Stand) -> String {
         return "sealed".to_owned();
     }
     let signs: Vec<&str> = stand.ratings.iter().map(|rating| sign(rating.rating)).collect();
-    let sure = stand.confidence_pm.map(|pm| format!(" {} %", pm / 10)).unwrap_or_default();
+    let sure = stand.confidence_pm.map(|pm| format!(" {}", wording::per_cent(pm))).unwrap_or_default();
     format!("{}{sure}", signs.join(" "))
 }
 
@@ -127,11 +157,11 @@ fn curve(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'
         let full = room * usize::try_from(score).unwrap_or(0) / 1_000;
         let bar = format!("{}{}", "█".repeat(full), "░".repeat(room - full));
         let mut text = match probe.score_pm {
-            Some(score) => format!(" {} % agreed", score / 10),
+            Some(score) => format!(" {} agreed", wording::per_cent(score)),
             None => " not measured".to_owned(),
         };
         if let Some(moved) = probe.movement_pm {
-            text.push_str(&format!(", moved {} %", moved / 10));
+            text.push_str(&format!(", moved {}", wording::per_cent(moved)));
         }
         if probe.collapse {
             text.push_str(", dissent vanished without a reason");
@@ -171,22 +201,13 @@ fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     let Some(upheld) = &matrix.upheld else { return };
     lines.push(Line::default());
     let words = match matrix.verdict_pm {
-        Some(sure) => format!("verdict, {} % sure", sure / 10),
+        Some(sure) => format!("verdict, {} sure", wording::per_cent(sure)),
         None => "no verdict; the sealed majority stands in for it".to_owned(),
     };
     lines.push(Line::styled(words, scene.style(Tone::Accent)));
     for (nth, held) in upheld.iter().enumerate() {
-        let word = match held {
-            1.. => "upheld",
-            0 => "left open",
-            _ => "rejected",
-        };
-        let plain = match matrix.majority.get(nth) {
-            Some(1..) => "for",
-            Some(0) => "tied",
-            Some(_) => "against",
-            None => "none",
-        };
+        let word = wording::upheld(Some(*held));
+        let plain = wording::majority(matrix.majority.get(nth).copied());
         let text = format!("  proposition {}  {word:<10} a plain vote before the talk: {plain}", nth + 1);
         lines.push(Line::styled(text, scene.style(Tone::Text)));
     }

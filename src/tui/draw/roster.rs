@@ -6,12 +6,15 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::projection::board::SparkRow;
-use crate::projection::words;
-use crate::protocol::event::TurnCause;
+use crate::projection::{typed, words};
+use crate::protocol::event::{ArenaEvent, TurnCause};
 use crate::tui::scene::{Scene, spinner};
 use crate::tui::state::State;
-use crate::tui::text::{clean_line, cut, width};
+use crate::tui::text::{Wrap, clean, clean_line, cut, width};
 use crate::tui::theme::Tone;
+
+/// Lines of one finding at most.
+const FINDING: usize = 4;
 
 /// A mark for the state; the words beside it say the same.
 fn mark(scene: &Scene<'_>, row: &SparkRow) -> (Tone, &'static str) {
@@ -23,6 +26,24 @@ fn mark(scene: &Scene<'_>, row: &SparkRow) -> (Tone, &'static str) {
         None if scene.is_left => (Tone::Warn, "■"),
         None if board.doing(Some(row.spark)).next().is_some() => (Tone::Accent, spinner(scene.beat)),
         None => (Tone::Quiet, "·"),
+    }
+}
+
+/// What a spark does; of one that does nothing, whom it waits for.
+fn doing(scene: &Scene<'_>, row: &SparkRow) -> String {
+    let board = &scene.moment.board;
+    if row.ended.is_some() || board.doing(Some(row.spark)).next().is_some() {
+        return clean_line(&board.state_of(row));
+    }
+    let busy =
+        |other: &&SparkRow| other.spark != row.spark && board.doing(Some(other.spark)).next().is_some();
+    let others: Vec<String> = scene.at_work().filter(busy).map(|other| clean_line(&other.role)).collect();
+    let asks = board.approvals.first().filter(|_| !others.is_empty()).map(|ask| scene.name(ask.spark));
+    match (asks, others.as_slice()) {
+        (Some(who), _) => format!("waits for {who}, who asks you"),
+        (None, []) => clean_line(&board.state_of(row)),
+        (None, [one]) => format!("waits for {one}"),
+        (None, many) => format!("waits for {} others", many.len()),
     }
 }
 
@@ -44,7 +65,7 @@ pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
             Span::styled(role, scene.style(name)),
             Span::styled(format!("{gap}{time}"), scene.style(Tone::Quiet)),
         ]));
-        let doing = cut(&clean_line(&board.state_of(row)), wide.saturating_sub(3));
+        let doing = cut(&doing(scene, row), wide.saturating_sub(3));
         lines.push(Line::styled(format!("   {doing}"), scene.style(Tone::Text)));
         let used = format!(
             "   {} tokens · {}",
@@ -54,15 +75,45 @@ pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
         lines.push(Line::styled(cut(&used, wide), scene.style(Tone::Quiet)));
         lines.push(Line::default());
     }
+    plan(scene, wide, usize::from(area.height).saturating_sub(lines.len()) / 2, &mut lines);
     if !board.findings.is_empty() {
         let title = words::counted(board.findings.len() as u64, "open finding");
         lines.push(Line::styled(format!(" {title}"), scene.style(Tone::Warn)));
         for finding in &board.findings {
-            let text = format!(" {} {}", clean_line(&finding.id), clean_line(&finding.problem));
-            lines.push(Line::styled(cut(&text, wide), scene.style(Tone::Text)));
+            let text = format!("{} {}", clean_line(&finding.id), clean_line(&finding.problem));
+            let (mut told, edge) = (Vec::new(), |text| vec![Span::raw(text)]);
+            Wrap::to(wide).with(edge(" "), edge("   ")).line(&[(scene.style(Tone::Text), &text)], &mut told);
+            told.truncate(FINDING);
+            lines.append(&mut told);
         }
     }
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// The plan that was stated, as much as has room.
+fn plan(scene: &Scene<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'static>>) {
+    let Some(ArenaEvent::ModelAnswered(stated)) = scene.moment.board.plan.and_then(|at| scene.event(at))
+    else {
+        return;
+    };
+    let text = stated.body.text();
+    let text = clean(typed::readable(&text).unwrap_or(text).trim());
+    let (mut told, edge) = (Vec::new(), |text| vec![Span::raw(text)]);
+    for line in text.lines().filter(|line| !line.trim().is_empty()).take(room) {
+        Wrap::to(wide)
+            .with(edge(" "), edge("   "))
+            .line(&[(scene.style(Tone::Text), line.trim())], &mut told);
+    }
+    if room < 3 {
+        return;
+    }
+    lines.push(Line::styled(" plan", scene.style(Tone::Accent)));
+    if told.len() > room - 2 {
+        told.truncate(room - 3);
+        told.push(Line::styled(" …", scene.style(Tone::Quiet)));
+    }
+    lines.append(&mut told);
+    lines.push(Line::default());
 }
 
 /// One line per spark.
@@ -74,7 +125,7 @@ pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, are
         let role = cut(&clean_line(&row.role), names);
         let gap = " ".repeat(names - width(&role) + 2);
         let chosen = state.story.focus == Some(row.spark);
-        let doing = cut(&clean_line(&scene.moment.board.state_of(row)), wide.saturating_sub(names + 4));
+        let doing = cut(&doing(scene, row), wide.saturating_sub(names + 4));
         Line::from(vec![
             Span::styled(format!(" {mark} "), scene.style(tone)),
             Span::styled(role, scene.style(if chosen { Tone::Chosen } else { Tone::Strong })),
@@ -88,6 +139,13 @@ pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, are
         let board = &scene.moment.board;
         rows.sort_by_key(|row| row.ended.is_some() || board.doing(Some(row.spark)).next().is_none());
     }
-    let all: Vec<Line<'static>> = rows.into_iter().map(line).collect();
+    let height = usize::from(area.height);
+    let hidden = if rows.len() > height { rows.len() + 1 - height } else { 0 };
+    rows.truncate(rows.len() - hidden);
+    let mut all: Vec<Line<'static>> = rows.into_iter().map(line).collect();
+    if hidden > 0 {
+        let text = format!("   and {hidden} more; s in the story follows one after the other");
+        all.push(Line::styled(cut(&text, wide), scene.style(Tone::Quiet)));
+    }
     frame.render_widget(Paragraph::new(all), area);
 }

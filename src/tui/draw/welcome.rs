@@ -41,7 +41,10 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
             if let Some(model) = &profile.model {
                 let why =
                     profile.why.as_ref().map_or(String::new(), |why| format!("  ({})", clean_line(why)));
-                lines.push(pair(scene, wide, "model", &format!("{}{why}", clean_line(model))));
+                let text = format!("{}{why}", clean_line(model));
+                let name = vec![Span::styled(format!("{:<12}", "model"), scene.style(Tone::Code))];
+                let wrap = wrap.clone().with(name, vec![Span::raw(" ".repeat(12))]);
+                wrap.line(&[(scene.style(Tone::Text), text.as_str())], &mut lines);
             }
             lines.push(Line::default());
             lines.push(Line::styled("Write a task and press Enter.", scene.style(Tone::Strong)));

@@ -17,6 +17,12 @@ use crate::tui::wish::Worker;
 /// Text lines that are shown at most.
 const MOST: usize = 8;
 
+/// Completions that are shown at once.
+const OFFERED: usize = 6;
+
+/// Bytes around the cursor that are laid out: more than fit on any screen.
+const AROUND: usize = 16 * 1024;
+
 /// Cells before the text.
 const MARK: u16 = 3;
 
@@ -33,10 +39,16 @@ pub(super) fn rows(state: &State, area: Rect) -> u16 {
 /// The text broken into lines, and where the cursor is: line, column.
 fn layout(state: &State, wide: u16) -> (Vec<String>, (usize, usize)) {
     let room = usize::from(wide.saturating_sub(MARK + 2)).max(1);
+    let (whole, at) = (&state.composer.text, state.composer.cursor);
+    // Of a huge text only what is near the cursor is looked at; it begins with a line where there is one.
+    let from = whole.floor_char_boundary(at.saturating_sub(AROUND));
+    let from = if from == 0 { 0 } else { whole[from..at].find('\n').map_or(from, |line| from + line + 1) };
+    let to = whole.ceil_char_boundary(at.saturating_add(AROUND).min(whole.len()));
+    let (text, at_cursor) = (&whole[from..to], at - from);
     let (mut lines, mut used) = (vec![String::new()], 0);
     let mut cursor = (0, 0);
-    for (at, grapheme) in state.composer.text.grapheme_indices(true) {
-        if at == state.composer.cursor {
+    for (at, grapheme) in text.grapheme_indices(true) {
+        if at == at_cursor {
             cursor = (lines.len() - 1, used);
         }
         if grapheme == "\n" {
@@ -55,7 +67,7 @@ fn layout(state: &State, wide: u16) -> (Vec<String>, (usize, usize)) {
             line.push_str(&shown);
         }
     }
-    if state.composer.cursor == state.composer.text.len() {
+    if at_cursor == text.len() {
         if used >= room {
             lines.push(String::new());
             used = 0;
@@ -119,18 +131,29 @@ fn invitation(state: &State) -> &'static str {
 /// Completions above the composer.
 pub(super) fn offer(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, composer: Rect) {
     let Some(offer) = state.composer.offer.as_ref().filter(|_| state.pane == Pane::Composer) else { return };
-    let height = u16::try_from(offer.choices.len()).unwrap_or(1).min(composer.y);
-    let names = offer.choices.iter().map(|(word, _)| width(word)).max().unwrap_or(0);
+    let count = offer.choices.len();
+    let height = u16::try_from(count.min(OFFERED)).unwrap_or(1).min(composer.y);
+    let rows = usize::from(height);
+    // The window follows the choice.
+    let from = (offer.chosen + 1).saturating_sub(rows);
+    let shown = || offer.choices.iter().enumerate().skip(from).take(rows);
+    let names = shown().map(|(_, (word, _))| width(word)).max().unwrap_or(0);
     let wide = usize::from(composer.width).saturating_sub(4);
     let area = Rect { x: composer.x, y: composer.y - height, width: composer.width, height };
     let line = |(nth, (word, help)): (usize, &(String, String))| {
         let word = clean_line(word);
         let gap = " ".repeat(names.saturating_sub(width(&word)) + 2);
-        let text = cut(&format!("{word}{gap}{help}"), wide);
+        let place = match nth + 1 - from == rows && count > rows {
+            true => format!(" {} of {count}", offer.chosen + 1),
+            false => String::new(),
+        };
+        let text = cut(&format!("{word}{gap}{help}"), wide.saturating_sub(width(&place)));
         let style = if nth == offer.chosen { scene.style(Tone::Chosen) } else { Style::new() };
-        Line::from(vec![Span::raw("   "), Span::styled(text, style)])
+        let gap = " ".repeat(wide.saturating_sub(width(&text) + width(&place)));
+        let place = Span::styled(format!("{gap}{place}"), scene.style(Tone::Quiet));
+        Line::from(vec![Span::raw("   "), Span::styled(text, style), place])
     };
     frame.render_widget(Clear, area);
-    let lines: Vec<Line<'static>> = offer.choices.iter().enumerate().map(line).collect();
+    let lines: Vec<Line<'static>> = shown().map(line).collect();
     frame.render_widget(Paragraph::new(lines), area);
 }

@@ -143,11 +143,13 @@ impl Screen {
             return Ok(());
         }
         // The library believes that its modes still hold; a shell that had the terminal meanwhile has set its own.
-        disable_raw_mode()?;
-        enable_raw_mode()?;
+        let (Ok(()), Ok(size)) = (disable_raw_mode().and_then(|()| enable_raw_mode()), size()) else {
+            // A terminal that is gone is told of by a signal of its own.
+            return Ok(());
+        };
         TAKEN.store(true, Ordering::SeqCst);
         self.pipe.send(TAKE.as_bytes().to_vec());
-        self.begin_anew(size()?)?;
+        self.begin_anew(size)?;
         state.is_dirty = true;
         Ok(())
     }

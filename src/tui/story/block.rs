@@ -9,12 +9,12 @@ use crate::projection::transcript::{Item, ItemKind};
 use crate::projection::{typed, words};
 use crate::protocol::event::{ArenaEvent, ToolUse, TurnCause};
 use crate::protocol::message::Part;
-use crate::protocol::{Choice, EventRef, StopCause};
+use crate::protocol::{CallId, Choice, EventRef, StopCause};
 
 use crate::tui::diff;
 use crate::tui::markdown::markdown;
 use crate::tui::scene::Scene;
-use crate::tui::text::{Wrap, clean, clean_line, cut};
+use crate::tui::text::{Wrap, bare, clean, clean_line, cut};
 use crate::tui::theme::Tone;
 
 /// Cells before everything that is said.
@@ -22,6 +22,9 @@ pub(super) const INDENT: usize = 2;
 
 /// Lines of a block that is not opened.
 const FOLDED: usize = 12;
+
+/// Entries in which it is looked for whether something was read.
+const FARTHEST: u64 = 512;
 
 /// Items of a turn that are looked through for its task.
 const LONGEST_TURN: usize = 20_000;
@@ -42,9 +45,26 @@ pub(super) struct Page<'a> {
 pub(super) fn is_final(scene: &Scene<'_>, item: &Item) -> bool {
     match item.kind {
         ItemKind::ToolCall { end, .. } => scene.known(end).is_some(),
-        ItemKind::Approval { answer, .. } => scene.known(answer).is_some(),
+        ItemKind::Approval { call, answer, .. } => scene.known(answer).is_some() || !is_open(scene, call),
+        ItemKind::Steering => is_read(scene, item),
         _ => !scene.is_sealed(item),
     }
+}
+
+/// True while an ask waits for its answer.
+fn is_open(scene: &Scene<'_>, call: CallId) -> bool {
+    scene.moment.board.approvals.iter().any(|open| open.call == call)
+}
+
+/// True once a model was shown what was said to it.
+fn is_read(scene: &Scene<'_>, item: &Item) -> bool {
+    let last = scene.cut.or(scene.record.last()).unwrap_or(0).min(item.source.seq + FARTHEST);
+    let shows = |event: &ArenaEvent| match event {
+        ArenaEvent::ModelCalled(data) => data.parts.add.iter().any(|part| part.from == item.source),
+        _ => false,
+    };
+    let entries = (item.source.seq..=last).filter_map(|seq| scene.record.entry(seq));
+    entries.into_iter().any(|entry| entry.events.iter().any(shows))
 }
 
 /// True when the item has lines of its own: results are part of their call, a good end needs no words.
@@ -54,7 +74,7 @@ pub(super) fn is_shown(item: &Item) -> bool {
         ItemKind::ToolResult { .. }
             | ItemKind::Refused { .. }
             | ItemKind::Lost { tool_use: Some(_) }
-            | ItemKind::SparkEnd(TurnCause::Done)
+            | ItemKind::SparkEnd(TurnCause::Done | TurnCause::Interrupted)
             | ItemKind::Sealed(StopCause::Finished)
     )
 }
@@ -90,6 +110,7 @@ impl Page<'_> {
                     | ItemKind::Thinking { .. }
                     | ItemKind::Mention
                     | ItemKind::Undone
+                    | ItemKind::Settings
                     | ItemKind::Step
             )
         };
@@ -120,8 +141,10 @@ impl Page<'_> {
             };
         }
         match item.kind {
-            ItemKind::Prompt => self.said(item, "❯ ", Tone::Strong),
-            ItemKind::Steering => self.said(item, "❯ ", Tone::Text),
+            ItemKind::Prompt => [self.said(item, "❯ ", Tone::Strong), self.settings(item)].concat(),
+            ItemKind::Steering => self.steering(item),
+            ItemKind::Settings => self.settings(item),
+            ItemKind::Resumed | ItemKind::Forked => [self.small(item), self.settings(item)].concat(),
             ItemKind::Answer { .. } => self.answer(item),
             ItemKind::CutAnswer => {
                 let mut lines = self.answer(item);
@@ -145,15 +168,15 @@ impl Page<'_> {
         let body = || clean_line(&self.text(item));
         match item.kind {
             ItemKind::Interrupt => self.remark(Tone::Warn, "■ ", "interrupted"),
-            ItemKind::Lost { .. } => self.remark(Tone::Warn, "? ", &body()),
+            ItemKind::Lost { .. } => self.wrapped(Tone::Warn, "? ", &body()),
             ItemKind::Notice(notice) => {
-                self.remark(Tone::Quiet, "∙ ", &format!("agon: {}: {}", words::notice(notice), body()))
+                self.wrapped(Tone::Quiet, "∙ ", &format!("agon: {}: {}", words::notice(notice), body()))
             }
-            ItemKind::Rejected => self.remark(Tone::Warn, "! ", &format!("answer does not fit: {}", body())),
+            ItemKind::Rejected => self.wrapped(Tone::Warn, "! ", &format!("answer does not fit: {}", body())),
             ItemKind::Fallback => self.remark(Tone::Warn, "↷ ", "another model takes over"),
-            ItemKind::Limit(_) => self.remark(Tone::Warn, "■ ", &self.limit(item)),
+            ItemKind::Limit(_) => self.wrapped(Tone::Warn, "■ ", &self.limit(item)),
             ItemKind::Mention => self.remark(Tone::Quiet, "∙ ", &format!("read {}", body())),
-            ItemKind::Undone => self.remark(Tone::Warn, "! ", &body()),
+            ItemKind::Undone => self.wrapped(Tone::Warn, "! ", &body()),
             ItemKind::Compacted => {
                 self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised")
             }
@@ -194,6 +217,15 @@ impl Page<'_> {
         self.fold(out)
     }
 
+    /// What was said to somebody at work, and whether a model has read it.
+    fn steering(&self, item: &Item) -> Vec<Line<'static>> {
+        let mut out = self.said(item, "❯ ", Tone::Text);
+        if !is_read(self.scene, item) {
+            out.extend(self.remark(Tone::Quiet, "  └ ", "not read yet"));
+        }
+        out
+    }
+
     fn answer(&self, item: &Item) -> Vec<Line<'static>> {
         let text = self.text(item);
         let text = typed::readable(&text).unwrap_or(text);
@@ -218,7 +250,12 @@ impl Page<'_> {
     fn approval(&self, item: &Item, answer: Option<EventRef>) -> Vec<Line<'static>> {
         let of = self.asked_about(item);
         let Some(ArenaEvent::ApprovalAnswered(data)) = answer.and_then(|at| self.scene.event(at)) else {
-            return self.remark(Tone::Warn, "  └ ", &format!("{of}waits for your answer"));
+            let waits = matches!(item.kind, ItemKind::Approval { call, .. } if is_open(self.scene, call));
+            let (tone, word) = match waits {
+                true => (Tone::Warn, "waits for your answer"),
+                false => (Tone::Quiet, "asked no longer"),
+            };
+            return self.remark(tone, "  └ ", &format!("{of}{word}"));
         };
         let said = match &data.choice {
             Choice::Rule(rule) => clean_line(&rule.name),
@@ -318,6 +355,16 @@ impl Page<'_> {
         }
     }
 
+    /// What explains something, whole, over as many lines as it needs; folded when it is very long.
+    pub fn wrapped(&self, tone: Tone, mark: &str, text: &str) -> Vec<Line<'static>> {
+        let rest = " ".repeat(crate::tui::text::width(mark));
+        let wrap = Wrap::to(self.width)
+            .with(diff::prefix(self.scene.theme, tone, mark), diff::prefix(self.scene.theme, tone, &rest));
+        let mut out = Vec::new();
+        wrap.line(&[(self.scene.style(tone), text)], &mut out);
+        self.fold(out)
+    }
+
     /// One line, cut at the edge.
     pub fn remark(&self, tone: Tone, mark: &str, text: &str) -> Vec<Line<'static>> {
         let line = format!("{mark}{text}");
@@ -339,7 +386,8 @@ impl Page<'_> {
         let mut out = Vec::new();
         let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  │ ");
         let wrap = Wrap::to(self.width).with(prefix(), prefix()).anywhere();
-        diff::diff(self.scene.theme, &clean(text.trim_end()), &wrap, &mut out);
+        // As it was shown to whoever allowed it: nothing dropped.
+        diff::diff(self.scene.theme, &bare(text.trim_end()), &wrap, &mut out);
         self.fold(out)
     }
 

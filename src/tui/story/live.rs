@@ -68,8 +68,9 @@ fn call_lines(
     let mut out = Vec::new();
     if let Some(partial) = board.partial(call, Lane::Text).filter(|partial| !partial.text.trim().is_empty()) {
         if is_typed(&partial.text) {
-            out.extend(thinking(scene, &partial.text, width));
-            out.extend(status(scene, open, width));
+            // What programs read is laid out once it is whole.
+            let text = format!("{} writing its answer · {}", spinner(scene.beat), scene.elapsed(open.since));
+            out.push(Line::styled(cut(&text, width), scene.style(Tone::Quiet)));
             return out;
         }
         let stream = streams.entry(call).or_default();

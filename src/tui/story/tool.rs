@@ -121,7 +121,7 @@ impl Page<'_> {
     pub(super) fn step(&self, item: &Item) -> Vec<Line<'static>> {
         use ArenaEvent as E;
         let Some(event) = self.scene.event(item.source) else { return Vec::new() };
-        let percent = |pm: u32| format!("{} %", pm / 10);
+        let percent = crate::projection::report::wording::per_cent;
         match event {
             E::PlanStated(_) => self.remark(Tone::Quiet, "◆ ", "stated the plan"),
             E::CodeProposed(data) => {
@@ -145,7 +145,7 @@ impl Page<'_> {
                 );
                 self.remark(Tone::Bad, "✗ ", &text)
             }
-            E::ClaimFlagged(data) => self.remark(
+            E::ClaimFlagged(data) => self.wrapped(
                 Tone::Warn,
                 "! ",
                 &format!("the log contradicts a claim: {}", clean_line(&data.reason)),
@@ -174,7 +174,7 @@ impl Page<'_> {
                 self.remark(Tone::Accent, "◆ ", &text)
             }
             E::DebateGated(data) => {
-                self.remark(Tone::Accent, "◆ ", &format!("not worth a debate: {}", clean_line(&data.reason)))
+                self.wrapped(Tone::Accent, "◆ ", &format!("not worth a debate: {}", clean_line(&data.reason)))
             }
             E::VerdictReached(data) => {
                 let is_vote = matches!(self.scene.event(data.source), Some(ArenaEvent::BallotsRevealed(_)));
@@ -212,7 +212,7 @@ impl Page<'_> {
                 place.unwrap_or_default(),
                 clean_line(&finding.problem)
             );
-            out.extend(self.remark(Tone::Text, "    ", &text));
+            out.extend(self.wrapped(Tone::Text, "    ", &text));
         }
         out
     }

@@ -29,7 +29,7 @@ pub(super) fn press(state: &mut State, what: Do, acts: &mut Vec<Act>) {
         Do::PromptForward => with_story(state, |story, state| story.go_to_prompt(&state.scene(), true)),
         Do::Unfold => state.story.is_open = !state.story.is_open,
         Do::NextSpark => next_spark(state),
-        Do::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0 }),
+        Do::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
         Do::Open => open(state),
         Do::Copy => copy(state, acts),
         Do::StepBack => step(state, false),

@@ -10,6 +10,7 @@ use super::{browse, overlay};
 use crate::tui::keys::Do;
 use crate::tui::slash::{self, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
+use crate::tui::story::limits_in_words;
 use crate::tui::theme::Theme;
 use crate::tui::wish;
 use crate::tui::{Act, Wish, Worker};
@@ -30,6 +31,12 @@ pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &m
     }
     if state.composer.files.is_empty() && state.composer.wants_files() {
         acts.push(Act::Files);
+    }
+    if state.sessions.is_none() && state.composer.text == "/resume " {
+        acts.push(Act::List);
+    }
+    if state.composer.values.personas.is_empty() && state.composer.text == "/persona " {
+        acts.push(Act::Personas);
     }
 }
 
@@ -139,11 +146,12 @@ fn obey(
         Order::Replay => replay(state)?,
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),
-        Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0 }),
+        Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
         Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
+        Order::Limits if rest.is_empty() => state.tell(limits(state)),
         Order::Limits => acts.push(Act::Limits(wish::limits(rest)?)),
         Order::Theme => state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?,
         Order::Copy => copy(state, acts),
@@ -151,6 +159,17 @@ fn obey(
         Order::Quit => acts.push(Act::Quit),
     }
     Ok(())
+}
+
+/// What is in force.
+fn limits(state: &State) -> String {
+    match state.record.last() {
+        Some(_) => format!(
+            "in force: {}; /new goes back to those of the start",
+            limits_in_words(&state.board().limits)
+        ),
+        None => "there is no session yet; `agon config` shows what it would begin with".to_owned(),
+    }
 }
 
 /// A task for a squad or a debate, with the flags that stand before it.

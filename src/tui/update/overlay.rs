@@ -6,12 +6,17 @@ use crate::protocol::EventRef;
 
 use crate::tui::Act;
 use crate::tui::draw::{event_rows, matching};
-use crate::tui::state::{EventAt, Events, Overlay, Sessions, State, Unconfined};
+use crate::tui::state::{Events, Overlay, Sessions, State, Unconfined};
 
 /// Opens the list of events at what is seen last.
 pub(super) fn events(state: &mut State) {
-    let chosen = EventAt { seq: state.seen().unwrap_or(0), i: 0 };
-    state.overlays.push(Overlay::Events(Events { chosen, ..Events::default() }));
+    let chosen = EventRef::fact(state.seen().unwrap_or(0));
+    state.overlays.push(Overlay::Events(Events {
+        chosen,
+        origin: chosen,
+        filter: String::new(),
+        is_typing: false,
+    }));
 }
 
 /// Opens the list of sessions.
@@ -25,10 +30,22 @@ pub(super) fn sessions(state: &mut State, acts: &mut Vec<Act>) {
 
 pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
     let Some(mut overlay) = state.overlays.pop() else { return };
+    let beneath = state.overlays.len();
     let stays = match &mut overlay {
-        Overlay::Help { scroll } | Overlay::Cost { scroll } | Overlay::Matrix { scroll } => {
-            scrolled(scroll, key, state.most.get())
-        }
+        Overlay::Help { scroll } | Overlay::Cost { scroll } => scrolled(scroll, key, state.most.get()),
+        Overlay::Matrix { scroll, back } => match key.code {
+            KeyCode::Left => {
+                *back += 1;
+                true
+            }
+            KeyCode::Right => {
+                *back = back.saturating_sub(1);
+                true
+            }
+            // Help asks for nothing here: the sheet says what its keys do.
+            KeyCode::Char('?') => true,
+            _ => scrolled(scroll, key, state.most.get()),
+        },
         Overlay::Inspect { at, scroll } => inspect(state, *at, scroll, key),
         Overlay::Events(list) => list_events(state, list, key),
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),
@@ -47,14 +64,9 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
             false
         }
     };
-    match (stays, state.overlays.last()) {
-        (true, Some(Overlay::Inspect { .. })) if matches!(overlay, Overlay::Events(_)) => {
-            let top = state.overlays.pop();
-            state.overlays.push(overlay);
-            state.overlays.extend(top);
-        }
-        (true, _) => state.overlays.push(overlay),
-        (false, _) => {}
+    if stays {
+        // What was opened from here lies above it.
+        state.overlays.insert(beneath, overlay);
     }
 }
 
@@ -91,7 +103,7 @@ fn scrolled(scroll: &mut usize, key: KeyEvent, most: usize) -> bool {
     true
 }
 
-/// `[` and `]` go to the event before and after; `t` travels there.
+/// `[` and `]` go to the event before and after, a digit to a cause; `t` travels there.
 fn inspect(state: &mut State, at: EventRef, scroll: &mut usize, key: KeyEvent) -> bool {
     let go = |state: &mut State, to: Option<EventRef>| {
         let at = to.unwrap_or(at);
@@ -112,6 +124,14 @@ fn inspect(state: &mut State, at: EventRef, scroll: &mut usize, key: KeyEvent) -
             let next = [beside, after].into_iter().find(|to| state.record.event(*to).is_some());
             go(state, next)
         }
+        KeyCode::Char(digit @ '1'..='9') => {
+            let nth = usize::from(digit as u8 - b'1');
+            let cause = state.record.reasons(at.seq).direct(at).into_iter().nth(nth).map(|cause| cause.from);
+            if let Some(at) = cause {
+                state.overlays.push(Overlay::Inspect { at, scroll: 0 });
+            }
+            true
+        }
         KeyCode::Char('t') => {
             state.overlays.clear();
             state.travel(at.seq);
@@ -130,21 +150,44 @@ fn list_events(state: &mut State, list: &mut Events, key: KeyEvent) -> bool {
     let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
     let page = usize::from(state.size.1.saturating_sub(8)).max(1);
     match key.code {
-        KeyCode::Char(c) if list.is_typing && plain => list.filter.push(c),
-        KeyCode::Backspace if list.is_typing => drop(list.filter.pop()),
+        KeyCode::Char(c) if list.is_typing && plain => {
+            list.filter.push(c);
+            refit(state, list);
+        }
+        KeyCode::Char('u') if !plain => {
+            list.filter.clear();
+            refit(state, list);
+        }
+        KeyCode::Backspace if list.is_typing => {
+            list.filter.pop();
+            refit(state, list);
+        }
         KeyCode::Enter | KeyCode::Esc if list.is_typing => list.is_typing = false,
         KeyCode::Char('/') => list.is_typing = true,
-        KeyCode::Esc if !list.filter.is_empty() => list.filter.clear(),
+        KeyCode::Esc if !list.filter.is_empty() => {
+            // Whoever found a row stays there without the filter.
+            list.filter.clear();
+            list.origin = list.chosen;
+        }
         KeyCode::Up | KeyCode::Char('k') => go(state, list, false, 1),
         KeyCode::Down | KeyCode::Char('j') => go(state, list, true, 1),
         KeyCode::PageUp => go(state, list, false, page),
         KeyCode::PageDown => go(state, list, true, page),
-        KeyCode::Home => list.chosen = EventAt::default(),
-        KeyCode::End => list.chosen = EventAt { seq: state.record.last().unwrap_or(0), i: 0 },
-        KeyCode::Enter => {
-            let at = EventRef { seq: list.chosen.seq, i: list.chosen.i };
-            state.overlays.push(Overlay::Inspect { at, scroll: 0 });
+        KeyCode::Home => {
+            list.chosen = EventRef::fact(0);
+            settle(state, list, true);
+            list.origin = list.chosen;
         }
+        KeyCode::End => {
+            let seq = state.record.last().unwrap_or(0);
+            list.chosen = EventRef { seq, i: last_event(state, seq) };
+            settle(state, list, false);
+            list.origin = list.chosen;
+        }
+        KeyCode::Enter if fits(state, list) => {
+            state.overlays.push(Overlay::Inspect { at: list.chosen, scroll: 0 });
+        }
+        KeyCode::Enter => {}
         KeyCode::Char('t') => {
             state.travel(list.chosen.seq);
             return false;
@@ -155,10 +198,33 @@ fn list_events(state: &mut State, list: &mut Events, key: KeyEvent) -> bool {
 }
 
 fn go(state: &State, list: &mut Events, down: bool, by: usize) {
+    settle(state, list, down);
     let rows = event_rows(&state.scene(), list.chosen, &list.filter, down, by + 1);
     if let Some(row) = rows.last() {
         list.chosen = row.at;
+        list.origin = row.at;
     }
+}
+
+/// Only a row that fits is chosen: the nearest one, looked for in this direction first.
+fn settle(state: &State, list: &mut Events, down: bool) {
+    let scene = state.scene();
+    let nearest = |down: bool| event_rows(&scene, list.chosen, &list.filter, down, 1).pop();
+    let found = nearest(down).or_else(|| nearest(!down)).map(|row| row.at);
+    if let Some(at) = found {
+        list.chosen = at;
+    }
+}
+
+/// Another filter: the nearest that fits from where somebody was.
+fn refit(state: &State, list: &mut Events) {
+    list.chosen = list.origin;
+    settle(state, list, false);
+}
+
+fn fits(state: &State, list: &Events) -> bool {
+    let row = event_rows(&state.scene(), list.chosen, &list.filter, true, 1).pop();
+    row.is_some_and(|row| row.at == list.chosen)
 }
 
 fn list_sessions(state: &mut State, list: &mut Sessions, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
@@ -176,6 +242,7 @@ fn list_sessions(state: &mut State, list: &mut Sessions, key: KeyEvent, acts: &m
         KeyCode::Down => list.chosen = (list.chosen + 1).min(rows.len().saturating_sub(1)),
         KeyCode::PageUp => list.chosen = list.chosen.saturating_sub(10),
         KeyCode::PageDown => list.chosen = (list.chosen + 10).min(rows.len().saturating_sub(1)),
+        KeyCode::Char('u') if control => list.search.clear(),
         KeyCode::Char('x') if control => list.doomed = chosen,
         KeyCode::Char('r') if control => {
             list.naming = row.map(|row| (row.id.clone(), row.name.clone().unwrap_or_default()));
@@ -211,6 +278,7 @@ fn naming(id: String, mut name: String, key: KeyEvent, acts: &mut Vec<Act>) -> O
         }
         KeyCode::Esc => return None,
         KeyCode::Backspace => drop(name.pop()),
+        KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => name.clear(),
         KeyCode::Char(c) if !key.modifiers.contains(KeyModifiers::CONTROL) => name.push(c),
         _ => {}
     }

@@ -117,7 +117,7 @@ fn the_demo_shows_a_flip_a_minority_and_a_verdict_against_the_vote() {
         "had said it would move if: One input for which it prints a wrong number",
         "performance-extremist, against the verdict on P1 [e32]",
         "Open risks",
-        "at most 3.7",
+        "at most 3.8",
     ] {
         assert!(ran.stdout.contains(expected), "`{expected}` is missing\n{}", ran.stdout);
     }

@@ -42,7 +42,10 @@ fn flags_count_more_than_the_environment_then_files_then_the_default() {
     let typed = [debate.as_slice(), &["--max-steps", "1"]].concat();
     let ran = env.run(&typed);
     assert_eq!((ran.code, max_steps(&env)), (3, json!(1)), "{ran}");
-    assert!(ran.stderr.contains("not one phase can be paid: the next call may bring it to 2 of 1"), "{ran}");
+    assert!(
+        ran.stderr.contains("not one phase can be paid: what comes next may bring it to 2 of 1"),
+        "{ran}"
+    );
     assert!(ran.stderr.contains("--max-steps") && ran.stderr.contains("; or ask fewer: --personas"), "{ran}");
 }
 

@@ -188,6 +188,7 @@ fn a_debate_forks_at_every_step_on_another_model_and_still_ends() {
                 change: Some("model".into()),
                 active_ms: 0,
                 awaits: None,
+                goes_on: false,
             }));
             world.check();
             for (_, _, request) in world.models() {

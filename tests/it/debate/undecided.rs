@@ -131,7 +131,7 @@ fn an_empty_last_phase_does_not_undo_what_was_counted_and_only_voters_are_counte
         _ => stubborn(role, asked),
     });
     let (plain, markdown, html, _) = forms(&world);
-    let words = "at most 1.3 when votes were last cast, in initial analysis, by 1 model family: ";
+    let words = "at most 1.4 when votes were last cast, in initial analysis, by 1 model family: ";
     for form in [flowing(&plain), flowing(&markdown), flowing(&html)] {
         assert!(form.contains(words) && form.contains(" (3)"), "three of four voted: {form}");
         assert!(!form.contains("at most 0.0"), "{form}");

@@ -110,6 +110,7 @@ fn once_is_once_and_a_grant_for_the_session_holds_for_the_same_call_until_a_fork
         change: None,
         active_ms: 0,
         awaits: None,
+        goes_on: false,
     }));
     fork.run_tools();
     assert_eq!(fork.session.open_asks(), [], "the call of the granted answer was cut off and is lost");

@@ -176,6 +176,7 @@ fn a_fork_on_another_model_closes_the_open_call_and_asks_anew() {
         change: None,
         active_ms: 0,
         awaits: None,
+        goes_on: false,
     }));
     assert_eq!(
         kinds(&decided),

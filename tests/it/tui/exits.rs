@@ -140,6 +140,25 @@ fn a_session_of_another_process_is_followed() {
     assert_eq!(second.end(), 0);
 }
 
+#[test]
+fn a_damaged_log_is_no_welcome_page() {
+    let env = Env::new();
+    let whole = include_str!("../../golden/v1/demo-run.jsonl");
+    let (nothing, half) = (env.work().join("nothing.jsonl"), env.work().join("half.jsonl"));
+    std::fs::write(&nothing, format!("X{whole}")).unwrap();
+    let terminal = Terminal::start(&env, &["replay", nothing.to_str().unwrap(), "--tui"], 80, 24);
+    assert_eq!(terminal.end(), 5);
+    let at = whole.len() * 2 / 3;
+    std::fs::write(&half, format!("{}XX{}", &whole[..at], &whole[at + 2..])).unwrap();
+    let mut terminal = Terminal::start(&env, &["replay", half.to_str().unwrap(), "--tui"], 80, 24);
+    terminal.wait_for(" ! ");
+    terminal.wait_for("check.sh");
+    terminal.press("k[[");
+    terminal.wait("the fault to stay", |screen| screen.contains("◀ e") && screen.contains(" ! "));
+    terminal.press("q\r");
+    assert_eq!(terminal.end(), 0);
+}
+
 /// A desk that breaks as soon as it is asked.
 struct Broken;
 

@@ -99,7 +99,9 @@ fn what_another_process_works_on_is_not_called_left_open() {
     let entries = demo();
     let called = first(&entries, "model_called");
     let mut record = agon::tui::Record::default();
-    assert!(entries[..=called].iter().all(|entry| record.apply(std::sync::Arc::clone(entry))));
+    for entry in &entries[..=called] {
+        record.apply(std::sync::Arc::clone(entry));
+    }
     let mut state = state(&[], false);
     let _ = update(&mut state, Msg::Record { record: Box::new(record), is_live: false, is_elsewhere: true });
     let text = shown(&state, 100, 30);

@@ -53,6 +53,9 @@ fn verdict(page: &mut Markup, debate: &DebateReport) {
             page.raw("<p class=\"answer\">None.</p>");
         }
     }
+    if let Some(words) = wording::overruled(debate) {
+        page.raw("<p class=\"state warn\" id=\"overruled\"><strong>").text(&words).raw("</strong></p>");
+    }
     for note in [wording::state(debate), wording::short_of_plan(debate)].into_iter().flatten() {
         page.raw("<p class=\"state\">").text(&note).raw("</p>");
     }
@@ -100,11 +103,12 @@ fn ruling(page: &mut Markup, verdict: &Verdict) {
 
 /// The question every reader should ask of a debate.
 fn talk(page: &mut Markup, debate: &DebateReport) {
+    let Some(words) = wording::talk(debate) else { return };
     page.raw(match debate.talk {
         Talk::DiffersOn(_) => "<div class=\"talk differs\" id=\"talk\">",
         _ => "<div class=\"talk\" id=\"talk\">",
     });
-    page.raw("<h3>Did talk add anything?</h3><p>").text(&wording::talk(debate)).raw("</p></div>");
+    page.raw("<h3>Did talk add anything?</h3><p>").text(&words).raw("</p></div>");
 }
 
 fn propositions(page: &mut Markup, debate: &DebateReport) {
@@ -274,7 +278,7 @@ fn votes(page: &mut Markup, first: &Phase, last: &Phase, persona: &str, proposit
 
 fn minority(page: &mut Markup, debate: &DebateReport) {
     let Some(verdict) = &debate.verdict else { return };
-    page.raw("<section id=\"minority\"><h2>Minority report</h2>");
+    page.raw("<section id=\"minority\"><h2>").raw(wording::dissent_heading(debate)).raw("</h2>");
     if debate.minority.is_empty() {
         page.raw("<p class=\"lead\">").text(&wording::no_dissent(debate, verdict)).raw("</p>");
     } else if let Some(told) = &verdict.minority {
@@ -325,12 +329,16 @@ fn stands(page: &mut Markup, debate: &DebateReport) {
 
 /// What each debater said, phase by phase; folded away, since it is long.
 fn ballots(page: &mut Markup, debate: &DebateReport) {
-    let said = |phase: &&Phase| phase.stands.iter().any(|stand| stand.position.is_some());
-    if !debate.phases.iter().any(|phase| said(&phase)) {
+    let said = |phase: &Phase| phase.stands.iter().any(|stand| stand.position.is_some());
+    if !debate.phases.iter().any(said) {
         return;
     }
     page.raw("<section id=\"ballots\"><h2>What they said</h2>");
-    for phase in debate.phases.iter().filter(said) {
+    for phase in &debate.phases {
+        if !said(phase) {
+            page.raw("<p class=\"state\">").line(&spaced(&phase.name)).raw(": nobody was heard.</p>");
+            continue;
+        }
         page.raw("<details><summary>").line(&spaced(&phase.name));
         page.raw(if phase.sealed { " <small>sealed</small></summary>" } else { "</summary>" });
         phase.stands.iter().for_each(|stand| ballot(page, stand));

@@ -24,6 +24,7 @@ pub fn trouble() -> Vec<E> {
         change: Some("model".into()),
         active_ms: 0,
         awaits: None,
+        goes_on: false,
     };
     let fallback = FallbackTaken { spark: SPARK, from: "a/b".into(), to: "c/d".into(), reason: fact(2) };
     let refused = ToolRefused { tool_use: the_use(2), reason: RefusalReason::Policy, text: "no".into() };
