@@ -30,6 +30,9 @@ pub enum FileError {
     /// Larger than a file of this kind may be.
     #[error("`{}` has more than {max} bytes, the most such a file may have", path.display())]
     TooLarge { path: PathBuf, max: u64 },
+    /// A link of a project to a place that is not the project's.
+    #[error("`{}` is a link that leads outside `{}`, so it is not read", path.display(), folder.display())]
+    Outside { path: PathBuf, folder: PathBuf },
     /// Not text.
     #[error("`{}` is not UTF-8 text", path.display())]
     NotText { path: PathBuf },
@@ -53,6 +56,34 @@ pub fn read_text(path: &Path, max: u64) -> Result<Option<String>, FileError> {
     }
     let text = String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_owned() })?;
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+}
+
+/// Reads a file that came with a project, as [`read_text`] does. Whoever made the project decides what its files are,
+/// not what else of this machine is read in their place, so that no link may lead out of `folder`.
+pub fn read_within(folder: &Path, path: &Path, max: u64) -> Result<Option<String>, FileError> {
+    let outside = || FileError::Outside { path: path.to_owned(), folder: folder.to_owned() };
+    if path.symlink_metadata().is_ok() {
+        let (Ok(real), Ok(within)) = (path.canonicalize(), folder.canonicalize()) else {
+            return Err(outside());
+        };
+        if !real.starts_with(&within) {
+            return Err(outside());
+        }
+    }
+    read_text(path, max)
+}
+
+/// Reads a file of a folder of personas or blueprints: a project's, `.agon/…`, is held to itself, links and all.
+fn read_of(folder: &Path, path: &Path, max: u64) -> Result<Option<String>, FileError> {
+    let Some(own) = folder.parent().filter(|parent| parent.ends_with(".agon")) else {
+        return read_text(path, max);
+    };
+    let (Some(root), Some(name)) = (own.parent(), folder.file_name()) else { return read_text(path, max) };
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    if folder.canonicalize().is_ok_and(|real| real != root.join(".agon").join(name)) {
+        return Err(FileError::Outside { path: folder.to_owned(), folder: root });
+    }
+    read_within(folder, path, max)
 }
 
 /// The `*.md` files of a folder, sorted by name; empty when there is no such folder.
@@ -80,12 +111,13 @@ fn is_absent(error: &std::io::Error) -> bool {
 /// Reads the instruction files whole: the user's own first, then the workspace's, which has the last word.
 pub fn instructions(user_file: &Path, workspace: &Path) -> Result<Vec<Instruction>, FileError> {
     let mut found = Vec::new();
-    let files =
-        [(user_file.to_owned(), "user's AGENTS.md"), (workspace.join(INSTRUCTION_FILE), INSTRUCTION_FILE)];
-    for (file, name) in files {
-        if let Some(text) = read_text(&file, MAX_INSTRUCTION)?
-            && !text.trim().is_empty()
-        {
+    let project = workspace.join(INSTRUCTION_FILE);
+    let files = [
+        (read_text(user_file, MAX_INSTRUCTION)?, "user's AGENTS.md"),
+        (read_within(workspace, &project, MAX_INSTRUCTION)?, INSTRUCTION_FILE),
+    ];
+    for (text, name) in files {
+        if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
             found.push(Instruction { path: name.to_owned(), text });
         }
     }
@@ -106,6 +138,37 @@ mod tests {
         std::fs::write(workspace.join("AGENTS.md"), "be long\n").unwrap();
         let texts: Vec<_> = instructions(&user, &workspace).unwrap().into_iter().map(|i| i.text).collect();
         assert_eq!(texts, ["be brief\n", "be long\n"]);
+    }
+
+    #[test]
+    fn a_link_of_a_project_to_somewhere_else_is_named_and_not_read() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let (secret, work) = (folder.path().join("secret"), folder.path().join("work"));
+        std::fs::write(&secret, "the password\n").unwrap();
+        for name in ["personas", "blueprints"] {
+            std::fs::create_dir_all(work.join(".agon").join(name)).unwrap();
+        }
+        symlink(&secret, work.join("AGENTS.md")).unwrap();
+        let error = instructions(Path::new("/nowhere"), &work).unwrap_err().to_string();
+        assert!(error.contains("AGENTS.md` is a link that leads outside"), "{error}");
+        let personas = work.join(".agon/personas");
+        symlink(&secret, personas.join("coder.md")).unwrap();
+        let library = Library::load(std::slice::from_ref(&personas));
+        assert!(!library.get("coder").unwrap().text.contains("password"), "the built-in one stays");
+        assert!(library.broken()[0].error.contains("leads outside"), "{:?}", library.broken());
+        // The whole folder as a link leads as far.
+        std::fs::remove_dir_all(&personas).unwrap();
+        std::fs::create_dir(folder.path().join("elsewhere")).unwrap();
+        std::fs::write(folder.path().join("elsewhere/coder.md"), "the password").unwrap();
+        symlink(folder.path().join("elsewhere"), &personas).unwrap();
+        let library = Library::load(&[personas]);
+        assert!(!library.get("coder").unwrap().text.contains("password"));
+        // A link that stays in the project is the project's own.
+        std::fs::remove_file(work.join("AGENTS.md")).unwrap();
+        std::fs::write(work.join("CLAUDE.md"), "be kind\n").unwrap();
+        symlink("CLAUDE.md", work.join("AGENTS.md")).unwrap();
+        assert_eq!(instructions(Path::new("/nowhere"), &work).unwrap()[0].text, "be kind\n");
     }
 
     #[test]

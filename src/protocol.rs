@@ -31,7 +31,7 @@ pub use spec::Spec;
 pub const FORMAT: u16 = 1;
 
 /// Version of the decision rules; written into every segment of a log so that verify knows how strict to be.
-pub const RULES: u32 = 4;
+pub const RULES: u32 = 5;
 
 /// One fact and the decisions the session drew from it: the unit of the log, the bus and the replay slider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -35,6 +35,17 @@ pub use local::{LocalOptions, LocalSandbox};
 /// The variables a command may see. No name that carries a key or a token is among them, and none is added.
 const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];
 
+/// The variables of this process that any kind of sandbox on this machine passes on to commands, as they are now.
+pub fn passed_on() -> BTreeMap<String, String> {
+    #[cfg(target_os = "linux")]
+    let more = local::tools::VARIABLES;
+    #[cfg(not(target_os = "linux"))]
+    let more: &[&str] = &[];
+    let names = PASSED_ON.iter().chain(more);
+    let value = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
+    names.filter_map(|name| Some(((*name).to_owned(), value(name)?))).collect()
+}
+
 /// The kind `none`: file tools are held beneath the workspace, commands are not confined at all.
 #[derive(Debug)]
 pub struct Unconfined {

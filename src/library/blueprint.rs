@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::library::{FileError, read_text};
+use crate::library::{FileError, read_of, read_text};
 use crate::protocol::blueprint::{self, Known, Place};
 use crate::protocol::complaint;
 use crate::protocol::spec::{Blueprint, RoleSpec};
@@ -51,7 +51,7 @@ pub fn find(wanted: &str, folders: &[PathBuf], known: &Known<'_>) -> Result<Blue
     }
     for folder in folders.iter().rev() {
         let path = folder.join(format!("{wanted}.toml"));
-        if let Some(text) = read_text(&path, MAX_BLUEPRINT)? {
+        if let Some(text) = read_of(folder, &path, MAX_BLUEPRINT)? {
             return parse(&path.display().to_string(), &text, known);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::library::{markdown_files, read_text};
+use crate::library::{markdown_files, read_of};
 use crate::protocol::spec::PersonaSpec;
 
 /// The most a persona file may hold, in bytes.
@@ -86,7 +86,7 @@ impl Library {
         }
         for folder in folders {
             match markdown_files(folder) {
-                Ok(files) => files.iter().for_each(|file| library.add_file(file)),
+                Ok(files) => files.iter().for_each(|file| library.add_file(folder, file)),
                 Err(error) => library.broken.push(BadPersona {
                     path: folder.clone(),
                     error: error.to_string(),
@@ -119,9 +119,9 @@ impl Library {
         &self.broken
     }
 
-    fn add_file(&mut self, path: &Path) {
+    fn add_file(&mut self, folder: &Path, path: &Path) {
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        match read_text(path, MAX_PERSONA) {
+        match read_of(folder, path, MAX_PERSONA) {
             Ok(Some(text)) => self.add(&stem, &text, PersonaOrigin::File(path.to_owned())),
             Ok(None) => {}
             Err(error) => {

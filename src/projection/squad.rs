@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::safe_text::safe;
 use super::words;
-use crate::protocol::event::{ClaimFlagged, PromptGiven, TurnCause};
+use crate::protocol::blueprint::lead_of;
+use crate::protocol::event::{ClaimFlagged, PatchApplied, PromptGiven, TurnCause, TurnClosed};
 use crate::protocol::spec::{Blueprint, Mode};
 use crate::protocol::typed::SquadAnswer;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId, fit};
@@ -31,6 +32,16 @@ pub struct SquadSheet {
     recorded: Option<(EventRef, u64, Vec<ClaimFlagged>)>,
     /// When the run that became the answer was stored.
     used: Option<u64>,
+    /// What it did to files here.
+    applied: PatchApplied,
+    /// Roles of the blueprint in force, and those of them that never got to work in a turn that is not done.
+    named: Vec<String>,
+    lead: Option<String>,
+    idle: Vec<String>,
+    /// Whose words became the answer of a turn in which nobody gave it.
+    speaker: Option<String>,
+    /// The answers of this turn that may stand for one.
+    said_by: BTreeMap<EventRef, SparkId>,
     roles: BTreeMap<SparkId, String>,
     /// Whose model calls are open or failed last, and with which words.
     asked: BTreeMap<CallId, SparkId>,
@@ -87,6 +98,12 @@ impl SquadSheet {
                     self.failures.insert(*spark, data.body.message.clone());
                 }
             }
+            E::ModelAnswered(data) => {
+                if let Some(spark) = self.asked.get(&data.call) {
+                    self.said_by.insert(at, *spark);
+                }
+            }
+            E::PatchApplied(data) => self.applied = data.body.clone(),
             E::ClaimFlagged(data) => self.flags.push(data.clone()),
             E::CacheHit(data) => {
                 self.recorded = Some((at, data.body.stored_at, data.body.flags.clone()));
@@ -96,6 +113,7 @@ impl SquadSheet {
                     self.flags.extend(flags);
                     self.used = Some(at);
                 }
+                self.close(data);
             }
             E::RoleFailed(data) => {
                 let why = self.failures.get(&data.spark).filter(|_| data.cause == TurnCause::ModelFailed);
@@ -107,16 +125,32 @@ impl SquadSheet {
         self.evidence.apply(at, event, who);
     }
 
+    /// Who never got to work, and who spoke in the lead's place.
+    fn close(&mut self, data: &TurnClosed) {
+        if !self.is_squad || self.missing.is_empty() {
+            return;
+        }
+        let worked = |name: &&String| self.roles.values().any(|role| role == *name);
+        self.idle = self.named.iter().filter(|name| !worked(name)).cloned().collect();
+        let speaker = data.answer.and_then(|answer| self.roles.get(self.said_by.get(&answer)?));
+        let lead_failed = self.missing.iter().any(|missing| Some(&missing.role) == self.lead.as_ref());
+        self.speaker =
+            speaker.filter(|name| Some(*name) != self.lead.as_ref()).filter(|_| lead_failed).cloned();
+    }
+
     fn follow(&mut self, blueprint: Option<&Blueprint>) {
         if let Some(blueprint) = blueprint {
             self.checks.clone_from(&blueprint.checks);
+            self.named = blueprint.roles.iter().map(|role| role.name.clone()).collect();
+            self.lead = lead_of(blueprint).and_then(|lead| self.named.get(lead)).cloned();
         }
     }
 
     fn begin(&mut self, data: &PromptGiven) {
-        let checks = std::mem::take(&mut self.checks);
-        let (is_squad, evidence) = (data.mode == Mode::Squad, Evidence::of(&checks));
-        *self = SquadSheet { is_squad, evidence, checks, ..SquadSheet::default() };
+        let old = std::mem::take(self);
+        let (is_squad, evidence) = (data.mode == Mode::Squad, Evidence::of(&old.checks));
+        let (checks, named, lead) = (old.checks, old.named, old.lead);
+        *self = SquadSheet { is_squad, evidence, checks, named, lead, ..SquadSheet::default() };
     }
 
     /// The answer for a reader, safe to print: Markdown, or only the JSON where one was asked for by a schema.
@@ -135,15 +169,22 @@ impl SquadSheet {
     /// JSON where a schema asked for another answer than words.
     fn said(&self, text: &str) -> Result<String, String> {
         let Some(answer) = fit::read::<SquadAnswer>(text) else {
-            return Ok(safe(text.trim_end()).into_owned());
+            let words = unmistakable(&safe(text.trim_end()));
+            return Ok(match (&self.speaker, self.lacks()) {
+                (Some(role), lacks) => {
+                    let lacks = lacks.unwrap_or_default();
+                    format!("There is no answer: {}\n\n{role} said:\n{}", safe(&lacks), quoted(&words))
+                }
+                (None, _) => words,
+            });
         };
         let mut out = match &answer.answer {
-            Value::String(words) => words.trim_end().to_owned(),
+            Value::String(words) => unmistakable(&safe(words.trim_end())),
             other => return Err(serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string())),
         };
         if !answer.open.is_empty() {
             out.push_str("\n\nOpen:");
-            out.extend(answer.open.iter().map(|open| format!("\n- {}", open.trim())));
+            out.extend(answer.open.iter().map(|open| format!("\n- {}", in_a_line(open))));
         }
         for (contradicted, heading) in [
             (true, "Claimed, but the log says otherwise:"),
@@ -156,7 +197,7 @@ impl SquadSheet {
             for flag in flags {
                 let claim = usize::try_from(flag.claim).ok().and_then(|i| answer.claims.get(i));
                 let claim = claim.map(|claim| claim.text.as_str()).unwrap_or_default();
-                out.push_str(&format!("\n- \"{}\": {}", claim.trim(), flag.reason));
+                out.push_str(&format!("\n- \"{}\": {}", in_a_line(claim), flag.reason));
             }
         }
         Ok(safe(&out).into_owned())
@@ -167,14 +208,21 @@ impl SquadSheet {
         self.said(text).unwrap_or_else(|json| json)
     }
 
+    /// What there is to know of a recorded run that became the answer, in one line.
+    pub fn used_words(&self) -> Option<String> {
+        let words = self.evidence.recorded_words(self.used?, &self.applied);
+        Some(safe(words.trim()).into_owned())
+    }
+
     /// What agon itself says of an answer.
     fn beneath(&self, said: &str) -> String {
         let checks = match self.used {
-            Some(stored_at) => self.evidence.recorded_words(stored_at),
+            Some(stored_at) => self.evidence.recorded_words(stored_at, &self.applied),
             None => self.evidence.checks_words(),
         };
         self.evidence.changes_words().to_owned()
             + &checks
+            + &self.evidence.left_words()
             + &self.evidence.findings_words(said)
             + &self.missing_words()
     }
@@ -197,7 +245,8 @@ impl SquadSheet {
 
     /// What keeps the squad's work from being done, in one line; none when nothing does.
     pub fn lacks(&self) -> Option<String> {
-        let missing = self.missing.iter().map(Missing::words);
+        let idle = self.idle.iter().map(|name| format!("{name}: it did not get to work"));
+        let missing = self.missing.iter().map(Missing::words).chain(idle);
         let evidence = if self.used.is_some() { Vec::new() } else { self.evidence.lacks() };
         let contradicted = self.flags.iter().filter(|flag| flag.contradicted);
         let claims = contradicted.map(|flag| format!("the answer claims what is not so: {}", flag.reason));
@@ -209,9 +258,44 @@ impl SquadSheet {
         if self.missing.is_empty() {
             return String::new();
         }
-        let lines = self.missing.iter().map(|missing| format!("\n- {}", missing.words()));
+        let idle = self.idle.iter().map(|name| format!("{name}: it did not get to work"));
+        let lines = self.missing.iter().map(Missing::words).chain(idle).map(|words| format!("\n- {words}"));
         format!("\n\nMissing:{}", lines.collect::<String>())
     }
+}
+
+/// How the lines begin that are agon's own.
+const OWN: [&str; 8] = [
+    "checks, as agon",
+    "from the team cache",
+    "no check ran",
+    "no file was changed",
+    "findings still open",
+    "missing:",
+    "claimed, but",
+    "a check or somebody else",
+];
+
+/// A model's words, with every line quoted that could be taken for one of agon's own, and what belongs to it.
+fn unmistakable(words: &str) -> String {
+    let mut forged = false;
+    let line = |line: &str| {
+        let bare: String = line.chars().filter(|c| !"*_#>`~".contains(*c)).collect();
+        let bare = bare.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        let bare = bare.trim_start_matches(|c: char| !c.is_alphanumeric());
+        forged = OWN.iter().any(|own| bare.starts_with(own)) || (forged && !bare.is_empty());
+        if forged { format!("> {line}") } else { line.to_owned() }
+    };
+    words.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn quoted(words: &str) -> String {
+    words.split('\n').map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
+}
+
+/// Words that are to be one item of a list.
+fn in_a_line(words: &str) -> String {
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -49,6 +49,9 @@ pub struct CacheSpec {
     /// Provider name → SHA-256 over what answers under that name (its kind and address, or its script), hex.
     #[serde(default)]
     pub providers: BTreeMap<String, String>,
+    /// SHA-256 over the variables that commands are passed, hex; absent in logs of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
 }
 
 /// The family a model's name tells of: the letters its last part begins with, `qwen` of `loc/qwen3-8b`; none where

@@ -14,7 +14,7 @@ mod mounts;
 mod plan;
 mod proven;
 mod scratch;
-mod tools;
+pub(super) mod tools;
 mod view;
 
 use std::ffi::OsString;

@@ -103,8 +103,12 @@ impl Session {
 
     /// Done only when nothing is lacking.
     fn squad_cause(&self) -> TurnCause {
+        let at_limit = |role: &RoleState| role.stage == Stage::Failed(TurnCause::Limit);
         match self.squad_lacks() {
             None => TurnCause::Done,
+            Some(_) if self.squad.as_ref().is_some_and(|squad| squad.roles.iter().any(at_limit)) => {
+                TurnCause::Limit
+            }
             Some(_) => TurnCause::Incomplete,
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::config::{CacheTable, Config};
 use crate::ports::{FoundRun, TeamCache};
+use crate::protocol::expand::digest_of;
 use crate::protocol::spec::{CacheSpec, ModelSpec};
 use crate::teamcache::{Removed, Row, RunStore, Settings, Stats};
 use crate::wiring::{SystemClock, WireError, providers};
@@ -84,7 +85,13 @@ pub(super) fn spec(config: &Config, models: &[ModelSpec]) -> Option<CacheSpec> {
             providers.insert(name.to_owned(), providers::identity(config, name)?);
         }
     }
-    Some(CacheSpec { providers })
+    // A container gets what its settings name; what they name is in no sandbox's own words.
+    let docker = config.docker().ok();
+    let named = docker.iter().flat_map(|table| &table.env);
+    let named: BTreeMap<&str, Option<&str>> =
+        named.map(|name| (name.0.as_str(), config.environment().get(&name.0))).collect();
+    let environment = Some(digest_of(&(crate::sandbox::passed_on(), named)));
+    Some(CacheSpec { providers, environment })
 }
 
 /// The cache of one new session; none when it is switched off.

@@ -48,6 +48,9 @@ pub enum WireError {
     /// No persona has this id.
     #[error("no persona is called `{id}`")]
     NoPersona { id: String, suggestion: Option<String> },
+    /// A persona names a tool that is not there.
+    #[error("the persona `{persona}` names the tool `{tool}`, which there is not")]
+    NoTool { persona: String, tool: String, suggestion: Option<String> },
     /// A limit in dollars cannot be kept.
     #[error("a limit in dollars is set, and the price of `{0}` is not known")]
     NoPrice(String),
@@ -114,6 +117,7 @@ impl WireError {
             WireError::Config(error) => error.hint(),
             WireError::Log(error) => error.hint(),
             WireError::Cache(StockError::NoRun(_) | StockError::NoKey) => Some("`agon cache list` shows every run".to_owned()),
+            WireError::NoTool { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
             WireError::NoPersona { suggestion: Some(id), .. } => Some(format!("did you mean `{id}`?")),
             WireError::NoPersona { .. } => Some("`agon personas list` shows them all".to_owned()),
             WireError::NoPrice(model) => Some(format!(

@@ -48,6 +48,7 @@ pub(super) fn make(
     workspace: WorkspaceSpec,
 ) -> Result<Spec, WireError> {
     let mut persona = persona(config)?;
+    check_tools(&persona, &tools)?;
     if request.model_is_wanted {
         persona.model = None;
     }
@@ -127,6 +128,19 @@ pub(super) fn named_persona(config: &Config, id: &str) -> Result<PersonaSpec, Wi
         id: id.to_owned(),
         suggestion: unknown::closest(id, library.all().map(|(spec, _)| spec.id.as_str())),
     })
+}
+
+/// Refuses a persona with a tool that is not there: left out silently, a slip would be a persona without it.
+pub(super) fn check_tools(persona: &PersonaSpec, tools: &[ToolSpec]) -> Result<(), WireError> {
+    let is_there = |name: &&String| tools.iter().any(|tool| tool.name == **name);
+    match persona.tools.iter().flatten().find(|name| !is_there(name)) {
+        None => Ok(()),
+        Some(tool) => Err(WireError::NoTool {
+            persona: persona.id.clone(),
+            tool: tool.clone(),
+            suggestion: unknown::closest(tool, tools.iter().map(|tool| tool.name.as_str())),
+        }),
+    }
 }
 
 /// The default model, those that personas and roles name, and the fallbacks of all, each once.

@@ -56,6 +56,7 @@ impl Crew {
         for role in &blueprint.roles {
             if personas.iter().all(|known| known.id != role.persona) {
                 let mut persona = spec::named_persona(config, &role.persona)?;
+                spec::check_tools(&persona, tools)?;
                 persona.model = persona.model.filter(|_| !model_is_wanted);
                 personas.push(persona);
             }

@@ -74,7 +74,9 @@ fn token_words(total: &Tally) -> String {
 fn end_words(board: &Board, lacks: Option<&str>) -> String {
     match (board.state, board.cause, lacks) {
         (BoardState::Paused(_), ..) => {}
-        (_, Some(cause @ TurnCause::Incomplete), Some(lacks)) => {
+        (_, Some(cause @ (TurnCause::Incomplete | TurnCause::Limit)), Some(lacks))
+            if board.limit.is_none() =>
+        {
             return format!("{}: {lacks}", words::turn_cause(cause));
         }
         _ => {}

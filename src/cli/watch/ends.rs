@@ -94,7 +94,14 @@ impl Watch {
     }
 
     fn limit_reached(&self, words: String, again: &str) -> (String, String) {
-        let Some((limit, used, max)) = self.board.limit else { return (words, format!("{again} \"go on\"")) };
+        let Some((limit, used, max)) = self.board.limit else {
+            // A role's own limit is in no flag.
+            let words = self.squad.lacks().map_or(words.clone(), |lacks| format!("{words}: {lacks}"));
+            return (
+                words,
+                format!("raise `max_steps` of the role in its blueprint; or go on: {again} \"go on\""),
+            );
+        };
         let hint = match limit {
             // These begin anew with each turn.
             LimitKind::Steps | LimitKind::Seconds => format!("{again} \"go on\""),

@@ -379,6 +379,9 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         let cause = words::turn_cause(role.cause);
         let _ = writeln!(out, "- {} did nothing: {cause}{}", line(&role.role), refs([&role.source]));
     }
+    if let Some(recorded) = &turn.recorded {
+        let _ = writeln!(out, "- recorded run: {}", code(&safe(recorded)));
+    }
     if !turn.changed.is_empty() {
         let paths: Vec<_> =
             turn.changed.iter().map(|path| format!("`{}`", code(&name_shown(path)))).collect();

@@ -84,8 +84,10 @@ pub struct TurnReport {
     pub flagged: Vec<FlaggedClaim>,
     /// Roles that had nothing to contribute.
     pub failed: Vec<FailedRole>,
-    /// Paths in the last comparison of the workspace with a recorded tree.
+    /// Paths in the last comparison of the workspace with a recorded tree, and what was applied from the team cache.
     pub changed: Vec<String>,
+    /// What there is to know of a recorded run that became the answer: that no check was run again, for one.
+    pub recorded: Option<String>,
 }
 
 /// One review.
@@ -263,6 +265,8 @@ struct Turns {
     /// The squad of the last prompt, as after the whole entry.
     squad: SquadSheet,
     roles: BTreeMap<SparkId, String>,
+    /// The tree of the last diff of anybody's work.
+    tree: Option<String>,
 }
 
 impl Turns {
@@ -299,7 +303,17 @@ impl Turns {
                 exit: data.body.exit,
                 source: at,
             }),
-            E::DiffTaken(data) => turn.changed.clone_from(&data.body.files),
+            // What changed while the checks ran comes on top; any other diff begins where the squad did.
+            E::DiffTaken(data) if self.tree.as_ref() == Some(&data.body.from) => {
+                let new = data.body.files.iter().filter(|path| !turn.changed.contains(path));
+                let new: Vec<String> = new.cloned().collect();
+                turn.changed.extend(new);
+            }
+            E::DiffTaken(data) => {
+                turn.changed.clone_from(&data.body.files);
+                self.tree = Some(data.body.to.clone());
+            }
+            E::PatchApplied(data) => turn.changed.clone_from(&data.body.paths),
             E::ClaimFlagged(data) => {
                 let claim = log.event(data.source).and_then(|event| said::claim(event, data.claim));
                 let (reason, source) = (data.reason.clone(), data.source);
@@ -313,6 +327,7 @@ impl Turns {
                 turn.source = data.answer;
                 turn.answer = data.answer.and_then(|answer| words_of(&turn.mode, log.event(answer)?));
                 turn.lacks = self.squad.lacks().filter(|_| data.cause == TurnCause::Incomplete);
+                turn.recorded = self.squad.used_words();
             }
             _ => {}
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::projection::words;
 use crate::protocol::effect::EffectOrder;
-use crate::protocol::event::{Finding, Judgement};
+use crate::protocol::event::{DiffTaken, Finding, Judgement, PatchApplied};
 use crate::protocol::spec::{Blueprint, Setting};
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
@@ -19,6 +19,12 @@ pub(super) struct Evidence {
     judged: BTreeMap<SparkId, (String, Judgement)>,
     /// What came of the work, in the order it came.
     steps: Vec<String>,
+    /// What the last diffs name, by path.
+    diffs: BTreeMap<EventRef, BTreeMap<String, &'static str>>,
+    /// What a check or somebody else changed while the checks ran.
+    left: BTreeMap<String, &'static str>,
+    /// What of each one's last work was undone by that.
+    undone: BTreeMap<SparkId, Vec<String>>,
     /// Whether any work that stood for review changed a file; absent before the first.
     changed: Option<bool>,
 }
@@ -89,7 +95,11 @@ impl Evidence {
             E::PlanStated(data) => {
                 self.steps.push(format!("{} stated the plan ({})", who(data.spark), data.source))
             }
+            E::DiffTaken(data) => drop(self.diffs.insert(at, by_path(&data.body))),
             E::CodeProposed(data) => {
+                self.left.extend(data.left.and_then(|left| self.diffs.remove(&left)).unwrap_or_default());
+                self.diffs.clear();
+                self.undone.insert(data.spark, data.undone.clone());
                 self.changed = Some(self.changed == Some(true) || data.diff.is_some());
                 self.steps.push(match data.diff {
                     Some(diff) => format!("{} did its work, the diff is {diff}", who(data.spark)),
@@ -145,6 +155,24 @@ impl Evidence {
         }
     }
 
+    /// Told beneath an answer when files changed while the checks ran.
+    pub fn left_words(&self) -> String {
+        if self.left.is_empty() {
+            return String::new();
+        }
+        let files: Vec<String> = self.left.iter().map(|(path, word)| format!("{path} {word}")).collect();
+        let undone: Vec<String> = self.undone().map(|path| format!("`{path}`")).collect();
+        let undone = match undone.is_empty() {
+            true => String::new(),
+            false => format!("\nThat undid the work in {}.", undone.join(", ")),
+        };
+        format!("\n\nA check or somebody else changed while the checks ran: {}.{undone}", files.join(", "))
+    }
+
+    fn undone(&self) -> impl Iterator<Item = &String> {
+        self.undone.values().flatten()
+    }
+
     /// What agon itself says of the checks, beneath an answer: nothing where each of them passed.
     pub fn checks_words(&self) -> String {
         if self.checks.is_empty() {
@@ -160,17 +188,18 @@ impl Evidence {
 
     /// What is said of the checks of a run that was recorded at a time and is only applied now. It was recorded
     /// because they passed.
-    pub fn recorded_words(&self, stored_at: u64) -> String {
+    pub fn recorded_words(&self, stored_at: u64, applied: &PatchApplied) -> String {
         let when = format!("{} {} UTC", words::day(stored_at), words::time_of_day(stored_at));
         let checks: Vec<&str> = self.checks.iter().map(|check| check.command.as_str()).collect();
-        match checks.is_empty() {
+        let ran = match checks.is_empty() {
             true => format!("\n\nFrom the team cache: the run of {when}; no check ran then or now."),
             false => format!(
                 "\n\nFrom the team cache: the run of {when}; the checks were not run again. Then each ended with \
                  exit 0: `{}`.",
                 checks.join("`, `")
             ),
-        }
+        };
+        ran + &applied_words(applied)
     }
 
     /// What the reviewers left open and an answer does not name by its id, beneath that answer.
@@ -187,6 +216,8 @@ impl Evidence {
     pub fn lacks(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.passed());
         let mut lacks: Vec<String> = failed.map(|check| format!("check {}", check.words())).collect();
+        lacks
+            .extend(self.undone().map(|path| format!("a check or somebody else undid the work in `{path}`")));
         let refused = self.judged.values().any(|(_, verdict)| *verdict == Judgement::RequestChanges);
         let ids: Vec<&str> = self.findings.iter().map(|finding| finding.id.as_str()).collect();
         if refused && !ids.is_empty() {
@@ -199,6 +230,30 @@ impl Evidence {
     pub fn steps(&self) -> String {
         self.steps.iter().map(|step| format!("\n- {step}")).collect()
     }
+}
+
+/// What applying a recorded run did to files; nothing where there was nothing to do.
+fn applied_words(applied: &PatchApplied) -> String {
+    let (gone, kept): (Vec<&String>, Vec<&String>) =
+        applied.paths.iter().partition(|path| applied.removed.contains(path));
+    let line = |word: &str, paths: &[&String]| match paths {
+        [] => String::new(),
+        paths => {
+            let names: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
+            format!(" {word} just now: {}.", names.join(", "))
+        }
+    };
+    line("Written", &kept) + &line("Removed", &gone)
+}
+
+/// What a diff did to each of its paths.
+fn by_path(taken: &DiffTaken) -> BTreeMap<String, &'static str> {
+    let word = |path: &String| match path {
+        path if taken.added.contains(path) => "added",
+        path if taken.removed.contains(path) => "removed",
+        _ => "changed",
+    };
+    taken.files.iter().map(|path| (path.clone(), word(path))).collect()
 }
 
 fn finding_line(finding: &Finding) -> String {

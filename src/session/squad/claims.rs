@@ -41,7 +41,8 @@ impl Session {
         let cited: Vec<EventRef> = cited.into_iter().flatten().collect();
         let contradiction = match claim.kind {
             ClaimKind::ChecksPass => self.failed_check(&cited),
-            ClaimKind::Changed => self.no_change(),
+            ClaimKind::Observed if says_checks_pass(&claim.text) => self.failed_check(&cited),
+            ClaimKind::Changed => self.no_change(&claim.text),
             ClaimKind::Observed => None,
         };
         if let Some(reason) = contradiction {
@@ -77,8 +78,12 @@ impl Session {
             return Some(format!("`{}` did not pass when it ran again in {}", last.command, last.at));
         }
         let stands = |run: &Run| squad.last_run_like(run).is_some_and(|last| last.passed);
-        let failed = runs().find(|_| !runs().any(stands))?;
-        Some(format!("`{}` did not pass in {}", failed.command, failed.at))
+        if let Some(failed) = runs().find(|_| !runs().any(stands)) {
+            return Some(format!("`{}` did not pass in {}", failed.command, failed.at));
+        }
+        // With checks of its own the squad has said which commands count; without, every command does.
+        let failed = squad.runs.iter().rev().find(|run| !stands(run)).filter(|_| squad.checks.is_empty())?;
+        Some(format!("`{}` did not pass in {} and was not run again", failed.command, failed.at))
     }
 
     /// What is cited must be a command that passed after the last change of a file.
@@ -105,11 +110,54 @@ impl Session {
         cited.iter().all(is_asked).then(|| "it cites nothing but the request".to_owned())
     }
 
-    fn no_change(&self) -> Option<String> {
+    /// Nothing was changed, or not what the claim names.
+    fn no_change(&self, text: &str) -> Option<String> {
         let squad = self.squad.as_ref()?;
+        let works = || squad.roles.iter().filter_map(|role| role.proof.work.as_ref());
+        let changed = |path: &str| works().any(|work| work.files.iter().any(|file| is_named(path, file)));
+        let compared = works().next().is_some() && squad.roles.iter().all(|role| !role.proof.incomparable);
+        let other = paths_in(text).find(|path| compared && !changed(path)).map(str::to_owned);
+        if works().any(|work| !work.files.is_empty())
+            && let Some(path) = other
+        {
+            return Some(format!("`{path}` is not among the changed files"));
+        }
         let mut writers = squad.roles.iter().filter(|role| role.kind == RoleKind::Writer);
         let changed = writers.any(|role| role.proof.diff.flatten().is_some());
         let unknown = squad.base.is_none() || squad.last_change.is_some();
         (!changed && !unknown).then(|| "no file was changed in this turn".to_owned())
     }
+}
+
+/// True for words that say of tests or checks that they pass, whatever the claim is called.
+fn says_checks_pass(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let is_denied = ["not pass", "n't pass", "no test", "fail"].iter().any(|word| text.contains(word));
+    let words = ["tests pass", "checks pass", "test pass", "check pass", "passes", "all tests", "all checks"];
+    !is_denied && words.iter().any(|word| text.contains(word))
+}
+
+/// Endings by which a word in a claim is taken for the name of a file.
+const ENDINGS: &str = " c cc cfg conf cpp cs css csv go h hpp html ini java js json jsx kt lock lua md php py rb rs scss                        sh sql svg swift toml ts tsx txt vue xml yaml yml ";
+
+/// What in a claim is written like the path of a file; nothing where it also tells what was left alone.
+fn paths_in(text: &str) -> impl Iterator<Item = &str> {
+    let lower = text.to_lowercase();
+    let leaves =
+        ["not ", "n't ", "unchanged", "untouched", "left ", "no other", "without", "like ", " as in "];
+    let is_plain = !leaves.iter().any(|word| lower.contains(word));
+    let edges = |c: char| !c.is_alphanumeric() && !matches!(c, '/' | '_' | '.');
+    let words = text.split_whitespace().filter(move |word| is_plain && !word.contains(['(', '*', ':']));
+    let bare = words.map(move |word| word.trim_matches(edges).trim_end_matches('.').trim_end_matches(edges));
+    bare.filter(|word| {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
+        ending.is_some_and(|(_, end)| ENDINGS.contains(&format!(" {} ", end.to_lowercase())))
+    })
+}
+
+/// True when a path as it is written in words means a file: the whole path, or its last parts.
+fn is_named(written: &str, file: &str) -> bool {
+    let written = written.trim_start_matches("./");
+    file == written || file.ends_with(&format!("/{written}")) || written.ends_with(&format!("/{file}"))
 }

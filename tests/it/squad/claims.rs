@@ -144,3 +144,45 @@ fn what_was_asked_for_shows_nothing_of_what_came_of_it() {
         assert_eq!(flags(&world), [(0, reason.to_owned())]);
     }
 }
+
+#[test]
+fn tests_that_pass_by_an_answer_are_held_against_every_command_where_there_is_no_check() {
+    for (kind, words) in
+        [("checks_pass", "so it is"), ("observed", "All TESTS pass now"), ("observed", "`sh test.sh` passes")]
+    {
+        let mut world = at_work();
+        let failed = run_command(&mut world, 1);
+        world.model_says(text("Done; all tests pass."));
+        world.run_tools();
+        world.model_says(approve(&[]));
+        let claim = serde_json::json!({"kind": kind, "text": words, "evidence": ["e3"]});
+        let answer = serde_json::json!({"answer": "All tests pass.", "claims": [claim], "open": []});
+        world.model_says(text(&answer.to_string()));
+        assert_eq!(flags(&world), [(0, format!("`make` did not pass in {failed} and was not run again"))]);
+        assert_eq!(cause(&world), TurnCause::Incomplete);
+        whole(&world);
+    }
+}
+
+#[test]
+fn a_change_of_a_file_that_was_not_changed_is_contradicted() {
+    let told = [
+        ("changed src/other.rs", Some("`src/other.rs` is not among the changed files")),
+        ("`f` was mended; README.md says so", Some("`README.md` is not among the changed files")),
+        ("f was mended, README.md was left alone, not changed", None),
+        ("it calls `foo.parse()` now, e.g. in version 1.2.3", None),
+    ];
+    for (words, reason) in told {
+        let mut world = at_work();
+        run_command(&mut world, 0);
+        world.model_says(text("Done."));
+        world.run_tools();
+        world.model_says(approve(&[]));
+        let claim = serde_json::json!({"kind": "changed", "text": words, "evidence": ["e3"]});
+        let answer = serde_json::json!({"answer": "Mended.", "claims": [claim], "open": []});
+        world.model_says(text(&answer.to_string()));
+        let expected: Vec<_> = reason.map(|reason| (0, reason.to_owned())).into_iter().collect();
+        assert_eq!(flags(&world), expected, "{words}");
+        whole(&world);
+    }
+}

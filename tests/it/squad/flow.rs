@@ -373,7 +373,7 @@ fn a_role_has_its_own_limit_and_the_turn_has_one_for_all() {
     assert_eq!(failed_roles(&world), [("coder".to_owned(), TurnCause::Limit)]);
     world.run_tools();
     world.model_says(answer("Nothing.", &[], &["all"]));
-    assert_eq!(cause(&world), TurnCause::Incomplete);
+    assert_eq!(cause(&world), TurnCause::Limit, "a role's limit is a limit");
     whole(&world);
     let mut spec = with_blueprint(spec(), blueprint(&[]));
     spec.limits.max_steps = 1;

@@ -47,6 +47,9 @@ const TELLS: &[Change] = &[
     ("the provider's address", |spec| {
         spec.cache.as_mut().unwrap().providers.insert("mock".into(), "ff".into());
     }),
+    ("a variable that commands see", |spec| {
+        spec.cache.as_mut().unwrap().environment = Some("ee".into());
+    }),
     ("a tool's schema", |spec| spec.tools[0].schema = json!({"type": "object", "required": ["path"]})),
     ("a tool's description", |spec| spec.tools[1].description.push('.')),
     ("a tool's risk", |spec| spec.tools[2].risk = Risk::Network),

@@ -9,7 +9,7 @@ use super::world::Dice;
 /// Switches the cache on.
 pub fn cache() -> Option<CacheSpec> {
     let providers = [("mock".to_owned(), "0a".repeat(32))];
-    Some(CacheSpec { providers: providers.into_iter().collect() })
+    Some(CacheSpec { providers: providers.into_iter().collect(), environment: None })
 }
 
 /// A recorded run that changed these files.

@@ -51,6 +51,7 @@ pub struct Asked<'a> {
 /// - `limits`: a tool's time and the room for output shape results; what earlier turns have used, where tokens
 ///   or money are limited;
 /// - `instructions`: their texts in order; not their paths, which are not shown;
+/// - `cache.environment`, the variables that commands see, where commands may run;
 /// - `workspace.sandbox` and `places` whole and `git_head`, which commands can see; the root only where commands may run,
 ///   since files and prompts speak of paths beneath it.
 ///
@@ -92,6 +93,7 @@ pub fn cache_key(spec: &Spec, asked: &Asked<'_>) -> String {
         "sandbox": spec.workspace.sandbox,
         "places": spec.workspace.places,
         "git_head": spec.workspace.git_head,
+        "environment": cache.environment.as_ref().filter(|_| may_run),
         "root": may_run.then_some(&spec.workspace.root),
         "said": asked.said.iter().map(|one| json!([one.role, one.parts])).collect::<Vec<_>>(),
         "schema": asked.schema,
