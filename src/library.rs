@@ -145,7 +145,7 @@ mod tests {
         use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let (secret, work) = (folder.path().join("secret"), folder.path().join("work"));
-        std::fs::write(&secret, "the password\n").unwrap();
+        std::fs::write(&secret, "the moonlit number\n").unwrap();
         for name in ["personas", "blueprints"] {
             std::fs::create_dir_all(work.join(".agon").join(name)).unwrap();
         }
@@ -155,15 +155,15 @@ mod tests {
         let personas = work.join(".agon/personas");
         symlink(&secret, personas.join("coder.md")).unwrap();
         let library = Library::load(std::slice::from_ref(&personas));
-        assert!(!library.get("coder").unwrap().text.contains("password"), "the built-in one stays");
+        assert!(!library.get("coder").unwrap().text.contains("moonlit"), "the built-in one stays");
         assert!(library.broken()[0].error.contains("leads outside"), "{:?}", library.broken());
         // The whole folder as a link leads as far.
         std::fs::remove_dir_all(&personas).unwrap();
         std::fs::create_dir(folder.path().join("elsewhere")).unwrap();
-        std::fs::write(folder.path().join("elsewhere/coder.md"), "the password").unwrap();
+        std::fs::write(folder.path().join("elsewhere/coder.md"), "the moonlit number").unwrap();
         symlink(folder.path().join("elsewhere"), &personas).unwrap();
         let library = Library::load(&[personas]);
-        assert!(!library.get("coder").unwrap().text.contains("password"));
+        assert!(!library.get("coder").unwrap().text.contains("moonlit"));
         // A link that stays in the project is the project's own.
         std::fs::remove_file(work.join("AGENTS.md")).unwrap();
         std::fs::write(work.join("CLAUDE.md"), "be kind\n").unwrap();
