@@ -417,6 +417,8 @@ async fn next(
 struct Interrupts {
     interrupt: UnixSignal,
     terminate: UnixSignal,
+    /// The terminal is gone.
+    hang_up: UnixSignal,
 }
 
 impl Interrupts {
@@ -426,6 +428,7 @@ impl Interrupts {
         Ok(Interrupts {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
         })
     }
 
@@ -433,6 +436,7 @@ impl Interrupts {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
         }
     }
 }
