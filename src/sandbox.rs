@@ -7,6 +7,7 @@ mod capture;
 mod checks;
 pub mod docker;
 pub mod files;
+mod leads;
 #[cfg(target_os = "linux")]
 pub mod local;
 mod names;
@@ -15,6 +16,7 @@ mod placeholder;
 mod process;
 pub mod proof;
 mod protected;
+pub mod unsettled;
 mod walk;
 mod write;
 

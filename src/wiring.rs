@@ -78,6 +78,8 @@ pub struct Running {
     pub lock: Option<WorkspaceLock>,
     /// The folder it works in.
     pub workspace: PathBuf,
+    /// What people have to know of how it was opened.
+    pub told: Vec<String>,
 }
 
 /// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
@@ -91,11 +93,12 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let lock = if request.reads_only { None } else { lock_for(config, &spec)? };
     let log = store(config).create(&id)?;
     let sandbox = spec.workspace.sandbox.clone();
+    let told = std::mem::take(&mut place.told);
     let ports = place.ports(log, connected, attended);
     let arena = Arena::open(id.clone(), spec, ports).await?;
     let workspace = config.workspace().to_owned();
     let (recorded, asks) = (Vec::new(), Vec::new());
-    Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock })
+    Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock, told })
 }
 
 /// Takes a session up again. `config` must have been loaded for the session's own workspace
@@ -124,6 +127,7 @@ pub async fn resume(
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
+    let told = std::mem::take(&mut place.told);
     let ports = place.ports(opened.log, connected, attended);
     let arena = Arena::resume(&recorded, before, changed, ports).await?;
     Ok(Running {
@@ -135,6 +139,7 @@ pub async fn resume(
         workspace: PathBuf::from(spec.workspace.root),
         recorded,
         lock,
+        told,
     })
 }
 

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::cli::args::{DemoArgs, DemoKind, ForkArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::asked;
 use crate::cli::error::{DONE, Failure, USAGE};
-use crate::cli::output::Output;
+use crate::cli::output::{Output, visible};
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::{Watch, check_target};
 use crate::config::{Config, Environment, KeyPath, ModelName, Override, Source};
@@ -322,6 +322,7 @@ pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
     if running.sandbox.kind == "none" {
         output.alarm(&format!("UNCONFINED: {}", running.sandbox.gaps.join("; ")));
     }
+    running.told.iter().for_each(|line| output.say(&format!("note: {}", visible(line))));
 }
 
 /// True when a value was given on the command line.

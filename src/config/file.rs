@@ -142,6 +142,9 @@ pub enum SandboxKind {
     Auto,
     /// Namespaces, Landlock and seccomp of this machine's kernel.
     Local,
+    /// What Landlock and seccomp hold alone, where namespaces are refused; much stays open.
+    #[serde(rename = "landlock-only")]
+    LandlockOnly,
     /// A container.
     Docker,
     /// None: tools run with the user's own rights.
@@ -154,6 +157,7 @@ impl SandboxKind {
         match self {
             SandboxKind::Auto => "auto",
             SandboxKind::Local => "local",
+            SandboxKind::LandlockOnly => "landlock-only",
             SandboxKind::Docker => "docker",
             SandboxKind::None => "none",
         }

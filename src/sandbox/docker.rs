@@ -31,7 +31,8 @@ pub use strays::{Found, Owner, list, reap};
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::spec::SandboxSpec;
 use crate::sandbox::files::WorkspaceFiles;
-use crate::sandbox::names;
+use crate::sandbox::names::{self, Maker, Standing};
+use crate::sandbox::unsettled::{Note, notes_of};
 use claim::Claim;
 use container::Container;
 use covers::Covers;
@@ -54,6 +55,10 @@ pub struct DockerSandbox {
     /// None once it is closed.
     claim: Mutex<Option<Claim>>,
     files: Arc<WorkspaceFiles>,
+    /// Links of protected names, as they were when it was opened.
+    links: Vec<(PathBuf, PathBuf)>,
+    /// Where calls are noted that run.
+    notes: PathBuf,
     places: Semaphore,
     /// Containers in which nothing runs.
     idle: Mutex<Vec<Container>>,
@@ -108,7 +113,7 @@ impl DockerSandbox {
         let image = ImageFacts::look(&engine, &settings.image).await?;
         // Strays that cannot be reaped now are reaped another time; they hold nothing up.
         let _ = reap(&engine, &place.claims, &host_name()).await;
-        let Covers { mut guarded, masked, missing } = Covers::find(&root, &place.secrets);
+        let Covers { mut guarded, masked, missing, pinned, links } = Covers::find(&root, &place.secrets);
         let claim = Claim::take(&place.claims, if place.read_only { &[] } else { &missing })?;
         // Where we cannot make one, commands cannot either.
         guarded.retain(|guarded| !missing.contains(guarded) || (!place.read_only && guarded.is_dir()));
@@ -116,10 +121,12 @@ impl DockerSandbox {
         let traits = engine.traits.clone();
         let session = place.session.clone();
         let (host, writable) = (host_name(), !place.read_only);
-        let plan = Plan { settings, root, session, host, guarded, masked, writable, caller, traits };
+        let plan = Plan { settings, root, session, host, pinned, guarded, masked, writable, caller, traits };
+        let notes = notes_of(place.claims.parent().unwrap_or(&place.claims));
         let first = Container::start(&engine, &plan, claim.path()).await?;
         let looked = [&proven::script(&plan), plan::text(claim.path())?, plan::text(&plan.root)?];
-        let proven = proven::read(&plan, &first.ask(&looked).await?).map_err(DockerError::Unproven)?;
+        let said = first.ask(&looked).await?;
+        let proven = proven::read(&plan, &said).map_err(|error| unproven(&plan.root, error))?;
         Ok(DockerSandbox {
             engine,
             plan,
@@ -127,6 +134,8 @@ impl DockerSandbox {
             proven,
             claim: Mutex::new(Some(claim)),
             files: Arc::new(files),
+            links,
+            notes,
             places: Semaphore::new(AT_ONCE),
             idle: Mutex::new(vec![first]),
         })
@@ -155,16 +164,45 @@ impl DockerSandbox {
         Container::start(&self.engine, &self.plan, &claim.ok_or_else(closed)?).await
     }
 
-    /// Runs a command in an idle container or a new one. A container that was taken away while it was idle is
-    /// replaced; one that is taken away while the command runs is an error, since nobody knows what was done.
+    /// Runs a command and sets aside what it made of protected names, however it ended.
     async fn run(
         &self,
         exec: &Exec,
         directory: &str,
         live: &dyn Live,
         cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        let before = Standing::now(&self.plan.root, &self.links);
+        let note = match self.plan.writable {
+            true => Some(Note::write(&self.notes, &self.plan.root, &before)?),
+            false => None,
+        };
+        let done = self.run_once(exec, directory, live, cancel).await;
+        let mut lines = names::set_aside(&self.plan.root, &before, Maker::ThisCommand);
+        if let Some(note) = note {
+            note.done();
+        }
+        match done {
+            Ok(mut end) => {
+                lines.extend(names::told_of_closed(&end, !self.plan.writable));
+                lines.iter().for_each(|line| call::add_line(&mut end.stderr, line));
+                Ok(end)
+            }
+            Err(error) => Err(told(&error) + "\n" + &lines.concat()),
+        }
+        .map_err(|text| text.trim_end().to_owned())
+    }
+
+    /// Runs a command in an idle container or a new one. A container that was taken away while it was idle is
+    /// replaced; one that is taken away once the command was started is an error, since nobody knows what was done:
+    /// nothing is ever run twice.
+    async fn run_once(
+        &self,
+        exec: &Exec,
+        directory: &str,
+        live: &dyn Live,
+        cancel: &CancellationToken,
     ) -> Result<ExecEnd, DockerError> {
-        let before = names::protected_now(&self.plan.root);
         let environment = self.plan.environment(self.image.path.as_deref());
         loop {
             let taken = self.idle().pop();
@@ -173,23 +211,41 @@ impl DockerSandbox {
                 Some(container) => container,
                 None => self.start().await?,
             };
-            match call::run(&container, exec, (directory, environment.clone()), live, cancel).await {
-                Ok(mut end) => {
-                    self.idle().push(container);
-                    let mut lines = names::set_aside(&self.plan.root, &before);
-                    lines.extend(names::told_of_closed(&end, !self.plan.writable));
-                    for line in lines {
-                        call::add_line(&mut end.stderr, &line);
-                    }
-                    return Ok(end);
-                }
-                Err(DockerError::Gone { doing: container::STARTING, .. }) if !is_fresh => {}
-                Err(error) => {
+            let ordered = call::order(&container, exec, (directory, environment.clone())).await;
+            let done = match ordered {
+                Err(DockerError::Gone { .. }) if !is_fresh => {
                     container.remove().await;
-                    return Err(error);
+                    continue;
                 }
+                Err(error) => Err(error),
+                Ok(order) => {
+                    call::run(&container, order, exec, live, cancel).await.map_err(DockerError::while_it_ran)
+                }
+            };
+            match done {
+                Ok(_) => self.idle().push(container),
+                Err(_) => container.remove().await,
             }
+            return done;
         }
+    }
+}
+
+/// Why a container does not hold: a linked `.git` or `.agon` is likelier than a weakened engine.
+fn unproven(root: &Path, error: String) -> DockerError {
+    let is_link =
+        |name: &&str| std::fs::symlink_metadata(root.join(name)).is_ok_and(|data| data.is_symlink());
+    match [".git", ".agon"].into_iter().find(is_link) {
+        Some(link) if error.contains(link) => DockerError::Linked { link, error },
+        _ => DockerError::Unproven(error),
+    }
+}
+
+/// An error with what may be tried.
+fn told(error: &DockerError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
     }
 }
 
@@ -217,11 +273,8 @@ impl Sandbox for DockerSandbox {
         };
         let _place = place.map_err(|error| error.to_string())?;
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
-        let told = |error: DockerError| match error.hint() {
-            Some(hint) => format!("{error}; {hint}"),
-            None => error.to_string(),
-        };
-        self.run(&exec, plan::text(&directory).map_err(told)?, live, cancel).await.map_err(told)
+        let directory = plan::text(&directory).map_err(|error| told(&error))?;
+        self.run(&exec, directory, live, cancel).await
     }
 
     async fn close(&self) {

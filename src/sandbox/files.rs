@@ -9,7 +9,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use sha2::{Digest, Sha256};
 
 use super::beneath::{self, Beneath, io_error, shown};
-use super::{patch, protected, walk, write};
+use super::leads::Leads;
+use super::{names, patch, protected, walk, write};
 use crate::ports::{DirEntry, FileChange, FileError, FileKind, Files};
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
@@ -54,6 +55,25 @@ impl WorkspaceFiles {
         self.beneath.directory(&path)?;
         Ok(self.root.join(path))
     }
+
+    /// Refuses the root, protected names, and what they lead to; gives directory and last name.
+    fn refuse_name<'p>(&self, path: &'p str) -> Result<(&'p str, &'p str), FileError> {
+        let split = refuse_name(path)?;
+        let asked = Path::new(path);
+        let is_end = |end: &PathBuf| asked.starts_with(end);
+        let leads = names::protected_now(&self.root).into_iter().map(|name| Leads::of(&self.root, &name));
+        let is_led_to = leads.into_iter().any(|leads| leads.targets.iter().chain(&leads.absent).any(is_end));
+        if is_led_to || asked.ancestors().skip(1).any(|folder| is_repository(&self.root.join(folder))) {
+            return Err(FileError::Protected { path: path.to_owned(), reason: protected::LED_TO });
+        }
+        Ok(split)
+    }
+}
+
+/// True for a folder that git would take for a repository's own, whatever its name.
+fn is_repository(folder: &Path) -> bool {
+    let has = |name: &str| names::exists(&folder.join(name));
+    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
 }
 
 impl Files for WorkspaceFiles {
@@ -111,7 +131,7 @@ impl Files for WorkspaceFiles {
 
     fn check_write(&self, path: &str) -> Result<(), FileError> {
         let path = self.canonical(path)?;
-        let (parent, name) = refuse_name(&path)?;
+        let (parent, name) = self.refuse_name(&path)?;
         match self.beneath.directory(parent) {
             Ok(directory) => write::replaceable(directory.as_fd(), name, &path).map(|_| ()),
             Err(FileError::Missing(_)) => Ok(()),
@@ -121,7 +141,7 @@ impl Files for WorkspaceFiles {
 
     fn write(&self, path: &str, content: &[u8], base: &PathBase) -> Result<(), FileError> {
         let path = self.canonical(path)?;
-        let (parent, name) = refuse_name(&path)?;
+        let (parent, name) = self.refuse_name(&path)?;
         let directory =
             self.beneath.make_directory(parent).map_err(|error| beneath::renamed(error, &path))?;
         write::replace(directory.as_fd(), name, &path, content, base.sha256.as_deref())
@@ -136,7 +156,7 @@ impl Files for WorkspaceFiles {
             if self.canonical(&change.path)? != change.path {
                 return Err(FileError::Outside(change.path.clone()));
             }
-            refuse_name(&change.path)?;
+            self.refuse_name(&change.path)?;
         }
         match changes.windows(2).find(|pair| pair[0].path >= pair[1].path) {
             Some(pair) => {

@@ -6,6 +6,7 @@
 
 mod confine;
 mod covers;
+mod homes;
 mod inside;
 mod keeper;
 mod launch;
@@ -35,7 +36,7 @@ use crate::protocol::spec::SandboxSpec;
 pub use inside::enter;
 use keeper::Keeper;
 pub use plan::Limits;
-use plan::{Cover, CoverKind, Plan};
+use plan::{CoverKind, Plan};
 use scratch::Scratch;
 use view::View;
 
@@ -50,6 +51,10 @@ pub struct LocalOptions {
     pub read_only: bool,
     /// Limits of each call.
     pub limits: Limits,
+    /// Where calls are noted that run ([`super::unsettled::notes_of`]); none where nobody settles them.
+    pub notes: Option<PathBuf>,
+    /// Folders that are never shown: agon's own.
+    pub own: Vec<PathBuf>,
 }
 
 impl Default for LocalOptions {
@@ -57,7 +62,14 @@ impl Default for LocalOptions {
     fn default() -> Self {
         // Unlike its path, this stays right when the program is replaced while it runs.
         let program = PathBuf::from("/proc/self/exe");
-        LocalOptions { program, secrets: Vec::new(), read_only: false, limits: Limits::default() }
+        LocalOptions {
+            program,
+            secrets: Vec::new(),
+            read_only: false,
+            limits: Limits::default(),
+            notes: None,
+            own: Vec::new(),
+        }
     }
 }
 
@@ -70,7 +82,7 @@ pub struct LocalSandbox {
     readable: Vec<OsString>,
     stage: &'static str,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
-    covers: OnceLock<Vec<Cover>>,
+    covers: OnceLock<covers::Found>,
     keeper: Keeper,
     proven: OnceLock<Vec<String>>,
     scratch: Scratch,
@@ -83,9 +95,9 @@ impl LocalSandbox {
         let scratch =
             Scratch::make().map_err(|error| format!("a folder for the sandbox cannot be made: {error}"))?;
         let variable = |name: &str| std::env::var_os(name);
-        let view = View::of(files.root(), scratch.path(), options.read_only, &variable);
+        let view = View::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
         let secrets = names::globs(&options.secrets);
-        let keeper = Keeper::of(files.root(), scratch.path());
+        let keeper = Keeper::of(files.root(), scratch.path(), options.notes.clone());
         let (filters, covers, proven) = (confine::filters(), OnceLock::new(), OnceLock::new());
         let (readable, stage) = (vec!["/".into()], "namespaces");
         Ok(LocalSandbox {
@@ -141,8 +153,12 @@ impl LocalSandbox {
         }
     }
 
+    fn found(&self) -> &covers::Found {
+        self.covers.get_or_init(|| covers::find(self.files.root(), &self.secrets))
+    }
+
     fn plan(&self, exec: &Exec, directory: &Path) -> Plan {
-        let mut covers = self.covers.get_or_init(|| covers::find(self.files.root(), &self.secrets)).clone();
+        let mut covers = self.found().covers.clone();
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
             // what they make and remove is no ground to mount on.
@@ -171,10 +187,16 @@ impl Sandbox for LocalSandbox {
     fn spec(&self) -> SandboxSpec {
         let proven = self.proven.get().cloned().unwrap_or_default();
         if !self.has_namespaces() {
-            let gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
+            let mut gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
+            if rustix::process::geteuid().is_root() {
+                gaps.push("for root the number of processes is not limited".to_owned());
+            }
             return SandboxSpec { kind: "landlock-only".to_owned(), gaps, proven, ..SandboxSpec::default() };
         }
         let mut gaps = vec![SandboxSpec::NEW_INSTRUCTIONS.to_owned(), SandboxSpec::SHARED_MEMORY.to_owned()];
+        if self.options.read_only {
+            gaps.remove(0);
+        }
         if self.filters.is_err() {
             gaps.push("no system call is refused on this processor".to_owned());
         }
@@ -196,7 +218,7 @@ impl Sandbox for LocalSandbox {
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces() && !self.options.read_only;
-        let call = keeps.then(|| self.keeper.begin());
+        let call = keeps.then(|| self.keeper.begin(&self.found().links)).transpose()?;
         let (child, reach) =
             launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await?;
         let mut end = process::watch(&exec, child, reach, started, live, cancel).await?;

@@ -1,14 +1,16 @@
 //! Names of a workspace that every sandbox treats alike: which are secret, which are protected, and what becomes of
 //! protected ones that a command has made; knows no kind of sandbox.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::leads::Leads;
 use super::protected;
 use crate::ports::ExecEnd;
+use crate::protocol::text::name_shown;
 
 /// Folders that are not looked into: others' packages and what builds leave behind.
 pub const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycache__"];
@@ -28,24 +30,116 @@ pub fn protected_now(root: &Path) -> BTreeSet<PathBuf> {
         std::iter::once(PathBuf::new()).chain(hidden.map(|entry| entry.file_name().into())).collect();
     let paths =
         folders.iter().flat_map(|folder| entries(folder).map(move |entry| folder.join(entry.file_name())));
-    paths.filter(|path| protected::reason(&path.to_string_lossy()).is_some()).collect()
+    paths.filter(|path| is_protected(root, path)).collect()
 }
 
-/// Renames protected names that a command has made, so that nobody takes them for what they are not. Gives a line
-/// for each, for the model.
-pub fn set_aside(root: &Path, before: &BTreeSet<PathBuf>) -> Vec<String> {
-    let made = protected_now(root).into_iter().filter(|path| !before.contains(path));
-    let lines = made.filter_map(|path| {
-        let aside = free_name(root, &path);
-        let line = match fs::rename(root.join(&path), root.join(&aside)) {
-            Ok(()) => format!("is now `{}`", aside.display()),
+/// True for a protected name, and for a link that stands where only a folder with protected names is expected.
+pub fn is_protected(root: &Path, path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    protected::reason(&name).is_some()
+        || (protected::holds_protected(&name)
+            && fs::symlink_metadata(root.join(path)).is_ok_and(|data| data.is_symlink()))
+}
+
+/// How the protected names of a workspace stand before a command runs. Paths are relative to the root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Names that are there.
+    pub names: BTreeSet<PathBuf>,
+    /// Links that names are or lead through, with what they say.
+    pub links: BTreeMap<PathBuf, PathBuf>,
+    /// Where names lead to and nothing is.
+    pub absent: BTreeSet<PathBuf>,
+}
+
+impl Standing {
+    /// As it is now. `deep` are links further down that somebody has found before.
+    pub fn now(root: &Path, deep: &[(PathBuf, PathBuf)]) -> Self {
+        let mut standing = Standing { names: protected_now(root), ..Standing::default() };
+        standing.links.extend(deep.iter().cloned());
+        for leads in standing.names.iter().map(|name| Leads::of(root, name)) {
+            standing.links.extend(leads.links);
+            standing.absent.extend(leads.absent);
+        }
+        standing
+    }
+}
+
+/// Who made what is set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// The command that has just ended.
+    ThisCommand,
+    /// A command whose agon ended before it.
+    CutOff,
+}
+
+impl Maker {
+    fn words(self) -> &'static str {
+        match self {
+            Maker::ThisCommand => "what this command made",
+            Maker::CutOff => "what a command made that was cut off",
+        }
+    }
+}
+
+/// Renames protected names that a command has made, and puts links back that it has replaced, so that nobody takes
+/// them for what they are not. Gives a line for each, for the model.
+pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (path, to) in &before.links {
+        if !fs::read_link(root.join(path)).is_ok_and(|now| now == *to) {
+            lines.push(put_back(root, path, to, maker));
+        }
+    }
+    let made = protected_now(root).into_iter().filter(|path| !before.names.contains(path));
+    let filled = before.absent.iter().filter(|path| exists(&root.join(path))).cloned();
+    for path in made.chain(filled) {
+        let line = match is_plain(root, &path).then(|| aside(root, &path)) {
+            Some(Ok(name)) => format!("is now `{}`", shown(&name)),
             // Another agon's call in the same workspace has set it aside.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-            Err(error) => format!("should not be there and cannot be renamed: {error}"),
+            Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Some(Err(error)) => format!("should not be there and cannot be renamed: {error}"),
+            None => "should not be there and lies behind a link".to_owned(),
         };
-        Some(format!("[agon: `{}` is a protected name; what this command made {line}]\n", path.display()))
-    });
-    lines.collect()
+        lines.push(format!("[agon: `{}` is a protected name; {} {line}]\n", shown(&path), maker.words()));
+    }
+    lines
+}
+
+fn put_back(root: &Path, path: &Path, to: &Path, maker: Maker) -> String {
+    let done = match is_plain(root, path) {
+        false => Err("the way to it has become a link".to_owned()),
+        true => match aside(root, path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
+            moved => std::os::unix::fs::symlink(to, root.join(path))
+                .map(|()| moved.ok())
+                .map_err(|error| error.to_string()),
+        },
+    };
+    let (name, to) = (shown(path), shown(to));
+    let line = match done {
+        Ok(Some(aside)) => format!("{} of it is now `{}`", maker.words(), shown(&aside)),
+        Ok(None) => "a command had removed it".to_owned(),
+        Err(error) => format!("it was replaced and cannot be put back: {error}"),
+    };
+    format!("[agon: `{name}` is a protected link to `{to}`; {line}]\n")
+}
+
+fn aside(root: &Path, path: &Path) -> std::io::Result<PathBuf> {
+    let aside = free_name(root, path);
+    fs::rename(root.join(path), root.join(&aside)).map(|()| aside)
+}
+
+/// True when no folder on the way to a path is a link: what is renamed is then where it seems to be.
+fn is_plain(root: &Path, path: &Path) -> bool {
+    let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+    let is_folder = |above: &Path| fs::symlink_metadata(root.join(above)).is_ok_and(|data| data.is_dir());
+    above.into_iter().all(is_folder)
+}
+
+fn shown(path: &Path) -> String {
+    name_shown(&path.to_string_lossy()).into_owned()
 }
 
 /// What a command's own complaint does not say: why `.git`, or a whole workspace, cannot be written, and what to do.
@@ -105,16 +199,39 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::write(root.join("AGENTS.md"), "before").unwrap();
-        let before = protected_now(root);
+        let before = Standing::now(root, &[]);
         fs::create_dir_all(root.join(".github/workflows")).unwrap();
         fs::write(root.join("CLAUDE.md"), "evil").unwrap();
         fs::write(root.join("CLAUDE.md.untrusted"), "in the way").unwrap();
-        let lines = set_aside(root, &before);
+        let lines = set_aside(root, &before, Maker::ThisCommand);
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(
             lines[1].contains("`CLAUDE.md` is a protected name") && lines[1].contains("CLAUDE.md.untrusted1")
         );
         assert!(root.join(".github/workflows.untrusted").is_dir() && root.join("AGENTS.md").exists());
-        assert_eq!(protected_now(root), before);
+        assert_eq!(Standing::now(root, &[]), before);
+    }
+
+    #[test]
+    fn a_link_that_was_replaced_is_put_back_and_what_it_led_to_may_not_appear() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let root = &fs::canonicalize(folder.path()).unwrap();
+        fs::create_dir_all(root.join("docs")).unwrap();
+        fs::write(root.join("docs/RULES.md"), "rules").unwrap();
+        symlink("docs/RULES.md", root.join("AGENTS.md")).unwrap();
+        symlink("docs/none.md", root.join("CLAUDE.md")).unwrap();
+        let before = Standing::now(root, &[]);
+        fs::remove_file(root.join("AGENTS.md")).unwrap();
+        fs::write(root.join("AGENTS.md"), "evil").unwrap();
+        fs::write(root.join("docs/none.md"), "evil").unwrap();
+        symlink("docs", root.join(".github")).unwrap();
+        let lines = set_aside(root, &before, Maker::CutOff);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[0].contains("protected link") && lines[0].contains("cut off"), "{lines:?}");
+        assert_eq!(fs::read_to_string(root.join("AGENTS.md")).unwrap(), "rules");
+        assert_eq!(fs::read_to_string(root.join("AGENTS.md.untrusted")).unwrap(), "evil");
+        assert!(!root.join("docs/none.md").exists() && !exists(&root.join(".github")));
+        assert_eq!(Standing::now(root, &[]), before);
     }
 }

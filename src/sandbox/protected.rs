@@ -60,6 +60,15 @@ pub fn reason(path: &str) -> Option<&'static str> {
     TABLE.iter().find(hit).map(|entry| entry.reason)
 }
 
+/// True for a folder directly in the workspace that is free itself and holds protected names (`.github`).
+pub fn holds_protected(path: &str) -> bool {
+    let name = fold(path);
+    !path.contains('/') && TABLE.iter().any(|entry| entry.name.len() > 1 && entry.name[0] == name)
+}
+
+/// Why a file must not be written that a protected name leads to.
+pub const LED_TO: &str = "a protected name of this workspace leads there";
+
 /// True for the two folders whose content is never listed or recorded.
 pub fn is_private_folder(name: &str) -> bool {
     matches!(fold(name).as_str(), ".git" | ".agon")

@@ -91,7 +91,7 @@ pub fn standard() -> Policy {
 }
 
 /// Names of files that commonly hold passwords and private keys.
-const SECRET_FILES: [&str; 17] = [
+const SECRET_FILES: [&str; 25] = [
     ".env",
     ".env.*",
     ".envrc",
@@ -99,6 +99,14 @@ const SECRET_FILES: [&str; 17] = [
     ".pgpass",
     ".pypirc",
     ".git-credentials",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".htpasswd",
+    "credentials.json",
+    "kubeconfig",
+    ".aws/*",
+    ".kube/*",
+    ".docker/config.json",
     "*.pem",
     "*.key",
     "*.p12",

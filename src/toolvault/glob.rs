@@ -71,6 +71,15 @@ fn find(files: &dyn Files, args: &Arguments) -> Result<String, String> {
         entries.iter().partition(|entry| entry.kind == FileKind::Unnamed);
     let found: Vec<&str> =
         named.iter().map(|entry| entry.path.as_str()).filter(|path| glob.matches(path, &base)).collect();
+    // `[id].tsx` is a name before it is a choice of letters.
+    let found = match found.is_empty() {
+        true => named
+            .iter()
+            .map(|entry| entry.path.as_str())
+            .filter(|path| glob.is_literally(path, &base))
+            .collect(),
+        false => found,
+    };
     let mut text: String =
         found.iter().take(SHOWN).flat_map(|path| [name_shown(path), "\n".into()]).collect();
     if found.is_empty() {
@@ -91,6 +100,7 @@ fn find(files: &dyn Files, args: &Arguments) -> Result<String, String> {
 pub struct PathGlob {
     matcher: GlobMatcher,
     name_only: bool,
+    text: String,
 }
 
 impl PathGlob {
@@ -98,13 +108,24 @@ impl PathGlob {
     pub fn new(pattern: &str) -> Result<Self, String> {
         let glob = GlobBuilder::new(pattern.trim_start_matches("./")).literal_separator(true).build();
         let glob = glob.map_err(|error| format!("`{pattern}` is not a glob pattern: {}", error.kind()))?;
-        Ok(PathGlob { matcher: glob.compile_matcher(), name_only: !pattern.contains('/') })
+        let text = pattern.trim_start_matches("./").to_owned();
+        Ok(PathGlob { matcher: glob.compile_matcher(), name_only: !pattern.contains('/'), text })
     }
 
     /// True when a workspace-relative path beneath `base` matches.
     pub fn matches(&self, path: &str, base: &str) -> bool {
+        self.matcher.is_match(self.compared(path, base))
+    }
+
+    /// True when the pattern, read as a plain name, is the path's.
+    fn is_literally(&self, path: &str, base: &str) -> bool {
+        self.compared(path, base) == self.text
+    }
+
+    /// What of a path is compared.
+    fn compared<'p>(&self, path: &'p str, base: &str) -> &'p str {
         let relative = path.strip_prefix(base).unwrap_or(path).trim_start_matches('/');
         let name = relative.rsplit('/').next().unwrap_or(relative);
-        self.matcher.is_match(if self.name_only { name } else { relative })
+        if self.name_only { name } else { relative }
     }
 }

@@ -12,6 +12,7 @@ use crate::protocol::effect::ToolCall;
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
 use crate::protocol::spec::{Risk, ToolSpec};
+use crate::protocol::text::name_shown;
 use sha2::{Digest, Sha256};
 
 /// Largest existing file that is read for the preview; beyond it the preview shows the new content only.
@@ -76,7 +77,11 @@ impl Tool for WriteFile {
         match written.await {
             Ok((path, content, created)) => {
                 let (verb, lines) = (if created { "created" } else { "replaced" }, content.lines().count());
-                let mut end = ToolEnd::ok(format!("{verb} `{path}`: {lines} lines, {} bytes", content.len()));
+                let mut end = ToolEnd::ok(format!(
+                    "{verb} `{}`: {lines} lines, {} bytes",
+                    name_shown(&path),
+                    content.len()
+                ));
                 end.seen.push(seen_after(path, content.as_bytes()));
                 end
             }
@@ -92,7 +97,10 @@ fn preview(files: &dyn Files, path: &str, exists: bool, content: &str) -> Result
     match files.read(path, PREVIEW_MAX) {
         Ok(old) => Ok(unified::diff(path, Some(&old), content)),
         Err(FileError::TooLarge { bytes, .. }) => {
-            let words = format!("`{path}` holds {bytes} bytes, too many to compare; they are replaced by:\n");
+            let words = format!(
+                "`{}` holds {bytes} bytes, too many to compare; they are replaced by:\n",
+                name_shown(path)
+            );
             Ok(words + &unified::diff(path, None, content))
         }
         Err(error) => Err(words(error)),

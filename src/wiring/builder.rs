@@ -187,7 +187,17 @@ impl ArenaBuilder {
         // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.
         let (recorded, asks, lock) = (Vec::new(), Vec::new(), None);
         let workspace = self.workspace;
-        Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock })
+        Ok(Running {
+            arena,
+            id,
+            recorded,
+            asks,
+            has_open_turn: false,
+            sandbox,
+            workspace,
+            lock,
+            told: Vec::new(),
+        })
     }
 
     /// Takes a recorded session of the state folder up again, by its id or the start of it. Providers, tools,
@@ -220,12 +230,13 @@ impl ArenaBuilder {
             workspace: self.workspace,
             recorded,
             lock: None,
+            told: Vec::new(),
         })
     }
 
     /// The workspace with the tools of this builder.
     async fn place(&mut self, kind: SandboxKind) -> Result<Place, WireError> {
-        let sandbox = confine::plain(kind, &self.workspace, false).await?;
+        let sandbox = confine::plain(kind, &self.workspace, false, Some(&self.state)).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
         for tool in std::mem::take(&mut self.tools) {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;

@@ -1,13 +1,13 @@
 //! Chooses and starts the sandbox that is wanted, never a weaker one; knows no tool and no session's record.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{WireError, docker};
 use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
 use crate::protocol::spec::SandboxSpec;
-use crate::sandbox::Unconfined;
+use crate::sandbox::{Unconfined, unsettled};
 use crate::session::policy;
 
 /// What is wanted of a sandbox.
@@ -26,7 +26,8 @@ pub(super) struct Wanted<'a> {
 /// The sandbox a session was run in, as configuration names it.
 pub(super) fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
     match sandbox.kind.as_str() {
-        "local" | "landlock-only" => SandboxKind::Local,
+        "local" => SandboxKind::Local,
+        "landlock-only" => SandboxKind::LandlockOnly,
         "docker" => SandboxKind::Docker,
         _ => SandboxKind::None,
     }
@@ -35,32 +36,88 @@ pub(super) fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
 /// Starts a sandbox. `auto` takes the strongest that holds what it claims: `local`, else `docker` if somebody has
 /// named an image, else none only where somebody has said so.
 pub(super) async fn confined(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn Sandbox>, WireError> {
+    chosen(config, wanted).await.map(|(sandbox, _)| sandbox)
+}
+
+/// The same, with a line where it is not the strongest that was wanted.
+pub(super) async fn chosen(
+    config: &Config,
+    wanted: Wanted<'_>,
+) -> Result<(Arc<dyn Sandbox>, Option<String>), WireError> {
     if !wanted.root.is_dir() {
         return Err(WireError::WorkspaceGone(wanted.root.to_owned()));
     }
-    match wanted.kind {
+    let opened = match wanted.kind {
+        SandboxKind::Auto => return automatic(config, wanted).await,
         SandboxKind::None => unconfined(wanted.root),
-        SandboxKind::Local => match local_of(config, wanted).await {
-            Ok(sandbox) => Ok(sandbox),
-            // Asked for by name, it is better than none, and called what it is.
-            Err(why) => {
-                let weaker = landlock_only(wanted.root, wanted.read_only).await;
-                weaker.map_err(|_| WireError::NoSandbox { kind: wanted.kind.word(), why })
-            }
-        },
+        SandboxKind::Local => local_of(config, wanted).await.map_err(|why| no_local(wanted.root, why)),
+        SandboxKind::LandlockOnly => {
+            let opened = landlock_only(&options(config, wanted), wanted.root).await;
+            opened.map_err(|why| WireError::NoSandbox { kind: wanted.kind.word(), why })
+        }
         SandboxKind::Docker => docker::open(config, wanted).await,
-        SandboxKind::Auto => match local_of(config, wanted).await {
-            Ok(sandbox) => Ok(sandbox),
-            Err(_) if docker::names_an_image(config) => docker::open(config, wanted).await,
-            Err(_) if wanted.has_consent => unconfined(wanted.root),
-            Err(why) => Err(WireError::NothingConfines { why, gaps: Unconfined::GAPS.to_vec() }),
+    };
+    Ok((opened?, None))
+}
+
+async fn automatic(
+    config: &Config,
+    wanted: Wanted<'_>,
+) -> Result<(Arc<dyn Sandbox>, Option<String>), WireError> {
+    let why = match local_of(config, wanted).await {
+        Ok(sandbox) => return Ok((sandbox, None)),
+        Err(why) => with_link(wanted.root, why),
+    };
+    let line = |taken: &str| {
+        Some(format!("the sandbox `auto` took `{taken}`, because `local` is not to be had: {why}"))
+    };
+    match () {
+        () if docker::names_an_image(config) => match docker::open(config, wanted).await {
+            Ok(sandbox) => Ok((sandbox, line("docker"))),
+            Err(error) => Err(WireError::Neither { local: why, error: Box::new(error) }),
         },
+        () if wanted.has_consent => Ok((unconfined(wanted.root)?, line("none"))),
+        () => Err(WireError::NothingConfines { why, gaps: Unconfined::GAPS.to_vec() }),
     }
 }
 
 /// The sandbox `local` and nothing else, or why it is not to be had.
-pub(super) async fn local_of(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn Sandbox>, String> {
-    local(wanted.root, &policy::denied_to_all(&config.policy()), wanted.read_only).await
+async fn local_of(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn Sandbox>, String> {
+    local(wanted.root, &options(config, wanted)).await
+}
+
+fn no_local(root: &Path, why: String) -> WireError {
+    WireError::NoSandbox { kind: SandboxKind::Local.word(), why: with_link(root, why) }
+}
+
+/// Why `local` is not to be had, with the link that is likelier the cause than the machine.
+fn with_link(root: &Path, why: String) -> String {
+    let is_link =
+        |name: &&str| std::fs::symlink_metadata(root.join(name)).is_ok_and(|data| data.is_symlink());
+    match [".git", ".agon"].into_iter().find(is_link) {
+        Some(link) if why.contains("`.git`") => {
+            format!("{why}; `{link}` is a symbolic link: let it lead to a folder that is there")
+        }
+        _ => why,
+    }
+}
+
+/// What a sandbox of this machine's kernel is opened with.
+struct Options {
+    secrets: Vec<String>,
+    read_only: bool,
+    notes: Option<PathBuf>,
+    own: Vec<PathBuf>,
+}
+
+fn options(config: &Config, wanted: Wanted<'_>) -> Options {
+    let places = config.places();
+    Options {
+        secrets: policy::denied_to_all(&config.policy()),
+        read_only: wanted.read_only,
+        notes: Some(unsettled::notes_of(&places.state)),
+        own: vec![places.state.clone(), places.config.clone(), places.cache.clone()],
+    }
 }
 
 fn unconfined(root: &Path) -> Result<Arc<dyn Sandbox>, WireError> {
@@ -73,6 +130,7 @@ pub(super) async fn plain(
     kind: SandboxKind,
     root: &Path,
     read_only: bool,
+    state: Option<&Path>,
 ) -> Result<Arc<dyn Sandbox>, WireError> {
     if !root.is_dir() {
         return Err(WireError::WorkspaceGone(root.to_owned()));
@@ -80,8 +138,11 @@ pub(super) async fn plain(
     match kind {
         SandboxKind::None => unconfined(root),
         SandboxKind::Local | SandboxKind::Auto => {
-            let secrets = policy::denied_to_all(&policy::standard());
-            let opened = local(root, &secrets, read_only).await;
+            let opened = local(root, &plain_options(read_only, state)).await;
+            opened.map_err(|why| WireError::NoSandbox { kind: kind.word(), why })
+        }
+        SandboxKind::LandlockOnly => {
+            let opened = landlock_only(&plain_options(read_only, state), root).await;
             opened.map_err(|why| WireError::NoSandbox { kind: kind.word(), why })
         }
         SandboxKind::Docker => {
@@ -91,30 +152,46 @@ pub(super) async fn plain(
     }
 }
 
+fn plain_options(read_only: bool, state: Option<&Path>) -> Options {
+    Options {
+        secrets: policy::denied_to_all(&policy::standard()),
+        read_only,
+        notes: state.map(unsettled::notes_of),
+        own: state.map(Path::to_owned).into_iter().collect(),
+    }
+}
+
 #[cfg(target_os = "linux")]
-async fn local(root: &Path, secrets: &[String], read_only: bool) -> Result<Arc<dyn Sandbox>, String> {
-    use crate::sandbox::{LocalOptions, LocalSandbox};
-    let options = LocalOptions { secrets: secrets.to_vec(), read_only, ..LocalOptions::default() };
-    let sandbox = LocalSandbox::open(root, options)?;
+fn local_options(options: &Options) -> crate::sandbox::LocalOptions {
+    crate::sandbox::LocalOptions {
+        secrets: options.secrets.clone(),
+        read_only: options.read_only,
+        notes: options.notes.clone(),
+        own: options.own.clone(),
+        ..crate::sandbox::LocalOptions::default()
+    }
+}
+
+#[cfg(target_os = "linux")]
+async fn local(root: &Path, options: &Options) -> Result<Arc<dyn Sandbox>, String> {
+    let sandbox = crate::sandbox::LocalSandbox::open(root, local_options(options))?;
     sandbox.start().await?;
     Ok(Arc::new(sandbox))
 }
 
 #[cfg(target_os = "linux")]
-async fn landlock_only(root: &Path, read_only: bool) -> Result<Arc<dyn Sandbox>, String> {
-    use crate::sandbox::{LocalOptions, LocalSandbox};
-    let options = LocalOptions { read_only, ..LocalOptions::default() };
-    let sandbox = LocalSandbox::open_without_namespaces(root, options)?;
+async fn landlock_only(options: &Options, root: &Path) -> Result<Arc<dyn Sandbox>, String> {
+    let sandbox = crate::sandbox::LocalSandbox::open_without_namespaces(root, local_options(options))?;
     sandbox.start().await?;
     Ok(Arc::new(sandbox))
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn landlock_only(_: &Path, _: bool) -> Result<Arc<dyn Sandbox>, String> {
+async fn landlock_only(_: &Options, _: &Path) -> Result<Arc<dyn Sandbox>, String> {
     Err("it needs Linux".to_owned())
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn local(_: &Path, _: &[String], _: bool) -> Result<Arc<dyn Sandbox>, String> {
+async fn local(_: &Path, _: &Options) -> Result<Arc<dyn Sandbox>, String> {
     Err("`local` needs Linux".to_owned())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::WireError;
-use super::confine::{Wanted, confined, kind_of, local_of, plain};
+use super::confine::{Wanted, confined, kind_of, plain};
 use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
 use crate::protocol::spec::{Blueprint, RolePlace, RoleSpec, Setting, Spec};
@@ -28,15 +28,14 @@ impl Means<'_> {
         main: &Arc<dyn Sandbox>,
     ) -> Result<Arc<dyn Sandbox>, WireError> {
         let (config, session) = match self {
-            Means::Plain => return plain(kind, root, read_only).await,
+            Means::Plain => return plain(kind, root, read_only, None).await,
             Means::Configured(config, session) => (config, session),
         };
         let wanted = Wanted { kind, root, session, read_only, has_consent: false };
-        let has_more = matches!(main.spec().kind.as_str(), "local" | "docker");
+        let has_less = main.spec().kind == "landlock-only";
         match kind {
-            SandboxKind::Local if has_more => {
-                let opened = local_of(config, wanted).await;
-                opened.map_err(|why| WireError::NoSandbox { kind: kind.word(), why })
+            SandboxKind::Local if has_less => {
+                confined(config, Wanted { kind: SandboxKind::LandlockOnly, ..wanted }).await
             }
             _ => confined(config, wanted).await,
         }

@@ -63,6 +63,9 @@ pub enum WireError {
     /// A sandbox is not to be had.
     #[error("the sandbox `{kind}` is not to be had here: {why}")]
     NoSandbox { kind: &'static str, why: String },
+    /// `auto` can have neither `local` nor `docker`.
+    #[error("nothing here can confine the tools: `local`: {local}; `docker`: {error}")]
+    Neither { local: String, error: Box<WireError> },
     /// None of the sandboxes that `auto` may choose is to be had.
     #[error("nothing here can confine the tools: {why}")]
     NothingConfines { why: String, gaps: Vec<&'static str> },
@@ -150,8 +153,10 @@ impl WireError {
             WireError::NothingHolds(_) => Some(
                 "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
             ),
+            WireError::Neither { error, .. } => error.hint(),
             WireError::NoSandbox { .. } | WireError::NothingConfines { .. } => Some(
-                "`agon doctor --sandbox local` and `agon doctor --sandbox docker` say what each needs here; where neither \
+                "`--sandbox landlock-only` needs no namespaces and leaves more open (`agon doctor --sandbox \
+                 landlock-only`); `agon doctor --sandbox local` and `agon doctor --sandbox docker` say what each needs here; where neither \
                  can be had, `--sandbox none` runs the tools with your own rights, and nothing confines them"
                     .to_owned(),
             ),

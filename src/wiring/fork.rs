@@ -110,7 +110,17 @@ impl Fork {
         let arena = Arena::take_up(&recorded, facts, active_ms, ports).await;
         let arena = arena.inspect_err(|_| discard_at(&workspace, &store, &id))?;
         // Open approvals are withdrawn by the fork and asked again as new calls, so none is open yet.
-        Ok(Running { arena, id, recorded, asks: Vec::new(), has_open_turn, sandbox, workspace, lock })
+        Ok(Running {
+            arena,
+            id,
+            recorded,
+            asks: Vec::new(),
+            has_open_turn,
+            sandbox,
+            workspace,
+            lock,
+            told: Vec::new(),
+        })
     }
 
     /// Only records that it was made: nothing is asked, run or sent.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::confine::{Wanted, confined};
+use super::confine::{Wanted, chosen, confined};
 use super::crew_places::{CrewPlaces, Means};
 use super::{SystemClock, WireError, cache, head, providers};
 use crate::arena::{ArenaPorts, Places};
@@ -12,9 +12,9 @@ use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::ports::{EventLog, Sandbox, TeamCache};
 use crate::protocol::spec::{Consent, SandboxSpec, Setting, Spec, WorkspaceSpec};
-use crate::sandbox::SandboxChecks;
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
+use crate::sandbox::{SandboxChecks, unsettled};
 use crate::session::convergence::Scorers;
 use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
@@ -75,6 +75,8 @@ pub(super) struct Place {
     /// Who let the tools work where nothing confines them.
     consent: Option<Consent>,
     roles: CrewPlaces,
+    /// What people have to know of how it was opened.
+    pub(super) told: Vec<String>,
 }
 
 impl Place {
@@ -83,7 +85,7 @@ impl Place {
         let workspace = WorkspaceStore::open(root, state).map_err(WireError::Workspace)?;
         let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
         let (root, roles) = (root.to_owned(), CrewPlaces::default());
-        Ok(Place { root, sandbox, workspace, cache: None, vault, consent: None, roles })
+        Ok(Place { root, sandbox, workspace, cache: None, vault, consent: None, roles, told: Vec::new() })
     }
 
     /// A place with what the configuration gives: the sandbox of a session, and the team cache.
@@ -95,10 +97,13 @@ impl Place {
     ) -> Result<Self, WireError> {
         keeps_apart(config, root)?;
         let wanted = Wanted { kind, root, session, read_only: false, has_consent: consent.is_some() };
-        let sandbox = confined(config, wanted).await?;
+        let (sandbox, weaker) = chosen(config, wanted).await?;
+        // After the sandbox was started, which ends what a dead one left, and before instructions are read.
+        let mut told = unsettled::settle(&unsettled::notes_of(&config.places().state));
+        told.extend(weaker);
         let consent = consent.filter(|_| sandbox.spec().kind == "none");
         let place = Place::open(&config.places().state, root, sandbox)?;
-        Ok(Place { cache: cache::port(config), consent, ..place })
+        Ok(Place { cache: cache::port(config), consent, told, ..place })
     }
 
     /// Starts the places of roles, and makes the spec and the settings that lead to it say so.

@@ -12,6 +12,7 @@ pub(crate) mod escapes;
 mod hostile_git;
 #[cfg(target_os = "linux")]
 mod left;
+pub(crate) mod linked;
 #[cfg(target_os = "linux")]
 mod local;
 #[cfg(target_os = "linux")]

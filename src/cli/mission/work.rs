@@ -104,6 +104,11 @@ impl Opened {
         note: Option<String>,
     ) -> Result<Self, Failure> {
         let id = running.id.clone();
+        let told = Some(running.told.join("; ")).filter(|told| !told.is_empty());
+        let note = match (told, note) {
+            (Some(told), Some(note)) => Some(format!("{told}; {note}")),
+            (told, note) => told.or(note),
+        };
         let (live, entries) = Live::of(running)?;
         let (record, asks) = record::live(kit, &id, entries)?;
         Ok(Opened { id, live, record, asks, first, note })

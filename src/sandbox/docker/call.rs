@@ -1,7 +1,6 @@
 //! One command in a container, bounded in time and output; knows no engine but through its container.
 
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bollard::container::LogOutput;
@@ -23,20 +22,36 @@ const LOOK: Duration = Duration::from_millis(150);
 /// How often that is asked at first once all output has ended.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// Runs one command to its end and leaves nothing of it running. An error means that the container is not to be
-/// used again.
-pub async fn run(
+/// A command that an engine has taken down and not begun.
+pub struct Order {
+    number: String,
+    /// The file for what is known of its end.
+    said: String,
+}
+
+/// Orders a command. Until it is run nothing of it has happened.
+pub async fn order(
     container: &Container,
     exec: &Exec,
     place: (&str, Vec<String>),
+) -> Result<Order, DockerError> {
+    let (directory, environment) = place;
+    let said = format!("/dev/shm/.agon-{}", uuid::Uuid::now_v7().simple());
+    let words = [WATCHED, container.shell(), &exec.command, &said];
+    let number = container.order(&words, Some(directory), environment).await?;
+    Ok(Order { number, said })
+}
+
+/// Runs an ordered command to its end and leaves nothing of it running. An error means that the container is not to
+/// be used again, and that nobody knows what the command did.
+pub async fn run(
+    container: &Container,
+    order: Order,
+    exec: &Exec,
     live: &dyn Live,
     cancel: &CancellationToken,
 ) -> Result<ExecEnd, DockerError> {
-    let (directory, environment) = place;
-    let said = format!("/dev/shm/.agon-{}", uuid::Uuid::now_v7().simple());
-    let order = container
-        .order(&[WATCHED, container.shell(), &exec.command, &said], Some(directory), environment)
-        .await?;
+    let Order { number: order, said } = order;
     let started = Instant::now();
     let output = container.begin(&order).await?;
     let mut call = Call {
@@ -67,15 +82,25 @@ pub async fn run(
 /// and a child may leave with the same code by itself; but of a signal the shell says so, and what it says goes into
 /// the file `$2`, apart from what the child says. The shell outlives a polite request to end, so that the child can
 /// answer it.
+/// Beside that file stand how many processes had died for want of memory before, and that the shell outlived the child.
 const WATCHED: &str = r#": 2>/dev/null >"$2" || set -- "$1" /dev/null
 exec 3>&2 2>"$2"
 trap : TERM
+n=0
+while read -r k v; do [ "$k" != oom_kill ] || n=$v; done </sys/fs/cgroup/memory.events
+[ "$n" != 0 ] || while read -r k v; do [ "$k" != oom_kill ] || n=$v; done </sys/fs/cgroup/memory/memory.oom_control
+: >"$2"
+echo "$n" >"$2.before"
 (exec 2>&3 3>&-; exec "$0" -c "$1")
-exit $?"#;
+set -- "$2" $?
+echo >"$1.outlived"
+exit $2"#;
 
 /// Prints whether the shell said something into `$0`, and how many processes were killed for want of memory so far,
 /// as either kind of control group counts them.
 const FATE: &str = r#"[ -s "$0" ] && echo said
+[ -e "$0.outlived" ] && echo outlived
+read -r n <"$0.before" && echo "before $n"
 cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control 2>/dev/null"#;
 
 /// How a command really ended.
@@ -83,24 +108,30 @@ struct Fate {
     exit: Option<i32>,
     signal: Option<i32>,
     starved: bool,
+    /// What watched the command was killed with it, so that its own end is not known.
+    unseen: bool,
 }
 
 /// Tells a signal from a code of the same number, and who sent it.
 async fn fate(container: &Container, code: i64, stopped: bool, said: &str) -> Result<Fate, DockerError> {
     let exit = i32::try_from(code).ok();
-    let Some(signal) = signal_of(code) else { return Ok(Fate { exit, signal: None, starved: false }) };
+    let Some(signal) = signal_of(code) else {
+        return Ok(Fate { exit, signal: None, starved: false, unseen: false });
+    };
     if stopped {
-        return Ok(Fate { exit: None, signal: Some(signal), starved: false });
+        return Ok(Fate { exit: None, signal: Some(signal), starved: false, unseen: false });
     }
     let told = container.ask(&[FATE, said]).await?;
-    let starved =
-        told.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0);
-    let starved = signal == KILL && container.starved.swap(starved, Ordering::Relaxed) < starved;
+    let number =
+        |word: &str| told.lines().find_map(|line| line.strip_prefix(word)?.trim().parse::<u64>().ok());
+    let starved = signal == KILL && number("oom_kill ").unwrap_or(0) > number("before ").unwrap_or(0);
+    let unseen = signal == KILL && !starved && !told.lines().any(|line| line == "outlived");
     // Of these two a shell never says anything.
-    let is_signal = matches!(signal, INTERRUPT | PIPE) || starved || told.lines().any(|line| line == "said");
+    let is_signal =
+        matches!(signal, INTERRUPT | PIPE) || starved || unseen || told.lines().any(|line| line == "said");
     match is_signal {
-        true => Ok(Fate { exit: None, signal: Some(signal), starved }),
-        false => Ok(Fate { exit, signal: None, starved }),
+        true => Ok(Fate { exit: None, signal: Some(signal), starved, unseen }),
+        false => Ok(Fate { exit, signal: None, starved, unseen }),
     }
 }
 
@@ -201,6 +232,10 @@ impl Call<'_> {
         let mut stderr = self.streams[1].capture.text();
         if fate.starved {
             let line = "[agon: the container's memory ran out; the setting is `[sandbox.docker] memory`]\n";
+            add_line(&mut stderr, line);
+        }
+        if fate.unseen {
+            let line = "[agon: it killed what watches it too (`kill -1`), so how it ended is not known]\n";
             add_line(&mut stderr, line);
         }
         ExecEnd {

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bollard::container::{AttachContainerResults, LogOutput};
@@ -21,7 +20,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 
 use super::engine::Engine;
-use super::error::{DockerError, Trouble, trouble, words};
+use super::error::{DockerError, RUNNING, Trouble, trouble, words};
 use super::plan::Plan;
 
 /// How long a started container may take to say its first word.
@@ -33,8 +32,8 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// How long the dead may take to be buried.
 const BURIAL: Duration = Duration::from_millis(15);
 
-/// What is done before a command has run at all; a container that fails here can be replaced without harm.
-pub(super) const STARTING: &str = "a command was being started";
+/// What is done before a command has run at all.
+const STARTING: &str = "a command was being started";
 
 /// A running container. It ends, with all that runs in it, when this is dropped or the process dies.
 pub struct Container {
@@ -45,8 +44,6 @@ pub struct Container {
     user: String,
     /// What runs when no command does, as the engine numbers it.
     keepers: BTreeSet<String>,
-    /// How many processes were killed for want of memory so far.
-    pub(super) starved: AtomicU64,
     /// Its standard input; closing it ends the keeper. Nobody locks it: it only makes this shareable.
     _held: Mutex<AttachContainerResults>,
 }
@@ -90,7 +87,6 @@ impl Container {
             shell,
             user: plan.user(),
             keepers: BTreeSet::new(),
-            starved: AtomicU64::new(0),
             _held: Mutex::new(held),
         };
         container.keepers = container.processes().await?;
@@ -147,7 +143,7 @@ impl Container {
     /// How an ordered command stands: `None` while it runs, then its exit code.
     pub async fn ended(&self, order: &str) -> Result<Option<i64>, DockerError> {
         let looked = self.engine.client.inspect_exec(order).await;
-        let looked: ExecInspectResponse = looked.map_err(|error| self.failure("a command ran", &error))?;
+        let looked: ExecInspectResponse = looked.map_err(|error| self.failure(RUNNING, &error))?;
         // An engine may say `Running: false` before it knows the code.
         Ok(looked.exit_code.filter(|_| looked.running != Some(true)))
     }
@@ -191,7 +187,7 @@ impl Container {
         // none that it understands.
         let podman = self.engine.traits.podman.then(|| TopOptionsBuilder::new().ps_args("pid").build());
         let top = self.engine.client.top_processes(&self.id, podman).await;
-        let top = top.map_err(|error| self.failure("a command ran", &error))?;
+        let top = top.map_err(|error| self.failure(RUNNING, &error))?;
         let titles = top.titles.unwrap_or_default();
         let column = titles.iter().position(|title| title == "PID").unwrap_or(1);
         let rows = top.processes.unwrap_or_default();

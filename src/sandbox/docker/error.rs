@@ -41,6 +41,9 @@ pub enum DockerError {
     /// A container was made and does not hold what it should.
     #[error("the engine's containers do not hold what they must: it is not so that {0}")]
     Unproven(String),
+    /// A link in the workspace stands in the way.
+    #[error("`{link}` is a symbolic link and cannot be closed to commands: it is not so that {error}")]
+    Linked { link: &'static str, error: String },
     /// The container is gone, stopped or paused, by somebody else's hand or for want of memory.
     #[error("the container was stopped or removed from outside while {doing}: {error}")]
     Gone { doing: &'static str, error: String },
@@ -55,7 +58,21 @@ pub enum DockerError {
     Claim { path: String, error: String },
 }
 
+/// What is done from the moment in which a command was started.
+pub(super) const RUNNING: &str = "a command ran";
+
 impl DockerError {
+    /// The same error once a command was started, whatever was being done about it.
+    pub(super) fn while_it_ran(self) -> Self {
+        match self {
+            DockerError::Gone { error, .. } => DockerError::Gone { doing: RUNNING, error },
+            DockerError::Silent { address, error, .. } => {
+                DockerError::Silent { address, doing: RUNNING, error }
+            }
+            other => other,
+        }
+    }
+
     /// What the person may try.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
@@ -75,6 +92,17 @@ impl DockerError {
             DockerError::NoShell { .. } => "name an image with `bash` or `sh`: `[sandbox.docker] image = …`",
             DockerError::Unproven(_) => {
                 "the engine's own settings weaken its containers; look at its daemon.json"
+            }
+            DockerError::Linked { .. } => {
+                "put a folder in the link's place, or let the link lead to one that is there"
+            }
+            DockerError::Gone { doing: RUNNING, .. } => {
+                "what it did until then is not known and stays; it is not run again, and a new container is made for the \
+                 next command"
+            }
+            DockerError::Silent { doing: RUNNING, .. } => {
+                "the command may still run, and what it does is not known; look whether the engine runs; `agon resume` \
+                 goes on with the session"
             }
             DockerError::Gone { .. } => {
                 "a new container is made for the next command; what it left in the workspace stays"

@@ -56,6 +56,22 @@ pub struct MountSettings {
     pub writable: bool,
 }
 
+impl MountSettings {
+    /// True where somebody answers on it.
+    fn is_socket(&self) -> bool {
+        use std::os::unix::fs::FileTypeExt;
+        std::fs::metadata(&self.source).is_ok_and(|data| data.file_type().is_socket())
+    }
+
+    /// True for a single ordinary file, in which no socket can lie.
+    pub fn is_file(&self) -> bool {
+        self.source.is_file()
+    }
+}
+
+/// The engine's profile of system calls lets a command make such files; inside they give nothing.
+const SET_USER_ID: &str = "a command can leave files in the workspace that outside give whoever runs them its user's rights (set-user-id)";
+
 /// What a container is made for.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -67,6 +83,8 @@ pub struct Plan {
     pub session: String,
     /// The machine, for the label.
     pub host: String,
+    /// Folders in the workspace that cannot be renamed, because of what lies beneath them.
+    pub pinned: Vec<PathBuf>,
     /// Names in the root that are shown read-only.
     pub guarded: Vec<PathBuf>,
     /// Files of the workspace that are shown empty.
@@ -177,6 +195,9 @@ impl Plan {
     /// The workspace first, what lies upon it after it.
     fn mounts(&self) -> Result<Vec<Mount>, DockerError> {
         let mut mounts = vec![bind(&self.root, &self.root, self.writable)?];
+        for pinned in self.pinned.iter().filter(|_| self.writable) {
+            mounts.push(bind(pinned, pinned, true)?);
+        }
         for guarded in &self.guarded {
             mounts.push(bind(guarded, guarded, false)?);
         }
@@ -194,6 +215,7 @@ impl Plan {
         let mut gaps = Vec::new();
         if self.writable {
             gaps.push(crate::protocol::spec::SandboxSpec::NEW_INSTRUCTIONS.to_owned());
+            gaps.push(SET_USER_ID.to_owned());
         }
         if self.settings.network != "none" {
             gaps.push(format!("commands can use the network `{}`", self.settings.network));
@@ -207,8 +229,17 @@ impl Plan {
         for limit in &self.traits.unlimited {
             gaps.push(format!("the engine cannot limit {limit}"));
         }
-        for mount in self.settings.mounts.iter().filter(|mount| mount.writable) {
-            gaps.push(format!("commands can change `{}`", mount.source.display()));
+        for mount in &self.settings.mounts {
+            let what = if mount.writable { "read and change" } else { "read" };
+            let socket = if mount.is_socket() {
+                ", which is a socket: whoever answers there does what commands say"
+            } else {
+                ""
+            };
+            gaps.push(format!("commands can {what} `{}`{socket}", mount.source.display()));
+        }
+        for name in self.settings.env.keys() {
+            gaps.push(format!("commands can read the variable `{name}`"));
         }
         gaps
     }
@@ -259,6 +290,7 @@ pub fn sample() -> Plan {
         root: PathBuf::from("/w/[id] +a"),
         session: "s1".to_owned(),
         host: "h".to_owned(),
+        pinned: Vec::new(),
         guarded: vec![PathBuf::from("/w/[id] +a/.git")],
         masked: vec![PathBuf::from("/w/[id] +a/.env")],
         writable: true,
@@ -331,13 +363,16 @@ mod tests {
     #[test]
     fn what_is_left_open_is_named() {
         let mut plan = plan();
-        assert_eq!(plan.gaps().len(), 1, "{:?}", plan.gaps());
-        assert_eq!(Plan { writable: false, ..plan.clone() }.gaps(), [] as [&str; 0]);
+        assert_eq!(plan.gaps().len(), 3, "{:?}", plan.gaps());
+        assert_eq!(
+            Plan { writable: false, ..plan.clone() }.gaps(),
+            ["commands can read the variable `GOPROXY`"]
+        );
         plan.settings.network = "bridge".to_owned();
         plan.traits = Traits { unlimited: vec!["memory"], ..Traits::default() };
         let (source, target) = (PathBuf::from("/data"), PathBuf::from("/data"));
         plan.settings.mounts = vec![MountSettings { source, target, writable: true }];
-        assert_eq!(plan.gaps().len(), 5, "{:?}", plan.gaps());
+        assert_eq!(plan.gaps().len(), 6, "{:?}", plan.gaps());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a container shows of itself when it is started: facts looked at from within; knows no engine.
 
-use super::plan::Plan;
+use super::plan::{MountSettings, Plan};
 
 /// A fact in words, a shell test that holds where it is one, and whether a plan claims it. `$0` is a file outside,
 /// `$1` the workspace.
@@ -11,7 +11,11 @@ struct Fact {
 }
 
 const FACTS: &[Fact] = &[
-    Fact { words: "files outside are not seen", test: "[ ! -e \"$0\" ]", is_claimed: |_| true },
+    Fact {
+        words: "files outside are not seen",
+        test: "[ ! -e \"$0\" ]",
+        is_claimed: |plan| plan.settings.mounts.is_empty(),
+    },
     Fact {
         words: "the system cannot be changed",
         test: "! (: >/.agon-probe) && ! (: >/etc/.agon-probe)",
@@ -31,14 +35,17 @@ const FACTS: &[Fact] = &[
     Fact {
         words: "there is no network",
         test: "{ read -r head; ! read -r route; } </proc/net/route",
-        is_claimed: |plan| plan.settings.network == "none",
+        // A socket that is shown may lead anywhere, and a folder may hold one.
+        is_claimed: |plan| {
+            plan.settings.network == "none" && plan.settings.mounts.iter().all(MountSettings::is_file)
+        },
     },
     Fact {
         words: "no capability is left",
         test: "[ \"$caps$bound\" = 00000000000000000000000000000000 ]",
         is_claimed: |_| true,
     },
-    Fact { words: "no right can be gained", test: "[ \"$nnp\" = 1 ]", is_claimed: |_| true },
+    Fact { words: "no right can be gained inside", test: "[ \"$nnp\" = 1 ]", is_claimed: |_| true },
     Fact {
         words: "system calls are filtered",
         test: "[ \"$filter\" = 2 ]",

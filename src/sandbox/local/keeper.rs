@@ -1,13 +1,14 @@
 //! Watches over the protected names at the workspace's top while commands run: those that are absent are kept
 //! absent; knows no process.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::super::names;
+use super::super::leads::Leads;
+use super::super::names::{self, Maker, Standing};
 use super::super::placeholder::Placeholder;
+use super::super::unsettled::Note;
 use super::plan::{Cover, CoverKind};
 
 /// Folders whose name alone would steer git or agon. Where one is absent, an empty one is put there during a
@@ -19,6 +20,8 @@ pub struct Keeper {
     root: PathBuf,
     /// A folder of ours in which a link to each folder that was put there stands, for whoever clears up after us.
     notes: PathBuf,
+    /// Where calls are noted that run; none where nobody settles them.
+    calls: Option<PathBuf>,
     state: Mutex<State>,
 }
 
@@ -33,15 +36,16 @@ struct State {
 /// A call that is running.
 pub struct Call<'k> {
     keeper: &'k Keeper,
-    /// Protected names that were there when it began.
-    before: BTreeSet<PathBuf>,
+    /// How protected names stood when it began.
+    before: Standing,
+    note: Option<Note>,
     ended: bool,
 }
 
 impl Keeper {
     /// Of this workspace.
-    pub fn of(root: &Path, notes: &Path) -> Self {
-        Keeper { root: root.to_owned(), notes: notes.to_owned(), state: Mutex::default() }
+    pub fn of(root: &Path, notes: &Path, calls: Option<PathBuf>) -> Self {
+        Keeper { root: root.to_owned(), notes: notes.to_owned(), calls, state: Mutex::default() }
     }
 
     /// Takes the folders away that a keeper put there which is gone without having cleared.
@@ -54,7 +58,8 @@ impl Keeper {
     }
 
     /// A call begins. Dropped without [`Call::end`] its processes may still be dying, so nothing is cleared yet.
-    pub fn begin(&self) -> Call<'_> {
+    /// `links` are links of protected names further down.
+    pub fn begin(&self, links: &[(PathBuf, PathBuf)]) -> Result<Call<'_>, String> {
         let mut state = self.state();
         for name in FOLDERS {
             // In a workspace that cannot be written there is nothing to keep either.
@@ -70,7 +75,13 @@ impl Keeper {
         }
         state.calls += 1;
         drop(state);
-        Call { keeper: self, before: names::protected_now(&self.root), ended: false }
+        // What was put there counts as there: it is no name that a command makes.
+        let mut call =
+            Call { keeper: self, before: Standing::now(&self.root, links), note: None, ended: false };
+        if let Some(calls) = &self.calls {
+            call.note = Some(Note::write(calls, &self.root, &call.before)?);
+        }
+        Ok(call)
     }
 
     /// Covers for the protected names at the top as they are now, beside those that are known.
@@ -85,7 +96,19 @@ impl Keeper {
                 more.push(Cover { path: path[..1].to_vec(), kind: CoverKind::Pinned });
             }
             if is_new(&path, &more) {
-                more.push(Cover { path, kind: CoverKind::ReadOnly });
+                more.push(Cover { path: path.clone(), kind: CoverKind::ReadOnly });
+            }
+            for target in
+                Leads::of(&self.root, &path.iter().collect::<PathBuf>()).targets.into_iter().map(parts)
+            {
+                for depth in 1..target.len() {
+                    if is_new(&target[..depth], &more) {
+                        more.push(Cover { path: target[..depth].to_vec(), kind: CoverKind::Pinned });
+                    }
+                }
+                if is_new(&target, &more) {
+                    more.push(Cover { path: target, kind: CoverKind::ReadOnly });
+                }
             }
         }
         more
@@ -130,7 +153,11 @@ impl Call<'_> {
     /// them for what they are not; gives a line for each.
     pub fn end(mut self) -> Vec<String> {
         self.ended = true;
-        names::set_aside(&self.keeper.root, &self.before)
+        let lines = names::set_aside(&self.keeper.root, &self.before, Maker::ThisCommand);
+        if let Some(note) = self.note.take() {
+            note.done();
+        }
+        lines
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::homes::Homes;
 use super::plan::{Mount, MountKind};
 use super::tools;
 
@@ -60,14 +61,15 @@ impl View {
     pub fn of(
         workspace: &Path,
         scratch: &Path,
-        read_only: bool,
+        (read_only, own): (bool, &[PathBuf]),
         variable: &dyn Fn(&str) -> Option<OsString>,
     ) -> View {
         let mut mounts: BTreeMap<PathBuf, MountKind> = BTreeMap::new();
         let home = variable("HOME").map(PathBuf::from).filter(|home| may_be_hidden(home, workspace));
         system(&mut mounts);
         devices(&mut mounts);
-        for folder in extra_folders(workspace, home.as_deref(), variable) {
+        let homes = Homes::of(home.as_deref(), own);
+        for folder in extra_folders(workspace, &homes, variable) {
             show(&mut mounts, &folder, &folder);
         }
         if let Some(home) = &home {
@@ -193,7 +195,7 @@ fn hold_way(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path, workspace: &
 /// Folders of programs outside the system's: those of `PATH`, and those that the tools' variables name.
 fn extra_folders(
     workspace: &Path,
-    home: Option<&Path>,
+    homes: &Homes,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Vec<PathBuf> {
     let path = variable("PATH").unwrap_or_default();
@@ -203,7 +205,7 @@ fn extra_folders(
         .filter(|folder| folder.is_absolute() && folder.is_dir() && folder.parent().is_some())
         .filter(|folder| !SYSTEM.iter().any(|system| folder.starts_with(system)))
         .filter(|folder| !workspace.starts_with(folder) && !folder.starts_with(workspace))
-        .filter(|folder| home.is_none_or(|home| !home.starts_with(folder)))
+        .filter(|folder| homes.may_show(folder))
         .filter(|folder| {
             !["/proc", "/dev", "/run", "/sys", "/tmp"].iter().any(|other| folder == Path::new(other))
         })

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::contract::{self, Heard, Opened, exec};
 use super::escapes;
+use super::linked;
 use kit::{Bench, IMAGE};
 
 #[tokio::test]
@@ -39,7 +40,7 @@ async fn streams_code_signal_and_directory() {
         assert!(sandbox.exec(exec, &heard, &never).await.is_err(), "{cwd}");
     }
     let spec = sandbox.spec();
-    assert_eq!((spec.kind.as_str(), spec.gaps.len()), ("docker", 1), "{spec:?}");
+    assert_eq!((spec.kind.as_str(), spec.gaps.len()), ("docker", 2), "{spec:?}");
     assert_eq!(spec.proven.len(), 7, "{spec:?}");
     let image = spec.image.unwrap();
     assert!(image.starts_with(&format!("{IMAGE} (id sha256:")), "{image}");
@@ -104,6 +105,41 @@ async fn what_is_written_belongs_to_the_caller_and_what_is_guarded_stays() {
     assert!(bench.root().join("CLAUDE.md.untrusted").exists() && !bench.root().join("CLAUDE.md").exists());
     assert!(!bench.root().join(".agon").exists(), "a mount point of ours is taken away again");
     assert!(bench.root().join(".git/hooks/sample").exists());
+}
+
+#[tokio::test]
+async fn what_protected_links_and_git_files_lead_to_cannot_be_changed() {
+    let Some(bench) = Bench::new().await else { return };
+    linked::set(&bench.root());
+    let sandbox = bench.open().await;
+    let end = bench.run(&sandbox, linked::ATTACK).await;
+    linked::check(&bench.root(), &end);
+    linked::check_files(&*sandbox.files());
+}
+
+#[tokio::test]
+async fn what_is_shown_beside_the_workspace_is_a_gap_and_no_proof() {
+    let Some(bench) = Bench::new().await else { return };
+    let (source, target) = (bench.folder().join("ws-evil"), "/keys".into());
+    let mounts = vec![MountSettings { source, target, writable: false }];
+    let env = std::collections::BTreeMap::from([("API_KEY".to_owned(), "x".to_owned())]);
+    let sandbox = bench.open_with(DockerSettings { mounts, env, ..bench.settings() }).await.unwrap();
+    let spec = sandbox.spec();
+    let (gaps, proven) = (spec.gaps.join("\n"), spec.proven.join("\n"));
+    assert!(gaps.contains("ws-evil") && gaps.contains("`API_KEY`") && gaps.contains("set-user-id"), "{gaps}");
+    assert!(!proven.contains("outside") && !proven.contains("network"), "{proven}");
+}
+
+#[tokio::test]
+async fn a_starved_child_does_not_speak_for_the_next_command_and_a_killed_watcher_is_told() {
+    let Some(bench) = Bench::new().await else { return };
+    let sandbox = bench.open().await;
+    bench.run(&sandbox, "(x=a; while :; do x=$x$x; done) 2>/dev/null; true").await;
+    let end = bench.run(&sandbox, "kill -9 $$").await;
+    assert_eq!(end.signal, Some(9), "{end:?}");
+    assert!(!end.stderr.contains("memory"), "{end:?}");
+    let end = bench.run(&sandbox, "kill -9 -1; echo x").await;
+    assert!(end.stderr.contains("how it ended is not known"), "{end:?}");
 }
 
 #[tokio::test]
@@ -251,7 +287,7 @@ async fn other_folders_are_shown_as_the_settings_say() {
         .await;
     assert_eq!((end.stdout.as_str(), end.exit), ("shownshown", Some(1)), "{end:?}");
     assert!(write.join("g").exists() && !read.join("g").exists());
-    assert!(sandbox.spec().gaps.contains(&format!("commands can change `{}`", write.display())));
+    assert!(sandbox.spec().gaps.contains(&format!("commands can read and change `{}`", write.display())));
 }
 
 /// A sandbox for the suite of all kinds.

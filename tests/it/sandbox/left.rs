@@ -62,6 +62,75 @@ fn the_folder_of_a_killed_session_is_removed_by_the_next_and_a_living_ones_is_no
     living.wait().unwrap();
 }
 
+/// Ends agon in the middle of a command that has made protected names, and gives what the next run was told.
+fn cut_off_and_run_again(signal: &str) -> Option<(Env, String)> {
+    let env = place(
+        "echo EVIL >AGENTS.md; mkdir -p .github/workflows; echo EVIL >.github/workflows/e.yml; echo begun; sleep 600",
+    );
+    let words = ["run", "go", "--yes", "--json", "--signals", "--sandbox", "local"];
+    let mut child = env.command(&words).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    if !lines.any(|line| line.starts_with("{\"signal\"") && line.contains("begun")) {
+        child.wait().unwrap();
+        assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "the command did not begin");
+        println!("skipped: namespaces are refused here");
+        return None;
+    }
+    // The signal may be of the order, and the command begins after it.
+    while !env.work().join(".github/workflows/e.yml").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    lines.for_each(drop);
+    child.wait().unwrap();
+    let after = if signal == "-KILL" { "seen before it is settled" } else { "settled when it ended" };
+    assert_eq!(env.work().join("AGENTS.md").exists(), signal == "-KILL", "{after}");
+    env.write("home/mock.toml", &command_script("true"));
+    let ran = env.run(&["run", "again", "--yes", "--json", "--sandbox", "local"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(!ran.stdout.contains("EVIL"), "{ran}");
+    for name in ["AGENTS.md", ".github/workflows"] {
+        assert!(!env.work().join(name).exists(), "{name}: {ran}");
+        assert!(env.work().join(format!("{name}.untrusted")).exists(), "{name}: {ran}");
+    }
+    Some((env, ran.stderr))
+}
+
+#[test]
+fn what_a_killed_agons_command_made_of_protected_names_is_set_aside_before_it_is_read() {
+    let Some((_env, told)) = cut_off_and_run_again("-KILL") else { return };
+    assert!(told.contains("AGENTS.md.untrusted") && told.contains("cut off"), "{told}");
+}
+
+#[test]
+fn a_terminal_that_is_closed_settles_as_a_polite_end_does() {
+    let Some((_env, told)) = cut_off_and_run_again("-HUP") else { return };
+    assert!(!told.contains("cut off"), "{told}");
+}
+
+#[test]
+fn folders_of_the_path_show_no_home_and_nothing_of_agons_own() {
+    let mut env = place("ls \"$AGON_OWN\" 2>&1; ls $CARGO_HOME 2>&1; cat $CARGO_HOME/gh/hosts.yml; true");
+    env.write("home/.config/gh/hosts.yml", "TOKEN-OF-GH");
+    let home = env.home().display().to_string();
+    let path = std::env::var("PATH").unwrap();
+    env.set("PATH", &format!("{home}:{path}"));
+    env.set("CARGO_HOME", &format!("{home}/.config"));
+    env.write(
+        "home/mock.toml",
+        &command_script(&format!("cat {home}/mock.toml; cat {home}/.config/gh/hosts.yml; true")),
+    );
+    let ran = env.run(&["run", "go", "--yes", "--json", "--sandbox", "local"]);
+    if ran.code == 2 && ran.stderr.contains("not to be had here") {
+        assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
+        return println!("skipped: namespaces are refused here");
+    }
+    assert!(!ran.stdout.contains("TOKEN-OF-GH") && !ran.stdout.contains("[[answer]]"), "{ran}");
+    assert!(ran.stdout.contains("No such file"), "{ran}");
+}
+
 #[test]
 fn an_unconfined_command_cannot_read_the_environment_of_agon_itself() {
     let env =

@@ -8,7 +8,7 @@ use agon::sandbox::{LocalOptions, LocalSandbox};
 use agon::session::policy;
 
 use super::contract::{Opened, contract, exec, run};
-use super::escapes;
+use super::{escapes, linked};
 
 /// The options of these tests: the test binary is no sandbox, the program is.
 pub fn options() -> LocalOptions {
@@ -70,6 +70,34 @@ async fn protected_names_that_are_absent_stay_absent() {
     opened.put("CLAUDE.md", "ours");
     opened.sh("echo evil >CLAUDE.md; rm -f CLAUDE.md; echo evil >new; mv -f new CLAUDE.md").await;
     assert_eq!(std::fs::read_to_string(opened.root.join("CLAUDE.md")).unwrap(), "ours");
+}
+
+#[tokio::test]
+async fn what_protected_links_and_git_files_lead_to_cannot_be_changed() {
+    let Some(opened) = open().await else { return };
+    linked::set(&opened.root);
+    let end = opened.sh(linked::ATTACK).await;
+    linked::check(&opened.root, &end);
+    linked::check_files(&*opened.sandbox.files());
+}
+
+#[tokio::test]
+async fn a_linked_repository_is_held_and_not_taken_for_a_weaker_machine() {
+    if !can_be_had().await {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("real/hooks")).unwrap();
+    std::os::unix::fs::symlink("real", folder.path().join(".git")).unwrap();
+    let sandbox = LocalSandbox::open(folder.path(), options()).unwrap();
+    sandbox.start().await.unwrap();
+    run(
+        &sandbox,
+        "echo evil >.git/hooks/x; echo evil >real/hooks/x; mv real r; rm .git; mkdir .git; echo x >.git/y",
+    )
+    .await;
+    assert!(!folder.path().join("real/hooks/x").exists() && !folder.path().join(".git/y").exists());
+    assert_eq!(std::fs::read_link(folder.path().join(".git")).unwrap(), Path::new("real"));
 }
 
 #[tokio::test]
@@ -173,7 +201,10 @@ async fn landlock_alone_holds_what_it_says() {
     };
     sandbox.start().await.unwrap();
     let spec = sandbox.spec();
-    assert_eq!((spec.kind.as_str(), spec.gaps.len(), spec.proven.len()), ("landlock-only", 4, 3));
+    assert_eq!(
+        (spec.kind.as_str(), spec.gaps.len(), spec.proven.len()),
+        ("landlock-only", 4 + usize::from(crate::support::env::is_root(folder.path())), 3)
+    );
     let proofs = proof::prove(&stage, &sandbox).await;
     let succeeded: Vec<&str> = proofs
         .iter()

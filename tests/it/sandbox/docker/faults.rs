@@ -160,6 +160,31 @@ async fn a_container_removed_behind_our_back_is_replaced_or_told() {
     assert_eq!(bench.run(&sandbox, "ls").await.stdout, "begun\n");
 }
 
+#[tokio::test]
+async fn a_command_whose_container_was_stopped_under_it_is_told_and_never_run_again() {
+    let Some(bench) = Bench::new().await else { return };
+    for how in [&["stop", "-t", "0"][..], &["kill"][..], &["pause"][..]] {
+        let sandbox = bench.open().await;
+        let (heard, never) = (Heard::default(), CancellationToken::new());
+        let command = Exec { timeout_ms: 3_000, ..exec("echo run >>runs; echo begun; sleep 600") };
+        let running = sandbox.exec(command, &heard, &never);
+        let stopping = async {
+            while heard.lane(Lane::Stdout).is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let name = bench.containers().await[0].name.clone();
+            bench.client(&[how, &[name.as_str()]].concat());
+        };
+        let (end, ()) = tokio::join!(running, stopping);
+        let words = end.unwrap_err();
+        assert!(words.contains("not known") && words.contains("not run again"), "{how:?}: {words}");
+        assert_eq!(std::fs::read_to_string(bench.root().join("runs")).unwrap(), "run\n", "{how:?}");
+        std::fs::remove_file(bench.root().join("runs")).unwrap();
+        assert_eq!(bench.run(&sandbox, "echo next").await.stdout, "next\n");
+        sandbox.close().await;
+    }
+}
+
 /// Stands between agon and the engine, and can hang up for good.
 struct Wire {
     address: String,
@@ -212,7 +237,9 @@ async fn an_engine_that_dies_under_a_command_is_told() {
     let (end, ()) = tokio::join!(running, cutting);
     let words = end.unwrap_err();
     assert!(
-        words.contains("stopped answering while a command ran") && words.contains("wire.sock"),
+        words.contains("stopped answering while a command ran")
+            && words.contains("may still run")
+            && words.contains("wire.sock"),
         "{words}"
     );
     let words = sandbox.exec(exec("echo again"), &heard, &never).await.unwrap_err();

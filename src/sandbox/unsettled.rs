@@ -1,0 +1,126 @@
+//! Notes of calls that run, so that what a call made of protected names is set aside also when agon was ended in the
+//! middle of it; knows no kind of sandbox.
+//!
+//! A note is held locked as long as its call runs. The kernel frees the lock however agon ends, and the next agon
+//! that starts settles what the note says and takes it away.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::names::{Maker, Standing, set_aside};
+
+/// The folder of a state folder's notes.
+pub fn notes_of(state: &Path) -> PathBuf {
+    state.join("calls")
+}
+
+/// What is written down: names need not be text.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    root: OsString,
+    names: Vec<OsString>,
+    links: Vec<(OsString, OsString)>,
+    absent: Vec<OsString>,
+}
+
+/// The note of one call. Dropped without [`Note::done`] it stays, for whoever starts next.
+#[derive(Debug)]
+pub struct Note {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Note {
+    /// Writes down how the names of a workspace stand before a call. An error is one of the state folder.
+    pub fn write(folder: &Path, root: &Path, before: &Standing) -> Result<Self, String> {
+        let path = folder.join(format!("{}.json", uuid::Uuid::now_v7().simple()));
+        let failed = |error: std::io::Error| format!("`{}` cannot be kept: {error}", path.display());
+        let os = |path: &PathBuf| path.as_os_str().to_owned();
+        let written = Written {
+            root: root.as_os_str().to_owned(),
+            names: before.names.iter().map(os).collect(),
+            links: before.links.iter().map(|(path, to)| (os(path), os(to))).collect(),
+            absent: before.absent.iter().map(os).collect(),
+        };
+        let text = serde_json::to_vec(&written).map_err(|error| failed(error.into()))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+        // A file system without locks: then the note of a running call may be settled early, which harms nothing
+        // but what the call has made of protected names.
+        let _ = flock(&file, FlockOperation::LockExclusive);
+        file.write_all(&text).map_err(failed)?;
+        Ok(Note { path, _file: file })
+    }
+
+    /// The call is over and settled.
+    pub fn done(self) {
+        // One that stays is settled once more, and finds nothing.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Settles what calls left whose agon is gone. Gives a line for each name that was set aside, for people.
+pub fn settle(folder: &Path) -> Vec<String> {
+    let notes = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    notes
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .flat_map(|path| one(&path))
+        .collect()
+}
+
+fn one(path: &Path) -> Vec<String> {
+    let Ok(mut file) = File::open(path) else { return Vec::new() };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
+        return Vec::new();
+    }
+    let mut text = Vec::new();
+    let read = file.read_to_end(&mut text).ok().and_then(|_| serde_json::from_slice::<Written>(&text).ok());
+    let lines = read.map(|written| {
+        let root = PathBuf::from(written.root);
+        let before = Standing {
+            names: written.names.into_iter().map(PathBuf::from).collect(),
+            links: written.links.into_iter().map(|(path, to)| (path.into(), to.into())).collect(),
+            absent: written.absent.into_iter().map(PathBuf::from).collect(),
+        };
+        let lines = set_aside(&root, &before, Maker::CutOff);
+        let told = |line: String| {
+            let line = line.trim().trim_start_matches("[agon: ").trim_end_matches(']').to_owned();
+            format!("in {}: {line}; if it is yours, rename it back", root.display())
+        };
+        lines.into_iter().map(told).collect()
+    });
+    let _ = fs::remove_file(path);
+    lines.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_call_made_that_was_cut_off_is_set_aside_once_and_a_running_ones_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (notes, root) = (folder.path().join("calls"), folder.path().join("ws"));
+        fs::create_dir(&root).unwrap();
+        let note = Note::write(&notes, &root, &Standing::now(&root, &[])).unwrap();
+        fs::write(root.join("AGENTS.md"), "evil").unwrap();
+        assert_eq!(settle(&notes), [] as [&str; 0], "it is running");
+        drop(note);
+        let told = settle(&notes);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("AGENTS.md.untrusted") && told[0].contains("cut off"), "{told:?}");
+        assert!(!root.join("AGENTS.md").exists() && fs::read_dir(&notes).unwrap().next().is_none());
+        fs::write(root.join("AGENTS.md"), "mine").unwrap();
+        let note = Note::write(&notes, &root, &Standing::now(&root, &[])).unwrap();
+        note.done();
+        assert_eq!(settle(&notes), [] as [&str; 0]);
+        assert!(root.join("AGENTS.md").exists());
+    }
+}

@@ -1,0 +1,69 @@
+//! Protected names that are links, and repositories that a `.git` file names: one scene and one attack for each kind
+//! of sandbox.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use agon::ports::{ExecEnd, Files};
+use agon::protocol::event::PathBase;
+
+/// What a command tries.
+pub const ATTACK: &str = "rm AGENTS.md; echo EVIL >AGENTS.md; echo EVIL >docs/RULES.md; echo EVIL >>docs/RULES.md; \
+    mv docs docs2 && mkdir docs && echo EVIL >docs/RULES.md; \
+    echo EVIL >n && mv -f n docs/RULES.md; ln -sfn /tmp/none CLAUDE.md; \
+    echo EVIL >ci/e.yml; rm -rf .github/workflows; mkdir -p .github/workflows; echo EVIL >.github/workflows/e.yml; \
+    mkdir -p .bare/hooks; echo EVIL >.bare/hooks/pre-commit; echo EVIL >>.bare/config; \
+    echo EVIL >>.bare/worktrees/main/gitdir; mv .bare .other; echo free >free; true";
+
+/// Links of every kind, and the layout of a bare repository with worktrees.
+pub fn set(root: &Path) {
+    for folder in ["docs", "ci", ".github", ".bare/objects", ".bare/refs", ".bare/worktrees/main", "main"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    for (name, text) in [
+        ("docs/RULES.md", "rules"),
+        ("ci/ci.yml", "ci"),
+        (".bare/HEAD", "ref: refs/heads/main\n"),
+        (".bare/config", "[core]\n"),
+        (".bare/worktrees/main/commondir", "../..\n"),
+        (".bare/worktrees/main/HEAD", "ref: refs/heads/main\n"),
+        (".bare/worktrees/main/gitdir", "main/.git\n"),
+        ("main/.git", "gitdir: ../.bare/worktrees/main\n"),
+    ] {
+        fs::write(root.join(name), text).unwrap();
+    }
+    symlink("docs/RULES.md", root.join("AGENTS.md")).unwrap();
+    symlink("AGENTS.md", root.join("CLAUDE.md")).unwrap();
+    symlink("../ci", root.join(".github/workflows")).unwrap();
+}
+
+/// Nothing of what steers agents, CI or git says what the command wanted.
+pub fn check(root: &Path, end: &ExecEnd) {
+    let text =
+        |name: &str| fs::read_to_string(root.join(name)).unwrap_or_else(|error| format!("{name}: {error}"));
+    assert_eq!(text("free"), "free\n", "{end:?}");
+    for (name, want) in [
+        ("AGENTS.md", "rules"),
+        ("CLAUDE.md", "rules"),
+        ("docs/RULES.md", "rules"),
+        (".github/workflows/ci.yml", "ci"),
+        (".bare/config", "[core]\n"),
+        (".bare/worktrees/main/gitdir", "main/.git\n"),
+    ] {
+        assert_eq!(text(name), want, "{name}: {end:?}");
+    }
+    for name in [".github/workflows/e.yml", "ci/e.yml", ".bare/hooks"] {
+        assert!(fs::symlink_metadata(root.join(name)).is_err(), "{name}: {end:?}");
+    }
+    assert!(end.stderr.contains("`AGENTS.md` is a protected link to `docs/RULES.md`"), "{end:?}");
+}
+
+/// Tools write neither through nor behind such names.
+pub fn check_files(files: &dyn Files) {
+    for name in ["docs/RULES.md", "ci/new.yml", ".bare/hooks/x", ".bare/worktrees/main/x", "AGENTS.md"] {
+        let base = PathBase { path: name.to_owned(), sha256: None };
+        let refused = files.write(name, b"EVIL", &base).unwrap_err().to_string();
+        assert!(refused.contains("protected") || refused.contains("leads"), "{name}: {refused}");
+    }
+}
