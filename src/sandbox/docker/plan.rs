@@ -372,7 +372,7 @@ mod tests {
         plan.traits = Traits { unlimited: vec!["memory"], ..Traits::default() };
         let (source, target) = (PathBuf::from("/data"), PathBuf::from("/data"));
         plan.settings.mounts = vec![MountSettings { source, target, writable: true }];
-        assert_eq!(plan.gaps().len(), 6, "{:?}", plan.gaps());
+        assert_eq!(plan.gaps().len(), 7, "{:?}", plan.gaps());
     }
 
     #[test]
