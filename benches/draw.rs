@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use agon::protocol::{CallId, Entry, Lane, Signal};
-use agon::tui::{Msg, Profile, State, draw, update};
+use agon::tui::{Msg, Profile, Record, State, draw, update};
 use divan::{Bencher, black_box};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
@@ -55,7 +55,9 @@ fn working() -> (State, CallId) {
     entries.truncate(at + 1);
     let call = calls(&entries[at]).unwrap();
     let mut state = State::new(Profile::default(), 120, 40);
-    let _ = update(&mut state, Msg::Session { entries, is_live: true });
+    let mut record = Record::default();
+    assert!(entries.into_iter().all(|entry| record.apply(entry)));
+    let _ = update(&mut state, Msg::Record { record: Box::new(record), is_live: true, is_elsewhere: false });
     (state, call)
 }
 

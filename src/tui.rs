@@ -51,14 +51,7 @@ pub enum Msg {
     Signal(Signal),
     /// Time, in microseconds since the Unix epoch.
     Tick(u64),
-    /// Another session is looked at: its entries so far, and whether it is running here.
-    Session {
-        /// Entries without gaps from 0.
-        entries: Vec<Arc<Entry>>,
-        /// True while this process runs it.
-        is_live: bool,
-    },
-    /// The same, folded already: whole, or its end while the rest is being counted.
+    /// Another session is looked at, folded already: whole, or its end while the rest is being counted.
     Record {
         /// What was read.
         record: Box<Record>,

@@ -35,7 +35,6 @@ pub use sessions::Sessions;
 pub use spec::{Request, check_model, personas};
 pub use squad::SquadWish;
 
-use change::changes;
 use confine::kind_of;
 use crew_places::Means;
 use place::Place;
@@ -43,7 +42,7 @@ use place::Place;
 use crate::arena::Arena;
 use crate::config::Config;
 use crate::eventlog::SessionStore;
-use crate::protocol::spec::{Risk, SandboxSpec, Spec, WorkspaceSpec};
+use crate::protocol::spec::{Risk, SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::session::Session;
 pub use crate::teamcache::Removed as RemovedRuns;
@@ -119,11 +118,7 @@ pub async fn resume(
     let root = PathBuf::from(&spec.workspace.root);
     let consent = wanted.consent_over(&spec.workspace);
     let mut place = Place::configured(config, kind, (&root, &path.id), consent).await?;
-    let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-    let (mut changed, mut spec) = changes(config, spec, here, wanted)?;
-    if wanted.squad.is_some() || session.has_open_turn() {
-        place.furnish(Means::Configured(config, &path.id), &mut changed, &mut spec).await?;
-    }
+    let (changed, spec) = place.take_over(config, (&path.id, &session), spec, wanted).await?;
     let connected = providers::connect(config, &spec.models, &recorded)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();

@@ -178,7 +178,8 @@ impl DockerSandbox {
             false => None,
         };
         let done = self.run_once(exec, directory, live, cancel).await;
-        let mut lines = names::set_aside(&self.plan.root, &before, Maker::ThisCommand);
+        let moved = names::set_aside(&self.plan.root, &before, Maker::ThisCommand);
+        let mut lines: Vec<String> = moved.iter().map(|line| names::noted(line)).collect();
         if let Some(note) = note {
             note.done();
         }

@@ -84,7 +84,7 @@ impl Maker {
 }
 
 /// Renames protected names that a command has made, and puts links back that it has replaced, so that nobody takes
-/// them for what they are not. Gives a line for each, for the model.
+/// them for what they are not. Gives a line for each, for people and, noted, for the model.
 pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> Vec<String> {
     let mut lines = Vec::new();
     for (path, to) in &before.links {
@@ -102,9 +102,14 @@ pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> Vec<String> {
             Some(Err(error)) => format!("should not be there and cannot be renamed: {error}"),
             None => "should not be there and lies behind a link".to_owned(),
         };
-        lines.push(format!("[agon: `{}` is a protected name; {} {line}]\n", shown(&path), maker.words()));
+        lines.push(format!("`{}` is a protected name; {} {line}", shown(&path), maker.words()));
     }
     lines
+}
+
+/// A line of agon's own in what a command wrote.
+pub fn noted(line: &str) -> String {
+    format!("[agon: {line}]\n")
 }
 
 fn put_back(root: &Path, path: &Path, to: &Path, maker: Maker) -> String {
@@ -123,7 +128,7 @@ fn put_back(root: &Path, path: &Path, to: &Path, maker: Maker) -> String {
         Ok(None) => "a command had removed it".to_owned(),
         Err(error) => format!("it was replaced and cannot be put back: {error}"),
     };
-    format!("[agon: `{name}` is a protected link to `{to}`; {line}]\n")
+    format!("`{name}` is a protected link to `{to}`; {line}")
 }
 
 fn aside(root: &Path, path: &Path) -> std::io::Result<PathBuf> {

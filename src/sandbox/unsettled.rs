@@ -90,10 +90,7 @@ fn one(path: &Path) -> Vec<String> {
             absent: written.absent.into_iter().map(PathBuf::from).collect(),
         };
         let lines = set_aside(&root, &before, Maker::CutOff);
-        let told = |line: String| {
-            let line = line.trim().trim_start_matches("[agon: ").trim_end_matches(']').to_owned();
-            format!("in {}: {line}; if it is yours, rename it back", root.display())
-        };
+        let told = |line: String| format!("in {}: {line}; if it is yours, rename it back", root.display());
         lines.into_iter().map(told).collect()
     });
     let _ = fs::remove_file(path);

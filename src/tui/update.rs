@@ -27,7 +27,6 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Entry(entry) => take_entry(state, entry, &mut acts),
         Msg::Signal(signal) => state.record.hint(&signal),
         Msg::Tick(now) => tick(state, now),
-        Msg::Session { entries, is_live } => show(state, entries, is_live, &mut acts),
         Msg::Record { record, is_live, is_elsewhere } => {
             look_at(state, *record, is_live, &mut acts);
             state.is_elsewhere = is_elsewhere;
@@ -92,14 +91,6 @@ fn remember(state: &mut State, entry: &Entry) {
     if let Some(ArenaEvent::PromptGiven(given)) = entry.fact() {
         state.composer.remember(&given.text);
     }
-}
-
-fn show(state: &mut State, entries: Vec<std::sync::Arc<Entry>>, is_live: bool, acts: &mut Vec<Act>) {
-    let mut record = Record::default();
-    for entry in entries {
-        record.apply(entry);
-    }
-    look_at(state, record, is_live, acts);
 }
 
 /// Another session, or the same one once all of it is counted.

@@ -14,12 +14,10 @@ use crate::config::Config;
 use crate::eventlog::{SessionLog, SessionPath, SessionStore};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
-use crate::protocol::spec::{SandboxSpec, WorkspaceSpec};
+use crate::protocol::spec::SandboxSpec;
 use crate::protocol::{ArenaEvent, Entry, RULES};
 use crate::session::Session;
-use crate::wiring::{
-    Changes, Means, Place, Running, WireError, WorkspaceLock, changes, kind_of, providers, store,
-};
+use crate::wiring::{Changes, Place, Running, WireError, WorkspaceLock, kind_of, providers, store};
 use crate::workspace::WorkspaceStore;
 
 /// What is forked, where, and what is changed.
@@ -173,11 +171,7 @@ async fn take_up(
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
     let consent = plan.changes.consent_over(&spec.workspace);
     let mut place = Place::configured(config, kind, (&folder, &copied.id), consent).await?;
-    let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-    let (mut changed, mut spec) = changes(config, spec, here, &plan.changes)?;
-    if plan.changes.squad.is_some() || session.has_open_turn() {
-        place.furnish(Means::Configured(config, &copied.id), &mut changed, &mut spec).await?;
-    }
+    let (changed, spec) = place.take_over(config, (&copied.id, &session), spec, &plan.changes).await?;
     let Copied { store, parent, id, recorded, log, replaced } = copied;
     let forked = SessionForked {
         id: id.clone(),

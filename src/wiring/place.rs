@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::change::{Changes, changes};
 use super::confine::{Wanted, chosen, confined};
 use super::crew_places::{CrewPlaces, Means};
 use super::{SystemClock, WireError, cache, head, providers};
@@ -15,6 +16,7 @@ use crate::protocol::spec::{Consent, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, unsettled};
+use crate::session::Session;
 use crate::session::convergence::Scorers;
 use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
@@ -116,6 +118,24 @@ impl Place {
         self.roles = CrewPlaces::open(means, &self.root, spec.blueprint.as_ref(), &self.sandbox).await?;
         self.roles.tell(changed, spec);
         Ok(())
+    }
+
+    /// What is different here from what a recorded session was last held to, and its spec with that applied. The
+    /// places of its roles are started when they will be worked in.
+    pub(super) async fn take_over(
+        &mut self,
+        config: &Config,
+        session: (&str, &Session),
+        spec: Spec,
+        wanted: &Changes,
+    ) -> Result<(Vec<Setting>, Spec), WireError> {
+        let (id, session) = session;
+        let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..self.workspace_spec() };
+        let (mut changed, mut spec) = changes(config, spec, here, wanted)?;
+        if wanted.squad.is_some() || session.has_open_turn() {
+            self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;
+        }
+        Ok((changed, spec))
     }
 
     pub(super) fn workspace_spec(&self) -> WorkspaceSpec {

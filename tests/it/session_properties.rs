@@ -9,6 +9,7 @@ use agon::protocol::event::*;
 use agon::protocol::spec::SandboxSpec;
 use agon::session::Session;
 
+use crate::support::forked;
 use crate::support::world::*;
 
 fn random_world(seed: u64, steps: u64) -> (World, Dice) {
@@ -152,18 +153,9 @@ fn a_session_forks_at_every_step_on_another_model_and_still_ends() {
                 world.session.spec().unwrap().models.iter().find(|m| m.name == "mock/b").unwrap().clone();
             let change = agon::protocol::spec::Setting::Model { spec, default: true };
             world.give(ArenaEvent::SessionForked(SessionForked {
-                id: "00000000-0000-7000-8000-000000000002".into(),
-                rules: RULES,
-                parent: "p".into(),
-                seq: cut as u64 - 1,
-                head: "h".into(),
-                workspace: "/fork".into(),
-                tree: None,
                 changed: vec![change],
                 change: Some("model".into()),
-                active_ms: 0,
-                awaits: None,
-                goes_on: false,
+                ..forked(cut as u64 - 1)
             }));
             world.check();
             for open in world.session.outstanding() {

@@ -13,7 +13,8 @@ pub mod world;
 use std::sync::Mutex;
 
 use agon::ports::Live;
-use agon::protocol::{EventRef, Lane, Message, Part, Request, Role};
+use agon::protocol::event::SessionForked;
+use agon::protocol::{EventRef, Lane, Message, Part, RULES, Request, Role};
 
 /// Keeps everything that was pushed, in order.
 #[derive(Debug, Default)]
@@ -55,5 +56,23 @@ pub fn request(messages: Vec<Message>) -> Request {
         params: agon::protocol::message::Params::default(),
         messages,
         tools: Vec::new(),
+    }
+}
+
+/// A copy of a session up to an entry, of whose making nothing else is told.
+pub fn forked(seq: u64) -> SessionForked {
+    SessionForked {
+        id: "00000000-0000-7000-8000-000000000002".into(),
+        rules: RULES,
+        parent: "p".into(),
+        seq,
+        head: "h".into(),
+        workspace: "/fork".into(),
+        tree: None,
+        changed: vec![],
+        change: None,
+        active_ms: 0,
+        awaits: None,
+        goes_on: false,
     }
 }

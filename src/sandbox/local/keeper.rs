@@ -153,11 +153,11 @@ impl Call<'_> {
     /// them for what they are not; gives a line for each.
     pub fn end(mut self) -> Vec<String> {
         self.ended = true;
-        let lines = names::set_aside(&self.keeper.root, &self.before, Maker::ThisCommand);
+        let moved = names::set_aside(&self.keeper.root, &self.before, Maker::ThisCommand);
         if let Some(note) = self.note.take() {
             note.done();
         }
-        lines
+        moved.iter().map(|line| names::noted(line)).collect()
     }
 }
 

@@ -138,7 +138,11 @@ fn says_checks_pass(text: &str) -> bool {
 }
 
 /// Endings by which a word in a claim is taken for the name of a file.
-const ENDINGS: &str = " c cc cfg conf cpp cs css csv go h hpp html ini java js json jsx kt lock lua md php py rb rs scss                        sh sql svg swift toml ts tsx txt vue xml yaml yml ";
+const ENDINGS: &[&str] = &[
+    "c", "cc", "cfg", "conf", "cpp", "cs", "css", "csv", "go", "h", "hpp", "html", "ini", "java", "js",
+    "json", "jsx", "kt", "lock", "lua", "md", "php", "py", "rb", "rs", "scss", "sh", "sql", "svg", "swift",
+    "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml",
+];
 
 /// What in a claim is written like the path of a file; nothing where it also tells what was left alone.
 fn paths_in(text: &str) -> impl Iterator<Item = &str> {
@@ -152,7 +156,7 @@ fn paths_in(text: &str) -> impl Iterator<Item = &str> {
     bare.filter(|word| {
         let name = word.rsplit('/').next().unwrap_or_default();
         let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
-        ending.is_some_and(|(_, end)| ENDINGS.contains(&format!(" {} ", end.to_lowercase())))
+        ending.is_some_and(|(_, end)| ENDINGS.contains(&end.to_lowercase().as_str()))
     })
 }
 

@@ -11,6 +11,7 @@ use agon::protocol::spec::{DebatePlan, Setting};
 use agon::session::Session;
 use serde_json::json;
 
+use crate::support::forked;
 use crate::support::panel::*;
 use crate::support::world::*;
 
@@ -177,18 +178,9 @@ fn a_debate_forks_at_every_step_on_another_model_and_still_ends() {
             let models = &world.session.spec().unwrap().models;
             let spec = models.iter().find(|model| model.name == "mock/b").unwrap().clone();
             world.give(ArenaEvent::SessionForked(SessionForked {
-                id: "00000000-0000-7000-8000-000000000002".into(),
-                rules: RULES,
-                parent: "p".into(),
-                seq: cut as u64 - 1,
-                head: "h".into(),
-                workspace: "/fork".into(),
-                tree: None,
                 changed: vec![Setting::Model { spec, default: true }],
                 change: Some("model".into()),
-                active_ms: 0,
-                awaits: None,
-                goes_on: false,
+                ..forked(cut as u64 - 1)
             }));
             world.check();
             for (_, _, request) in world.models() {

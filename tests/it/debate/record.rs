@@ -12,6 +12,7 @@ use agon::session::Session;
 use serde_json::json;
 
 use super::{closed, open};
+use crate::support::forked;
 use crate::support::panel::*;
 use crate::support::world::*;
 
@@ -28,20 +29,7 @@ fn taken_from(log: &[Arc<Entry>]) -> World {
 }
 
 fn fork(world: &mut World, goes_on: bool) {
-    world.give(ArenaEvent::SessionForked(SessionForked {
-        id: "00000000-0000-7000-8000-000000000002".into(),
-        rules: agon::protocol::RULES,
-        parent: "p".into(),
-        seq: world.log.len() as u64 - 1,
-        head: "h".into(),
-        workspace: "/fork".into(),
-        tree: None,
-        changed: vec![],
-        change: None,
-        active_ms: 0,
-        awaits: None,
-        goes_on,
-    }));
+    world.give(ArenaEvent::SessionForked(SessionForked { goes_on, ..forked(world.log.len() as u64 - 1) }));
     world.check();
 }
 

@@ -6,6 +6,7 @@ use agon::protocol::spec::{Action, Policy, Risk, Rule};
 use serde_json::json;
 
 use super::kit::*;
+use crate::support::forked;
 use crate::support::world::*;
 
 fn rule(name: &str, risk: Risk, action: Action) -> Rule {
@@ -98,20 +99,7 @@ fn once_is_once_and_a_grant_for_the_session_holds_for_the_same_call_until_a_fork
 
     let mut fork = reopened(world);
     let seq = fork.log.len() as u64 - 1;
-    fork.give(ArenaEvent::SessionForked(SessionForked {
-        id: "00000000-0000-7000-8000-000000000002".into(),
-        rules: agon::protocol::RULES,
-        parent: "p".into(),
-        seq,
-        head: "h".into(),
-        workspace: "/fork".into(),
-        tree: None,
-        changed: vec![],
-        change: None,
-        active_ms: 0,
-        awaits: None,
-        goes_on: false,
-    }));
+    fork.give(ArenaEvent::SessionForked(forked(seq)));
     fork.run_tools();
     assert_eq!(fork.session.open_asks(), [], "the call of the granted answer was cut off and is lost");
     assert_eq!(again(&mut fork), "default: running commands is asked about", "{}", fork.story());

@@ -7,6 +7,7 @@ use agon::protocol::event::*;
 use serde_json::json;
 
 use super::kit::*;
+use crate::support::forked;
 use crate::support::world::*;
 
 fn settled(call: u64) -> serde_json::Value {
@@ -165,18 +166,8 @@ fn a_fork_on_another_model_closes_the_open_call_and_asks_anew() {
     let other = world.session.spec().unwrap().models[1].clone();
     let mut world = reopened(world);
     let decided = world.give(ArenaEvent::SessionForked(SessionForked {
-        id: "00000000-0000-7000-8000-000000000002".into(),
-        rules: agon::protocol::RULES,
-        parent: "p".into(),
-        seq: 1,
-        head: "h".into(),
-        workspace: "/fork".into(),
-        tree: None,
         changed: vec![agon::protocol::spec::Setting::Model { spec: other, default: true }],
-        change: None,
-        active_ms: 0,
-        awaits: None,
-        goes_on: false,
+        ..forked(1)
     }));
     assert_eq!(
         kinds(&decided),

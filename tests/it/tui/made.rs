@@ -154,10 +154,17 @@ pub fn profile() -> Profile {
     }
 }
 
+/// What tells a screen to show these entries.
+pub fn looked_at(entries: &[Arc<Entry>], is_live: bool) -> Msg {
+    let mut record = agon::tui::Record::default();
+    assert!(entries.iter().all(|entry| record.apply(Arc::clone(entry))));
+    Msg::Record { record: Box::new(record), is_live, is_elsewhere: false }
+}
+
 /// A screen that shows these entries.
 pub fn state(entries: &[Arc<Entry>], is_live: bool) -> State {
     let mut state = State::new(profile(), 80, 24);
-    let _ = update(&mut state, Msg::Session { entries: entries.to_vec(), is_live });
+    let _ = update(&mut state, looked_at(entries, is_live));
     let last = entries.last().map_or(0, |entry| entry.at);
     let _ = update(&mut state, Msg::Tick(last + 2_000_000));
     state

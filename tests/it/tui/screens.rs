@@ -5,7 +5,7 @@ use ratatui::crossterm::event::KeyCode;
 
 use crate::support::golden;
 
-use super::made::{ctrl, debate, demo, first, key, profile, shown, squad, state, typed};
+use super::made::{ctrl, debate, demo, first, key, looked_at, profile, shown, squad, state, typed};
 
 /// The smallest, the classic, the usual and the large screen.
 const SIZES: [(u16, u16); 4] = [(60, 16), (80, 24), (120, 40), (200, 60)];
@@ -201,7 +201,7 @@ fn without_colour_nothing_is_lost() {
     let entries = demo();
     let profile = agon::tui::Profile { theme: Theme::Plain, ..profile() };
     let mut plain = State::new(profile, 80, 24);
-    let _ = update(&mut plain, Msg::Session { entries: entries.clone(), is_live: false });
+    let _ = update(&mut plain, looked_at(&entries, false));
     assert_eq!(shown(&plain, 120, 40), shown(&state(&entries, false), 120, 40));
 }
 
