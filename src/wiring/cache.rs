@@ -72,7 +72,7 @@ impl Runs {
 /// What squads on these models need to know of the cache; none when it is switched off, and none with the
 /// built-in scripts: a demonstration that is over at once shows nothing.
 pub(super) fn spec(config: &Config, models: &[ModelSpec]) -> Option<CacheSpec> {
-    if !config.cache().enabled.unwrap_or(true) {
+    if !is_on(config) {
         return None;
     }
     let mut providers = BTreeMap::new();
@@ -96,6 +96,11 @@ pub(super) fn spec(config: &Config, models: &[ModelSpec]) -> Option<CacheSpec> {
 
 /// The cache of one new session; none when it is switched off.
 pub(super) fn port(config: &Config) -> Option<Arc<dyn TeamCache>> {
-    let enabled = config.cache().enabled.unwrap_or(true);
-    enabled.then(|| Arc::new(Runs::of(config).store) as Arc<dyn TeamCache>)
+    is_on(config).then(|| Arc::new(Runs::of(config).store) as Arc<dyn TeamCache>)
+}
+
+/// True unless it is switched off, be it by a cache that may hold nothing or a life of no time.
+fn is_on(config: &Config) -> bool {
+    let table = config.cache();
+    table.enabled.unwrap_or(true) && table.max_mib != Some(0) && table.ttl_hours != Some(0)
 }
