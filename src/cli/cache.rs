@@ -31,7 +31,7 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
     let (stats, folder) = (runs.stats()?, runs.folder().display().to_string());
     if json {
         return output.json(&json!({
-            "folder": folder, "fresh": stats.fresh, "expired": stats.expired, "ahead": stats.ahead, "damaged": stats.damaged,
+            "folder": folder, "on": runs.is_on(), "fresh": stats.fresh, "expired": stats.expired, "ahead": stats.ahead, "damaged": stats.damaged,
             "ignored": stats.ignored, "bytes": stats.bytes, "damaged_bytes": stats.damaged_bytes, "max_bytes": stats.max_bytes,
             "tokens": stats.tokens, "micro_usd": stats.micro_usd,
         }));
@@ -57,6 +57,9 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
         if count > 0 {
             text += &format!("{count} {what}\n");
         }
+    }
+    if !runs.is_on() {
+        text += "switched off in the configuration: squads neither use nor store runs\n";
     }
     output.data(&format!("{text}in {}\n", safe_line(&folder)))
 }

@@ -156,7 +156,7 @@ mod tests {
         let both = sheet(vec![missed("unusable: no room"), put.clone(), failed(7)]);
         assert_eq!(both.unwrap(), "neither looked up nor stored: no room");
         let differ = sheet(vec![missed("expired"), put, failed(7)]);
-        assert_eq!(differ.unwrap(), "the recorded run was too old and is removed; not stored: no room");
+        assert_eq!(differ.unwrap(), "the recorded run was too old; not stored: no room");
         let again = sheet(vec![missed("refreshed")]).unwrap();
         assert_eq!(again, "no recorded run was looked for, as `--refresh` or `[cache] refresh` asks");
         assert_eq!(sheet(vec![missed("absent")]), None, "that nothing is there yet is no news");

@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub struct Runs {
     store: RunStore,
     folder: PathBuf,
+    is_on: bool,
 }
 
 impl Runs {
@@ -35,7 +36,12 @@ impl Runs {
             refresh: table.refresh.unwrap_or_default(),
             patience: PATIENCE,
         };
-        Runs { store: RunStore::new(settings, Arc::new(SystemClock)), folder }
+        Runs { store: RunStore::new(settings, Arc::new(SystemClock)), folder, is_on: is_on(config) }
+    }
+
+    /// False when squads neither look runs up nor store them.
+    pub fn is_on(&self) -> bool {
+        self.is_on
     }
 
     /// Where they are.

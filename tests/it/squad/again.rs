@@ -269,6 +269,8 @@ fn a_cache_that_may_hold_nothing_is_off() {
         let ran = squad(&env, &[]);
         assert_eq!(ran.code, 0, "{ran}");
         assert!(!ran.stderr.contains("\ncache "), "{ran}");
+        let stats = env.run(&["cache", "stats"]);
+        assert!(stats.stdout.contains("switched off in the configuration"), "{stats}");
     }
     assert_eq!(server.requests().len(), 3 * CALLS, "what is stored is not used");
     configure(&env, &server, "");
