@@ -1,6 +1,6 @@
 //! Why something happened: for each event its causes, for each tool call who allowed it; judges nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::event::{RefusalReason, ToolStatus, ToolUse};
 use crate::protocol::spec::Action;
@@ -106,6 +106,26 @@ impl Reasons {
         causes.sort_by_key(|cause| (cause.from, std::cmp::Reverse(cause.link)));
         causes.dedup_by_key(|cause| cause.from);
         causes
+    }
+
+    /// Everything that led to an event, oldest cause first, each pair once; at most `max` rows, the nearest ones.
+    pub fn chain(&self, of: EventRef, max: usize) -> Vec<Cause> {
+        let mut seen = BTreeSet::from([of]);
+        let mut next = std::collections::VecDeque::from([of]);
+        let mut rows = Vec::new();
+        while let Some(event) = next.pop_front() {
+            for cause in self.direct(event) {
+                if rows.len() == max {
+                    break;
+                }
+                rows.push(cause);
+                if seen.insert(cause.from) {
+                    next.push_back(cause.from);
+                }
+            }
+        }
+        rows.sort_by_key(|cause| (cause.from, cause.of));
+        rows
     }
 
     /// The life of a tool call.

@@ -306,11 +306,14 @@ fn an_audit_names_who_allowed_a_call() {
 }
 
 #[test]
-fn the_causes_of_an_event_are_named_oldest_first() {
+fn a_chain_of_causes_leads_back_to_the_prompt() {
     let reasons = reasons(&walked_turn());
-    let causes: Vec<_> = reasons.direct(at(7, 1)).iter().map(|cause| (cause.link, cause.from)).collect();
+    let chain = reasons.chain(at(7, 1), 100);
+    assert_eq!(chain.first().unwrap().from, fact(1));
+    let of_invoked: Vec<_> =
+        chain.iter().filter(|cause| cause.of == at(7, 1)).map(|c| (c.link, c.from)).collect();
     assert_eq!(
-        causes,
+        of_invoked,
         [
             (Link::AskedBy, fact(2)),
             (Link::Prepared, fact(4)),
@@ -320,8 +323,9 @@ fn the_causes_of_an_event_are_named_oldest_first() {
             (Link::DrawnFrom, fact(7)),
         ]
     );
-    assert!(reasons.direct(fact(2)).contains(&Cause { of: fact(2), from: at(1, 5), link: Link::OrderedBy }));
-    assert_eq!(reasons.direct(fact(99)), []);
+    assert!(chain.contains(&Cause { of: fact(2), from: at(1, 5), link: Link::OrderedBy }));
+    assert_eq!(reasons.chain(at(7, 1), 2).len(), 2);
+    assert_eq!(reasons.chain(fact(99), 100), []);
 }
 
 #[test]
@@ -373,7 +377,7 @@ proptest! {
         transcript(&entries);
         let reasons = reasons(&entries);
         for entry in &entries {
-            reasons.direct(fact(entry.seq));
+            reasons.chain(fact(entry.seq), 50);
         }
         let shown = rendered(&entries, Options { full: true, ..CALM });
         prop_assert!(!shown.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
