@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{CacheMiss, FileChange, FileError, TeamCache};
+use crate::ports::{CacheMiss, FileChange, FileError, TeamCache, Untold};
 use crate::protocol::OutcomeBody;
 use crate::protocol::effect::FinishedRun;
 use crate::protocol::event::{
-    CacheHit, CacheMissed, CacheStored, FailStatus, PatchApplied, PatchRefused, TurnCause,
+    CacheHit, CacheMissed, CacheStored, FailStatus, PatchApplied, PatchRefused, PathBase, TurnCause,
 };
 
 use super::super::live::LiveSink;
@@ -75,9 +75,10 @@ impl Shared {
         key: String,
         trees: (&str, &str),
         git: Option<String>,
+        looked: (&[String], &[PathBase]),
         run: FinishedRun,
     ) -> OutcomeBody {
-        match self.stored(&key, trees, git, run).await {
+        match self.stored(&key, trees, git, looked, run).await {
             Ok(bytes) => OutcomeBody::CacheStored(CacheStored { key, bytes }),
             Err(reason) => failed(FailStatus::Failed, format!("the run is not stored: {reason}")),
         }
@@ -88,6 +89,7 @@ impl Shared {
         key: &str,
         (before, after): (&str, &str),
         git: Option<String>,
+        (trees, held): (&[String], &[PathBase]),
         run: FinishedRun,
     ) -> Result<u64, String> {
         let cache = self.ports.cache.as_ref().ok_or("the team cache is disabled")?;
@@ -95,10 +97,13 @@ impl Shared {
             return Err("it did not end done".to_owned());
         }
         if self.ports.workspace.fingerprint().await?.git != git {
-            return Err("it changed `.git`".to_owned());
+            return Err("`.git` was changed meanwhile".to_owned());
         }
         if self.ports.workspace.checkpoint().await?.tree != after {
             return Err("the workspace changed since the squad left it".to_owned());
+        }
+        if let Some(untold) = self.ports.workspace.untold(trees, held).await? {
+            return Err(untold_words(&untold));
         }
         let changes = self.ports.workspace.changes(before).await?;
         self.check_writes(changes.clone()).await?;
@@ -157,8 +162,7 @@ impl Shared {
         key: &str,
         digest: &str,
     ) -> Result<PatchApplied, PatchRefused> {
-        let (found, contents) =
-            cache.open(key).await.map_err(|miss| whole(format!("the run is gone: {miss}")))?;
+        let (found, contents) = cache.open(key).await.map_err(|miss| whole(gone(&miss)))?;
         if found.digest != digest {
             return Err(whole("another run was stored since".to_owned()));
         }
@@ -178,8 +182,25 @@ impl Shared {
     }
 }
 
+/// Why a run that looked at such a path is not stored.
+fn untold_words(Untold { path, left_out }: &Untold) -> String {
+    match left_out {
+        true => {
+            format!("`{path}` was read or written, which git ignores, so the key does not tell what it held")
+        }
+        false => format!("`{path}` was changed by somebody else for a while, and read then"),
+    }
+}
+
 fn missed(key: String, miss: &CacheMiss) -> OutcomeBody {
     OutcomeBody::CacheMissed(CacheMissed { key, reason: miss.to_string() })
+}
+
+fn gone(miss: &CacheMiss) -> String {
+    match miss {
+        CacheMiss::Absent => "it is not there any more".to_owned(),
+        miss => format!("it cannot be had any more: {miss}"),
+    }
 }
 
 /// A refusal that is about no single file.
@@ -209,6 +230,8 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
     use std::time::Duration;
+
+    use sha2::Digest as _;
 
     use super::*;
     use crate::arena::ArenaPorts;
@@ -286,6 +309,21 @@ mod tests {
         }
 
         async fn store(&self, before: (String, Option<String>), cause: TurnCause) -> OutcomeBody {
+            self.store_having(before, cause, &[]).await
+        }
+
+        /// Stores a run whose tools looked at these files, with what they held then.
+        async fn store_having(
+            &self,
+            before: (String, Option<String>),
+            cause: TurnCause,
+            held: &[(&str, Option<&str>)],
+        ) -> OutcomeBody {
+            let base = |(path, text): &(&str, Option<&str>)| PathBase {
+                path: (*path).to_owned(),
+                sha256: text.map(|text| crate::protocol::expand::hex(&sha2::Sha256::digest(text))),
+            };
+            let held = held.iter().map(base).collect();
             let run = FinishedRun {
                 session: "0190-test".to_owned(),
                 request: String::new(),
@@ -299,7 +337,8 @@ mod tests {
             };
             let (before, git) = before;
             let (after, key) = (self.tree().await.0, self.key.clone());
-            self.carry_out(Effect::CachePut { key, before, after, git, run }).await
+            let trees = vec![before.clone(), after.clone()];
+            self.carry_out(Effect::CachePut { key, before, after, git, trees, held, run }).await
         }
 
         async fn look(&self) -> OutcomeBody {
@@ -349,6 +388,50 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_run_whose_tools_saw_what_no_recorded_tree_holds_is_not_stored() {
+        let place = Place::new();
+        place.put(".gitignore", "*.log\ntarget/\n");
+        place.put("note.txt", "hi");
+        place.put("sub/x.log", "ignored");
+        let before = place.tree().await;
+        place.put("note.txt", "hello");
+        let store = async |held: &[(&str, Option<&str>)]| {
+            not_stored(place.store_having(before.clone(), TurnCause::Done, held).await)
+        };
+        let ignored = |path| {
+            format!(
+                "the run is not stored: `{path}` was read or written, which git ignores, so the key does not tell what it held"
+            )
+        };
+        // Read, refused before it was read, listed, and asked for where there is none.
+        for (path, text) in [
+            ("sub/x.log", Some("ignored")),
+            ("sub/x.log", None),
+            ("target", None),
+            ("target/a/b", None),
+            (".git/HEAD", None),
+        ] {
+            let expected = if path == "target" { "target" } else { path };
+            if path == "target" {
+                std::fs::create_dir_all(place.path("target")).unwrap();
+            }
+            assert_eq!(store(&[("note.txt", Some("hi")), (path, text)]).await, ignored(expected));
+        }
+        let transient =
+            "the run is not stored: `note.txt` was changed by somebody else for a while, and read then";
+        assert_eq!(store(&[("note.txt", Some("in between"))]).await, transient);
+        let told = [
+            ("note.txt", Some("hi")),
+            ("note.txt", Some("hello")),
+            ("", None),
+            ("sub", None),
+            ("absent", None),
+        ];
+        let stored = place.store_having(before.clone(), TurnCause::Done, &told).await;
+        assert!(matches!(stored, OutcomeBody::CacheStored(_)), "{stored:?}");
+    }
+
+    #[tokio::test]
     async fn a_file_that_differs_refuses_the_patch_and_is_named() {
         let place = Place::new();
         place.put("a.txt", "one");
@@ -395,7 +478,9 @@ mod tests {
         let before = place.tree().await;
         assert!(not_stored(place.store(before.clone(), TurnCause::Limit).await).contains("did not end done"));
         place.put(".git/HEAD", "ref: refs/heads/side");
-        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("changed `.git`"));
+        assert!(
+            not_stored(place.store(before, TurnCause::Done).await).contains("`.git` was changed meanwhile")
+        );
         let before = place.tree().await;
         std::os::unix::fs::symlink("HEAD", place.path("link")).unwrap();
         assert!(not_stored(place.store(before, TurnCause::Done).await).contains("symbolic link"));
