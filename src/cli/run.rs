@@ -62,9 +62,6 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
             begin(&plan.config, &request, &plan.show, output).await?
         }
     };
-    if plan.resume.is_none() {
-        warn_of_sandbox(&running, output);
-    }
     let id = running.id.clone();
     let code = Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await?;
     Ok((code, id))
@@ -138,9 +135,7 @@ async fn open_demo(
         Request { model, model_is_wanted: true, rules, squad, debate, reads_only: false, consent: None };
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
-    let running = begin(&config, &request, &show, output).await?;
-    warn_of_sandbox(&running, output);
-    Ok(running)
+    begin(&config, &request, &show, output).await
 }
 
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.
@@ -217,11 +212,12 @@ pub(super) async fn prepare_copy(
     show: &ShowPlan,
     output: Output,
 ) -> Result<Fork, Failure> {
-    let fork = Fork::prepare(config, plan, show.is_attended()).await?;
+    let mut fork = Fork::prepare(config, plan, show.is_attended()).await?;
     output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
     if let Some(lacks) = &fork.lacks {
         output.warn(lacks);
     }
+    tell_of_place(&std::mem::take(&mut fork.told), output);
     Ok(fork)
 }
 
@@ -322,7 +318,12 @@ pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
     if running.sandbox.kind == "none" {
         output.alarm(&format!("UNCONFINED: {}", running.sandbox.gaps.join("; ")));
     }
-    running.told.iter().for_each(|line| output.say(&format!("note: {}", visible(line))));
+    tell_of_place(&running.told, output);
+}
+
+/// What people have to know of how a workspace was opened.
+fn tell_of_place(told: &[String], output: Output) {
+    told.iter().for_each(|line| output.say(&format!("note: {}", visible(line))));
 }
 
 /// True when a value was given on the command line.

@@ -104,6 +104,7 @@ impl Watch {
 
     /// Gives the first command, if any, and follows the session to its end.
     pub async fn follow(mut self, running: Running, first: Option<Command>) -> Result<u8, Failure> {
+        super::run::warn_of_sandbox(&running, self.output);
         let Running { arena, id, recorded, asks, .. } = running;
         for entry in recorded {
             self.renderer.skip(&entry);
