@@ -1,5 +1,6 @@
 //! How causes, states, money, time and tokens are said to people, in one place; knows no layout or colour.
 
+use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
     ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, Severity, ToolStatus, TurnCause,
@@ -189,6 +190,21 @@ pub fn action(action: Action) -> &'static str {
         Action::Allow => "allow",
         Action::Ask => "ask",
         Action::Deny => "deny",
+    }
+}
+
+/// What an event is to what it is a cause of.
+pub fn link(link: Link) -> &'static str {
+    match link {
+        Link::DrawnFrom => "drawn from it",
+        Link::OrderedBy => "ordered by it",
+        Link::AskedBy => "asked for by it",
+        Link::Prepared => "what was found out",
+        Link::Judged => "what the policy said",
+        Link::Requested => "what was asked",
+        Link::Answered => "what was answered",
+        Link::Invoked => "the run of the call",
+        Link::Names => "named by it",
     }
 }
 

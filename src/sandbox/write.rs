@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::beneath::{io_error, look, open_file, refuse_unless_file, shown};
 use super::files::digest;
-use crate::ports::FileError;
+use crate::ports::{FileError, beside};
 
 /// Looks at what would be replaced: nothing, or an ordinary file with a single name.
 ///
@@ -36,7 +36,7 @@ pub fn replace(
     base: Option<&str>,
 ) -> Result<(), FileError> {
     let existing = replaceable(directory, name, path)?;
-    let temporary = Temporary { directory, name: temporary_name() };
+    let temporary = Temporary { directory, name: beside::name() };
     let mode = existing.as_ref().map_or(0o666, |stat| stat.st_mode & 0o777);
     write_beside(directory, &temporary.name, content, (existing.as_ref(), mode))
         .map_err(|e| io_error(path, e))?;
@@ -59,11 +59,6 @@ fn expect_base(
         Some(_) => Some(digest(open_file(directory, name, path)?).map_err(|e| io_error(path, e))?),
     };
     if now.as_deref() == base { Ok(()) } else { Err(FileError::Changed(path.to_owned())) }
-}
-
-/// A name beside a file that nobody has.
-pub fn temporary_name() -> String {
-    format!(".agon-{}.tmp", uuid::Uuid::now_v7().simple())
 }
 
 /// Writes a file that is to take the place of `existing`, with its owner and `mode`, or of none; then the umask has its
