@@ -45,7 +45,7 @@ use crate::eventlog::SessionStore;
 use crate::protocol::spec::{Risk, SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::session::Session;
-pub use crate::teamcache::Removed as RemovedRuns;
+pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
 
 /// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
 /// child whatever descriptors this process was started with, but for the standard three: an open file or connection

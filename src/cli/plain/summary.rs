@@ -151,7 +151,7 @@ pub fn cost_table(costs: &Costs) -> String {
 }
 
 fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
-    let tally = &row.tally;
+    let tally = &row.tally.at_most();
     let name = match &row.scope {
         Scope::Spark(spark) => {
             let role = costs.sparks.get(spark).map(|costs| costs.role.as_str()).unwrap_or_default();
