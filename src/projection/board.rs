@@ -82,6 +82,8 @@ pub struct Board {
     pub approvals: Vec<OpenApproval>,
     /// The answer that states the plan of a squad.
     pub plan: Option<EventRef>,
+    /// The `diff_taken` of what a squad's coder proposed last in this turn.
+    pub proposed: Option<EventRef>,
     /// Findings of reviewers that are not closed.
     pub findings: Vec<Finding>,
     /// Where the session stops by itself.
@@ -231,6 +233,7 @@ impl Board {
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::PlanStated(data) => self.plan = Some(data.source),
+            E::CodeProposed(data) => self.proposed = data.diff,
             E::CritiqueIssued(data) => self.found(&data.findings),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
@@ -314,7 +317,7 @@ impl Board {
         (self.cause, self.answer, self.limit) = (None, None, None);
         self.used.steps = 0;
         self.findings.clear();
-        self.plan = None;
+        (self.plan, self.proposed) = (None, None);
         self.sealed_ballots = matches!(self.mode, Some(Mode::Debate(_)));
     }
 
