@@ -9,6 +9,7 @@ pub mod debates;
 pub mod desk;
 pub mod doctor;
 pub mod error;
+mod interrupts;
 pub mod live_line;
 pub mod mission;
 pub mod output;
@@ -20,6 +21,7 @@ pub mod report;
 pub mod run;
 pub mod sandbox;
 pub mod sessions;
+mod typed_lines;
 pub mod watch;
 mod whole_file;
 
