@@ -24,6 +24,7 @@ pub mod sessions;
 mod typed_lines;
 pub mod watch;
 mod whole_file;
+pub mod why;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -136,6 +137,8 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Report(typed) => report::run(&typed, &environment, output).map(|()| DONE),
         Command::Debates(typed) => debates::run(typed.command, &environment, output).map(|()| DONE),
         Command::Verify(typed) => replay::verify(&typed, &environment, output),
+        Command::Cost(typed) => why::cost(&typed, &environment, output).map(|()| DONE),
+        Command::Why(typed) => why::run(&typed, &environment, output).map(|()| DONE),
     }
 }
 

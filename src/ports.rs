@@ -1,5 +1,6 @@
 //! The traits through which the arena touches the world, each with its contract; holds no implementation.
 
+pub mod beside;
 mod cache;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};

@@ -3,6 +3,7 @@
 //! A projection has `apply(&Entry)` and, where live text matters, `hint(&Signal)`. It skips void facts, keeps
 //! references instead of bodies, and accepts any order of events without a panic.
 
+pub mod about;
 pub mod board;
 pub mod caching;
 pub mod calls;

@@ -21,7 +21,10 @@ pub mod state;
 pub use crate::protocol::text::unfenced;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use crate::protocol::effect::{Effect, EffectOrder, FinishedRun, ToolCall};
 use crate::protocol::event::{ArenaEvent, PathBase, ToolUse, TurnCause};
@@ -75,6 +78,8 @@ pub struct Session {
     checkpoints: Checkpoints,
     /// The entry that made this session a copy.
     forked: Option<u64>,
+    /// Where the sessions it is a copy of worked, the first one first.
+    former_roots: Vec<String>,
     /// Why the session is being stopped.
     stopping: Option<StopCause>,
     /// Why it was sealed.
@@ -262,7 +267,7 @@ impl Session {
             tool_use,
             spark,
             tool: name.to_owned(),
-            args: args.clone(),
+            args: self.at_home(args),
             bases: bases
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
                 .collect(),
@@ -271,6 +276,20 @@ impl Session {
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
             output_cap: tool.output_cap,
         })
+    }
+
+    /// Arguments whose paths beneath a folder that this session is a copy from are paths of its own workspace: what
+    /// a spark read before the copy was made names the folder of then.
+    fn at_home(&self, args: &Value) -> Value {
+        let mut args = args.clone();
+        for name in ["path", "cwd"] {
+            let Some(Value::String(path)) = args.get_mut(name) else { continue };
+            let inside = self.former_roots.iter().find_map(|root| Path::new(&*path).strip_prefix(root).ok());
+            if let Some(inside) = inside {
+                *path = inside.to_string_lossy().into_owned();
+            }
+        }
+        args
     }
 
     /// The role of a squad whose own place its spark's calls run in.

@@ -24,6 +24,7 @@ use crate::protocol::effect::FinishedRun;
 use entry::Cache;
 use lock::KeyLock;
 
+pub use record::Age;
 pub use stock::{Removed, Row, Stats, StockError};
 
 /// How often a session that waits for another looks again.
@@ -186,12 +187,14 @@ impl Inner {
             Err(error) => return Err(CacheMiss::Unusable(error.to_string())),
         };
         let now = self.clock.now();
-        let loaded = cache.load(key).map_err(CacheMiss::from).and_then(|(found, contents)| {
-            match record::is_fresh(now, found.run.stored_at, self.ttl_us()) {
-                true => Ok((found, contents)),
-                false => Err(CacheMiss::Expired),
-            }
-        });
+        let loaded =
+            cache.load(key).map_err(CacheMiss::from).and_then(|(found, contents)| {
+                match record::age(now, found.run.stored_at, self.ttl_us()) {
+                    Age::Fresh => Ok((found, contents)),
+                    Age::Expired => Err(CacheMiss::Expired),
+                    Age::Ahead => Err(CacheMiss::Ahead),
+                }
+            });
         match loaded {
             Ok(loaded) => {
                 cache.touch(key, now);
@@ -230,7 +233,7 @@ impl Inner {
         cache.sweep();
         cache.store(key, &record, contents).map_err(words)?;
         cache.touch(key, used_at);
-        stock::give_up(&cache, max, Some(key));
+        stock::give_up(&cache, max, used_at, Some(key));
         Ok(bytes)
     }
 
@@ -239,7 +242,7 @@ impl Inner {
         if held.contains_key(key) {
             return Turn::Ours;
         }
-        let taken = Cache::make(&self.settings.folder).and_then(|cache| KeyLock::take(&cache.root, key));
+        let taken = Cache::make(&self.settings.folder).and_then(|cache| KeyLock::take(&cache.locks, key));
         match taken {
             Ok(Some(lock)) => {
                 held.insert(key.to_owned(), lock);

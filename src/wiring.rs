@@ -31,7 +31,7 @@ pub use error::WireError;
 pub use fork::{Fork, ForkPlan, Instead};
 pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, prove, sandbox};
-pub use sessions::Sessions;
+pub use sessions::{Read, Sessions};
 pub use spec::{Request, check_model, personas};
 pub use squad::SquadWish;
 
@@ -45,7 +45,7 @@ use crate::eventlog::SessionStore;
 use crate::protocol::spec::{Risk, SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::session::Session;
-pub use crate::teamcache::Removed as RemovedRuns;
+pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
 
 /// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
 /// child whatever descriptors this process was started with, but for the standard three: an open file or connection

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::protocol::event::{ArenaEvent, Class};
-use crate::protocol::spec::Mode;
+use crate::protocol::event::{ArenaEvent, Class, PolicyDecided};
+use crate::protocol::spec::{Mode, Rule, Setting};
 use crate::protocol::{Entry, Fact, Input, RULES};
 use crate::session::Session;
 use crate::session::convergence::Scorers;
@@ -85,6 +85,73 @@ pub fn verify_with(entries: &[Arc<Entry>], scorers: &Scorers) -> Verification {
         }
     }
     found
+}
+
+/// A tool call on which other rules would have decided otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redecided {
+    /// The entry in which it was decided.
+    pub seq: u64,
+    /// What was decided.
+    pub was: PolicyDecided,
+    /// What would have been.
+    pub would_be: PolicyDecided,
+}
+
+/// What the policy would have decided otherwise if these rules had been there from the beginning, beside those that
+/// were. Calls that a call decided otherwise would have led to are not known: each is judged as it was recorded.
+pub fn redecided(entries: &[Arc<Entry>], rules: &[Rule]) -> Vec<Redecided> {
+    let entries: Vec<Arc<Entry>> = entries.iter().map(|entry| under(entry, rules)).collect();
+    let differences = verify(&entries).differences;
+    let changed = differences.iter().flat_map(|difference| {
+        let would_be = decisions_of_policy(&difference.decided);
+        let was = decisions_of_policy(&difference.recorded);
+        was.filter_map(move |was| {
+            let would_be = would_be.clone().find(|one| one.tool_use == was.tool_use)?;
+            let differs = (would_be.action, &would_be.rule) != (was.action, &was.rule);
+            differs.then(|| Redecided { seq: difference.seq, was: was.clone(), would_be: would_be.clone() })
+        })
+    });
+    changed.collect()
+}
+
+fn decisions_of_policy(events: &[ArenaEvent]) -> impl Iterator<Item = &PolicyDecided> + Clone {
+    events.iter().filter_map(|event| match event {
+        ArenaEvent::PolicyDecided(data) => Some(data),
+        _ => None,
+    })
+}
+
+/// The entry, its fact bringing in these rules wherever it brings in a policy.
+fn under(entry: &Arc<Entry>, rules: &[Rule]) -> Arc<Entry> {
+    use ArenaEvent as E;
+    let mut entry = Arc::clone(entry);
+    // Every other entry stays shared.
+    let (E::SessionOpened(_)
+    | E::SessionResumed(_)
+    | E::SessionForked(_)
+    | E::PromptGiven(_)
+    | E::SettingsChanged(_)) = &entry.events[0]
+    else {
+        return entry;
+    };
+    match &mut Arc::make_mut(&mut entry).events[0] {
+        E::SessionOpened(data) => data.spec.policy.add(rules),
+        E::SessionResumed(data) => add_to(&mut data.changed, rules),
+        E::SessionForked(data) => add_to(&mut data.changed, rules),
+        E::PromptGiven(data) => add_to(&mut data.changed, rules),
+        E::SettingsChanged(data) => add_to(&mut data.changed, rules),
+        _ => {}
+    }
+    entry
+}
+
+fn add_to(settings: &mut [Setting], rules: &[Rule]) {
+    for setting in settings {
+        if let Setting::Policy(policy) = setting {
+            policy.add(rules);
+        }
+    }
 }
 
 /// The first debate that was begun with a scorer which is not among these, and that scorer's name.

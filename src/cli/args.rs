@@ -17,8 +17,8 @@ use crate::protocol::spec::ANY_STEPS;
 pub use cache::CacheCommand;
 pub use chat::ChatArgs;
 pub use records::{
-    DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs, SessionsCommand,
-    VerifyArgs,
+    CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
+    SessionsCommand, VerifyArgs, WhyArgs,
 };
 pub use sandbox::SandboxCommand;
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
@@ -76,6 +76,10 @@ pub enum Command {
     Debates(DebatesArgs),
     /// Check a log: is the chain intact, do the same facts give the same decisions?
     Verify(VerifyArgs),
+    /// Show what a session cost, by spark, role and model
+    Cost(CostArgs),
+    /// Show who allowed each tool call, or what led to one event
+    Why(WhyArgs),
     /// Show, locate and trust configuration
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -12,7 +12,7 @@ use crate::projection::squad::SquadSheet;
 use crate::projection::words::{self, counted};
 use crate::protocol::effect::FinishedRun;
 use crate::protocol::text::unfenced;
-use crate::wiring::Runs;
+use crate::wiring::{RunAge, Runs};
 
 /// Runs a `cache` command.
 pub fn run(command: &CacheCommand, environment: Environment, output: Output) -> Result<(), Failure> {
@@ -31,7 +31,7 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
     let (stats, folder) = (runs.stats()?, runs.folder().display().to_string());
     if json {
         return output.json(&json!({
-            "folder": folder, "fresh": stats.fresh, "expired": stats.expired, "damaged": stats.damaged,
+            "folder": folder, "on": runs.is_on(), "fresh": stats.fresh, "expired": stats.expired, "ahead": stats.ahead, "damaged": stats.damaged,
             "ignored": stats.ignored, "bytes": stats.bytes, "damaged_bytes": stats.damaged_bytes, "max_bytes": stats.max_bytes,
             "tokens": stats.tokens, "micro_usd": stats.micro_usd,
         }));
@@ -47,12 +47,19 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
     let damaged = format!("damaged, {}; `agon cache prune` removes them", size(stats.damaged_bytes));
     for (count, what) in [
         (stats.expired, "expired; `agon cache prune` removes them"),
+        (
+            stats.ahead,
+            "of a time that has not come yet: the clock was set back; kept, and not used until then",
+        ),
         (stats.damaged, damaged.as_str()),
         (stats.ignored, "names that are no run's; left alone"),
     ] {
         if count > 0 {
             text += &format!("{count} {what}\n");
         }
+    }
+    if !runs.is_on() {
+        text += "switched off in the configuration: squads neither use nor store runs\n";
     }
     output.data(&format!("{text}in {}\n", safe_line(&folder)))
 }
@@ -62,7 +69,8 @@ fn list(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
     if json {
         let rows = rows.iter().map(|row| match &row.run {
             Ok(found) => json!({ "key": row.key, "bytes": row.bytes, "used_at": row.used_at,
-                                 "expired": row.expired, "stored_at": found.run.stored_at,
+                                 "expired": row.age == Some(RunAge::Expired), "ahead": row.age == Some(RunAge::Ahead),
+                                 "stored_at": found.run.stored_at,
                                  "session": found.run.run.session, "tokens": found.run.run.tokens,
                                  "micro_usd": found.run.run.micro_usd, "models": found.run.run.models,
                                  "files": found.run.changes.len() }),
@@ -82,7 +90,11 @@ fn list(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
                 size(row.bytes),
                 counted(found.run.changes.len() as u64, "file"),
                 first_words(&about(&found.run.run)),
-                if row.expired { "  [expired]" } else { "" },
+                match row.age {
+                    Some(RunAge::Expired) => "  [expired]",
+                    Some(RunAge::Ahead) => "  [ahead of the clock]",
+                    _ => "",
+                },
             ),
             Err(fault) => format!("{key}  [{}]\n", safe_line(fault)),
         }

@@ -19,7 +19,7 @@ use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 pub use roles::role_table;
-pub use summary::{TeamWords, audit_lines, cost_table, ending};
+pub use summary::{TeamWords, audit_lines, chain_lines, cost_table, ending, redecided};
 
 /// The widest column of names.
 const LABEL: usize = 24;

@@ -4,18 +4,21 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::arena::replay::{self, Difference};
+use crate::arena::replay::{self, Difference, Redecided};
 use crate::cli::args::{ReplayArgs, VerifyArgs};
 use crate::cli::error::{DIVERGED, DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
+use crate::cli::plan::rules_of;
 use crate::cli::sessions::copy_out;
 use crate::config::{Environment, Places};
 use crate::projection::caching::CacheSheet;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
-use crate::protocol::ArenaEvent;
-use crate::wiring::{LogError, Sessions, WireError};
+use crate::protocol::event::PolicyDecided;
+use crate::protocol::spec::Rule;
+use crate::protocol::{ArenaEvent, EventRef};
+use crate::wiring::{LogError, Read, Sessions, WireError};
 
 /// The longest pause that is kept at normal speed, in microseconds: nobody waits for a night to pass.
 const LONGEST_PAUSE: u64 = 10_000_000;
@@ -41,9 +44,7 @@ pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Outpu
     let mut last = None;
     for entry in shown {
         pause(typed.speed, last.replace(entry.at), entry.at).await;
-        let lookup = |at: crate::protocol::EventRef| -> Option<&ArenaEvent> {
-            read.entries.get(usize::try_from(at.seq).ok()?)?.events.get(usize::from(at.i))
-        };
+        let lookup = |at: EventRef| read.event(at);
         output.data(&renderer.entry(entry, &lookup))?;
         board.apply(entry);
         costs.apply(entry);
@@ -69,6 +70,9 @@ async fn pause(speed: Option<u32>, from: Option<u64>, to: u64) {
 /// Checks the chain, then whether the same facts give the same decisions.
 pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> Result<u8, Failure> {
     let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
+    if let Some(file) = &typed.policy {
+        return redecided(read, &rules_of(Some(file))?, typed.json, output);
+    }
     let found = replay::verify(&read.entries);
     let is_head = typed.head.as_ref().is_none_or(|head| *head == read.head.hash);
     let holds = found.holds(typed.strict) && read.fault.is_none() && is_head;
@@ -125,6 +129,34 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
         }
         (None, None) => Ok(if holds { DONE } else { DIVERGED }),
     }
+}
+
+/// Lists the tool calls on which a policy with other rules would have decided otherwise.
+fn redecided(read: Read, rules: &[Rule], as_json: bool, output: Output) -> Result<u8, Failure> {
+    let found = replay::redecided(&read.entries, rules);
+    let judged = read.entries.iter().flat_map(|entry| entry.decisions());
+    let judged = judged.filter(|event| matches!(event, ArenaEvent::PolicyDecided(_))).count();
+    if as_json {
+        let calls: Vec<_> = found.iter().map(redecided_json).collect();
+        output.json(&json!({ "id": read.id, "judged": judged, "redecided": calls }))?;
+    } else {
+        let lookup = |at: EventRef| read.event(at);
+        let lines = found.iter().map(|one| plain::redecided(one, &lookup));
+        let sum = match found.len() {
+            0 => format!("policy     decides the same in all {judged} of its decisions\n"),
+            other => format!("policy     decides otherwise in {other} of its {judged} decisions\n"),
+        };
+        output.data(&lines.chain([sum]).collect::<String>())?;
+    }
+    match read.fault {
+        Some(fault) => Err(WireError::from(fault).into()),
+        None => Ok(DONE),
+    }
+}
+
+fn redecided_json(one: &Redecided) -> serde_json::Value {
+    let side = |of: &PolicyDecided| json!({ "action": of.action, "rule": of.rule });
+    json!({ "seq": one.seq, "use": one.was.tool_use, "was": side(&one.was), "would_be": side(&one.would_be) })
 }
 
 fn kinds(events: &[ArenaEvent]) -> Vec<&str> {

@@ -118,10 +118,10 @@ pub struct CacheTable {
     /// True makes every run anew and stores it; default false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh: Option<bool>,
-    /// Hours a run may be used; default 24.
+    /// Hours a run may be used; default 24, and 0 switches the cache off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_hours: Option<u64>,
-    /// Mebibytes all runs may take together; default 256.
+    /// Mebibytes all runs may take together; default 256, and 0 switches the cache off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_mib: Option<u64>,
 }

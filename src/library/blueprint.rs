@@ -1,16 +1,16 @@
 //! Blueprints: TOML files read and held against tools and personas; every fault names its line.
 
+mod written;
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use toml::Spanned;
-
 use crate::library::{FileError, read_of, read_text};
-use crate::protocol::blueprint::{self, Known, Place};
+use crate::protocol::blueprint::{self, Known};
 use crate::protocol::complaint;
-use crate::protocol::spec::{Blueprint, RoleSpec};
+use crate::protocol::spec::Blueprint;
+use written::Written;
 
 /// The most a blueprint may hold, in bytes.
 const MAX_BLUEPRINT: u64 = 64 * 1024;
@@ -94,19 +94,28 @@ pub fn parse(place: &str, text: &str, known: &Known<'_>) -> Result<Blueprint, Bl
         fault,
         hint,
     };
-    let written: Written = toml::from_str(text)
-        .map_err(|error| fault(error.span().unwrap_or(0..0), complaint::plain(error.message()), None))?;
+    let told =
+        |error: toml::de::Error| fault(error.span().unwrap_or(0..0), complaint::plain(error.message()), None);
+    let mut written = Written::read(text).map_err(told)?;
     let blueprint = written.to_blueprint();
     let mut faults = blueprint::faults(&blueprint, known);
-    if faults.is_empty() {
+    faults.retain(|found| written.is_certain(found.place));
+    if faults.is_empty() && written.slips.is_empty() {
         faults.extend(blueprint::check_writer(&blueprint, written.read_only, known.tools).err());
     }
-    faults.sort_by_key(|found| written.span(found.place).start);
-    let told = faults.into_iter().map(|found| {
-        let names = found.meant.map(|(wrong, names)| meant(&wrong, &names));
-        fault(written.span(found.place), found.words, found.hint.or(names))
+    let slips = std::mem::take(&mut written.slips).into_iter();
+    let slips = slips.map(|slip| {
+        let names = slip.meant.map(|(wrong, known)| meant(&wrong, known));
+        (slip.at, slip.words, names)
     });
-    in_one(place, told.collect()).map_or(Ok(blueprint), Err)
+    let faults = faults.into_iter().map(|found| {
+        let names = found.meant.map(|(wrong, names)| meant(&wrong, &names));
+        (written.span(found.place), found.words, found.hint.or(names))
+    });
+    let mut all: Vec<_> = slips.chain(faults).collect();
+    all.sort_by_key(|(at, ..)| at.start);
+    let told = all.into_iter().map(|(at, words, hint)| fault(at, words, hint)).collect();
+    in_one(place, told).map_or(Ok(blueprint), Err)
 }
 
 /// All faults as one error; each keeps its hint.
@@ -125,97 +134,9 @@ fn in_one(place: &str, mut faults: Vec<BlueprintError>) -> Option<BlueprintError
     Some(BlueprintError::Faults { place: place.to_owned(), faults })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    name: String,
-    lead: Option<Spanned<String>>,
-    #[serde(default)]
-    read_only: bool,
-    #[serde(default)]
-    checks: Vec<Spanned<String>>,
-    #[serde(default, rename = "role")]
-    roles: Vec<WrittenRole>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenRole {
-    name: Spanned<String>,
-    persona: Spanned<String>,
-    model: Option<Spanned<String>>,
-    tools: Option<Vec<Spanned<String>>>,
-    sandbox: Option<Spanned<String>>,
-    #[serde(default)]
-    read_only: bool,
-    #[serde(default)]
-    after: Vec<Spanned<String>>,
-    #[serde(default)]
-    revise: Vec<Spanned<String>>,
-    #[serde(default = "two")]
-    revisions: u32,
-    max_steps: Option<Spanned<u32>>,
-}
-
-fn two() -> u32 {
-    2
-}
-
-impl Written {
-    /// Where a fault stands in the text.
-    fn span(&self, place: Place) -> Range<usize> {
-        let role = |i: usize| self.roles.get(i);
-        let one = |list: &[Spanned<String>], n: usize| list.get(n).map(Spanned::span);
-        let first = || role(0).map(|role| role.name.span());
-        let found = match place {
-            Place::Whole => None,
-            Place::Lead => self.lead.as_ref().map(Spanned::span).or_else(first),
-            Place::Check(n) => one(&self.checks, n),
-            Place::Name(i) => role(i).map(|role| role.name.span()),
-            Place::Persona(i) => role(i).map(|role| role.persona.span()),
-            Place::Model(i) => role(i).and_then(|role| role.model.as_ref()).map(Spanned::span),
-            Place::Steps(i) => role(i).and_then(|role| role.max_steps.as_ref()).map(Spanned::span),
-            Place::Sandbox(i) => role(i).and_then(|role| role.sandbox.as_ref()).map(Spanned::span),
-            Place::Tool(i, n) => role(i).and_then(|role| one(role.tools.as_deref()?, n)),
-            Place::After(i, n) => role(i).and_then(|role| one(&role.after, n)),
-            Place::Revise(i, n) => role(i).and_then(|role| one(&role.revise, n)),
-        };
-        found.unwrap_or(0..0)
-    }
-
-    fn to_blueprint(&self) -> Blueprint {
-        Blueprint {
-            name: self.name.clone(),
-            lead: self.lead.as_ref().map(|lead| lead.get_ref().clone()),
-            roles: self.roles.iter().map(WrittenRole::to_role).collect(),
-            checks: plain(&self.checks),
-        }
-    }
-}
-
-impl WrittenRole {
-    fn to_role(&self) -> RoleSpec {
-        RoleSpec {
-            name: self.name.get_ref().clone(),
-            persona: self.persona.get_ref().clone(),
-            model: self.model.as_ref().map(|model| model.get_ref().clone()),
-            tools: self.tools.as_deref().map(plain),
-            sandbox: self.sandbox.as_ref().map(|kind| kind.get_ref().clone()),
-            read_only: self.read_only,
-            after: plain(&self.after),
-            revise: plain(&self.revise),
-            revisions: self.revisions,
-            max_steps: self.max_steps.as_ref().map(|max| *max.get_ref()),
-        }
-    }
-}
-
-fn plain(names: &[Spanned<String>]) -> Vec<String> {
-    names.iter().map(|name| name.get_ref().clone()).collect()
-}
-
 /// The name that looks most like a wrong one, and all there are.
-fn meant(wrong: &str, names: &[String]) -> String {
+fn meant<T: AsRef<str>>(wrong: &str, names: &[T]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let near = names.iter().map(|name| (strsim::normalized_damerau_levenshtein(wrong, name), name));
     let best = near.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(likeness, _)| *likeness > 0.6);
     let guess = best.map(|(_, name)| format!("did you mean `{name}`? ")).unwrap_or_default();
@@ -299,6 +220,32 @@ mod tests {
             "`b.toml` has 3 faults\n  line 7: no persona is called `who` (`agon personas list` shows them all)\n  \
              line 8: there is no tool `edot` (did you mean `edit`? there are: look, edit)\n  \
              line 9: no role is called `z` (there are: a, b)"
+        );
+    }
+
+    #[test]
+    fn a_slip_in_the_writing_hides_no_other_fault() {
+        let bad = GOOD.replace("name = \"x\"\n", "").replace("name = \"b\"\n", "read_only = 1\n");
+        let bad = bad.replace("\"q\"", "\"who\"").replace("\"edit\"", "\"edot\"") + "modle = \"a/b\"\n";
+        let told = read(&bad).unwrap_err();
+        let lines: Vec<&str> = told.lines().map(|line| line.split(" (").next().unwrap()).collect();
+        assert_eq!(
+            lines,
+            [
+                "`b.toml` has 6 faults",
+                "  line 1: `name` is missing",
+                "  line 4: `name` is missing",
+                "  line 5: `1` is not `true` or `false`",
+                "  line 6: no persona is called `who`",
+                "  line 7: there is no tool `edot`",
+                "  line 9: unknown field `modle`",
+            ]
+        );
+        assert!(told.contains("(did you mean `model`? there are: name, persona, model"), "{told}");
+        let one = read("name = \"x\"\n[role]\nname = \"a\"\npersona = \"p\"\n").unwrap_err();
+        assert!(
+            one.ends_with("line 2: a role is written `[[role]]`, with two brackets on each side"),
+            "{one}"
         );
     }
 

@@ -55,9 +55,12 @@ pub enum CacheMiss {
     /// No run is stored under the key.
     #[error("absent")]
     Absent,
-    /// It was stored too long ago, or at a time that has not come yet.
+    /// It was stored too long ago, and was removed.
     #[error("expired")]
     Expired,
+    /// It was stored at a time that has not come yet, since the clock was set back; it is kept.
+    #[error("ahead")]
+    Ahead,
     /// It was not asked for: the run is to be made again and stored anew.
     #[error("refreshed")]
     Refreshed,

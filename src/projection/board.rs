@@ -6,18 +6,16 @@ use std::collections::BTreeSet;
 
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ApprovalRequested, BudgetSettled, ErrorKind, Finding, LimitKind, PauseCause, SessionForked,
-    SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, ToolUse, TurnCause,
+    ApprovalRequested, ErrorKind, Finding, LimitKind, PauseCause, SessionForked, SessionOpened,
+    SessionResumed, SparkIgnited, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
-use crate::protocol::message::Usage;
 use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
 use super::calls::{Activity, OpenCall, OpenCalls, answered_call};
-use super::ledger::{Ledger, sum};
 use super::partials::{Partial, Partials};
 use super::words;
-pub use row::{Counts, OpenApproval, SparkRow, Used};
+pub use row::{Counts, OpenApproval, SparkRow};
 
 /// What the whole session is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,8 +86,8 @@ pub struct Board {
     pub findings: Vec<Finding>,
     /// Where the session stops by itself.
     pub limits: Limits,
-    /// What has been used against the limits.
-    pub used: Used,
+    /// Model calls of this turn, retries not counted: what the limit of them holds.
+    pub steps: u32,
     /// True while debate ballots are sealed: no view shows a position.
     pub sealed_ballots: bool,
     /// Time of the first entry, microseconds since the Unix epoch.
@@ -106,7 +104,6 @@ pub struct Board {
     writers: BTreeSet<String>,
     calls: OpenCalls,
     partials: Partials,
-    ledger: Ledger,
 }
 
 impl Board {
@@ -118,8 +115,6 @@ impl Board {
         self.seq = Some(entry.seq);
         self.at = entry.at;
         self.counts.entries += 1;
-        self.counts.events += entry.events.len() as u64;
-        self.counts.void += u64::from(entry.is_void());
         for (from, event) in entry.effective() {
             self.apply_event(entry.at, from, event);
         }
@@ -128,7 +123,6 @@ impl Board {
     /// Drops ended sparks before this one; what they used stays in the totals.
     pub fn forget(&mut self, oldest: SparkId) {
         self.sparks.retain(|row| row.spark >= oldest || row.ended.is_none());
-        self.ledger.forget(oldest);
     }
 
     /// Takes a live piece of a running call; anything late, doubled or out of order is dropped.
@@ -203,7 +197,6 @@ impl Board {
             _ => false,
         };
         let closed = self.calls.apply(at, from, event);
-        self.ledger.apply(event);
         self.forget_partials(event);
         match event {
             E::SessionOpened(data) => self.opened(data),
@@ -221,11 +214,12 @@ impl Board {
             E::LimitReached(data) => self.limit = Some((data.limit, data.used, data.max)),
             E::TurnClosed(data) => self.turn_closed(data.cause, data.answer),
             E::SparkIgnited(data) => self.ignited(at, data),
-            E::SparkCompleted(data) => self.completed(at, data.spark, data.cause, data.answer),
-            E::ModelCalled(data) => self.model_called(data.spark, data.attempt, &data.model),
+            E::SparkCompleted(data) => self.with_row(data.spark, |row| row.ended = Some((at, data.cause))),
+            E::ModelCalled(data) => {
+                self.steps += u32::from(data.attempt <= 1);
+                self.with_row(data.spark, |row| data.model.clone_into(&mut row.model));
+            }
             E::FallbackTaken(data) => self.with_row(data.spark, |row| row.model.clone_from(&data.to)),
-            E::ToolInvoked(data) => self.with_row(data.spark, |row| row.tool_calls += 1),
-            E::BudgetSettled(data) => self.settle(data),
             E::ApprovalRequested(data) => self.asked(at, data),
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
             // What commands changed is seen only here.
@@ -315,9 +309,8 @@ impl Board {
         self.state = BoardState::Working;
         self.phase = None;
         (self.cause, self.answer, self.limit) = (None, None, None);
-        self.used.steps = 0;
         self.findings.clear();
-        (self.plan, self.proposed) = (None, None);
+        (self.plan, self.proposed, self.steps) = (None, None, 0);
         self.sealed_ballots = matches!(self.mode, Some(Mode::Debate(_)));
     }
 
@@ -334,50 +327,9 @@ impl Board {
         self.sparks.push(SparkRow {
             spark: data.spark,
             role: data.role.clone(),
-            persona: data.persona.clone(),
             model: data.model.clone(),
-            continues: data.continues,
-            steps: 0,
-            tool_calls: 0,
-            usage: Usage::default(),
-            micro_usd: 0,
-            unpriced: 0,
-            retries: 0,
             started,
             ended: None,
-            answer: None,
-        });
-    }
-
-    fn completed(&mut self, at: u64, spark: SparkId, cause: TurnCause, answer: Option<EventRef>) {
-        self.with_row(spark, |row| {
-            row.ended = Some((at, cause));
-            row.answer = answer;
-        });
-    }
-
-    fn model_called(&mut self, spark: SparkId, attempt: u32, model: &str) {
-        let first = attempt <= 1;
-        self.used.steps += u32::from(first);
-        self.with_row(spark, |row| {
-            model.clone_into(&mut row.model);
-            row.steps += u32::from(first);
-            row.retries += u32::from(!first);
-        });
-    }
-
-    fn settle(&mut self, data: &BudgetSettled) {
-        let payer = self.ledger.payer(data.call);
-        let unpriced = u32::from(data.usage.total() > 0 && payer.is_some_and(|payer| !payer.priced));
-        let spark = payer.map(|payer| payer.spark);
-        self.used.usage = sum(self.used.usage, data.usage);
-        self.used.micro_usd = self.used.micro_usd.saturating_add(data.micro_usd);
-        self.used.unpriced += unpriced;
-        let Some(spark) = spark else { return };
-        self.with_row(spark, |row| {
-            row.usage = sum(row.usage, data.usage);
-            row.micro_usd = row.micro_usd.saturating_add(data.micro_usd);
-            row.unpriced += unpriced;
         });
     }
 

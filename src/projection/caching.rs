@@ -5,7 +5,6 @@ use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{CacheHit, CacheStep};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef};
 
-const MISSED: &str = "no recorded run";
 const UNUSED: &str = "a recorded run was not used";
 
 /// The team cache in the last prompt's turn.
@@ -45,8 +44,7 @@ impl CacheSheet {
             }
             E::CacheHit(data) => self.hit = Some((at, Saved::by(&data.body))),
             // That nothing is there yet is no news.
-            E::CacheMissed(data) if data.body.reason == "absent" => {}
-            E::CacheMissed(data) => self.notes.push(format!("{MISSED}: {}", data.body.reason)),
+            E::CacheMissed(data) => self.notes.extend(words::cache_miss(&data.body.reason)),
             E::CacheSkipped(data) => match data.step {
                 CacheStep::Lookup => self.notes.push(format!("not asked: {}", data.reason)),
                 CacheStep::Use => self.notes.push(format!("{UNUSED}: {}", data.reason)),
@@ -75,7 +73,7 @@ impl CacheSheet {
     fn not_stored(&mut self, reason: &str) {
         let reason = reason.strip_prefix("the run is not stored: ").unwrap_or(reason);
         let both = [
-            (format!("{MISSED}: unusable: {reason}"), "neither looked up nor stored".to_owned()),
+            (format!("no recorded run: unusable: {reason}"), "neither looked up nor stored".to_owned()),
             (format!("{UNUSED}: {reason}"), format!("{UNUSED} and this one is not stored")),
         ];
         let found = self
@@ -158,6 +156,9 @@ mod tests {
         let both = sheet(vec![missed("unusable: no room"), put.clone(), failed(7)]);
         assert_eq!(both.unwrap(), "neither looked up nor stored: no room");
         let differ = sheet(vec![missed("expired"), put, failed(7)]);
-        assert_eq!(differ.unwrap(), "no recorded run: expired; not stored: no room");
+        assert_eq!(differ.unwrap(), "the recorded run was too old; not stored: no room");
+        let again = sheet(vec![missed("refreshed")]).unwrap();
+        assert_eq!(again, "no recorded run was looked for, as `--refresh` or `[cache] refresh` asks");
+        assert_eq!(sheet(vec![missed("absent")]), None, "that nothing is there yet is no news");
     }
 }

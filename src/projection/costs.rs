@@ -113,6 +113,11 @@ impl Tally {
         words::money_at_most(self.micro_usd, self.unpriced, self.unknown)
     }
 
+    /// Its tokens in little room: `≤34k`.
+    pub fn short_tokens(&self) -> String {
+        format!("{}{}", self.about(), words::short_count(self.usage.total()))
+    }
+
     /// The most it can have been: what calls that were cut off may have taken is counted in.
     #[must_use]
     pub fn at_most(mut self) -> Tally {

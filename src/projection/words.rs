@@ -1,5 +1,6 @@
 //! How causes, states, money, time and tokens are said to people, in one place; knows no layout or colour.
 
+use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
     ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, Severity, ToolStatus, TurnCause,
@@ -192,6 +193,21 @@ pub fn action(action: Action) -> &'static str {
     }
 }
 
+/// What an event is to what it is a cause of.
+pub fn link(link: Link) -> &'static str {
+    match link {
+        Link::DrawnFrom => "drawn from it",
+        Link::OrderedBy => "ordered by it",
+        Link::AskedBy => "asked for by it",
+        Link::Prepared => "what was found out",
+        Link::Judged => "what the policy said",
+        Link::Requested => "what was asked",
+        Link::Answered => "what was answered",
+        Link::Invoked => "the run of the call",
+        Link::Names => "named by it",
+    }
+}
+
 /// How an approval was answered.
 pub fn choice(choice: &Choice) -> &'static str {
     match choice {
@@ -221,6 +237,20 @@ pub fn place(place: &RolePlace) -> String {
 /// The name of a phase as people read it: `initial-analysis` is `initial analysis`.
 pub fn spaced(name: &str) -> String {
     name.replace('-', " ")
+}
+
+/// Why no recorded run was used, from the word in the log; none where there simply is none yet.
+pub fn cache_miss(reason: &str) -> Option<String> {
+    Some(match reason {
+        "absent" => return None,
+        "expired" => "the recorded run was too old".to_owned(),
+        "ahead" => {
+            "the recorded run is of a time that has not come yet: the clock was set back, and it is not used"
+                .to_owned()
+        }
+        "refreshed" => "no recorded run was looked for, as `--refresh` or `[cache] refresh` asks".to_owned(),
+        other => format!("no recorded run: {other}"),
+    })
 }
 
 /// Who works on a prompt.

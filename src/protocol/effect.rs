@@ -221,7 +221,7 @@ pub struct ToolCall {
     pub spark: SparkId,
     /// Tool name.
     pub tool: String,
-    /// Arguments as recorded.
+    /// Arguments as recorded, but for paths beneath a folder that the session is a copy from.
     pub args: Value,
     /// What this spark last saw of the files it has read or written.
     pub bases: Vec<PathBase>,

@@ -37,13 +37,6 @@ impl WorkspaceFiles {
         Ok(WorkspaceFiles { root: real, aliases, beneath })
     }
 
-    /// Maps absolute paths beneath another root too, as a fork does with its parent's root.
-    #[must_use]
-    pub fn with_alias(mut self, root: &Path) -> Self {
-        self.aliases.push(root.to_owned());
-        self
-    }
-
     /// The real path of the root.
     pub fn root(&self) -> &Path {
         &self.root

@@ -8,14 +8,14 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::beneath::{self, Beneath, io_error, open_file};
 use super::files::digest;
 use super::write::replaceable;
-use crate::ports::{FileChange, FileContent, FileError};
+use crate::ports::{FileChange, FileContent, FileError, beside};
 use crate::protocol::expand::hex;
 
 /// Gives the bytes of a digest.
@@ -27,6 +27,7 @@ pub fn apply(
     changes: &[FileChange],
     content: Source<'_>,
 ) -> Result<Vec<String>, FileError> {
+    changes.iter().for_each(|change| clear(beneath, beneath::split(&change.path).0));
     let mut open = Vec::new();
     for change in changes {
         match held(beneath, &change.path)? {
@@ -46,6 +47,15 @@ pub fn apply(
     steps.commit()?;
     steps.0.iter().try_for_each(Step::sync)?;
     Ok(open.into_iter().map(|change| change.path.clone()).collect())
+}
+
+/// Removes what this very patch left beside its places when its process was killed: nobody else writes here now.
+fn clear(beneath: &Beneath, directory: &str) {
+    let Ok(directory) = beneath.directory(directory) else { return };
+    let names = Dir::read_from(&directory).into_iter().flatten().flatten();
+    for name in names.filter(|entry| entry.file_name().to_str().is_ok_and(beside::is_one)) {
+        let _ = rustix::fs::unlinkat(&directory, name.file_name(), AtFlags::empty());
+    }
 }
 
 /// All steps of a patch. Let go from the last to the first, so that a directory is empty when its turn comes.
@@ -107,7 +117,7 @@ struct Step<'c> {
 
 impl<'c> Step<'c> {
     fn new(change: &'c FileChange, beneath: &Beneath) -> Result<Self, FileError> {
-        let beside = format!(".agon-{}.tmp", uuid::Uuid::now_v7().simple());
+        let beside = beside::name();
         // The real directory follows once it is there.
         let directory = beneath.directory("")?;
         Ok(Step { change, directory, made: Vec::new(), beside, exchanged: false, stuck: false })

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::beneath::{io_error, look, open_file, refuse_unless_file, shown};
 use super::files::digest;
-use crate::ports::FileError;
+use crate::ports::{FileError, beside};
 
 /// Looks at what would be replaced: nothing, or an ordinary file with a single name.
 ///
@@ -72,7 +72,7 @@ impl<'d> Temporary<'d> {
         // until it has that one's mode.
         let mode = Mode::from_raw_mode(if existing.is_some() { 0o600 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let name = format!(".agon-{}.tmp", uuid::Uuid::now_v7().simple());
+        let name = beside::name();
         let file = rustix::fs::openat(directory, name.as_str(), flags, mode)?;
         Ok(Temporary { directory, name, file: File::from(file) })
     }

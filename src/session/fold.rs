@@ -116,7 +116,8 @@ impl Session {
         self.forked = Some(at.seq);
         self.grants.clear();
         if let Some(spec) = self.spec.as_mut() {
-            Arc::make_mut(spec).workspace.root.clone_from(&data.workspace);
+            let root = &mut Arc::make_mut(spec).workspace.root;
+            self.former_roots.push(std::mem::replace(root, data.workspace.clone()));
         }
         self.fold_taken_up(at, &data.changed);
     }

@@ -23,10 +23,10 @@ const CONTENT_MAX: u64 = 64 * 1024 * 1024;
 /// The folders of the cache.
 #[derive(Debug)]
 pub struct Cache {
-    /// All of it.
-    pub root: Folder,
     /// Runs by key.
     pub runs: Folder,
+    /// Whose turn it is to compute a key.
+    pub locks: Folder,
     /// What is being made or removed.
     new: Folder,
 }
@@ -48,8 +48,8 @@ impl Cache {
     pub fn open(root: &Path) -> Result<Option<Self>, FolderError> {
         let open = || {
             let root = Folder::open(root)?;
-            let (runs, new) = (root.inner("runs")?, root.inner("new")?);
-            Ok(Cache { root, runs, new })
+            let (runs, locks, new) = (root.inner("runs")?, root.inner("locks")?, root.inner("new")?);
+            Ok(Cache { runs, locks, new })
         };
         match open() {
             Err(FolderError::Missing(_)) => Ok(None),
@@ -60,8 +60,9 @@ impl Cache {
     /// Opens the cache, made when missing.
     pub fn make(root: &Path) -> Result<Self, FolderError> {
         let root = Folder::make(root)?;
-        let (runs, new) = (root.make_inner("runs")?, root.make_inner("new")?);
-        Ok(Cache { root, runs, new })
+        let (runs, locks, new) =
+            (root.make_inner("runs")?, root.make_inner("locks")?, root.make_inner("new")?);
+        Ok(Cache { runs, locks, new })
     }
 
     /// The record under a key, its contents not looked at.
@@ -196,10 +197,9 @@ impl Cache {
                 let _ = self.new.remove(&name);
             }
         }
-        let Ok(locks) = self.root.inner("locks") else { return };
-        for name in locks.names().unwrap_or_default().iter().filter(|name| record::is_sha256(name)) {
+        for name in self.locks.names().unwrap_or_default().iter().filter(|name| record::is_sha256(name)) {
             // Taking and dropping a lock removes its file, unless somebody has it.
-            drop(super::lock::KeyLock::take(&self.root, name));
+            drop(super::lock::KeyLock::take(&self.locks, name));
         }
     }
 }

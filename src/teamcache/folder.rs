@@ -72,6 +72,12 @@ impl Folder {
         }
     }
 
+    /// The same folder, held open once more.
+    pub fn reopened(&self) -> Result<Self, FolderError> {
+        let fd = self.fd.try_clone().map_err(|error| FolderError::Io { path: self.path.clone(), error })?;
+        Ok(Folder { fd, path: self.path.clone() })
+    }
+
     /// Opens a folder in this one.
     pub fn inner(&self, name: &str) -> Result<Self, FolderError> {
         let fd = rustix::fs::openat(&self.fd, name, OPEN_FOLDER, Mode::empty())

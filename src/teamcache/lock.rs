@@ -17,8 +17,7 @@ pub struct KeyLock {
 
 impl KeyLock {
     /// Takes the key; none when another session has it.
-    pub fn take(cache: &Folder, key: &str) -> Result<Option<Self>, FolderError> {
-        let locks = cache.make_inner("locks")?;
+    pub fn take(locks: &Folder, key: &str) -> Result<Option<Self>, FolderError> {
         loop {
             let file = locks.lock_file(key)?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -30,6 +29,7 @@ impl KeyLock {
             // without a name keeps nobody out.
             let (Ok(held), Some(named)) = (rustix::fs::fstat(&file), locks.look(key)) else { continue };
             if (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) {
+                let locks = locks.reopened()?;
                 return Ok(Some(KeyLock { locks, key: key.to_owned(), _file: file }));
             }
         }

@@ -59,10 +59,25 @@ pub fn contents(run: &CachedRun) -> BTreeSet<String> {
     run.changes.iter().filter_map(|change| Some(change.after.as_ref()?.sha256.clone())).collect()
 }
 
-/// True while a run may be used. One that is stored at a time yet to come is as good as expired: with a
-/// clock that was set back it would else live on for as long as the clock was wrong.
-pub fn is_fresh(now: u64, stored_at: u64, ttl_us: u64) -> bool {
-    now.checked_sub(stored_at).is_some_and(|age| age < ttl_us)
+/// Whether a run may be used by its age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// It may.
+    Fresh,
+    /// It was stored too long ago.
+    Expired,
+    /// It was stored at a time yet to come. It is not used, since with a clock that was set back it would live on
+    /// for as long as the clock is wrong, nor is it removed: the clock may be put right.
+    Ahead,
+}
+
+/// The age of a run that was stored at a time.
+pub fn age(now: u64, stored_at: u64, ttl_us: u64) -> Age {
+    match now.checked_sub(stored_at) {
+        Some(age) if age < ttl_us => Age::Fresh,
+        Some(_) => Age::Expired,
+        None => Age::Ahead,
+    }
 }
 
 #[cfg(test)]
@@ -72,12 +87,16 @@ mod tests {
     #[test]
     fn no_clock_makes_a_run_immortal() {
         let (hour, stored) = (3_600_000_000, 1_700_000_000_000_000);
-        assert!(is_fresh(stored, stored, 24 * hour));
-        assert!(is_fresh(stored + 24 * hour - 1, stored, 24 * hour));
-        assert!(!is_fresh(stored + 24 * hour, stored, 24 * hour));
-        assert!(!is_fresh(stored - 1, stored, 24 * hour), "the clock was set back");
-        assert!(!is_fresh(0, u64::MAX, u64::MAX));
-        assert!(!is_fresh(stored, stored, 0), "a life of no time is over at once");
+        for (now, at, ttl, expected) in [
+            (stored, stored, 24 * hour, Age::Fresh),
+            (stored + 24 * hour - 1, stored, 24 * hour, Age::Fresh),
+            (stored + 24 * hour, stored, 24 * hour, Age::Expired),
+            (stored - 1, stored, 24 * hour, Age::Ahead),
+            (0, u64::MAX, u64::MAX, Age::Ahead),
+            (stored, stored, 0, Age::Expired),
+        ] {
+            assert_eq!(age(now, at, ttl), expected, "{now} {at} {ttl}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::ports::{CacheMiss, FoundRun};
 
 use super::entry::{Cache, Fault};
 use super::folder::FolderError;
+use super::record::Age;
 use super::{RunStore, record};
 
 /// Why the stock cannot be looked at or changed.
@@ -49,6 +50,8 @@ pub struct Stats {
     pub fresh: u64,
     /// Runs that are too old.
     pub expired: u64,
+    /// Runs of a time that has not come yet; they are kept, and not used.
+    pub ahead: u64,
     /// Runs whose record is not whole.
     pub damaged: u64,
     /// Names that are no key; they are left alone.
@@ -74,8 +77,8 @@ pub struct Row {
     pub bytes: u64,
     /// When it was last used, microseconds since the Unix epoch.
     pub used_at: u64,
-    /// True once it is too old.
-    pub expired: bool,
+    /// Whether it may be used by its age; one that cannot be read has none.
+    pub age: Option<Age>,
     /// The run, or what is wrong with it.
     pub run: Result<FoundRun, String>,
 }
@@ -105,9 +108,9 @@ impl RunStore {
             Err(Fault::Damaged(words)) => Err(words),
         };
         let (now, ttl) = (self.inner.clock.now(), self.inner.ttl_us());
-        let expired = run.as_ref().is_ok_and(|found| !record::is_fresh(now, found.run.stored_at, ttl));
+        let age = run.as_ref().ok().map(|found| record::age(now, found.run.stored_at, ttl));
         let (bytes, used_at) = cache.size(&key).map_or((0, 0), |size| (size.bytes, size.used_at));
-        Some(Row { key, bytes, used_at, expired, run })
+        Some(Row { key, bytes, used_at, age, run })
     }
 
     /// The cache in numbers.
@@ -123,7 +126,8 @@ impl RunStore {
             }
             match row.run {
                 Err(_) => stats.damaged += 1,
-                Ok(_) if row.expired => stats.expired += 1,
+                Ok(_) if row.age == Some(Age::Expired) => stats.expired += 1,
+                Ok(_) if row.age == Some(Age::Ahead) => stats.ahead += 1,
                 Ok(found) => {
                     stats.fresh += 1;
                     stats.tokens = stats.tokens.saturating_add(found.run.run.tokens);
@@ -162,12 +166,12 @@ impl RunStore {
         let mut removed = Removed::default();
         for row in self.list()? {
             let damaged = matches!(cache.load(&row.key).map_err(CacheMiss::from), Err(CacheMiss::Damaged(_)));
-            if row.expired || damaged {
+            if row.age == Some(Age::Expired) || damaged {
                 cache.remove(&row.key)?;
                 removed.add(row.bytes);
             }
         }
-        let given_up = give_up(&cache, self.inner.settings.max_bytes, None);
+        let given_up = give_up(&cache, self.inner.settings.max_bytes, self.inner.clock.now(), None);
         Ok(Removed { runs: removed.runs + given_up.runs, bytes: removed.bytes + given_up.bytes })
     }
 
@@ -192,12 +196,14 @@ impl Removed {
     }
 }
 
-/// Removes the least recently used runs until all fit into `max`; `keep` goes last.
-pub fn give_up(cache: &Cache, max: u64, keep: Option<&str>) -> Removed {
+/// Removes the least recently used runs until all fit into `max`: first those whose last use is yet to come, which
+/// nobody can use before; `keep` goes last.
+pub fn give_up(cache: &Cache, max: u64, now: u64, keep: Option<&str>) -> Removed {
     let keys = keys(cache).unwrap_or_default();
     let mut sizes: Vec<_> =
         keys.into_iter().filter_map(|key| cache.size(&key).map(|size| (key, size))).collect();
-    sizes.sort_by_key(|(key, size)| (Some(key.as_str()) == keep, size.used_at));
+    let used = |at: u64| if at > now { 0 } else { at };
+    sizes.sort_by_key(|(key, size)| (Some(key.as_str()) == keep, used(size.used_at)));
     let mut total: u64 = sizes.iter().map(|(_, size)| size.bytes).sum();
     let mut removed = Removed::default();
     for (key, size) in sizes {

@@ -1,6 +1,9 @@
 //! What every pane draws from: a session at one moment, in one look; changes nothing.
 
+use std::borrow::Cow;
+
 use crate::projection::board::SparkRow;
+use crate::projection::costs::Costs;
 use crate::projection::transcript::{Item, ItemKind};
 use crate::projection::words;
 use crate::protocol::{ArenaEvent, EventRef, SparkId};
@@ -74,6 +77,14 @@ impl<'a> Scene<'a> {
         let board = &self.moment.board;
         let opened = board.turn_opened;
         board.sparks.iter().filter(move |row| row.ended.is_none() || row.started >= opened)
+    }
+
+    /// What was used. Where nobody works on what is open, what may have been used by what still ran is counted.
+    pub fn costs(&self) -> Cow<'a, Costs> {
+        match self.is_left {
+            true => Cow::Owned(self.moment.costs.clone().at_the_end()),
+            false => Cow::Borrowed(&self.moment.costs),
+        }
     }
 
     /// True when different roles speak, so that each needs its name.

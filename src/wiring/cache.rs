@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub struct Runs {
     store: RunStore,
     folder: PathBuf,
+    is_on: bool,
 }
 
 impl Runs {
@@ -35,7 +36,12 @@ impl Runs {
             refresh: table.refresh.unwrap_or_default(),
             patience: PATIENCE,
         };
-        Runs { store: RunStore::new(settings, Arc::new(SystemClock)), folder }
+        Runs { store: RunStore::new(settings, Arc::new(SystemClock)), folder, is_on: is_on(config) }
+    }
+
+    /// False when squads neither look runs up nor store them.
+    pub fn is_on(&self) -> bool {
+        self.is_on
     }
 
     /// Where they are.
@@ -72,7 +78,7 @@ impl Runs {
 /// What squads on these models need to know of the cache; none when it is switched off, and none with the
 /// built-in scripts: a demonstration that is over at once shows nothing.
 pub(super) fn spec(config: &Config, models: &[ModelSpec]) -> Option<CacheSpec> {
-    if !config.cache().enabled.unwrap_or(true) {
+    if !is_on(config) {
         return None;
     }
     let mut providers = BTreeMap::new();
@@ -96,6 +102,11 @@ pub(super) fn spec(config: &Config, models: &[ModelSpec]) -> Option<CacheSpec> {
 
 /// The cache of one new session; none when it is switched off.
 pub(super) fn port(config: &Config) -> Option<Arc<dyn TeamCache>> {
-    let enabled = config.cache().enabled.unwrap_or(true);
-    enabled.then(|| Arc::new(Runs::of(config).store) as Arc<dyn TeamCache>)
+    is_on(config).then(|| Arc::new(Runs::of(config).store) as Arc<dyn TeamCache>)
+}
+
+/// True unless it is switched off, be it by a cache that may hold nothing or a life of no time.
+fn is_on(config: &Config) -> bool {
+    let table = config.cache();
+    table.enabled.unwrap_or(true) && table.max_mib != Some(0) && table.ttl_hours != Some(0)
 }

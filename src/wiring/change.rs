@@ -182,7 +182,7 @@ fn company(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting
     }
     if let Some(plan) = &wanted.debate {
         for id in plan.personas.iter().chain([&plan.moderator]) {
-            personas.push(spec::named_persona(config, id)?);
+            personas.push(spec::persona(config, id, &spec.tools)?);
         }
         models.extend(personas.iter().filter_map(|persona| persona.model.clone()));
         models.extend(plan.models.iter().map(|(_, model)| model.clone()));
@@ -202,7 +202,7 @@ fn company(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting
 
 /// The wanted model and persona with every model they bring in. A wanted model counts more than a persona's own.
 fn voices(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting>, WireError> {
-    let named = wanted.persona.as_deref().map(|id| spec::named_persona(config, id)).transpose()?;
+    let named = wanted.persona.as_deref().map(|id| spec::persona(config, id, &spec.tools)).transpose()?;
     let mut persona = named.or_else(|| {
         let recorded = spec.personas.first().filter(|persona| persona.model.is_some());
         wanted.model.as_ref().and(recorded).cloned()

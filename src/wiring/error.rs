@@ -48,6 +48,9 @@ pub enum WireError {
     /// No persona has this id.
     #[error("no persona is called `{id}`")]
     NoPersona { id: String, suggestion: Option<String> },
+    /// What was named is in a project that nobody trusts yet.
+    #[error("the {what} `{id}` is this project's, and `{}` is not trusted", .root.display())]
+    Untrusted { what: &'static str, id: String, root: PathBuf },
     /// A persona names a tool that is not there.
     #[error("the persona `{persona}` names the tool `{tool}`, which there is not")]
     NoTool { persona: String, tool: String, suggestion: Option<String> },
@@ -123,6 +126,9 @@ impl WireError {
             WireError::NoTool { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
             WireError::NoPersona { suggestion: Some(id), .. } => Some(format!("did you mean `{id}`?")),
             WireError::NoPersona { .. } => Some("`agon personas list` shows them all".to_owned()),
+            WireError::Untrusted { .. } => {
+                Some("read its `.agon` folder, then run `agon config trust` there".to_owned())
+            }
             WireError::NoPrice(model) => Some(format!(
                 "set it at the top of the configuration: \
                      models.\"{model}\".price = {{ input = \"1.25\", output = \"10\" }}"

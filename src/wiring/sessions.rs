@@ -7,7 +7,7 @@ use crate::config::{Config, Places};
 pub use crate::eventlog::SessionSummary;
 use crate::eventlog::{LogError, SessionStore};
 use crate::ports::Head;
-use crate::protocol::{ArenaEvent, Entry};
+use crate::protocol::{ArenaEvent, Entry, EventRef};
 use crate::session::Session;
 use crate::wiring::shelf::LogShelf;
 use crate::wiring::standing::{self, Standing};
@@ -26,6 +26,13 @@ pub struct Read {
     pub unfinished: u64,
     /// What stopped the reading.
     pub fault: Option<LogError>,
+}
+
+impl Read {
+    /// An event of it.
+    pub fn event(&self, at: EventRef) -> Option<&ArenaEvent> {
+        self.entries.get(usize::try_from(at.seq).ok()?)?.events.get(usize::from(at.i))
+    }
 }
 
 /// The recorded sessions of a state folder.

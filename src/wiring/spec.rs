@@ -1,6 +1,6 @@
 //! Makes the spec a session is opened with out of the configuration and the files that count at that moment.
 use crate::arena::PROGRAM;
-use crate::config::{Config, ConfigError, ModelName, places, unknown};
+use crate::config::{Config, ConfigError, ModelName, Trust, places, unknown};
 use crate::library::{self, Library, demo};
 use crate::protocol::spec::{
     Consent, DebatePlan, ModelSpec, PersonaSpec, Price, Rule, Spec, ToolSpec, WorkspaceSpec,
@@ -34,7 +34,7 @@ pub struct Request {
 /// The personas that count here: of the binary, the user and, where it is trusted, the project.
 pub fn personas(config: &Config) -> Library {
     let mut folders = vec![config.places().personas()];
-    if *config.trust() == crate::config::Trust::Trusted {
+    if *config.trust() == Trust::Trusted {
         folders.push(places::project_personas(config.workspace()));
     }
     Library::load(&folders)
@@ -47,8 +47,7 @@ pub(super) fn make(
     tools: Vec<ToolSpec>,
     workspace: WorkspaceSpec,
 ) -> Result<Spec, WireError> {
-    let mut persona = persona(config)?;
-    check_tools(&persona, &tools)?;
+    let mut persona = persona(config, config.persona(), &tools)?;
     if request.model_is_wanted {
         persona.model = None;
     }
@@ -59,7 +58,7 @@ pub(super) fn make(
     let debaters = match &request.debate {
         Some(plan) => {
             let ids = plan.personas.iter().chain([&plan.moderator]);
-            ids.map(|id| named_persona(config, id)).collect::<Result<Vec<_>, _>>()?
+            ids.map(|id| self::persona(config, id, &tools)).collect::<Result<Vec<_>, _>>()?
         }
         None => Vec::new(),
     };
@@ -116,31 +115,31 @@ fn size(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
 
-/// The configured persona.
-pub(super) fn persona(config: &Config) -> Result<PersonaSpec, WireError> {
-    named_persona(config, config.persona())
-}
-
-/// A persona by id.
-pub(super) fn named_persona(config: &Config, id: &str) -> Result<PersonaSpec, WireError> {
+/// A persona by id. One with a tool that is not there is refused: left out silently, a slip would be a persona
+/// without it.
+pub(super) fn persona(config: &Config, id: &str, tools: &[ToolSpec]) -> Result<PersonaSpec, WireError> {
     let library = personas(config);
-    library.get(id).cloned().ok_or_else(|| WireError::NoPersona {
-        id: id.to_owned(),
-        suggestion: unknown::closest(id, library.all().map(|(spec, _)| spec.id.as_str())),
-    })
-}
-
-/// Refuses a persona with a tool that is not there: left out silently, a slip would be a persona without it.
-pub(super) fn check_tools(persona: &PersonaSpec, tools: &[ToolSpec]) -> Result<(), WireError> {
+    let Some(persona) = library.get(id) else { return Err(no_persona(config, id, &library)) };
     let is_there = |name: &&String| tools.iter().any(|tool| tool.name == **name);
     match persona.tools.iter().flatten().find(|name| !is_there(name)) {
-        None => Ok(()),
+        None => Ok(persona.clone()),
         Some(tool) => Err(WireError::NoTool {
             persona: persona.id.clone(),
             tool: tool.clone(),
             suggestion: unknown::closest(tool, tools.iter().map(|tool| tool.name.as_str())),
         }),
     }
+}
+
+/// Why there is no such persona: the project that has it is not trusted, or nobody has it.
+fn no_persona(config: &Config, id: &str, library: &Library) -> WireError {
+    let theirs = || Library::load(&[places::project_personas(config.workspace())]);
+    if *config.trust() == Trust::Untrusted && theirs().get(id).is_some() {
+        let (id, root) = (id.to_owned(), config.workspace().to_owned());
+        return WireError::Untrusted { what: "persona", id, root };
+    }
+    let suggestion = unknown::closest(id, library.all().map(|(spec, _)| spec.id.as_str()));
+    WireError::NoPersona { id: id.to_owned(), suggestion }
 }
 
 /// The default model, those that personas and roles name, and the fallbacks of all, each once.

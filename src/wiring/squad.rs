@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::{Config, ConfigError, Trust, places};
-use crate::library::blueprint;
+use crate::library::blueprint::{self, BlueprintError};
 use crate::protocol::blueprint::Known;
 use crate::protocol::spec::{Blueprint, PersonaSpec, Spec, ToolSpec};
 use crate::wiring::{WireError, spec};
@@ -50,13 +50,13 @@ impl Crew {
         };
         let known = Known { tools, persona: &|id| library.get(id).is_some(), model: &unknown };
         let wanted = wish.blueprint.as_deref().unwrap_or(blueprint::DEFAULT);
-        let mut blueprint = blueprint::find(wanted, &folders(config), &known)?;
+        let found = blueprint::find(wanted, &folders(config), &known);
+        let mut blueprint = found.map_err(|error| not_found(config, wanted, error))?;
         blueprint.checks.extend(wish.checks.iter().cloned());
         let mut personas: Vec<PersonaSpec> = Vec::new();
         for role in &blueprint.roles {
             if personas.iter().all(|known| known.id != role.persona) {
-                let mut persona = spec::named_persona(config, &role.persona)?;
-                spec::check_tools(&persona, tools)?;
+                let mut persona = spec::persona(config, &role.persona, tools)?;
                 persona.model = persona.model.filter(|_| !model_is_wanted);
                 personas.push(persona);
             }
@@ -93,4 +93,15 @@ fn folders(config: &Config) -> Vec<PathBuf> {
         folders.push(places::project_blueprints(config.workspace()));
     }
     folders
+}
+
+/// Why there is no such blueprint: the project that has it is not trusted, or nobody has it.
+fn not_found(config: &Config, wanted: &str, error: BlueprintError) -> WireError {
+    let theirs = || blueprint::names(&[places::project_blueprints(config.workspace())]);
+    let is_unknown = matches!(error, BlueprintError::Unknown { .. });
+    if is_unknown && *config.trust() == Trust::Untrusted && theirs().iter().any(|name| name == wanted) {
+        let (id, root) = (wanted.to_owned(), config.workspace().to_owned());
+        return WireError::Untrusted { what: "blueprint", id, root };
+    }
+    error.into()
 }

@@ -8,13 +8,14 @@ use sha2::{Digest, Sha256};
 
 use crate::protocol::expand::hex;
 
-/// What decides what git does and shows. Objects are left out: alone they mean nothing.
-const PARTS: [&str; 9] =
-    ["HEAD", "MERGE_HEAD", "commondir", "config", "hooks", "index", "info", "packed-refs", "refs"];
+/// What decides what git does and shows. Objects are left out: alone they mean nothing. The index is left out too:
+/// it is written anew whenever somebody asks for the status, and commands in a sandbox cannot write it.
+const PARTS: [&str; 8] =
+    ["HEAD", "MERGE_HEAD", "commondir", "config", "hooks", "info", "packed-refs", "refs"];
 /// The text `gitdir: …` of a worktree or submodule is short.
 const POINTER_MAX: u64 = 4096;
 
-/// SHA-256 over head, references, index, configuration and hooks; none without `.git`.
+/// SHA-256 over head, references, configuration and hooks; none without `.git`.
 ///
 /// A `.git` that is a file (a worktree, a submodule) is followed to its folder and to the one it shares.
 /// What cannot be read counts as its name with a mark, so that it neither hides a change nor stops a scan.
@@ -94,21 +95,22 @@ mod tests {
     }
 
     #[test]
-    fn heads_references_hooks_and_the_index_count_and_objects_do_not() {
+    fn heads_references_and_hooks_count_and_objects_and_the_index_do_not() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         assert_eq!(digest(root), None);
         put(root.join(".git/HEAD"), "ref: refs/heads/main\n");
         let mut seen = vec![digest(root).unwrap()];
-        for name in ["refs/heads/main", "packed-refs", "hooks/post-commit", "index", "config", "info/exclude"]
-        {
+        for name in ["refs/heads/main", "packed-refs", "hooks/post-commit", "config", "info/exclude"] {
             put(root.join(".git").join(name), "1");
             seen.push(digest(root).unwrap());
         }
         let all: std::collections::BTreeSet<_> = seen.iter().collect();
         assert_eq!(all.len(), seen.len(), "each made a difference");
-        put(root.join(".git/objects/aa/bb"), "1");
-        assert_eq!(digest(root).as_ref(), seen.last());
+        for name in ["objects/aa/bb", "index"] {
+            put(root.join(".git").join(name), "1");
+            assert_eq!(digest(root).as_ref(), seen.last(), "{name}");
+        }
     }
 
     #[test]

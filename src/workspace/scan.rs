@@ -16,6 +16,7 @@ use ignore::WalkBuilder;
 use super::index::{Index, Stamp};
 use super::objects::{Objects, hash_into, named};
 use super::tree::{Kind, Tree, TreeEntry};
+use crate::ports::beside;
 use crate::protocol::expand::digest_of;
 
 /// Files above this size are not recorded.
@@ -81,8 +82,10 @@ impl<'a> Scanner<'a> {
                 self.skipped.insert((relative.to_string_lossy().into_owned(), 0));
                 continue;
             };
-            if let Ok(metadata) = found.metadata() {
-                self.take(path, kind, &metadata)?;
+            match found.metadata() {
+                _ if found.file_name().to_str().is_some_and(beside::is_one) => self.clear(path),
+                Ok(metadata) => self.take(path, kind, &metadata)?,
+                Err(_) => {}
             }
         }
         self.entries.sort_by(|a, b| a.path.cmp(&b.path));
@@ -136,6 +139,15 @@ impl<'a> Scanner<'a> {
             return Ok(Some(Kind::File { exec, sha256: sha256.to_owned(), size: stamp.size }));
         }
         self.read(path)
+    }
+
+    /// What stands beside a place to be exchanged with it is no content. What a killed process left is removed.
+    fn clear(&self, path: &str) {
+        if self.objects.is_some()
+            && Path::new(path).file_name().and_then(|it| it.to_str()).is_some_and(beside::is_left)
+        {
+            let _ = self.folder.remove_file(path);
+        }
     }
 
     /// Opens, looks again at what was really opened, and digests it.

@@ -6,6 +6,7 @@ mod mentions;
 mod run;
 mod secrets;
 mod takeup;
+mod why;
 mod words;
 
 use std::os::unix::fs::PermissionsExt;

@@ -172,13 +172,7 @@ async fn a_later_run_replaces_the_earlier_and_has_another_digest() {
 
 #[tokio::test]
 async fn a_run_is_used_for_its_time_and_no_clock_makes_it_immortal() {
-    for (now, usable) in [
-        (NOW + 24 * HOUR - 1, true),
-        (NOW + 24 * HOUR, false),
-        (NOW - 1, false),
-        (0, false),
-        (u64::MAX, false),
-    ] {
+    for (now, usable) in [(NOW + 24 * HOUR - 1, true), (NOW + 24 * HOUR, false), (u64::MAX, false)] {
         let place = Place::new();
         put(&place.cache(), &key("a"), "done").await.unwrap();
         place.at(now);
@@ -191,6 +185,39 @@ async fn a_run_is_used_for_its_time_and_no_clock_makes_it_immortal() {
             assert_eq!(get(&place.cache(), &key("a")).await, Err(CacheMiss::Absent), "it was removed");
         }
     }
+}
+
+#[tokio::test]
+async fn with_a_clock_that_was_set_back_a_run_is_kept_and_not_used_until_it_is_put_right() {
+    for now in [NOW - 1, 0] {
+        let place = Place::new();
+        put(&place.cache(), &key("a"), "done").await.unwrap();
+        place.at(now);
+        let cache = place.cache();
+        assert_eq!(get(&cache, &key("a")).await, Err(CacheMiss::Ahead));
+        let stats = cache.stats().unwrap();
+        assert_eq!((stats.fresh, stats.expired, stats.ahead, cache.prune().unwrap().runs), (0, 0, 1, 0));
+        place.at(NOW);
+        assert!(get(&place.cache(), &key("a")).await.is_ok(), "the clock is right again");
+        place.at(now);
+        let cache = place.cache();
+        put(&cache, &key("a"), "again").await.unwrap();
+        assert_eq!(get(&cache, &key("a")).await.unwrap().run.run.answer, "again", "made anew, it is used");
+    }
+}
+
+#[tokio::test]
+async fn a_run_of_a_time_that_has_not_come_is_the_first_that_is_given_up() {
+    let mut place = Place::new();
+    place.at(NOW + 48 * HOUR);
+    let bytes = put(&place.cache(), &key("ahead"), "done").await.unwrap();
+    place.settings.max_bytes = bytes * 2 + bytes / 2;
+    for (at, name) in [(0, "old"), (1, "new")] {
+        place.at(NOW + at * HOUR);
+        put(&place.cache(), &key(name), "done").await.unwrap();
+    }
+    let kept: Vec<String> = place.cache().list().unwrap().into_iter().map(|row| row.key).collect();
+    assert_eq!(kept, [key("new"), key("old")]);
 }
 
 #[tokio::test]

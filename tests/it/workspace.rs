@@ -163,6 +163,21 @@ async fn ignore_rules_hold_without_git_and_private_folders_stay_out() {
 }
 
 #[tokio::test]
+async fn what_a_killed_write_left_beside_its_place_is_no_content_and_is_removed_when_it_is_old() {
+    let place = Place::new();
+    place.put("a", "1");
+    let print = place.fingerprint().await;
+    let (new, old) = (agon::ports::beside::name(), ".agon-01900000000070008000000000000000.tmp");
+    place.put(&new, "half");
+    place.put(&format!("sub/{old}"), "half");
+    assert_eq!(place.fingerprint().await, print);
+    assert!(place.root().join("sub").join(old).exists(), "who only looks removes nothing");
+    assert_eq!(place.store.checkpoint().await.unwrap().files, 1);
+    assert!(place.root().join(&new).exists(), "it may still be exchanged");
+    assert!(!place.root().join("sub").join(old).exists());
+}
+
+#[tokio::test]
 async fn the_state_folder_may_lie_in_the_workspace() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a"), "1").unwrap();

@@ -95,9 +95,34 @@ pub struct VerifyArgs {
     /// Fail on decisions that differ even where other rules took them
     #[arg(long)]
     pub strict: bool,
+    /// List instead what the rules of this file would have decided otherwise, beside those the session had
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["head", "strict"])]
+    pub policy: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `cost`.
+#[derive(Debug, Clone, Args)]
+pub struct CostArgs {
+    /// The session
+    pub session: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, Clone, Args)]
+pub struct WhyArgs {
+    /// The session
+    pub session: String,
+    /// An event, as `e12` or `e12.1`; without one every tool call is told, and who allowed it
+    pub event: Option<String>,
+    /// Go back to the first cause; default the 30 nearest
+    #[arg(long, requires = "event")]
+    pub all: bool,
 }
 
 /// Arguments of `report`.

@@ -375,7 +375,10 @@ fn say_kept(event: &ArenaEvent) -> Line {
         ),
         E::StopRequested(data) => ("stop", words::stop_cause(data.cause).to_owned()),
         E::TimerFired(data) => ("timer", format!("{} fired", data.call)),
-        E::CacheMissed(data) => ("cache", format!("no recorded run: {}", data.body.reason)),
+        E::CacheMissed(data) => (
+            "cache",
+            words::cache_miss(&data.body.reason).unwrap_or_else(|| "no recorded run yet".to_owned()),
+        ),
         E::CacheStored(data) => ("cache", format!("stored, {}", bytes(data.body.bytes))),
         other => ("event", format!("{} {}", other.kind(), other.data())),
     };

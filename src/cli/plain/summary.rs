@@ -1,12 +1,17 @@
 //! The blocks after the lines: the last summary, the cost sheet, the audit of tool calls; folds nothing.
 
+use std::collections::BTreeSet;
+
+use crate::arena::replay::Redecided;
 use crate::ports::Head;
+use crate::projection::about::about;
 use crate::projection::board::{Board, BoardState};
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::safe_text::safe_line;
-use crate::projection::why::{Audit, AuditEnd, Reasons};
+use crate::projection::why::{Audit, AuditEnd, Cause, Reasons};
 use crate::projection::words;
-use crate::protocol::event::{ArenaEvent, ErrorKind, ToolUse, TurnCause};
+use crate::protocol::EventRef;
+use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
 use crate::protocol::text::name_shown;
 
@@ -125,14 +130,11 @@ pub fn cost_table(costs: &Costs) -> String {
     let headings =
         ["", "calls", "retries", "in", "cached", "out", "cost", "model time", "tools", "tool time"];
     let mut table: Vec<[String; 10]> = vec![headings.map(str::to_owned)];
-    let one_spark = costs.sparks.len() <= 1;
-    table.extend(
-        costs
-            .rows()
-            .iter()
-            .filter(|row| !one_spark || !matches!(row.scope, Scope::Role(_)))
-            .map(|row| cells(row, costs)),
-    );
+    let rows = costs.rows();
+    // A role of one spark would only say the same again.
+    let roles = rows.iter().filter(|row| matches!(row.scope, Scope::Role(_))).count();
+    let told = |row: &&CostRow| roles < costs.sparks.len() || !matches!(row.scope, Scope::Role(_));
+    table.extend(rows.iter().filter(told).map(|row| cells(row, costs)));
     let widths: Vec<usize> = (0..headings.len())
         .map(|n| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0))
         .collect();
@@ -149,7 +151,7 @@ pub fn cost_table(costs: &Costs) -> String {
 }
 
 fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
-    let tally = &row.tally;
+    let tally = &row.tally.at_most();
     let name = match &row.scope {
         Scope::Spark(spark) => {
             let role = costs.sparks.get(spark).map(|costs| costs.role.as_str()).unwrap_or_default();
@@ -186,7 +188,7 @@ pub fn audit_lines(reasons: &Reasons, lookup: Lookup<'_>) -> String {
 
 fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
     let mut out = format!("{:<7}{}\n", tool_use.answer.to_string(), safe_line(&asked(tool_use, lookup)));
-    let mut row = |event: crate::protocol::EventRef, text: String| {
+    let mut row = |event: EventRef, text: String| {
         out.push_str(&format!("  {:<7}{}\n", event.to_string(), safe_line(&text)));
     };
     if let Some(event) = audit.prepared {
@@ -221,6 +223,38 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
     out
 }
 
+/// An event and what led to it, oldest first, each with its causes.
+pub fn chain_lines(event: EventRef, causes: &[Cause], lookup: Lookup<'_>) -> String {
+    let mut events: BTreeSet<EventRef> = causes.iter().flat_map(|cause| [cause.of, cause.from]).collect();
+    events.insert(event);
+    let mut out = String::new();
+    for at in events {
+        let Some(told) = lookup(at) else { continue };
+        let line = format!("{:<8}{:<22}{}", at.to_string(), told.kind(), about(told));
+        out.push_str(safe_line(line.trim_end()).as_ref());
+        out.push('\n');
+        for cause in causes.iter().filter(|cause| cause.of == at) {
+            out.push_str(&format!("        because of {} ({})\n", cause.from, words::link(cause.link)));
+        }
+    }
+    out
+}
+
+/// A tool call on which other rules would have decided otherwise: what was and what would be, by which rule.
+pub fn redecided(one: &Redecided, lookup: Lookup<'_>) -> String {
+    let side = |of: &PolicyDecided| format!("{} by rule `{}`", words::action(of.action), of.rule);
+    let call = safe_line(&asked(one.was.tool_use, lookup)).into_owned();
+    let (was, would_be) = (side(&one.was), side(&one.would_be));
+    format!(
+        "{:<10} {call}\n  {:<8} {}\n  {:<8} {}\n",
+        format!("e{}", one.seq),
+        "was",
+        safe_line(&was),
+        "would be",
+        safe_line(&would_be)
+    )
+}
+
 fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
     use crate::protocol::message::Part;
     let Some(ArenaEvent::ModelAnswered(answer)) = lookup(tool_use.answer) else {
@@ -238,7 +272,7 @@ fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
     }
 }
 
-fn prepared(event: crate::protocol::EventRef, lookup: Lookup<'_>) -> String {
+fn prepared(event: EventRef, lookup: Lookup<'_>) -> String {
     use crate::protocol::event::PrepareResult;
     match lookup(event) {
         Some(ArenaEvent::ToolPrepared(data)) => match &data.body.result {

@@ -1,31 +1,13 @@
 //! The rows of mission control: plain values that views lay out; fold nothing.
 
 use crate::protocol::event::{ToolUse, TurnCause};
-use crate::protocol::message::Usage;
 use crate::protocol::{CallId, EventRef, SparkId};
-
-/// What has been used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Model calls of this turn, retries not counted.
-    pub steps: u32,
-    /// Tokens of the session.
-    pub usage: Usage,
-    /// Millionths of a dollar of the session, where the price is known.
-    pub micro_usd: u64,
-    /// Settled calls without a known price.
-    pub unpriced: u32,
-}
 
 /// How much was folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Entries.
     pub entries: u64,
-    /// Events.
-    pub events: u64,
-    /// Entries whose fact was ignored or refused.
-    pub void: u64,
     /// Events of kinds this program does not know.
     pub unknown: u64,
 }
@@ -37,30 +19,12 @@ pub struct SparkRow {
     pub spark: SparkId,
     /// Its role.
     pub role: String,
-    /// Its persona.
-    pub persona: String,
     /// The model it uses now.
     pub model: String,
-    /// The spark it continues.
-    pub continues: Option<SparkId>,
-    /// Model calls, retries not counted.
-    pub steps: u32,
-    /// Tool calls that were started.
-    pub tool_calls: u32,
-    /// Tokens.
-    pub usage: Usage,
-    /// Millionths of a dollar, where the price is known.
-    pub micro_usd: u64,
-    /// Settled calls without a known price.
-    pub unpriced: u32,
-    /// Model calls that were repeated.
-    pub retries: u32,
     /// Time of ignition, microseconds since the Unix epoch.
     pub started: u64,
     /// Time and cause of its end; none while it lives.
     pub ended: Option<(u64, TurnCause)>,
-    /// The event that holds its answer.
-    pub answer: Option<EventRef>,
 }
 
 /// An approval that waits.

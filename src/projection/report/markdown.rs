@@ -379,8 +379,8 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         let cause = words::turn_cause(role.cause);
         let _ = writeln!(out, "- {} did nothing: {cause}{}", line(&role.role), refs([&role.source]));
     }
-    if let Some(recorded) = &turn.recorded {
-        let _ = writeln!(out, "- recorded run: {}", code(&safe(recorded)));
+    for words in wording::cached(turn) {
+        let _ = writeln!(out, "- {}", line(&words));
     }
     if !turn.changed.is_empty() {
         let paths: Vec<_> =

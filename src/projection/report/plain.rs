@@ -336,5 +336,8 @@ fn turns(out: &mut String, report: &Report) {
         item(out, "task         ", &turn.prompt);
         item(out, "answer       ", turn.answer.as_deref().unwrap_or("none"));
         item(out, "end          ", &wording::end(turn));
+        for words in wording::cached(turn) {
+            item(out, "cache        ", &words);
+        }
     }
 }

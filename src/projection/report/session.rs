@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::projection::board::{Board, BoardState};
+use crate::projection::caching::CacheSheet;
 use crate::projection::costs::{Costs, Tally};
 use crate::projection::squad::SquadSheet;
 use crate::projection::words;
@@ -88,6 +89,8 @@ pub struct TurnReport {
     pub changed: Vec<String>,
     /// What there is to know of a recorded run that became the answer: that no check was run again, for one.
     pub recorded: Option<String>,
+    /// What the team cache did for it: which session's run it came from and what that saved, whether its own was stored.
+    pub cache: Option<String>,
 }
 
 /// One review.
@@ -219,6 +222,7 @@ impl SessionReport {
             board.apply(entry);
             costs.apply(entry);
             turns.squad.apply(entry);
+            turns.cache.apply(entry);
             entry.effective().for_each(|(at, event)| turns.apply(at, event, log));
         }
         let costs = costs.at_the_end();
@@ -264,6 +268,8 @@ struct Turns {
     prompt: Option<TurnReport>,
     /// The squad of the last prompt, as after the whole entry.
     squad: SquadSheet,
+    /// What the team cache did for it, as after the whole entry.
+    cache: CacheSheet,
     roles: BTreeMap<SparkId, String>,
     /// The tree of the last diff of anybody's work.
     tree: Option<String>,
@@ -328,6 +334,7 @@ impl Turns {
                 turn.answer = data.answer.and_then(|answer| words_of(&turn.mode, log.event(answer)?));
                 turn.lacks = self.squad.lacks().filter(|_| data.cause == TurnCause::Incomplete);
                 turn.recorded = self.squad.used_words();
+                turn.cache = self.cache.words();
             }
             _ => {}
         }

@@ -277,6 +277,13 @@ pub fn end(turn: &TurnReport) -> String {
     turn.lacks.as_ref().map_or(cause.to_owned(), |lacks| format!("{cause}: {lacks}"))
 }
 
+/// What the team cache was to a turn, in lines: whose run it is and what that saved, or why its own is not stored;
+/// that no check was run again.
+pub fn cached(turn: &TurnReport) -> impl Iterator<Item = String> + '_ {
+    let cache = turn.cache.iter().map(|words| format!("Team cache: {words}."));
+    cache.chain(turn.recorded.clone())
+}
+
 /// What a reviewer said of the work as a whole.
 pub fn judgement(judgement: Judgement) -> &'static str {
     match judgement {

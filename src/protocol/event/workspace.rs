@@ -107,7 +107,7 @@ pub enum CacheStep {
 pub struct CacheMissed {
     /// The key.
     pub key: String,
-    /// Why: `absent`, `expired`, `refreshed`, `disabled`, or `damaged` or `unusable` with what is wrong.
+    /// Why: `absent`, `expired`, `ahead`, `refreshed`, `disabled`, or `damaged` or `unusable` with what is wrong.
     pub reason: String,
 }
 

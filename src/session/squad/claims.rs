@@ -1,4 +1,7 @@
 //! Holds the claims of a squad's answer against the log; what is not borne out is flagged.
+//!
+//! Only what a claim is by its kind, what it cites and what the log holds can contradict it. What its words seem to say
+//! is doubted at most: words are not decided by looking for others in them.
 
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, ClaimFlagged};
@@ -41,8 +44,7 @@ impl Session {
         let cited: Vec<EventRef> = cited.into_iter().flatten().collect();
         let contradiction = match claim.kind {
             ClaimKind::ChecksPass => self.failed_check(&cited),
-            ClaimKind::Observed if says_checks_pass(&claim.text) => self.failed_check(&cited),
-            ClaimKind::Changed => self.no_change(&claim.text),
+            ClaimKind::Changed => self.no_change(),
             ClaimKind::Observed => None,
         };
         if let Some(reason) = contradiction {
@@ -51,9 +53,12 @@ impl Session {
         let unproven = match (claim.kind, cited.is_empty()) {
             _ if !invented.is_empty() => invented.into_iter().find_map(Result::err),
             (_, true) => Some("it cites nothing".to_owned()),
-            (ClaimKind::ChecksPass, _) => self.doubt_checks(&cited),
-            (ClaimKind::Observed, _) => self.doubt_seen(&cited),
-            (ClaimKind::Changed, _) => None,
+            (ClaimKind::ChecksPass, _) => self.left_failed().or_else(|| self.doubt_checks(&cited)),
+            (ClaimKind::Observed, _) => self.doubt_seen(&cited).or_else(|| {
+                let failed = || self.failed_check(&cited).or_else(|| self.left_failed());
+                says_checks_pass(&claim.text).then(failed).flatten()
+            }),
+            (ClaimKind::Changed, _) => self.doubt_change(&claim.text),
         };
         unproven.map(Doubt::Unproven)
     }
@@ -63,26 +68,31 @@ impl Session {
         known && self.kept.get(&at.seq).is_none_or(|entry| usize::from(at.i) < entry.events.len())
     }
 
-    /// Checks do not pass when the last run of one did not, when what is cited failed and has not passed since, or
-    /// failed when it ran again.
+    /// Checks do not pass when the last run of one did not. Where none ran, no command may count for one that passed:
+    /// what is cited failed when it ran last, or every command did.
     fn failed_check(&self, cited: &[EventRef]) -> Option<String> {
         let squad = self.squad.as_ref()?;
-        let mut ran = squad.roles.iter().flat_map(|role| role.proof.ran());
-        if let Some((at, _)) = ran.find(|(_, passed)| !passed) {
-            return Some(format!("the check of {at} did not pass"));
+        let mut ran = squad.roles.iter().flat_map(|role| role.proof.ran()).peekable();
+        if ran.peek().is_some() {
+            let failed = ran.find(|(_, passed)| !passed);
+            return failed.map(|(at, _)| format!("the check of {at} did not pass"));
         }
-        let runs = || squad.runs.iter().filter(|run| cited.contains(&run.at));
-        let again =
-            |run: &Run| squad.last_run_like(run).filter(|last| !last.passed && last.at != run.at).cloned();
-        if let Some(last) = runs().filter(|run| run.passed).find_map(again) {
+        let mut counted: Vec<&Run> = squad.runs.iter().filter(|run| cited.contains(&run.at)).collect();
+        let again = |run: &&Run| squad.last_run_like(run).filter(|last| run.passed && !last.passed);
+        if let Some(last) = counted.iter().find_map(again) {
             return Some(format!("`{}` did not pass when it ran again in {}", last.command, last.at));
         }
-        let stands = |run: &Run| squad.last_run_like(run).is_some_and(|last| last.passed);
-        if let Some(failed) = runs().find(|_| !runs().any(stands)) {
-            return Some(format!("`{}` did not pass in {}", failed.command, failed.at));
+        if counted.is_empty() {
+            counted.extend(&squad.runs);
         }
-        // With checks of its own the squad has said which commands count; without, every command does.
-        let failed = squad.runs.iter().rev().find(|run| !stands(run)).filter(|_| squad.checks.is_empty())?;
+        let failed = counted.last().filter(|_| !counted.iter().any(|run| squad.stands(run)))?;
+        Some(format!("`{}` did not pass in {}", failed.command, failed.at))
+    }
+
+    /// A command that failed and has not passed since, where the squad has no checks that say what counts.
+    fn left_failed(&self) -> Option<String> {
+        let squad = self.squad.as_ref().filter(|squad| squad.checks.is_empty())?;
+        let failed = squad.runs.iter().rev().find(|run| !squad.stands(run))?;
         Some(format!("`{}` did not pass in {} and was not run again", failed.command, failed.at))
     }
 
@@ -110,22 +120,26 @@ impl Session {
         cited.iter().all(is_asked).then(|| "it cites nothing but the request".to_owned())
     }
 
-    /// Nothing was changed, or not what the claim names.
-    fn no_change(&self, text: &str) -> Option<String> {
+    /// The trees before and after the work are alike, and no tool wrote anything.
+    fn no_change(&self) -> Option<String> {
+        let squad = self.squad.as_ref()?;
+        let mut writers = squad.roles.iter().filter(|role| role.kind == RoleKind::Writer);
+        let changed = writers.any(|role| role.proof.diff.flatten().is_some());
+        let is_unknown = squad.roles.iter().any(|role| role.proof.incomparable);
+        let is_unknown = is_unknown || squad.base.is_none() || squad.last_change.is_some();
+        (!changed && !is_unknown).then(|| "no file was changed in this turn".to_owned())
+    }
+
+    /// None of the files it seems to name was changed.
+    fn doubt_change(&self, text: &str) -> Option<String> {
         let squad = self.squad.as_ref()?;
         let works = || squad.roles.iter().filter_map(|role| role.proof.work.as_ref());
         let changed = |path: &str| works().any(|work| work.files.iter().any(|file| is_named(path, file)));
-        let compared = works().next().is_some() && squad.roles.iter().all(|role| !role.proof.incomparable);
-        let other = paths_in(text).find(|path| compared && !changed(path)).map(str::to_owned);
-        if works().any(|work| !work.files.is_empty())
-            && let Some(path) = other
-        {
-            return Some(format!("`{path}` is not among the changed files"));
+        if works().next().is_none() || words_of(text).any(changed) {
+            return None;
         }
-        let mut writers = squad.roles.iter().filter(|role| role.kind == RoleKind::Writer);
-        let changed = writers.any(|role| role.proof.diff.flatten().is_some());
-        let unknown = squad.base.is_none() || squad.last_change.is_some();
-        (!changed && !unknown).then(|| "no file was changed in this turn".to_owned())
+        let other = words_of(text).find(|word| is_path(word))?;
+        Some(format!("`{other}` is not among the changed files"))
     }
 }
 
@@ -144,20 +158,18 @@ const ENDINGS: &[&str] = &[
     "toml", "ts", "tsx", "txt", "vue", "xml", "yaml", "yml",
 ];
 
-/// What in a claim is written like the path of a file; nothing where it also tells what was left alone.
-fn paths_in(text: &str) -> impl Iterator<Item = &str> {
-    let lower = text.to_lowercase();
-    let leaves =
-        ["not ", "n't ", "unchanged", "untouched", "left ", "no other", "without", "like ", " as in "];
-    let is_plain = !leaves.iter().any(|word| lower.contains(word));
+/// The words of a claim without what stands around them.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
     let edges = |c: char| !c.is_alphanumeric() && !matches!(c, '/' | '_' | '.');
-    let words = text.split_whitespace().filter(move |word| is_plain && !word.contains(['(', '*', ':']));
-    let bare = words.map(move |word| word.trim_matches(edges).trim_end_matches('.').trim_end_matches(edges));
-    bare.filter(|word| {
-        let name = word.rsplit('/').next().unwrap_or_default();
-        let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
-        ending.is_some_and(|(_, end)| ENDINGS.contains(&end.to_lowercase().as_str()))
-    })
+    let words = text.split_whitespace().filter(|word| !word.contains(['(', '*', ':']));
+    words.map(move |word| word.trim_matches(edges).trim_end_matches('.').trim_end_matches(edges))
+}
+
+/// True for a word that is written like the path of a file.
+fn is_path(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or_default();
+    let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty());
+    ending.is_some_and(|(_, end)| ENDINGS.contains(&end.to_lowercase().as_str()))
 }
 
 /// True when a path as it is written in words means a file: the whole path, or its last parts.

@@ -335,6 +335,11 @@ impl Squad {
         self.runs.iter().rev().find(alike)
     }
 
+    /// True when a run's command passed when it ran last.
+    pub fn stands(&self, run: &Run) -> bool {
+        self.last_run_like(run).is_some_and(|last| last.passed)
+    }
+
     /// True once the lead was asked for the answer.
     pub fn is_answering(&self) -> bool {
         self.roles.get(self.lead).is_some_and(|lead| lead.tasks > 1)

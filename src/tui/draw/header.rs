@@ -181,13 +181,13 @@ fn used(scene: &Scene<'_>) -> Words {
     if scene.record.is_counting() {
         return vec![(Tone::Warn, "counting…".to_owned())];
     }
-    let used = &board.used;
-    let tokens = words::short_count(used.usage.total());
+    let used = scene.costs().total.at_most();
+    let tokens = used.short_tokens();
     let tokens = match board.limits.max_tokens {
         Some(max) => format!("{tokens} of {} tokens", words::short_count(max)),
         None => format!("{tokens} tokens"),
     };
-    let money = words::money_known(used.micro_usd, used.unpriced);
+    let money = used.money();
     let money = match board.limits.max_micro_usd {
         Some(max) => format!("{money} of {}", words::money(max)),
         None => money,
@@ -207,7 +207,7 @@ fn used_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
     if words.len() < 3 || max == ANY_STEPS {
         return words;
     }
-    let steps = board.used.steps;
+    let steps = board.steps;
     let told = format!("{} of {} · ", words::short_count(steps.into()), words::counted(max.into(), "call"));
     let taken: usize = words.iter().chain(&second(state, scene)).map(|(_, text)| width(text)).sum();
     let is_short = u64::from(steps) * 5 >= u64::from(max) * 4;
@@ -228,7 +228,7 @@ fn short_used(state: &State, scene: &Scene<'_>, wide: usize, left: &Words) -> Wo
     if scene.record.is_counting() {
         words.push((Tone::Warn, "counting…".to_owned()));
     } else if board.seq.is_some() {
-        words.push((Tone::Text, words::short_count(board.used.usage.total())));
+        words.push((Tone::Text, scene.costs().total.at_most().short_tokens()));
         words.push((Tone::Quiet, " tokens".to_owned()));
     }
     let taken: usize = left.iter().chain(&words).map(|(_, text)| width(text)).sum();

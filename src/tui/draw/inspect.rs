@@ -4,7 +4,6 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use crate::projection::why::Link;
 use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, Class, ModelCalled};
 use crate::protocol::expand::expand;
@@ -45,21 +44,6 @@ pub(super) fn draw(
     super::scrolled(state, frame, inner, page.out, scroll);
 }
 
-/// What an event is to what it is a cause of.
-fn link(link: Link) -> &'static str {
-    match link {
-        Link::DrawnFrom => "drawn from it",
-        Link::OrderedBy => "ordered by it",
-        Link::AskedBy => "asked for by it",
-        Link::Prepared => "what was found out",
-        Link::Judged => "what the policy said",
-        Link::Requested => "what was asked",
-        Link::Answered => "what was answered",
-        Link::Invoked => "the run of the call",
-        Link::Names => "named by it",
-    }
-}
-
 struct Page<'a> {
     scene: &'a Scene<'a>,
     wide: usize,
@@ -75,7 +59,7 @@ impl Page<'_> {
         }
         for (nth, cause) in (1..).zip(self.scene.record.reasons(at.seq).direct(at)) {
             let kind = self.scene.event(cause.from).map_or("", ArenaEvent::kind).to_owned();
-            let link = link(cause.link);
+            let link = words::link(cause.link);
             self.line(
                 Tone::Quiet,
                 &format!("[{nth}] because of {} {} ({link})", cause.from, clean_line(&kind)),

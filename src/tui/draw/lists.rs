@@ -83,17 +83,18 @@ pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     };
     let head = cells("", ["calls", "in", "cached", "out"], "money");
     let mut lines = vec![Line::styled(head, scene.style(Tone::Quiet))];
-    for row in scene.moment.costs.rows() {
+    for row in scene.costs().rows() {
         let (name, tone) = match &row.scope {
             Scope::Spark(spark) => (scene.name(*spark), Tone::Text),
             Scope::Role(role) => (format!("role {}", clean_line(role)), Tone::Text),
             Scope::Model(model) => (clean_line(model), Tone::Text),
             Scope::Total => ("everything".to_owned(), Tone::Strong),
         };
-        let tally = &row.tally;
+        let tally = &row.tally.at_most();
         let name = cut(&name, names - 1);
         let [input, cached, output] =
             [tally.usage.input, tally.usage.cached, tally.usage.output].map(words::grouped);
+        let [input, output] = [input, output].map(|count| format!("{}{count}", tally.about()));
         let money = tally.money();
         let text = cells(&name, [&tally.calls.to_string(), &input, &cached, &output], &money);
         lines.push(Line::styled(cut(&text, usize::from(inner.width)), scene.style(tone)));

@@ -52,7 +52,7 @@ fn doing(scene: &Scene<'_>, row: &SparkRow) -> String {
 pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = usize::from(area.width).saturating_sub(1);
     let mut lines = Vec::new();
-    let board = &scene.moment.board;
+    let (board, costs) = (&scene.moment.board, scene.costs());
     for row in scene.at_work() {
         let (tone, mark) = mark(scene, row);
         let end = row.ended.map_or(scene.now, |(at, _)| at);
@@ -68,11 +68,8 @@ pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
         ]));
         let doing = cut(&doing(scene, row), wide.saturating_sub(3));
         lines.push(Line::styled(format!("   {doing}"), scene.style(Tone::Text)));
-        let used = format!(
-            "   {} tokens · {}",
-            words::short_count(row.usage.total()),
-            words::money_known(row.micro_usd, row.unpriced)
-        );
+        let used = costs.sparks.get(&row.spark).map(|costs| costs.tally.at_most()).unwrap_or_default();
+        let used = format!("   {} tokens · {}", used.short_tokens(), used.money());
         lines.push(Line::styled(cut(&used, wide), scene.style(Tone::Quiet)));
         lines.push(Line::default());
     }

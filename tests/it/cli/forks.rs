@@ -51,6 +51,38 @@ fn a_fork_goes_its_own_way_and_leaves_its_parent_alone() {
 }
 
 #[test]
+fn a_path_beneath_the_parents_folder_is_the_copys_own_file() {
+    let env = scripted("");
+    let parent = std::fs::canonicalize(env.work()).unwrap();
+    let call = |tool: &str, rest: &str| {
+        let path = parent.join("a.txt").display().to_string();
+        format!(
+            "[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"{tool}\", args = {{ path = \"{path}\"{rest} }} }}]\n"
+        )
+    };
+    let (write, read) = (call("write_file", ", content = \"new\\n\""), call("read_file", ""));
+    let beside = read.replace("/a.txt", "-beside/a.txt");
+    env.write(
+        "home/mock.toml",
+        &format!("{write}{read}{beside}[[answer]]\nspark = \"solo\"\ntext = \"done\"\n"),
+    );
+    check(&env.run(&["run", "write", "--yes"]), 0, "done\n");
+    env.write("work/a.txt", "the parent's\n");
+    let ran = env.run(&["fork", "latest", "--at", "2", "--yes"]);
+    check(&ran, 0, "done\n");
+    let folder = env.home().join("forks").join(&ids(&env)[0]);
+    assert_eq!(std::fs::read_to_string(folder.join("a.txt")).unwrap(), "new\n");
+    assert_eq!(std::fs::read_to_string(parent.join("a.txt")).unwrap(), "the parent's\n");
+    let said: Vec<String> = newest(&env)
+        .iter()
+        .flat_map(|entry| entry["events"].as_array().unwrap().clone())
+        .map(|e| e.to_string())
+        .collect();
+    assert!(said.iter().any(|e| e.contains("outside the workspace")), "{said:?}");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+}
+
+#[test]
 fn a_fork_with_another_prompt_begins_before_the_old_one() {
     let env = scripted("[[answer]]\nspark = \"solo\"\nexpect = \"please\"\ntext = \"hello\"\n");
     assert_eq!(env.run(&["run", "greet her, please"]).code, 0);

@@ -44,14 +44,14 @@ pub const FILERS: &str = "name = \"filers\"\n\
 
 pub fn project(server: &Server) -> Env {
     let env = Env::new();
-    configure(&env, server);
+    configure(&env, server, "");
     env.write("home/blueprints/filers.toml", FILERS);
     env.write("work/greeting.txt", BEFORE);
     env
 }
 
-fn configure(env: &Env, server: &Server) {
-    env.config(&format!("[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.url()));
+fn configure(env: &Env, server: &Server, more: &str) {
+    env.config(&format!("[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n{more}", server.url()));
 }
 
 pub fn squad(env: &Env, more: &[&str]) -> Ran {
@@ -185,7 +185,7 @@ fn whatever_decides_the_result_makes_it_work_anew() {
         undo();
         assert_eq!(calls_of(&env, &server, &[]), 0, "after {what}");
     }
-    configure(&env, &other);
+    configure(&env, &other, "");
     assert_eq!(calls_of(&env, &other, &[]), CALLS, "another address answers under the name");
 }
 
@@ -256,6 +256,52 @@ fn a_cache_that_cannot_be_used_fails_no_run_and_is_told() {
     std::fs::remove_file(env.home().join("cache/team")).unwrap();
     env.write("home/cache/team", "not a folder");
     assert_eq!(calls_of(&env, &server, &[]), CALLS);
+}
+
+#[test]
+fn a_cache_that_may_hold_nothing_is_off() {
+    let server = Server::start(play);
+    let env = project(&server);
+    assert_eq!(calls_of(&env, &server, &[]), CALLS);
+    for setting in ["max_mib = 0", "ttl_hours = 0"] {
+        configure(&env, &server, &format!("[cache]\n{setting}\n"));
+        env.write("work/greeting.txt", BEFORE);
+        let ran = squad(&env, &[]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert!(!ran.stderr.contains("\ncache "), "{ran}");
+        let stats = env.run(&["cache", "stats"]);
+        assert!(stats.stdout.contains("switched off in the configuration"), "{stats}");
+    }
+    assert_eq!(server.requests().len(), 3 * CALLS, "what is stored is not used");
+    configure(&env, &server, "");
+    assert_eq!(calls_of(&env, &server, &[]), 0, "and is kept");
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_serves_what_it_has_and_says_what_it_cannot_take() {
+    let server = Server::start(play);
+    let env = project(&server);
+    if rustix::process::geteuid().is_root() {
+        println!("skipped: nothing is read-only for this user");
+        return;
+    }
+    assert_eq!(calls_of(&env, &server, &[]), CALLS);
+    let team = env.home().join("cache/team");
+    let set = |mode| {
+        for folder in ["runs", "new", "locks", "."] {
+            let rights = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(team.join(folder), rights).unwrap();
+        }
+    };
+    set(0o500);
+    assert_eq!(calls_of(&env, &server, &[]), 0);
+    env.write("work/greeting.txt", BEFORE);
+    env.write("work/other.txt", "another tree, another key\n");
+    let ran = squad(&env, &[]);
+    set(0o700);
+    assert_eq!((ran.code, greeting(&env).as_str()), (0, AFTER), "{ran}");
+    assert!(ran.stderr.contains("\ncache    not stored: `[HOME]/cache/team/new/"), "{ran}");
+    assert!(ran.stderr.contains("Permission denied"), "{ran}");
 }
 
 #[test]

@@ -145,44 +145,79 @@ fn what_was_asked_for_shows_nothing_of_what_came_of_it() {
     }
 }
 
+/// A squad without checks whose coder ran these, then an answer with one claim in these words.
+fn without_checks(exits: &[i32], kind: &str, words: &str, cites: impl Fn(&[String]) -> String) -> World {
+    let mut world = at_work();
+    let ran: Vec<String> = exits.iter().map(|exit| run_command(&mut world, *exit)).collect();
+    world.model_says(text("Done; all tests pass."));
+    world.run_tools();
+    world.model_says(approve(&[]));
+    let claim = json!({"kind": kind, "text": words, "evidence": [cites(&ran)]});
+    let answer = json!({"answer": "All tests pass.", "claims": [claim], "open": []});
+    world.model_says(text(&answer.to_string()));
+    whole(&world);
+    world
+}
+
 #[test]
-fn tests_that_pass_by_an_answer_are_held_against_every_command_where_there_is_no_check() {
-    for (kind, words) in
-        [("checks_pass", "so it is"), ("observed", "All TESTS pass now"), ("observed", "`sh test.sh` passes")]
-    {
-        let mut world = at_work();
-        let failed = run_command(&mut world, 1);
-        world.model_says(text("Done; all tests pass."));
-        world.run_tools();
-        world.model_says(approve(&[]));
-        let claim = serde_json::json!({"kind": kind, "text": words, "evidence": ["e3"]});
-        let answer = serde_json::json!({"answer": "All tests pass.", "claims": [claim], "open": []});
-        world.model_says(text(&answer.to_string()));
-        assert_eq!(flags(&world), [(0, format!("`make` did not pass in {failed} and was not run again"))]);
-        assert_eq!(cause(&world), TurnCause::Incomplete);
-        whole(&world);
+fn given_no_check_and_no_command_that_passed_when_checks_pass_is_claimed_then_the_log_contradicts_it() {
+    let world = without_checks(&[1], "checks_pass", "so it is", |_| "e3".to_owned());
+    assert!(flags(&world)[0].1.starts_with("`make` did not pass in e"), "{:?}", flags(&world));
+    assert!(contradicted(&world));
+    assert_eq!(cause(&world), TurnCause::Incomplete);
+}
+
+#[test]
+fn given_a_command_that_failed_when_only_words_say_that_tests_pass_then_it_is_told_and_no_failure() {
+    for words in ["All TESTS pass now", "`sh test.sh` passes", "the parser passes the token on"] {
+        let world = without_checks(&[1], "observed", words, |_| "e3".to_owned());
+        assert!(flags(&world)[0].1.starts_with("`make` did not pass in e"), "{:?}", flags(&world));
+        assert!(!contradicted(&world), "words alone decide nothing: {words}");
+        assert_eq!(cause(&world), TurnCause::Done);
     }
 }
 
 #[test]
-fn a_change_of_a_file_that_was_not_changed_is_contradicted() {
+fn given_checks_that_passed_when_a_claim_cites_a_command_that_failed_then_it_is_unproven_and_not_contradicted()
+ {
+    let mut world = squad(blueprint(&["make test"]));
+    world.model_says(text("the plan"));
+    let failed = run_command(&mut world, 1);
+    assert_eq!(claim(&mut world, "checks_pass", &failed), TurnCause::Done);
+    assert_eq!(
+        flags(&world),
+        [(0, "what it cites is not a check that passed after the last change".to_owned())]
+    );
+    assert!(!contradicted(&world), "{}", world.story());
+}
+
+#[test]
+fn given_no_comparison_of_the_workspace_when_a_change_is_claimed_then_nothing_contradicts_it() {
+    let mut world = at_work();
+    world.model_says(text("It is made."));
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    let failed = EffectFailed { status: FailStatus::Failed, error: "no room".into() };
+    world.answer(call, attempt, OutcomeBody::EffectFailed(failed));
+    world.model_says(approve(&[]));
+    world.model_says(answer("I changed it.", &[("changed", "e3")], &[]));
+    assert!(!contradicted(&world), "{}", world.story());
+    whole(&world);
+}
+
+#[test]
+fn given_a_diff_when_a_claim_names_only_files_that_are_not_in_it_then_it_is_unproven_and_no_failure() {
     let told = [
         ("changed src/other.rs", Some("`src/other.rs` is not among the changed files")),
-        ("`f` was mended; README.md says so", Some("`README.md` is not among the changed files")),
+        ("README.md was mended", Some("`README.md` is not among the changed files")),
+        ("`f` was mended; README.md says so", None),
         ("f was mended, README.md was left alone, not changed", None),
         ("it calls `foo.parse()` now, e.g. in version 1.2.3", None),
     ];
     for (words, reason) in told {
-        let mut world = at_work();
-        run_command(&mut world, 0);
-        world.model_says(text("Done."));
-        world.run_tools();
-        world.model_says(approve(&[]));
-        let claim = serde_json::json!({"kind": "changed", "text": words, "evidence": ["e3"]});
-        let answer = serde_json::json!({"answer": "Mended.", "claims": [claim], "open": []});
-        world.model_says(text(&answer.to_string()));
+        let world = without_checks(&[0], "changed", words, |_| "e3".to_owned());
         let expected: Vec<_> = reason.map(|reason| (0, reason.to_owned())).into_iter().collect();
         assert_eq!(flags(&world), expected, "{words}");
-        whole(&world);
+        assert!(!contradicted(&world), "a path in words may mean anything: {words}");
+        assert_eq!(cause(&world), TurnCause::Done);
     }
 }

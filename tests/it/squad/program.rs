@@ -187,7 +187,15 @@ fn a_blueprint_is_found_by_name_and_path_and_its_faults_are_named() {
     // A project that nobody trusts brings no commands.
     env.write("work/.agon/blueprints/theirs.toml", file);
     let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "theirs"]);
-    assert!(ran.code == 2 && ran.stderr.contains("no blueprint is called `theirs`"), "{ran}");
+    let told = "the blueprint `theirs` is this project's, and `[WORK]` is not trusted";
+    assert!(ran.code == 2 && ran.stderr.contains(told), "{ran}");
+    assert!(
+        ran.stderr.contains("hint: read its `.agon` folder, then run `agon config trust` there"),
+        "{ran}"
+    );
+    assert_eq!(env.run(&["config", "trust"]).code, 0);
+    let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "theirs"]);
+    assert!(ran.code == 2 && ran.stderr.contains("theirs.toml` line 10: "), "trusted, it is read: {ran}");
     assert_eq!(server.requests().len(), 0);
 }
 

@@ -123,6 +123,19 @@ fn a_recorded_run_is_told_in_words_with_what_its_checks_came_to() {
     assert!(hit.stdout.contains("; no check ran then or now."), "{hit}");
     let report = env.run(&["report", "latest"]);
     assert!(report.stdout.contains("Greeted.") && !report.stdout.contains("{\"answer\""), "{report}");
+    // Every form says whose run it is, what it saved and that nothing was run again.
+    let html = env.run(&["report", "latest", "--format", "html"]);
+    let markdown = env.run(&["report", "latest", "--format", "md"]);
+    for page in [&report, &html, &markdown] {
+        let page = page.stdout.replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in [
+            "the recorded run of session 0",
+            &format!("saved {CALLS} model calls"),
+            "no check ran then or now",
+        ] {
+            assert!(page.contains(words), "{words}\n{page}");
+        }
+    }
     let list = env.run(&["cache", "list"]);
     assert!(list.stdout.contains(TASK), "{list}");
     let key = list.stdout.split_whitespace().next().unwrap();
@@ -370,4 +383,19 @@ fn a_persona_with_a_tool_that_is_not_there_is_refused_with_the_one_that_was_mean
     assert_eq!(ran.code, 2, "{ran}");
     assert!(ran.stderr.contains("the persona `coder` names the tool `bahs`, which there is not"), "{ran}");
     assert!(ran.stderr.contains("did you mean `bash`?"), "{ran}");
+    // Neither a debate nor a session that is taken up again or forked has what a new one cannot have.
+    env.write("home/personas/pragmatist.md", "---\ntools: [raed_file]\n---\n\nYou judge.\n");
+    std::fs::remove_file(env.home().join("personas/coder.md")).unwrap();
+    assert_eq!(squad(&env, &[]).code, 0);
+    for args in [
+        &["debate", "Is it so?", "-m", "mock/any"][..],
+        &["run", "--resume", "latest", "--persona", "pragmatist", "On."],
+        &["fork", "latest", "--persona", "pragmatist"],
+        &["run", "On.", "--persona", "pragmatist", "-m", "mock/any"],
+    ] {
+        let ran = env.run(args);
+        assert_eq!(ran.code, 2, "{ran}");
+        assert!(ran.stderr.contains("the persona `pragmatist` names the tool `raed_file`"), "{ran}");
+        assert!(ran.stderr.contains("did you mean `read_file`?"), "{ran}");
+    }
 }

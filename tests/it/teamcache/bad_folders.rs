@@ -116,7 +116,7 @@ async fn what_others_can_write_is_not_believed() {
 
 #[tokio::test]
 async fn a_cache_that_is_a_link_is_refused() {
-    for link in ["cache/team", "cache/team/runs", "cache/team/new"] {
+    for link in ["cache/team", "cache/team/runs", "cache/team/new", "cache/team/locks"] {
         let place = stored().await;
         let (link, real) = (place.folder.path().join(link), place.folder.path().join("elsewhere"));
         fs::rename(&link, &real).unwrap();
@@ -124,6 +124,24 @@ async fn a_cache_that_is_a_link_is_refused() {
         let miss = get(&place.cache(), &key("a")).await.unwrap_err();
         assert!(matches!(&miss, CacheMiss::Unusable(words) if words.contains("symbolic link")), "{miss:?}");
         assert!(put(&place.cache(), &key("b"), "done").await.unwrap_err().contains("symbolic link"));
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_a_file_or_open_to_others_is_told_and_done_without() {
+    for name in ["runs", "new", "locks"] {
+        let place = stored().await;
+        let folder = place.root().join(name);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let miss = get(&place.cache(), &key("a")).await.unwrap_err();
+        assert!(matches!(&miss, CacheMiss::Unusable(words) if words.contains("other users")), "{miss:?}");
+        assert!(put(&place.cache(), &key("b"), "done").await.unwrap_err().contains("other users"));
+        fs::rename(&folder, place.folder.path().join("aside")).unwrap();
+        fs::write(&folder, "precious").unwrap();
+        let miss = get(&place.cache(), &key("a")).await.unwrap_err();
+        assert!(matches!(&miss, CacheMiss::Unusable(words) if words.contains(name)), "{miss:?}");
+        assert!(put(&place.cache(), &key("b"), "done").await.unwrap_err().contains(name));
+        assert_eq!(fs::read_to_string(&folder).unwrap(), "precious");
     }
 }
 

@@ -241,6 +241,23 @@ proptest! {
 }
 
 #[test]
+fn a_patch_that_was_killed_leaves_nothing_beside_its_places_once_it_is_applied_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let sha = |text: &str| Some(FileContent { sha256: sha256(text.as_bytes()), exec: false });
+    fs::create_dir(root.join("sub")).unwrap();
+    fs::write(root.join("a"), "old").unwrap();
+    let left = [agon::ports::beside::name(), format!("sub/{}", agon::ports::beside::name())];
+    left.iter().for_each(|name| fs::write(root.join(name), "new").unwrap());
+    let changes = [("a", sha("old")), ("sub/b", None)];
+    let changes = changes.map(|(path, before)| FileChange { path: path.into(), before, after: sha("new") });
+    let files = WorkspaceFiles::open(root).unwrap();
+    files.patch(&changes, &mut |_| Ok(b"new".to_vec())).unwrap();
+    let all = snapshot(root);
+    assert_eq!(all.keys().map(String::as_str).collect::<Vec<_>>(), ["", "a", "sub", "sub/b"]);
+}
+
+#[test]
 fn a_patch_writes_no_path_a_tool_could_not_write() {
     let folder = tempfile::tempdir().unwrap();
     for path in [

@@ -286,3 +286,31 @@ fn who_waits_says_for_whom_and_the_plan_is_beside() {
     let _ = first(&entries, "spark_ignited");
     assert!(!last_line(&state(&entries, true), 60, 16).is_empty());
 }
+
+#[test]
+fn what_a_call_that_was_cut_off_may_have_used_is_told_as_the_most_by_header_roster_and_sheet() {
+    let mut entries = begun(&json!("squad"), "go", &["coordinator", "coder"]);
+    let called = json!({
+        "call": 10, "attempt": 1, "spark": 1, "purpose": "think", "model": "demo/script",
+        "params": { "max_output": 1000 }, "digest": "0", "parts": { "add": [] }
+    });
+    let fact = ("timer_fired", json!({ "call": 999, "attempt": 1, "body": { "active_ms": 1 } }));
+    let reserved = ("budget_reserved", json!({ "call": 10, "tokens": 5000, "micro_usd": 20_000 }));
+    entries.push(entry(2, &[fact, ("model_called", called), reserved]));
+    let running = shown(&state(&entries, true), 120, 40);
+    assert!(!running.contains('≤'), "as long as it runs nothing is bounded:\n{running}");
+    let most = |screen: &str, times: usize| {
+        assert_eq!(screen.matches("≤5.0k tokens · ≤$0.0200").count(), times, "{screen}");
+    };
+    most(&shown(&state(&entries, false), 120, 40), 2);
+    let failed = json!({ "call": 10, "attempt": 1, "body": { "kind": "cancelled", "message": "stopped" } });
+    let usage = json!({ "input": 900, "output": 10, "estimated": true });
+    let settled = json!({ "call": 10, "attempt": 1, "usage": usage, "micro_usd": 30 });
+    entries.push(entry(3, &[("model_failed", failed), ("budget_settled", settled)]));
+    let mut stopped = state(&entries, true);
+    most(&shown(&stopped, 120, 40), 2);
+    typed(&mut stopped, "/cost");
+    update(&mut stopped, key(Enter));
+    let sheet = shown(&stopped, 120, 40);
+    assert!(sheet.contains("≤4,000") && sheet.contains("≤1,000") && sheet.contains("≤$0.0200"), "{sheet}");
+}

@@ -33,7 +33,11 @@ fn turn_section(page: &mut Markup, report: &Report, turn: &TurnReport) {
         None => page.raw("<p class=\"state\">There is none.</p>"),
     };
     page.raw("<p class=\"source\">");
-    page.line(&wording::end(turn)).raw(" ").cites(&turn.source).raw("</p></section>");
+    page.line(&wording::end(turn)).raw(" ").cites(&turn.source).raw("</p>");
+    for words in wording::cached(turn) {
+        page.raw("<p class=\"source\">").line(&words).raw("</p>");
+    }
+    page.raw("</section>");
     reviews(page, turn);
     checks(page, turn);
     missing(page, turn);

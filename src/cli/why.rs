@@ -1,0 +1,65 @@
+//! The commands `cost` and `why`: what a session took, who allowed what, what led to an event; calls nothing.
+
+use serde_json::json;
+
+use crate::cli::args::{CostArgs, WhyArgs};
+use crate::cli::error::Failure;
+use crate::cli::output::Output;
+use crate::cli::{plain, report};
+use crate::config::{Environment, Places};
+use crate::projection::{Costs, Reasons, Report};
+use crate::protocol::EventRef;
+use crate::wiring::{Read, Sessions};
+
+/// Causes that are shown unless all are wanted.
+const NEAREST: usize = 30;
+
+/// Shows the cost sheet of a session.
+pub fn cost(typed: &CostArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
+    let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
+    if typed.json {
+        let session = Report::of(&read.entries).session;
+        output.json(&json!({ "id": read.id, "sparks": session.costs, "total": session.total }))?;
+    } else {
+        let mut costs = Costs::default();
+        read.entries.iter().for_each(|entry| costs.apply(entry));
+        output.data(&plain::cost_table(&costs))?;
+    }
+    report::fault(read)
+}
+
+/// Shows every tool call with who allowed it, or what led to one event.
+pub fn run(typed: &WhyArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
+    let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
+    let mut reasons = Reasons::default();
+    read.entries.iter().for_each(|entry| reasons.apply(entry));
+    let lookup = |at: EventRef| read.event(at);
+    let text = match &typed.event {
+        None => plain::audit_lines(&reasons, &lookup),
+        Some(event) => {
+            let event = find(&read, event)?;
+            let causes = reasons.chain(event, if typed.all { usize::MAX } else { NEAREST });
+            plain::chain_lines(event, &causes, &lookup)
+        }
+    };
+    match text.is_empty() {
+        true => output.say("no tool was called"),
+        false => output.data(&text)?,
+    }
+    report::fault(read)
+}
+
+fn find(read: &Read, typed: &str) -> Result<EventRef, Failure> {
+    let bare = typed.trim_matches(['[', ']']);
+    let at: EventRef = bare.parse().map_err(|_| {
+        Failure::usage(format!("`{typed}` is no event, which looks like `e12` or `e12.1`"))
+            .hint(format!("agon replay {} --full shows them", read.id))
+    })?;
+    match read.event(at) {
+        Some(_) => Ok(at),
+        None => {
+            Err(Failure::usage(format!("there is no event {at}: the log has {} entries", read.head.count))
+                .hint(format!("agon replay {} --full shows them", read.id)))
+        }
+    }
+}

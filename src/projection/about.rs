@@ -1,0 +1,79 @@
+//! What an event is about, on one line, for lists of events; knows no layout and makes nothing safe to show.
+
+use super::calls::target;
+use super::report::wording;
+use super::words;
+use crate::protocol::event::{ArenaEvent, Class, PrepareResult};
+use crate::protocol::message::Part;
+
+/// Characters of a text that are taken.
+const ABOUT: usize = 300;
+
+/// What an event is about, on one line.
+pub fn about(event: &ArenaEvent) -> String {
+    use ArenaEvent as E;
+    let short = |text: &str| text.chars().take(ABOUT).collect::<String>();
+    match event {
+        E::SessionOpened(data) => data.spec.workspace.root.clone(),
+        E::PromptGiven(data) => short(&data.text),
+        E::SteeringGiven(data) => short(&data.text),
+        E::ModelCalled(data) => {
+            format!("{} · attempt {} · {}", data.model, data.attempt, short(&data.digest))
+        }
+        E::ModelAnswered(data) => answer(&data.body.message),
+        E::ModelFailed(data) => {
+            format!("{}: {}", words::error_kind(data.body.kind), short(&data.body.message))
+        }
+        E::ToolPrepared(data) => match &data.body.result {
+            PrepareResult::Ready(plan) => plan.command.clone().unwrap_or_else(|| paths(&plan.paths)),
+            PrepareResult::Unfit(why) => short(why),
+        },
+        E::PolicyDecided(data) => format!("{} by rule {}", words::action(data.action), data.rule),
+        E::ApprovalAnswered(data) => format!("{} by {}", words::choice(&data.choice), data.by),
+        E::ToolResolved(data) => {
+            let exit = data.body.exit.map(|exit| format!(" · exit {exit}")).unwrap_or_default();
+            format!("{}{exit} · {}", words::tool_status(data.body.status), words::duration(data.body.ms))
+        }
+        E::ToolRefused(data) => format!("{}: {}", words::refusal(data.reason), short(&data.text)),
+        E::NoticeGiven(data) => short(&data.text),
+        E::PhaseShifted(data) => data.to.clone(),
+        E::CheckRan(data) => {
+            format!("{} · {}", short(&data.body.command), wording::exit(data.body.exit))
+        }
+        E::BudgetReserved(data) => format!("{} tokens", words::grouped(data.tokens)),
+        E::BudgetSettled(data) => {
+            format!("{} · {}", words::tokens(&data.usage), words::money(data.micro_usd))
+        }
+        E::TurnOpened(data) => format!("turn {}", data.turn),
+        E::TurnClosed(data) => format!("turn {} · {}", data.turn, words::turn_cause(data.cause)),
+        E::SparkIgnited(data) => format!("{} as {} with {}", data.role, data.persona, data.model),
+        E::SparkCompleted(data) => words::turn_cause(data.cause).to_owned(),
+        E::InputRefused(data) => short(&data.reason),
+        E::OutcomeIgnored(data) => short(&data.reason),
+        E::SessionSealed(data) => words::stop_cause(data.cause).to_owned(),
+        E::MentionExpanded(data) => data.body.mention.clone(),
+        E::EffectFailed(data) => short(&data.body.error),
+        E::CallCancelled(data) => format!("{} · {}", data.call, short(&data.reason)),
+        E::CallLost(data) => format!("{} · {}", data.call, short(&data.text)),
+        E::DiffTaken(data) => data.body.files.join(", "),
+        E::FallbackTaken(data) => format!("{} instead of {}", data.to, data.from),
+        E::RetryScheduled(data) => format!("attempt {} in {}", data.attempt, words::duration(data.delay_ms)),
+        E::LimitReached(data) => words::limit(data.limit, data.used, data.max),
+        // Decisions are small: what has no words of its own is shown as it is recorded.
+        other if other.class() == Class::Decision => short(&other.data().to_string()),
+        _ => String::new(),
+    }
+}
+
+fn paths(paths: &[crate::protocol::event::PathBase]) -> String {
+    paths.iter().take(8).map(|base| base.path.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn answer(parts: &[Part]) -> String {
+    let said = parts.iter().filter_map(|part| match part {
+        Part::Text { text } => Some(text.chars().take(ABOUT).collect()),
+        Part::Call { name, args, .. } => Some(format!("→ {name} {}", target(args))),
+        _ => None,
+    });
+    said.take(6).collect::<Vec<String>>().join("  ")
+}
