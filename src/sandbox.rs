@@ -5,6 +5,7 @@
 mod beneath;
 mod capture;
 mod checks;
+mod covers;
 pub mod docker;
 pub mod files;
 mod leads;

@@ -2,11 +2,42 @@
 
 use std::collections::VecDeque;
 
+use crate::ports::Live;
+use crate::protocol::Lane;
 use crate::protocol::text::gap_line;
+
+/// One stream of a command: what is kept of it, and what is shown as it comes.
+#[derive(Debug)]
+pub struct Stream {
+    capture: Capture,
+    decoder: Decoder,
+    lane: Lane,
+}
+
+impl Stream {
+    /// A stream of which nothing has come, and at most `cap` bytes are kept.
+    pub fn new(cap: usize, lane: Lane) -> Self {
+        Stream { capture: Capture::new(cap), decoder: Decoder::default(), lane }
+    }
+
+    /// Takes the next bytes.
+    pub fn take(&mut self, bytes: &[u8], live: &dyn Live) {
+        self.capture.push(bytes);
+        let text = self.decoder.push(bytes);
+        if !text.is_empty() {
+            live.push(self.lane, &text);
+        }
+    }
+
+    /// What was kept.
+    pub fn text(&self) -> String {
+        self.capture.text()
+    }
+}
 
 /// What is kept of one stream: at most `cap` bytes, the middle dropped.
 #[derive(Debug)]
-pub struct Capture {
+struct Capture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     head_cap: usize,
@@ -16,13 +47,13 @@ pub struct Capture {
 
 impl Capture {
     /// An empty capture of at most `cap` bytes.
-    pub fn new(cap: usize) -> Self {
+    fn new(cap: usize) -> Self {
         let head_cap = cap.div_ceil(2);
         Capture { head: Vec::new(), tail: VecDeque::new(), head_cap, tail_cap: cap - head_cap, dropped: 0 }
     }
 
     /// Takes the next bytes.
-    pub fn push(&mut self, bytes: &[u8]) {
+    fn push(&mut self, bytes: &[u8]) {
         let (first, rest) = bytes.split_at(bytes.len().min(self.head_cap - self.head.len()));
         self.head.extend_from_slice(first);
         let keep = &rest[rest.len().saturating_sub(self.tail_cap)..];
@@ -33,7 +64,7 @@ impl Capture {
     }
 
     /// The text, lossy, with a line in the middle that counts what was dropped.
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         let mut bytes = self.head.clone();
         let (a, b) = self.tail.as_slices();
         if self.dropped == 0 {
@@ -54,13 +85,13 @@ impl Capture {
 
 /// Decodes bytes that arrive in any pieces; a character split between two comes with the second.
 #[derive(Debug, Default)]
-pub struct Decoder {
+struct Decoder {
     waiting: Vec<u8>,
 }
 
 impl Decoder {
     /// The text that is complete so far.
-    pub fn push(&mut self, bytes: &[u8]) -> String {
+    fn push(&mut self, bytes: &[u8]) -> String {
         self.waiting.extend_from_slice(bytes);
         let rest = self.waiting.split_off(self.waiting.len() - incomplete_end(&self.waiting));
         let ready = std::mem::replace(&mut self.waiting, rest);

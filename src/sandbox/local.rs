@@ -36,7 +36,7 @@ use crate::protocol::spec::SandboxSpec;
 pub use inside::enter;
 use keeper::Keeper;
 pub use plan::Limits;
-use plan::{CoverKind, Plan};
+use plan::{Cover, CoverKind, Plan};
 use scratch::Scratch;
 use view::View;
 
@@ -73,6 +73,9 @@ impl Default for LocalOptions {
     }
 }
 
+/// Links that are put back after a call, with what they say.
+type Links = Vec<(PathBuf, PathBuf)>;
+
 /// Commands in namespaces of their own, one set a call; `/tmp` is kept between calls.
 pub struct LocalSandbox {
     files: Arc<WorkspaceFiles>,
@@ -82,7 +85,7 @@ pub struct LocalSandbox {
     readable: Vec<OsString>,
     stage: &'static str,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
-    covers: OnceLock<covers::Found>,
+    covers: OnceLock<(Vec<Cover>, Links)>,
     keeper: Keeper,
     proven: OnceLock<Vec<String>>,
     scratch: Scratch,
@@ -137,7 +140,9 @@ impl LocalSandbox {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
         let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
-        let end = self.exec(exec, &Deaf, &CancellationToken::new()).await?;
+        let end = self.exec(exec, &Deaf, &CancellationToken::new()).await;
+        // Whoever asked says that it cannot be had.
+        let end = end.map_err(|why| why.strip_prefix(launch::REFUSED).map_or(why.clone(), str::to_owned))?;
         match end.exit {
             Some(0) => {
                 let held = proven::read(&end.stdout, self.has_namespaces())?;
@@ -153,12 +158,12 @@ impl LocalSandbox {
         }
     }
 
-    fn found(&self) -> &covers::Found {
+    fn found(&self) -> &(Vec<Cover>, Links) {
         self.covers.get_or_init(|| covers::find(self.files.root(), &self.secrets))
     }
 
     fn plan(&self, exec: &Exec, directory: &Path) -> Plan {
-        let mut covers = self.found().covers.clone();
+        let mut covers = self.found().0.clone();
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
             // what they make and remove is no ground to mount on.
@@ -188,6 +193,7 @@ impl Sandbox for LocalSandbox {
         let proven = self.proven.get().cloned().unwrap_or_default();
         if !self.has_namespaces() {
             let mut gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
+            gaps.push(SandboxSpec::SHARED_MEMORY.to_owned());
             if rustix::process::geteuid().is_root() {
                 gaps.push("for root the number of processes is not limited".to_owned());
             }
@@ -218,7 +224,7 @@ impl Sandbox for LocalSandbox {
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces() && !self.options.read_only;
-        let call = keeps.then(|| self.keeper.begin(&self.found().links)).transpose()?;
+        let call = keeps.then(|| self.keeper.begin(&self.found().1)).transpose()?;
         let (child, reach) =
             launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await?;
         let mut end = process::watch(&exec, child, reach, started, live, cancel).await?;

@@ -12,12 +12,6 @@ use super::protected;
 use crate::ports::ExecEnd;
 use crate::protocol::text::name_shown;
 
-/// Folders that are not looked into: others' packages and what builds leave behind.
-pub const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycache__"];
-/// Most names that are looked at, and most that are covered; what lies nearest to the top comes first.
-pub const MOST_SEEN: usize = 50_000;
-pub const MOST_COVERED: usize = 400;
-
 /// Protected names directly in a workspace, and one folder further down in hidden folders, where CI keeps its own.
 /// Relative to the root.
 pub fn protected_now(root: &Path) -> BTreeSet<PathBuf> {

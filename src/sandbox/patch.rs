@@ -4,17 +4,15 @@
 //! they exchanged with what stands there. An exchange needs no room and shows what was really replaced, so a
 //! file that changed meanwhile is noticed, and whatever was exchanged before it is exchanged back.
 
-use std::fs::File;
-use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::fs::{AtFlags, Dir, RenameFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::beneath::{self, Beneath, io_error, open_file};
 use super::files::digest;
-use super::write::replaceable;
+use super::write::{replaceable, write_beside};
 use crate::ports::{FileChange, FileContent, FileError, beside};
 use crate::protocol::expand::hex;
 
@@ -156,22 +154,11 @@ impl<'c> Step<'c> {
     }
 
     fn fill(&self, bytes: &[u8], exec: bool) -> std::io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // What an existing file lets others do, it goes on letting them; a new one gets what the umask leaves.
         let kept = replaceable(self.directory.as_fd(), self.name(), &self.change.path).ok().flatten();
-        let mode = Mode::from_raw_mode(if exec { 0o777 } else { 0o666 });
-        let mut file = File::from(rustix::fs::openat(&self.directory, self.beside.as_str(), flags, mode)?);
-        if let Some(stat) = kept {
-            let (owner, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-            // Only root can give a file away; for anybody else the owner is already right.
-            let _ = rustix::fs::fchown(&file, Some(owner), Some(group));
-            let execute = (stat.st_mode & 0o444) >> 2;
-            let plain = stat.st_mode & 0o666;
-            let mode = if exec { plain | execute } else { plain };
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
-        }
-        file.write_all(bytes)?;
-        file.sync_all()
+        let readable = kept.as_ref().map_or(0o666, |stat| stat.st_mode & 0o666);
+        let mode = if exec { readable | (readable & 0o444) >> 2 } else { readable };
+        write_beside(self.directory.as_fd(), &self.beside, bytes, (kept.as_ref(), mode))
     }
 
     fn name(&self) -> &str {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
-use super::capture::{Capture, Decoder};
+use super::capture::Stream;
 use crate::ports::{Exec, ExecEnd, Live};
 use crate::protocol::Lane;
 
@@ -59,14 +59,11 @@ pub async fn watch(
     live: &dyn Live,
     cancel: &CancellationToken,
 ) -> Result<ExecEnd, String> {
-    let outputs = [Mutex::new(Capture::new(exec.capture_cap)), Mutex::new(Capture::new(exec.capture_cap))];
+    let outputs = [Lane::Stdout, Lane::Stderr].map(|lane| Mutex::new(Stream::new(exec.capture_cap, lane)));
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut pumps = Pumps {
         both: Box::pin(async {
-            tokio::join!(
-                pump(stdout, Lane::Stdout, live, &outputs[0]),
-                pump(stderr, Lane::Stderr, live, &outputs[1])
-            );
+            tokio::join!(pump(stdout, live, &outputs[0]), pump(stderr, live, &outputs[1]));
         }),
         done: false,
     };
@@ -75,7 +72,7 @@ pub async fn watch(
     settle(&mut pumps, &mut reach).await;
     drop(pumps);
     let (exit, signal) = reach.verdict(status)?;
-    let text = |capture: &Mutex<Capture>| capture.lock().unwrap_or_else(PoisonError::into_inner).text();
+    let text = |stream: &Mutex<Stream>| stream.lock().unwrap_or_else(PoisonError::into_inner).text();
     Ok(ExecEnd {
         exit,
         signal,
@@ -153,19 +150,13 @@ async fn settle(pumps: &mut Pumps<'_>, reach: &mut impl Reach) {
     }
 }
 
-/// Reads one stream to its end into the capture and the live lane.
-async fn pump(stream: Option<impl AsyncRead + Unpin>, lane: Lane, live: &dyn Live, capture: &Mutex<Capture>) {
-    let Some(mut stream) = stream else { return };
-    let mut decoder = Decoder::default();
+/// Reads one stream to its end.
+async fn pump(pipe: Option<impl AsyncRead + Unpin>, live: &dyn Live, stream: &Mutex<Stream>) {
+    let Some(mut pipe) = pipe else { return };
     let mut block = vec![0; 16 * 1024];
     // A pipe that fails has ended as far as its reader is concerned.
-    while let Ok(n @ 1..) = stream.read(&mut block).await {
-        let bytes = &block[..n];
-        capture.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
-        let text = decoder.push(bytes);
-        if !text.is_empty() {
-            live.push(lane, &text);
-        }
+    while let Ok(n @ 1..) = pipe.read(&mut block).await {
+        stream.lock().unwrap_or_else(PoisonError::into_inner).take(&block[..n], live);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
@@ -36,8 +36,10 @@ pub fn replace(
     base: Option<&str>,
 ) -> Result<(), FileError> {
     let existing = replaceable(directory, name, path)?;
-    let temporary = Temporary::create(directory, existing.as_ref()).map_err(|e| io_error(path, e))?;
-    temporary.fill(content, existing.as_ref()).map_err(|e| io_error(path, e))?;
+    let temporary = Temporary { directory, name: beside::name() };
+    let mode = existing.as_ref().map_or(0o666, |stat| stat.st_mode & 0o777);
+    write_beside(directory, &temporary.name, content, (existing.as_ref(), mode))
+        .map_err(|e| io_error(path, e))?;
     expect_base(directory, name, path, base)?;
     temporary.rename(name, base.is_none()).map_err(|errno| match errno {
         Errno::EXIST => FileError::Changed(path.to_owned()),
@@ -59,38 +61,34 @@ fn expect_base(
     if now.as_deref() == base { Ok(()) } else { Err(FileError::Changed(path.to_owned())) }
 }
 
-/// A new file beside the old one; removed again unless it was renamed.
+/// Writes a file that is to take the place of `existing`, with its owner and `mode`, or of none; then the umask has its
+/// say. A copy is nobody else's business until it has that mode.
+pub fn write_beside(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    content: &[u8],
+    (existing, mode): (Option<&Stat>, u32),
+) -> std::io::Result<()> {
+    let first = Mode::from_raw_mode(if existing.is_some() { 0o600 } else { mode });
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(directory, name, flags, first)?);
+    file.write_all(content)?;
+    if let Some(stat) = existing {
+        let (owner, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        // Only root can give a file away; for anybody else the owner is already right.
+        let _ = rustix::fs::fchown(&file, Some(owner), Some(group));
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+    }
+    file.sync_all()
+}
+
+/// The name of a new file beside the old one; the file is removed again unless it was renamed.
 struct Temporary<'d> {
     directory: BorrowedFd<'d>,
     name: String,
-    file: File,
 }
 
-impl<'d> Temporary<'d> {
-    fn create(directory: BorrowedFd<'d>, existing: Option<&Stat>) -> Result<Self, Errno> {
-        // A new file gets what the umask leaves; the copy of an existing one is nobody else's business
-        // until it has that one's mode.
-        let mode = Mode::from_raw_mode(if existing.is_some() { 0o600 } else { 0o666 });
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let name = beside::name();
-        let file = rustix::fs::openat(directory, name.as_str(), flags, mode)?;
-        Ok(Temporary { directory, name, file: File::from(file) })
-    }
-
-    fn fill(&self, content: &[u8], existing: Option<&Stat>) -> std::io::Result<()> {
-        (&self.file).write_all(content)?;
-        if let Some(stat) = existing {
-            // Only root can give a file away; for anybody else the owner is already right.
-            let _ = rustix::fs::fchown(
-                self.file.as_fd(),
-                Some(Uid::from_raw(stat.st_uid)),
-                Some(Gid::from_raw(stat.st_gid)),
-            );
-            rustix::fs::fchmod(&self.file, Mode::from_raw_mode(stat.st_mode & 0o777))?;
-        }
-        self.file.sync_all()
-    }
-
+impl Temporary<'_> {
     fn rename(&self, name: &str, must_be_new: bool) -> Result<(), Errno> {
         let flags = if must_be_new { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
         match rustix::fs::renameat_with(self.directory, self.name.as_str(), self.directory, name, flags) {

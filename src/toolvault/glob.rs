@@ -69,17 +69,7 @@ fn find(files: &dyn Files, args: &Arguments) -> Result<String, String> {
     let (entries, more) = files.walk(&base, WALK_MAX).map_err(words)?;
     let (nameless, named): (Vec<_>, Vec<_>) =
         entries.iter().partition(|entry| entry.kind == FileKind::Unnamed);
-    let found: Vec<&str> =
-        named.iter().map(|entry| entry.path.as_str()).filter(|path| glob.matches(path, &base)).collect();
-    // `[id].tsx` is a name before it is a choice of letters.
-    let found = match found.is_empty() {
-        true => named
-            .iter()
-            .map(|entry| entry.path.as_str())
-            .filter(|path| glob.is_literally(path, &base))
-            .collect(),
-        false => found,
-    };
+    let found = glob.choose(named.iter().map(|entry| entry.path.as_str()), &base);
     let mut text: String =
         found.iter().take(SHOWN).flat_map(|path| [name_shown(path), "\n".into()]).collect();
     if found.is_empty() {
@@ -112,14 +102,15 @@ impl PathGlob {
         Ok(PathGlob { matcher: glob.compile_matcher(), name_only: !pattern.contains('/'), text })
     }
 
-    /// True when a workspace-relative path beneath `base` matches.
-    pub fn matches(&self, path: &str, base: &str) -> bool {
-        self.matcher.is_match(self.compared(path, base))
-    }
-
-    /// True when the pattern, read as a plain name, is the path's.
-    fn is_literally(&self, path: &str, base: &str) -> bool {
-        self.compared(path, base) == self.text
+    /// The workspace-relative paths beneath `base` that match; where none does, those whose name the pattern is to
+    /// the letter, because `[id].tsx` is a name before it is a choice of letters.
+    pub fn choose<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone, base: &str) -> Vec<&'p str> {
+        let matching: Vec<&str> =
+            paths.clone().filter(|path| self.matcher.is_match(self.compared(path, base))).collect();
+        match matching.is_empty() {
+            true => paths.filter(|path| self.compared(path, base) == self.text).collect(),
+            false => matching,
+        }
     }
 
     /// What of a path is compared.

@@ -111,14 +111,15 @@ fn search(files: &dyn Files, call: &ToolCall, cancel: &CancellationToken) -> Res
     let base = files.canonical(args.path.as_deref().unwrap_or_default()).map_err(words)?;
     let denied = DeniedPaths::new(&call.denied);
     let (paths, nameless, more) = candidates(files, &base)?;
+    // A file that was named outright is compared as it is named from the root.
+    let above = if paths == [base.as_str()] { "" } else { base.as_str() };
+    let all = paths.iter().map(String::as_str);
+    let chosen = glob.map_or_else(|| all.clone().collect(), |glob| glob.choose(all.clone(), above));
     let mut searcher = searcher(number(args.context, 0, CONTEXT_MOST));
     let mut found = Found { max: number(args.max, MAX_DEFAULT, MAX_MOST), ..Found::default() };
-    for path in &paths {
+    for path in chosen {
         if cancel.is_cancelled() || found.is_full() {
             break;
-        }
-        if glob.as_ref().is_some_and(|glob| !glob.matches(path, if *path == base { "" } else { &base })) {
-            continue;
         }
         if denied.holds(path) {
             found.denied += 1;

@@ -13,6 +13,7 @@ use crate::protocol::blueprint;
 use crate::protocol::spec::{
     Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec, WorkspaceSpec,
 };
+use crate::sandbox::unsettled;
 use crate::session::convergence::{Scorer, Scorers};
 use crate::session::{Session, policy};
 use crate::toolvault::VaultError;
@@ -181,23 +182,14 @@ impl ArenaBuilder {
         blueprint::check_spec(&spec)?;
         place.furnish(Means::Plain, &mut Vec::new(), &mut spec).await?;
         let log = SessionStore::new(self.state.clone()).create(&id)?;
+        let told = std::mem::take(&mut place.told);
         let sandbox = spec.workspace.sandbox.clone();
         let ports = self.ports(place, log);
         let arena = Arena::open(id.clone(), spec, ports).await?;
         // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.
         let (recorded, asks, lock) = (Vec::new(), Vec::new(), None);
         let workspace = self.workspace;
-        Ok(Running {
-            arena,
-            id,
-            recorded,
-            asks,
-            has_open_turn: false,
-            sandbox,
-            workspace,
-            lock,
-            told: Vec::new(),
-        })
+        Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock, told })
     }
 
     /// Takes a recorded session of the state folder up again, by its id or the start of it. Providers, tools,
@@ -219,6 +211,7 @@ impl ArenaBuilder {
         changed.iter().for_each(|setting| spec.set(setting));
         place.furnish(Means::Plain, &mut changed, &mut spec).await?;
         let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
+        let told = std::mem::take(&mut place.told);
         let ports = self.ports(place, opened.log);
         let arena = Arena::resume(&recorded, before, changed, ports).await?;
         Ok(Running {
@@ -230,7 +223,7 @@ impl ArenaBuilder {
             workspace: self.workspace,
             recorded,
             lock: None,
-            told: Vec::new(),
+            told,
         })
     }
 
@@ -238,6 +231,7 @@ impl ArenaBuilder {
     async fn place(&mut self, kind: SandboxKind) -> Result<Place, WireError> {
         let sandbox = confine::plain(kind, &self.workspace, false, Some(&self.state)).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
+        place.told = unsettled::settle(&unsettled::notes_of(&self.state));
         for tool in std::mem::take(&mut self.tools) {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
         }

@@ -16,6 +16,7 @@ use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
 use crate::protocol::spec::SandboxSpec;
 use crate::protocol::{ArenaEvent, Entry, RULES};
+use crate::sandbox::unsettled;
 use crate::session::Session;
 use crate::wiring::{Changes, Place, Running, WireError, WorkspaceLock, kind_of, providers, store};
 use crate::workspace::WorkspaceStore;
@@ -54,6 +55,8 @@ pub struct Fork {
     pub has_open_turn: bool,
     /// What its files lack of what the parent had at that entry, for people.
     pub lacks: Option<String>,
+    /// What people have to know of how its workspace was opened.
+    pub told: Vec<String>,
     store: SessionStore,
     sandbox: SandboxSpec,
     recorded: Vec<Arc<Entry>>,
@@ -101,6 +104,7 @@ impl Fork {
             ports,
             lock,
             replaced,
+            told,
             ..
         } = self;
         let active_ms = forked.active_ms;
@@ -108,17 +112,7 @@ impl Fork {
         let arena = Arena::take_up(&recorded, facts, active_ms, ports).await;
         let arena = arena.inspect_err(|_| discard_at(&workspace, &store, &id))?;
         // Open approvals are withdrawn by the fork and asked again as new calls, so none is open yet.
-        Ok(Running {
-            arena,
-            id,
-            recorded,
-            asks: Vec::new(),
-            has_open_turn,
-            sandbox,
-            workspace,
-            lock,
-            told: Vec::new(),
-        })
+        Ok(Running { arena, id, recorded, asks: Vec::new(), has_open_turn, sandbox, workspace, lock, told })
     }
 
     /// Only records that it was made: nothing is asked, run or sent.
@@ -164,13 +158,16 @@ async fn take_up(
     let session = Session::fold(&copied.recorded).map_err(crate::arena::ArenaError::from)?;
     let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(copied.parent.id.clone()))?;
     let kind = plan.changes.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let (tree, lacks) = tree_at(config, &copied, &session, Path::new(&spec.workspace.root)).await?;
+    let mut told = Vec::new();
+    let root = Path::new(&spec.workspace.root);
+    let (tree, lacks) = tree_at(config, &copied, &session, root, &mut told).await?;
     let state = &config.places().state;
     let folder = folder(state, &copied.id);
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
     let consent = plan.changes.consent_over(&spec.workspace);
     let mut place = Place::configured(config, kind, (&folder, &copied.id), consent).await?;
+    told.append(&mut place.told);
     let (changed, spec) = place.take_over(config, (&copied.id, &session), spec, &plan.changes).await?;
     let Copied { store, parent, id, recorded, log, replaced } = copied;
     let forked = SessionForked {
@@ -196,6 +193,7 @@ async fn take_up(
         workspace: folder,
         has_open_turn,
         lacks,
+        told,
         store,
         sandbox: spec.workspace.sandbox,
         recorded,
@@ -213,6 +211,7 @@ async fn tree_at(
     copied: &Copied,
     session: &Session,
     root: &Path,
+    told: &mut Vec<String>,
 ) -> Result<(String, Option<String>), WireError> {
     let known = session.tree().map(str::to_owned);
     let running: Vec<&str> = session.changing().collect();
@@ -236,6 +235,8 @@ async fn tree_at(
     if !root.is_dir() {
         return Err(WireError::WorkspaceGone(root.to_owned()));
     }
+    // What a call of another session made that was cut off is no part of a copy.
+    told.extend(unsettled::settle(&unsettled::notes_of(&config.places().state)));
     let now = WorkspaceStore::open(root, &config.places().state).map_err(WireError::Workspace)?;
     Ok((now.checkpoint().await.map_err(WireError::Workspace)?.tree, None))
 }

@@ -15,6 +15,7 @@ mod left;
 pub(crate) mod linked;
 #[cfg(target_os = "linux")]
 mod local;
+mod odd_names;
 #[cfg(target_os = "linux")]
 mod together;
 

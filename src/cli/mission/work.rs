@@ -104,11 +104,8 @@ impl Opened {
         note: Option<String>,
     ) -> Result<Self, Failure> {
         let id = running.id.clone();
-        let told = Some(running.told.join("; ")).filter(|told| !told.is_empty());
-        let note = match (told, note) {
-            (Some(told), Some(note)) => Some(format!("{told}; {note}")),
-            (told, note) => told.or(note),
-        };
+        let words: Vec<String> = running.told.iter().cloned().chain(note).collect();
+        let note = (!words.is_empty()).then(|| words.join("; "));
         let (live, entries) = Live::of(running)?;
         let (record, asks) = record::live(kit, &id, entries)?;
         Ok(Opened { id, live, record, asks, first, note })
@@ -183,12 +180,12 @@ pub(super) async fn fork(
             Fork::prepare(&config, &plan, true).await?
         }
     };
-    let (id, lacks) = (fork.id.clone(), fork.lacks.clone());
+    let (id, lacks, told) = (fork.id.clone(), fork.lacks.clone(), fork.told.clone());
     fork.record().await?;
     let place = at.map_or(String::new(), |seq| format!(" at e{seq}"));
     let note = format!("forked{place}; the workspace is a copy of its own");
-    let note = lacks.map_or(note.clone(), |lacks| format!("{note}; {lacks}"));
-    Ok((record::look(kit, &id)?, note))
+    let words: Vec<String> = told.into_iter().chain([note]).chain(lacks).collect();
+    Ok((record::look(kit, &id)?, words.join("; ")))
 }
 
 /// Opens a demo and gives its task.

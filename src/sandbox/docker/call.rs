@@ -11,7 +11,7 @@ use super::container::{Container, Output};
 use super::error::DockerError;
 use crate::ports::{Exec, ExecEnd, Live};
 use crate::protocol::Lane;
-use crate::sandbox::capture::{Capture, Decoder};
+use crate::sandbox::capture::Stream;
 
 /// How long what runs may take to end after being asked politely.
 const GRACE: Duration = Duration::from_millis(500);
@@ -229,7 +229,7 @@ impl Call<'_> {
     }
 
     fn end(&self, fate: Fate, stopped: Option<Stopped>, started: Instant) -> ExecEnd {
-        let mut stderr = self.streams[1].capture.text();
+        let mut stderr = self.streams[1].text();
         if fate.starved {
             let line = "[agon: the container's memory ran out; the setting is `[sandbox.docker] memory`]\n";
             add_line(&mut stderr, line);
@@ -243,7 +243,7 @@ impl Call<'_> {
             signal: fate.signal,
             timed_out: stopped == Some(Stopped::TimedOut),
             cancelled: stopped == Some(Stopped::Cancelled),
-            stdout: self.streams[0].capture.text(),
+            stdout: self.streams[0].text(),
             stderr,
             ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         }
@@ -261,27 +261,6 @@ pub fn add_line(text: &mut String, line: &str) {
         text.push('\n');
     }
     text.push_str(line);
-}
-
-/// One stream: what is kept of it, and what is shown as it comes.
-struct Stream {
-    capture: Capture,
-    decoder: Decoder,
-    lane: Lane,
-}
-
-impl Stream {
-    fn new(cap: usize, lane: Lane) -> Self {
-        Stream { capture: Capture::new(cap), decoder: Decoder::default(), lane }
-    }
-
-    fn take(&mut self, bytes: &[u8], live: &dyn Live) {
-        self.capture.push(bytes);
-        let text = self.decoder.push(bytes);
-        if !text.is_empty() {
-            live.push(self.lane, &text);
-        }
-    }
 }
 
 #[cfg(test)]

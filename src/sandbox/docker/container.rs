@@ -216,8 +216,10 @@ impl Container {
     fn failure(&self, doing: &'static str, error: &EngineError) -> DockerError {
         match trouble(error) {
             Trouble::Missing | Trouble::Conflict => DockerError::Gone { doing, error: words(error) },
-            // The engine says so with a status of its own when a container has just stopped.
-            Trouble::Other if words(error).contains("is not running") => {
+            // Docker says so with a status of its own when a container has just stopped, Podman when it is gone.
+            Trouble::Other
+                if ["is not running", "no such container"].iter().any(|says| words(error).contains(says)) =>
+            {
                 DockerError::Gone { doing, error: words(error) }
             }
             _ => self.engine.failure(doing, error),

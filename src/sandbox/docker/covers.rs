@@ -1,11 +1,9 @@
 //! Which names of a workspace lie under a cover while commands run: protected ones read-only, secret ones empty.
 
-use std::collections::VecDeque;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::leads::Leads;
-use crate::sandbox::names::{MOST_COVERED, MOST_SEEN, SKIPPED, globs, is_protected};
+use crate::sandbox::covers::{Found, Kind};
+use crate::sandbox::names::globs;
 use crate::sandbox::placeholder::Placeholder;
 
 /// Folders in the root that are covered, there or not.
@@ -40,42 +38,18 @@ impl Covers {
     }
 
     fn look(root: &Path, secrets: &[String]) -> Self {
-        let secrets = globs(secrets);
+        let Found { names, links } = Found::of(root, &globs(secrets));
         let missing: Vec<PathBuf> =
             ALWAYS.iter().map(|name| root.join(name)).filter(|path| Placeholder::may_stand(path)).collect();
-        let mut covers = Covers { guarded: missing.clone(), missing, ..Covers::default() };
-        let mut waiting = VecDeque::from([PathBuf::new()]);
-        let mut seen = 0;
-        while let Some(folder) = waiting.pop_front() {
-            for entry in fs::read_dir(root.join(&folder)).into_iter().flatten().flatten() {
-                seen += 1;
-                if seen > MOST_SEEN || covers.guarded.len() + covers.masked.len() >= MOST_COVERED {
-                    return covers;
+        let mut covers = Covers { guarded: missing.clone(), missing, links, ..Covers::default() };
+        for (path, kind) in names.into_iter().map(|(path, kind)| (root.join(path), kind)) {
+            // A mount follows a link to wherever it leads, so a link itself cannot be covered.
+            match (kind, std::fs::symlink_metadata(&path)) {
+                (Kind::Masked, Ok(data)) if data.is_file() => covers.masked.push(path),
+                (Kind::Guarded, Ok(data)) if !data.is_symlink() && !covers.guarded.contains(&path) => {
+                    covers.guarded.push(path);
                 }
-                let (path, kind) = (folder.join(entry.file_name()), entry.file_type());
-                let is_folder = kind.as_ref().is_ok_and(fs::FileType::is_dir);
-                // A mount follows a link to wherever it leads, so a link itself cannot be covered.
-                let is_link = kind.as_ref().is_ok_and(fs::FileType::is_symlink);
-                let is_protected = is_protected(root, &path);
-                if is_protected {
-                    let leads = Leads::of(root, &path);
-                    covers.links.extend(leads.links);
-                    for target in leads.targets.into_iter().map(|target| root.join(target)) {
-                        if !covers.guarded.contains(&target) {
-                            covers.guarded.push(target);
-                        }
-                    }
-                }
-                match (is_link, secrets.is_match(&path), is_protected) {
-                    (true, ..) => {}
-                    (_, true, _) if !is_folder => covers.masked.push(root.join(path)),
-                    (_, _, true) if covers.guarded.contains(&root.join(&path)) => {}
-                    (_, _, true) => covers.guarded.push(root.join(path)),
-                    _ if is_folder && !SKIPPED.iter().any(|name| entry.file_name() == *name) => {
-                        waiting.push_back(path);
-                    }
-                    _ => {}
-                }
+                _ => {}
             }
         }
         covers
@@ -84,6 +58,8 @@ impl Covers {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -103,6 +79,9 @@ mod tests {
             fs::write(root.join(name), "").unwrap();
         }
         std::os::unix::fs::symlink("/etc/passwd", root.join("src/.env")).unwrap();
+        fs::create_dir(root.join("config")).unwrap();
+        fs::write(root.join("config/prod"), "").unwrap();
+        std::os::unix::fs::symlink("../config/prod", root.join("src/.env.prod")).unwrap();
         let covers = Covers::find(root, &["{,*/}{.env,.env.*}".to_owned()]);
         let names = |paths: &[PathBuf]| {
             let mut names: Vec<_> =
@@ -111,7 +90,7 @@ mod tests {
             names
         };
         assert_eq!(names(&covers.guarded), [".agon", ".git", "AGENTS.md", "sub/.git"]);
-        assert_eq!(names(&covers.masked), [".env", "src/deep/.env"]);
+        assert_eq!(names(&covers.masked), [".env", "config/prod", "src/deep/.env"]);
         assert_eq!(names(&covers.missing), [".agon"]);
     }
 }

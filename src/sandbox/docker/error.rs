@@ -51,7 +51,7 @@ pub enum DockerError {
     #[error("the container engine at `{address}` stopped answering while {doing}: {error}")]
     Silent { address: String, doing: &'static str, error: String },
     /// The engine answered and refused.
-    #[error("the container engine failed at {doing}: {error}")]
+    #[error("the container engine failed while {doing}: {error}")]
     Failed { doing: &'static str, error: String },
     /// The file that says who holds a container cannot be kept.
     #[error("the lock `{path}` cannot be kept: {error}")]

@@ -23,8 +23,9 @@ const FACTS: &[Fact] = &[
     },
     Fact {
         words: "`.git` and `.agon` cannot be changed",
-        test: "for n in .git .agon; do ! (: >\"$1/$n/.agon-probe\") && ! (: >>\"$1/$n\") || ok=no; done; \
-               [ \"$ok\" != no ]",
+        // Writing through a link that leads nowhere would make what it leads to.
+        test: "for n in .git .agon; do if [ -L \"$1/$n\" ] && [ ! -e \"$1/$n\" ]; then ok=no; \
+               else ! (: >\"$1/$n/.agon-probe\") && ! (: >>\"$1/$n\") || ok=no; fi; done; [ \"$ok\" != no ]",
         is_claimed: |_| true,
     },
     Fact {

@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
@@ -40,6 +41,7 @@ pub fn enter() {
 
 /// Stage one.
 fn make_namespaces() -> Result<(), String> {
+    yield_memory();
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let wanted = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
@@ -52,9 +54,14 @@ fn make_namespaces() -> Result<(), String> {
         deprecated,
         reason = "its unsafe twin is about shared descriptor tables, which are not touched here"
     )]
-    rustix::thread::unshare(wanted).map_err(|error| format!("namespaces are refused here: {error}"))?;
+    rustix::thread::unshare(wanted)
+        .map_err(|error| format!("namespaces are refused here: {}", refusal_in_words(error)))?;
     let map = |file: &str, text: &str| {
-        std::fs::write(file, text).map_err(|error| format!("namespaces are refused here: `{file}`: {error}"))
+        let words = |error: &std::io::Error| {
+            Errno::from_io_error(error).map_or_else(|| error.to_string(), refusal_in_words)
+        };
+        std::fs::write(file, text)
+            .map_err(|error| format!("namespaces are refused here: `{file}`: {}", words(&error)))
     };
     map("/proc/self/setgroups", "deny")?;
     map("/proc/self/uid_map", &format!("{uid} {uid} 1\n"))?;
@@ -66,6 +73,28 @@ fn make_namespaces() -> Result<(), String> {
     tell(&format!("pid {}", init.id()));
     init.wait().map_err(|error| format!("the first process cannot be waited for: {error}"))?;
     Ok(())
+}
+
+/// The setting that refuses them, where one does; else the kernel's own words, which name none.
+fn refusal_in_words(error: Errno) -> String {
+    let closing = [
+        ("/proc/sys/user/max_user_namespaces", "0"),
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0"),
+        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
+    ];
+    let closes =
+        |(file, value): &(&str, &str)| std::fs::read_to_string(file).is_ok_and(|now| now.trim() == *value);
+    match closing.into_iter().find(closes) {
+        Some((file, value)) => format!("`{file}` is {value}"),
+        None => error.to_string(),
+    }
+}
+
+/// Where the machine runs out of memory, what runs in here is ended before agon and whatever else its user has open:
+/// memory is limited for each process, not for all of them together.
+fn yield_memory() {
+    // A kernel that cannot be told so chooses as it always did.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
 /// Another program may be started without losing what mounting needs.
@@ -108,6 +137,7 @@ fn be_init() -> Result<(), String> {
 /// Where namespaces are refused: one process that takes rights from itself, starts the command in a group of its
 /// own, and ends whatever the command leaves behind, which all falls to it.
 fn be_guard() -> Result<(), String> {
+    yield_memory();
     let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|e| system("subreaper", e))?;

@@ -13,6 +13,9 @@ use super::inside::ENTRY;
 use super::plan::Plan;
 use crate::sandbox::process::Reach;
 
+/// What stands before the reason why the machine refuses it.
+pub const REFUSED: &str = "the sandbox cannot be had: ";
+
 /// Starts the sandbox with one of its stages and hands it its plan.
 pub async fn launch(program: &Path, stage: &str, plan: &Plan) -> Result<(Child, Hold), String> {
     let cannot = |error: std::io::Error| format!("the sandbox cannot be started: {error}");
@@ -109,7 +112,7 @@ impl Reach for Hold {
         match (number("exit"), number("signal"), self.word("failed")) {
             (Some(code), ..) => Ok((Some(code), None)),
             (_, Some(signal), _) => Ok((None, Some(signal))),
-            (.., Some(why)) => Err(format!("the sandbox cannot be had: {why}")),
+            (.., Some(why)) => Err(format!("{REFUSED}{why}")),
             _ if self.was_ended => Ok((None, Some(9))),
             _ => Err("the sandbox ended without a word".to_owned()),
         }

@@ -53,6 +53,7 @@ fn run(env: &Env, arguments: &[&str]) -> Output {
     let (program, arguments) = refused(arguments);
     let mut command = Command::new(program);
     command.args(arguments).current_dir(env.work()).env_clear().env("AGON_HOME", env.home());
+    command.env("TMPDIR", env.temporary());
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.envs(address().map(|address| ("DOCKER_HOST", address)));
     command.output().unwrap()
@@ -79,6 +80,33 @@ fn nobody_can_be_asked_so_nothing_is_begun() {
     assert!(opened(&env).is_none() && !env.work().join("made").exists());
 }
 
+/// Also where a container could be had, and where somebody has said that nothing need confine the tools.
+#[test]
+fn a_sandbox_asked_for_by_name_is_never_a_weaker_one() {
+    let env = place();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.config(&format!("{config}[sandbox.docker]\nimage = \"{IMAGE}\"\n"));
+    for arguments in [&["run", "go", "--yes"][..], &["squad", "go", "--yes", "--json"]] {
+        let output = run(&env, &[arguments, &["--sandbox", "local"]].concat());
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
+        for words in [
+            "the sandbox `local` is not to be had here: ",
+            "hint: ",
+            "--sandbox landlock-only",
+            "--sandbox none",
+        ] {
+            assert!(told.contains(words), "`{words}` is not in {told}");
+        }
+        assert!(opened(&env).is_none() && !env.work().join("made").exists(), "{told}");
+    }
+    let terminal = terminal(&env, &["run", "go", "--sandbox", "local"]);
+    terminal.wait_for("error: the sandbox `local` is not to be had");
+    assert!(!terminal.text().contains("yes | no"), "{}", terminal.text());
+    assert_eq!(terminal.end(), 2);
+    assert!(opened(&env).is_none());
+}
+
 #[test]
 fn a_container_is_taken_where_an_image_is_named_and_nobody_is_asked() {
     if address().is_none() {
@@ -88,7 +116,10 @@ fn a_container_is_taken_where_an_image_is_named_and_nobody_is_asked() {
     let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     env.config(&format!("{config}[sandbox.docker]\nimage = \"{IMAGE}\"\nmemory = \"128m\"\n"));
     let output = run(&env, &["run", "go", "--yes"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    let why = "note: the sandbox `auto` took `docker`, because `local` is not to be had: namespaces are refused here: ";
+    assert!(told.contains(why), "{told}");
     assert_eq!(std::fs::read_to_string(env.work().join("made")).unwrap(), "worked\n");
     let sandbox = opened(&env).unwrap();
     assert_eq!((&sandbox["kind"], sandbox.get("consent")), (&"docker".into(), None));

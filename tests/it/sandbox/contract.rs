@@ -12,6 +12,8 @@ use agon::sandbox::SandboxChecks;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+pub use super::odd_names::tools_take_names_of_every_kind_to_the_letter;
+
 /// Makes a module's tests of the suite. `open` is an `async fn() -> Option<Opened>`; none: not to be had here.
 macro_rules! contract {
     ($open:path) => {
@@ -26,6 +28,7 @@ macro_rules! contract {
             huge_output_keeps_head_and_tail_and_says_how_much_is_gone
             checks_report_code_and_output
             names_of_every_kind_are_the_same_inside_and_outside
+            tools_take_names_of_every_kind_to_the_letter
             files_of_tools_and_of_commands_are_the_same_files
             calls_at_once_do_not_meet
             a_closed_sandbox_leaves_the_workspace_alone

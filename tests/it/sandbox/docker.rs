@@ -118,6 +118,26 @@ async fn what_protected_links_and_git_files_lead_to_cannot_be_changed() {
 }
 
 #[tokio::test]
+async fn files_that_commonly_hold_secrets_cannot_be_read() {
+    let Some(bench) = Bench::new().await else { return };
+    linked::put_secrets(&bench.root());
+    let secrets = agon::session::policy::denied_to_all(&agon::session::policy::standard());
+    let place = DockerPlace { secrets, ..bench.place() };
+    let sandbox = DockerSandbox::open(bench.engine.clone(), bench.settings(), &place).await.unwrap();
+    linked::check_secrets(&bench.run(&sandbox, linked::READ_ALL).await);
+}
+
+#[tokio::test]
+async fn a_link_that_leads_nowhere_is_named_and_not_taken_for_a_weaker_engine() {
+    let Some(bench) = Bench::new().await else { return };
+    std::os::unix::fs::symlink("nowhere", bench.root().join(".git")).unwrap();
+    let error = bench.open_with(bench.settings()).await.unwrap_err();
+    assert!(error.to_string().contains("`.git` is a symbolic link"), "{error}");
+    assert!(error.hint().unwrap().contains("let the link lead to one that is there"), "{error}");
+    assert!(!bench.root().join("nowhere").exists(), "nothing was made by trying");
+}
+
+#[tokio::test]
 async fn what_is_shown_beside_the_workspace_is_a_gap_and_no_proof() {
     let Some(bench) = Bench::new().await else { return };
     let (source, target) = (bench.folder().join("ws-evil"), "/keys".into());

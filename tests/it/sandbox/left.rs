@@ -2,17 +2,16 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 
 use super::docker::program::command_script;
+use crate::arena::kit::{Place, whole_turn};
 use crate::support::env::{Env, is_root};
+use crate::tui::pty::Terminal;
 
-/// A place with a temporary folder of its own, whose model has a command run.
+/// A place whose model has a command run.
 fn place(command: &str) -> Env {
-    let mut env = Env::new();
-    let temporary = env.home().join("tmp");
-    std::fs::create_dir(&temporary).unwrap();
-    env.set("TMPDIR", temporary.to_str().unwrap());
+    let env = Env::new();
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     env.write("home/mock.toml", &command_script(command));
     env
@@ -20,7 +19,7 @@ fn place(command: &str) -> Env {
 
 /// The folders of sandboxes in its temporary folder.
 fn folders(env: &Env) -> Vec<PathBuf> {
-    let all = std::fs::read_dir(env.home().join("tmp")).unwrap().map(|entry| entry.unwrap().path());
+    let all = std::fs::read_dir(env.temporary()).unwrap().map(|entry| entry.unwrap().path());
     all.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("agon-sandbox-")).collect()
 }
 
@@ -49,7 +48,7 @@ fn the_folder_of_a_killed_session_is_removed_by_the_next_and_a_living_ones_is_no
     let third = place("true");
     let words = ["run", "go", "--yes", "--sandbox", "local"];
     let mut command = third.command(&words);
-    command.env("TMPDIR", env.home().join("tmp"));
+    command.env("TMPDIR", env.temporary());
     assert!(command.output().unwrap().status.success());
     assert_eq!(folders(&env).len(), 1, "the living one's");
     let left = |workspace: &str| std::fs::read_dir(env.work().join(workspace)).unwrap().count();
@@ -58,12 +57,18 @@ fn the_folder_of_a_killed_session_is_removed_by_the_next_and_a_living_ones_is_no
         (0, 2),
         "what kept absent names absent goes with the dead one"
     );
-    living.kill().unwrap();
+    // Nobody comes after it to remove a folder that only its maker can open.
+    end(&living, "-TERM");
     living.wait().unwrap();
 }
 
-/// Ends agon in the middle of a command that has made protected names, and gives what the next run was told.
-fn cut_off_and_run_again(signal: &str) -> Option<(Env, String)> {
+fn end(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Ends agon in the middle of a command that has made protected names.
+fn cut_off(signal: &str) -> Option<Env> {
     let env = place(
         "echo EVIL >AGENTS.md; mkdir -p .github/workflows; echo EVIL >.github/workflows/e.yml; echo begun; sleep 600",
     );
@@ -81,33 +86,83 @@ fn cut_off_and_run_again(signal: &str) -> Option<(Env, String)> {
         assert!(child.try_wait().unwrap().is_none(), "it ended");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
+    end(&child, signal);
     lines.for_each(drop);
     child.wait().unwrap();
     let after = if signal == "-KILL" { "seen before it is settled" } else { "settled when it ended" };
     assert_eq!(env.work().join("AGENTS.md").exists(), signal == "-KILL", "{after}");
-    env.write("home/mock.toml", &command_script("true"));
-    let ran = env.run(&["run", "again", "--yes", "--json", "--sandbox", "local"]);
+    env.write("home/mock.toml", &"[[answer]]\nspark = \"solo\"\ntext = \"done\"\n".repeat(4));
+    Some(env)
+}
+
+/// Ends agon so and has it do something; gives what was told then.
+fn cut_off_and_then(signal: &str, words: &[&str]) -> Option<String> {
+    let env = cut_off(signal)?;
+    let ran = env.run(words);
     assert_eq!(ran.code, 0, "{ran}");
     assert!(!ran.stdout.contains("EVIL"), "{ran}");
     for name in ["AGENTS.md", ".github/workflows"] {
         assert!(!env.work().join(name).exists(), "{name}: {ran}");
         assert!(env.work().join(format!("{name}.untrusted")).exists(), "{name}: {ran}");
     }
-    Some((env, ran.stderr))
+    Some(ran.stderr)
 }
+
+const ANEW: [&str; 6] = ["run", "again", "--yes", "--json", "--sandbox", "local"];
 
 #[test]
 fn what_a_killed_agons_command_made_of_protected_names_is_set_aside_before_it_is_read() {
-    let Some((_env, told)) = cut_off_and_run_again("-KILL") else { return };
-    assert!(told.contains("AGENTS.md.untrusted") && told.contains("cut off"), "{told}");
+    for words in [&ANEW[..], &["resume", "latest", "--yes"], &["fork", "latest", "--no-run"]] {
+        let Some(told) = cut_off_and_then("-KILL", words) else { return };
+        assert_eq!(told.matches("AGENTS.md.untrusted").count(), 1, "{words:?}: {told}");
+        assert!(told.contains("note: ") && told.contains("cut off"), "{words:?}: {told}");
+    }
 }
 
 #[test]
 fn a_terminal_that_is_closed_settles_as_a_polite_end_does() {
-    let Some((_env, told)) = cut_off_and_run_again("-HUP") else { return };
+    let Some(told) = cut_off_and_then("-HUP", &ANEW) else { return };
     assert!(!told.contains("cut off"), "{told}");
+}
+
+#[test]
+fn the_screen_tells_what_a_killed_agons_command_made() {
+    let Some(env) = cut_off("-KILL") else { return };
+    let mut screen = Terminal::start(&env, &["--sandbox", "local"], 180, 30);
+    screen.wait_for("write a task");
+    screen.press("go\r");
+    screen.wait_for("AGENTS.md.untrusted");
+    screen.press("\x03\x03");
+    screen.end();
+    assert!(!env.work().join("AGENTS.md").exists());
+}
+
+/// A note as a call that was cut off leaves it.
+#[tokio::test]
+async fn a_program_that_embeds_agon_sets_aside_what_was_cut_off_and_can_tell_it() {
+    let place = Place::new();
+    let root: std::ffi::OsString = place.work().into();
+    let note = serde_json::json!({"root": root, "names": [], "links": [], "absent": []});
+    let leave = || {
+        std::fs::create_dir_all(place.state().join("calls")).unwrap();
+        std::fs::write(place.state().join("calls/left.json"), note.to_string()).unwrap();
+        std::fs::write(place.work().join("AGENTS.md"), "EVIL").unwrap();
+    };
+    leave();
+    let script = "[[answer]]\ntext = \"done\"\n";
+    let running = place.scripted(script).open().await.unwrap();
+    assert!(running.told.len() == 1 && running.told[0].contains("AGENTS.md.untrusted"), "{:?}", running.told);
+    let id = running.id.clone();
+    whole_turn(&running, "go").await;
+    drop(running);
+    leave();
+    let resumed = place.scripted(script).resume(&id).await.unwrap();
+    assert!(
+        resumed.told.len() == 1 && resumed.told[0].contains("AGENTS.md.untrusted1"),
+        "{:?}",
+        resumed.told
+    );
+    assert!(!place.work().join("AGENTS.md").exists());
 }
 
 #[test]

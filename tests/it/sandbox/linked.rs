@@ -1,5 +1,5 @@
 //! Protected names that are links, and repositories that a `.git` file names: one scene and one attack for each kind
-//! of sandbox.
+//! of sandbox; and files that hold secrets.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -66,4 +66,55 @@ pub fn check_files(files: &dyn Files) {
         let refused = files.write(name, b"EVIL", &base).unwrap_err().to_string();
         assert!(refused.contains("protected") || refused.contains("leads"), "{name}: {refused}");
     }
+}
+
+/// Files that commonly hold secrets, by every kind of name.
+const SECRETS: [&str; 25] = [
+    ".env",
+    ".env.local",
+    ".envrc",
+    ".netrc",
+    ".pgpass",
+    ".pypirc",
+    ".npmrc",
+    ".git-credentials",
+    ".yarnrc.yml",
+    ".htpasswd",
+    "credentials.json",
+    "kubeconfig",
+    ".aws/credentials",
+    ".kube/config",
+    ".docker/config.json",
+    "server.pem",
+    "server.KEY",
+    "store.p12",
+    "store.pfx",
+    "store.jks",
+    "store.keystore",
+    "id_rsa",
+    "id_ecdsa",
+    "id_ed25519",
+    ".ssh/config",
+];
+
+/// Puts them at the top and further down.
+pub fn put_secrets(root: &Path) {
+    for name in SECRETS.iter().flat_map(|name| [(*name).to_owned(), format!("deep/er/{name}")]) {
+        fs::create_dir_all(root.join(&name).parent().unwrap()).unwrap();
+        fs::write(root.join(name), "TOKEN-OF-THE-PROJECT\n").unwrap();
+    }
+    // A name that leads to one that tells nothing.
+    fs::create_dir(root.join("plain")).unwrap();
+    fs::write(root.join("plain/settings"), "TOKEN-OF-THE-PROJECT\n").unwrap();
+    symlink("plain/settings", root.join(".env.shared")).unwrap();
+    fs::write(root.join("open.txt"), "TOKEN-OF-NOBODY\n").unwrap();
+}
+
+/// Prints every file a command can read, hidden ones and those in folders as well.
+pub const READ_ALL: &str = "find . -type f -exec cat {} +; true";
+
+/// What a command could read of them: nothing but what is no secret.
+pub fn check_secrets(end: &ExecEnd) {
+    assert!(end.stdout.contains("TOKEN-OF-NOBODY"), "{end:?}");
+    assert!(!end.stdout.contains("TOKEN-OF-THE-PROJECT"), "{end:?}");
 }

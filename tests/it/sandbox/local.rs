@@ -82,6 +82,13 @@ async fn what_protected_links_and_git_files_lead_to_cannot_be_changed() {
 }
 
 #[tokio::test]
+async fn files_that_commonly_hold_secrets_cannot_be_read() {
+    let Some(opened) = open().await else { return };
+    linked::put_secrets(&opened.root);
+    linked::check_secrets(&opened.sh(linked::READ_ALL).await);
+}
+
+#[tokio::test]
 async fn a_linked_repository_is_held_and_not_taken_for_a_weaker_machine() {
     if !can_be_had().await {
         return;
@@ -133,6 +140,17 @@ async fn a_workspace_may_be_closed_to_writing() {
     assert_eq!(end.stdout, "1ok\n", "{end:?}");
     assert_eq!(std::fs::read_to_string(opened.root.join("file")).unwrap(), "1");
     assert!(!opened.root.join("new").exists());
+}
+
+/// Memory is limited for each process, not for all together: where the machine runs short of it, these go first.
+#[tokio::test]
+async fn a_command_is_ended_before_agon_where_memory_runs_out() {
+    let Some(opened) = open().await else { return };
+    assert_eq!(
+        opened.sh("cat /proc/self/oom_score_adj; sh -c 'cat /proc/$$/oom_score_adj'").await.stdout,
+        "1000\n1000\n"
+    );
+    assert!(opened.sandbox.spec().gaps.iter().any(|gap| gap.contains("not for all of them together")));
 }
 
 /// What is written there would be gone with the call, and its writer would not know.
@@ -203,7 +221,7 @@ async fn landlock_alone_holds_what_it_says() {
     let spec = sandbox.spec();
     assert_eq!(
         (spec.kind.as_str(), spec.gaps.len(), spec.proven.len()),
-        ("landlock-only", 4 + usize::from(crate::support::env::is_root(folder.path())), 3)
+        ("landlock-only", 5 + usize::from(crate::support::env::is_root(folder.path())), 3)
     );
     let proofs = proof::prove(&stage, &sandbox).await;
     let succeeded: Vec<&str> = proofs

@@ -305,7 +305,8 @@ fn a_recorded_run_that_no_longer_fits_is_told_before_its_squad_calls_a_model() {
     let resumed = env.run(&["resume", "latest", "--yes"]);
     let told = "warning: the recorded run is not used: the workspace was changed by somebody else; the squad works now \
                 and calls its models\n";
-    assert!(resumed.stderr.starts_with(told), "{resumed}");
+    let (place, rest) = resumed.stderr.split_once("\n").unwrap();
+    assert!(place.starts_with("warning: UNCONFINED: ") && rest.starts_with(told), "{resumed}");
     assert_eq!((resumed.code, server.requests().len()), (0, 2 * CALLS), "{resumed}");
     let cache =
         "a recorded run was not used and this one is not stored: the workspace was changed by somebody else";

@@ -28,7 +28,7 @@ impl fmt::Display for Ran {
 impl Env {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["home", "work"] {
+        for name in ["home", "work", "tmp"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         Env { folder, variables: Vec::new() }
@@ -42,6 +42,11 @@ impl Env {
     /// The workspace, and the folder the program is started in.
     pub fn work(&self) -> PathBuf {
         self.folder.path().join("work")
+    }
+
+    /// Where the program puts what is temporary: `TMPDIR`.
+    pub fn temporary(&self) -> PathBuf {
+        self.folder.path().join("tmp")
     }
 
     /// Sets a variable for every later run.
@@ -74,6 +79,7 @@ impl Env {
         command.args(arguments).current_dir(self.work()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.home()).env("AGON_HOME", self.home());
+        command.env("TMPDIR", self.temporary());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

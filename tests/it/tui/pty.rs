@@ -51,7 +51,7 @@ impl Terminal {
         command.cwd(env.work());
         command.env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        for (name, value) in [("HOME", env.home()), ("AGON_HOME", env.home()), ("TMPDIR", env.home())] {
+        for (name, value) in [("HOME", env.home()), ("AGON_HOME", env.home()), ("TMPDIR", env.temporary())] {
             command.env(name, value);
         }
         command.env("TERM", "xterm-256color");

@@ -302,30 +302,3 @@ async fn only_the_dead_are_reaped() {
         bench.client(&["rm", "-f", &found.id]);
     }
 }
-
-#[tokio::test]
-async fn odd_names_are_names() {
-    let Some(bench) = Bench::new().await else { return };
-    let names = [
-        "[id].tsx",
-        "@scope",
-        "+page",
-        "a b",
-        "quo\"te",
-        "it's",
-        "new\nline",
-        "dollar $HOME",
-        "-rf",
-        "ümläut",
-    ];
-    for name in names {
-        bench.put(&format!("{name}/f"), name);
-    }
-    let sandbox = bench.open().await;
-    for name in names {
-        let end = bench.run_in(&sandbox, Exec { cwd: name.into(), ..exec("cat f; echo more >>f") }).await;
-        assert_eq!((end.stdout.as_str(), end.exit), (name, Some(0)), "{end:?}");
-        let text = sandbox.files().read(&format!("{name}/f"), 1 << 20).unwrap();
-        assert_eq!(String::from_utf8(text).unwrap(), format!("{name}more\n"));
-    }
-}

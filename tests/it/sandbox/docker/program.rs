@@ -155,6 +155,23 @@ fn sessions_that_are_killed_leave_no_container() {
 }
 
 #[test]
+fn a_terminal_that_is_closed_takes_the_container_along_and_the_session_goes_on() {
+    let Some(env) = place(&command_script("echo begun; sleep 600")) else { return };
+    let mut command = env.command(&["run", "go", "--yes", "--json", "--signals"]);
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.starts_with("{\"signal\"") && line.contains("begun")));
+    assert_eq!(listed(&env).len(), 1);
+    let sent = std::process::Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(listed(&env), [] as [Value; 0]);
+    let ran = env.run(&["run", "go on", "--resume", "latest", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{ran}");
+}
+
+#[test]
 fn what_is_missing_is_told_with_the_way_out() {
     let Some(mut env) = place(&command_script("true")) else { return };
     for (image, hint) in [("agon-sandbox", "agon sandbox build"), ("some/image:1", "agon sandbox pull")] {

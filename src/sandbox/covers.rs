@@ -1,0 +1,76 @@
+//! Which names of a workspace are covered while commands run: protected ones are not to be changed, secret ones not to
+//! be read; knows no kind of sandbox.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use globset::GlobSet;
+
+use super::leads::Leads;
+use super::names::is_protected;
+
+/// Folders that are not looked into: others' packages and what builds leave behind.
+const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycache__"];
+/// Most names that are looked at, and most that are covered; what lies nearest to the top comes first.
+const MOST_SEEN: usize = 50_000;
+const MOST_COVERED: usize = 400;
+
+/// What becomes of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// It can be read and not changed.
+    Guarded,
+    /// It cannot be read.
+    Masked,
+}
+
+/// What is covered, relative to the root.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Names and what they lead to as links, ancestors first. A link among them is no place for a cover.
+    pub names: BTreeMap<PathBuf, Kind>,
+    /// Links that protected names are or lead through, with what they say: they are put back after a call.
+    pub links: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Found {
+    /// Looks through a workspace.
+    pub fn of(root: &Path, secrets: &GlobSet) -> Self {
+        let (mut found, mut seen) = (Found::default(), 0);
+        let mut waiting = VecDeque::from([PathBuf::new()]);
+        while let Some(folder) = waiting.pop_front() {
+            for entry in fs::read_dir(root.join(&folder)).into_iter().flatten().flatten() {
+                seen += 1;
+                if seen > MOST_SEEN || found.names.len() >= MOST_COVERED {
+                    return found;
+                }
+                let path = folder.join(entry.file_name());
+                let is_guarded = is_protected(root, &path);
+                if secrets.is_match(&path) {
+                    found.add(root, &path, Kind::Masked);
+                } else if is_guarded {
+                    found.add(root, &path, Kind::Guarded);
+                }
+                // In a secret folder each file is one as well.
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_folder && !is_guarded && !SKIPPED.iter().any(|name| entry.file_name() == *name) {
+                    waiting.push_back(path);
+                }
+            }
+        }
+        found
+    }
+
+    /// A name with what it leads to.
+    fn add(&mut self, root: &Path, path: &Path, kind: Kind) {
+        let Leads { links, targets, .. } = Leads::of(root, path);
+        for path in targets.into_iter().chain([path.to_owned()]) {
+            let covered = self.names.entry(path).or_insert(kind);
+            *covered = (*covered).max(kind);
+        }
+        if kind == Kind::Guarded {
+            self.links.extend(links);
+        }
+    }
+}
