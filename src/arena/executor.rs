@@ -270,7 +270,7 @@ impl Shared {
             Effect::CachePut { key, before, after, git, trees, held, run } => {
                 self.cache_put(key, (&before, &after), git, (&trees, &held), run).await
             }
-            Effect::Patch { key, digest } => self.patch(&key, &digest).await,
+            Effect::Patch { key, digest } => self.patch(&key, &digest, attempt).await,
         };
         live.finish();
         match body {

@@ -227,11 +227,13 @@ impl Board {
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
             // What commands changed is seen only here.
             E::DiffTaken(data) => self.compared(&data.body.from, &data.body.files),
-            E::CodeProposed(data) => self.changed.retain(|path| !data.foreign.contains(path)),
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::PlanStated(data) => self.plan = Some(data.source),
-            E::CodeProposed(data) => self.proposed = data.diff,
+            E::CodeProposed(data) => {
+                self.proposed = data.diff;
+                self.changed.retain(|path| !data.foreign.contains(path));
+            }
             E::CritiqueIssued(data) => self.found(&data.findings),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,

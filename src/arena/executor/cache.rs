@@ -1,13 +1,14 @@
 //! Carries out what concerns the team cache: a run found, stored, applied; decides nothing about sessions.
 
 mod plan;
+mod refusal;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{CacheMiss, FileChange, FileError, TeamCache, Untold};
+use crate::ports::{CacheMiss, FileChange, TeamCache};
 use crate::protocol::OutcomeBody;
 use crate::protocol::effect::FinishedRun;
 use crate::protocol::event::{
@@ -16,6 +17,7 @@ use crate::protocol::event::{
 
 use super::super::live::LiveSink;
 use super::{MAX_REPLY, Shared, failed};
+use refusal::{gone, refused, untold_words, whole};
 
 /// Bytes of changed files a run may have to be stored.
 const STORED_MAX: usize = 64 * 1024 * 1024;
@@ -145,9 +147,9 @@ impl Shared {
         Ok(contents)
     }
 
-    pub(super) async fn patch(&self, key: &str, digest: &str) -> OutcomeBody {
+    pub(super) async fn patch(&self, key: &str, digest: &str, attempt: u32) -> OutcomeBody {
         let applied = match &self.ports.cache {
-            Some(cache) => self.patched(Arc::clone(cache), key, digest).await,
+            Some(cache) => self.patched(Arc::clone(cache), key, (digest, attempt)).await,
             None => Err(whole("the team cache is disabled".to_owned())),
         };
         match applied {
@@ -160,7 +162,7 @@ impl Shared {
         &self,
         cache: Arc<dyn TeamCache>,
         key: &str,
-        digest: &str,
+        (digest, attempt): (&str, u32),
     ) -> Result<PatchApplied, PatchRefused> {
         let (found, contents) = cache.open(key).await.map_err(|miss| whole(gone(&miss)))?;
         if found.digest != digest {
@@ -169,60 +171,23 @@ impl Shared {
         let files = self.ports.sandbox.files();
         let gone = found.run.changes.iter().filter(|change| change.after.is_none());
         let removed = gone.map(|change| change.path.clone()).collect();
+        // What an earlier attempt wrote before the program ended, nobody was told of.
+        let all: Vec<String> = found.run.changes.iter().map(|change| change.path.clone()).collect();
         let patched = tokio::task::spawn_blocking(move || {
             files.patch(&found.run.changes, &mut |sha256| {
                 contents.get(sha256).cloned().ok_or_else(|| format!("content `{sha256}` is not there"))
             })
         });
         match patched.await {
-            Ok(Ok(paths)) => Ok(PatchApplied { paths, removed }),
+            Ok(Ok(paths)) => Ok(PatchApplied { paths: if attempt > 1 { all } else { paths }, removed }),
             Ok(Err(error)) => Err(refused(error)),
             Err(error) => Err(whole(error.to_string())),
         }
     }
 }
 
-/// Why a run that looked at such a path is not stored.
-fn untold_words(Untold { path, left_out }: &Untold) -> String {
-    match left_out {
-        true => {
-            format!("`{path}` was read or written, which git ignores, so the key does not tell what it held")
-        }
-        false => format!("`{path}` was changed by somebody else for a while, and read then"),
-    }
-}
-
 fn missed(key: String, miss: &CacheMiss) -> OutcomeBody {
     OutcomeBody::CacheMissed(CacheMissed { key, reason: miss.to_string() })
-}
-
-fn gone(miss: &CacheMiss) -> String {
-    match miss {
-        CacheMiss::Absent => "it is not there any more".to_owned(),
-        miss => format!("it cannot be had any more: {miss}"),
-    }
-}
-
-/// A refusal that is about no single file.
-fn whole(reason: String) -> PatchRefused {
-    PatchRefused { path: String::new(), reason }
-}
-
-fn refused(error: FileError) -> PatchRefused {
-    let words = error.to_string();
-    let (path, reason) = match error {
-        FileError::Changed(path) => {
-            (path, "it does not hold what it held before the recorded run".to_owned())
-        }
-        FileError::Io { path, error } => (path, error),
-        FileError::Outside(path)
-        | FileError::Missing(path)
-        | FileError::Directory(path)
-        | FileError::Special(path)
-        | FileError::Protected { path, .. }
-        | FileError::TooLarge { path, .. } => (path, words),
-    };
-    PatchRefused { path, reason }
 }
 
 #[cfg(test)]
@@ -305,7 +270,11 @@ mod tests {
         }
 
         async fn carry_out(&self, effect: Effect) -> OutcomeBody {
-            self.shared.carry_out(CallId(1), 1, effect, 0, CancellationToken::new()).await
+            self.attempt(1, effect).await
+        }
+
+        async fn attempt(&self, attempt: u32, effect: Effect) -> OutcomeBody {
+            self.shared.carry_out(CallId(1), attempt, effect, 0, CancellationToken::new()).await
         }
 
         async fn store(&self, before: (String, Option<String>), cause: TurnCause) -> OutcomeBody {
@@ -385,6 +354,9 @@ mod tests {
         assert!(
             matches!(place.patch(&hit.plan.digest).await, OutcomeBody::PatchApplied(again) if again.paths.is_empty())
         );
+        let again = Effect::Patch { key: place.key.clone(), digest: hit.plan.digest.clone() };
+        let OutcomeBody::PatchApplied(again) = place.attempt(2, again).await else { panic!() };
+        assert_eq!(again.paths, paths, "what the attempt before wrote is told");
     }
 
     #[tokio::test]
