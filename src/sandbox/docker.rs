@@ -179,9 +179,9 @@ impl DockerSandbox {
         };
         let done = self.run_once(exec, directory, live, cancel).await;
         let moved = names::set_aside(&self.plan.root, &before, Maker::ThisCommand);
-        let mut lines: Vec<String> = moved.iter().map(|line| names::noted(line)).collect();
+        let mut lines: Vec<String> = moved.lines.iter().map(|line| names::noted(line)).collect();
         if let Some(note) = note {
-            note.done();
+            note.done(&moved);
         }
         match done {
             Ok(mut end) => {

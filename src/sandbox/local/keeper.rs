@@ -155,9 +155,9 @@ impl Call<'_> {
         self.ended = true;
         let moved = names::set_aside(&self.keeper.root, &self.before, Maker::ThisCommand);
         if let Some(note) = self.note.take() {
-            note.done();
+            note.done(&moved);
         }
-        moved.iter().map(|line| names::noted(line)).collect()
+        moved.lines.iter().map(|line| names::noted(line)).collect()
     }
 }
 

@@ -320,6 +320,17 @@ async fn opened() -> Option<Opened> {
 
 contract::contract!(opened);
 
+/// A workspace that is as somebody wants it before it is opened.
+async fn opened_on(set: fn(&std::path::Path)) -> Option<Opened> {
+    let bench = Bench::new().await?;
+    set(&bench.root());
+    let (folder, sandbox) = bench.into_sandbox().await;
+    let root = fs::canonicalize(folder.path().join("ws")).unwrap();
+    Some(Opened { folder, root, sandbox })
+}
+
+super::person::person!(opened_on);
+
 #[tokio::test]
 async fn no_forbidden_act_succeeds() {
     let Some(bench) = Bench::new().await else { return };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::docker::program::command_script;
+use super::person;
 use crate::arena::kit::{Place, whole_turn};
 use crate::support::env::{Env, is_root};
 use crate::tui::pty::Terminal;
@@ -116,6 +117,40 @@ fn what_a_killed_agons_command_made_of_protected_names_is_set_aside_before_it_is
         let Some(told) = cut_off_and_then("-KILL", words) else { return };
         assert_eq!(told.matches("AGENTS.md.untrusted").count(), 1, "{words:?}: {told}");
         assert!(told.contains("note: ") && told.contains("cut off"), "{words:?}: {told}");
+    }
+}
+
+/// A merge after agon was killed in the middle of a call is the person's, in this folder and told by no later start.
+#[test]
+fn a_repository_a_person_works_in_after_agon_was_killed_is_left_alone() {
+    for had_repository in [true, false] {
+        let env = place("echo begun; touch up; sleep 600");
+        if had_repository {
+            person::repository(&env.work());
+        }
+        let words = ["run", "go", "--yes", "--json", "--signals", "--sandbox", "local"];
+        let mut child = env.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while !env.work().join("up").exists() {
+            if child.try_wait().unwrap().is_some() {
+                assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "the command did not begin");
+                return println!("skipped: namespaces are refused here");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !had_repository {
+            person::repository(&env.work());
+        }
+        person::merge_and_pack(&env.work());
+        env.write("home/mock.toml", &"[[answer]]\nspark = \"solo\"\ntext = \"done\"\n".repeat(4));
+        let elsewhere = tempfile::tempdir().unwrap();
+        let other = [&ANEW[..], &["--workspace", elsewhere.path().to_str().unwrap()]].concat();
+        for words in [&other[..], &ANEW] {
+            let ran = env.run(words);
+            assert!(ran.code == 0 && !ran.stderr.contains("protected"), "{ran}");
+            person::check_repository(&env.work());
+        }
     }
 }
 
