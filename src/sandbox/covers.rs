@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 /// What is covered, relative to the root.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Names and what they lead to as links, ancestors first. A link among them is no place for a cover.
     pub names: BTreeMap<PathBuf, Kind>,

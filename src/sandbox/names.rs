@@ -3,10 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::covers::{Found, Kind};
 use super::leads::Leads;
 use super::opened::Opened;
 use super::protected;
@@ -51,13 +54,29 @@ pub struct Standing {
     pub links: BTreeMap<PathBuf, PathBuf>,
     /// Where names lead to and nothing is.
     pub absent: BTreeSet<PathBuf>,
+    /// Which file or folder each covered name is. A cover lies on what is there: on what a person puts in its place
+    /// while a command runs lies none.
+    pub covered: BTreeMap<PathBuf, (Kind, Same)>,
+}
+
+/// Device, number and time of birth: what is still the same.
+pub type Same = (u64, u64, Option<SystemTime>);
+
+fn same(path: &Path) -> Option<Same> {
+    let data = fs::symlink_metadata(path).ok().filter(|data| !data.is_symlink())?;
+    Some((data.dev(), data.ino(), data.created().ok()))
 }
 
 impl Standing {
-    /// As it is now. `deep` are links further down that somebody has found before.
-    pub fn now(root: &Path, deep: &[(PathBuf, PathBuf)]) -> Self {
+    /// As it is now, with what was found further down before.
+    pub fn now(root: &Path, found: &Found) -> Self {
         let mut standing = Standing { names: protected_now(root), ..Standing::default() };
-        standing.links.extend(deep.iter().cloned());
+        standing.links.extend(found.links.iter().cloned());
+        let top = standing.names.iter().filter(|name| is_outermost(name)).map(|name| (name, Kind::Guarded));
+        let covered = top.chain(found.names.iter().map(|(name, kind)| (name, *kind)));
+        let covered =
+            covered.filter_map(|(name, kind)| Some((name.clone(), (kind, same(&root.join(name))?))));
+        standing.covered = covered.collect();
         for leads in standing.names.iter().map(|name| Leads::of(root, name)) {
             standing.links.extend(leads.links);
             standing.absent.extend(leads.absent);
@@ -124,6 +143,15 @@ pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> SetAside {
             }
         };
         done.lines.push(format!("`{}` is a protected name; {} {line}", shown(&path), maker.words()));
+    }
+    for (path, (kind, then)) in &before.covered {
+        if same(&root.join(path)).is_some_and(|now| now != *then) {
+            let could = if *kind == Kind::Masked { "read and change it" } else { "change it" };
+            done.lines.push(format!(
+                "`{}` was replaced while this command ran, and the command could {could}: look at it",
+                shown(path)
+            ));
+        }
     }
     done
 }
@@ -235,7 +263,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::write(root.join("AGENTS.md"), "before").unwrap();
-        let before = Standing::now(root, &[]);
+        let before = Standing::now(root, &Found::default());
         fs::create_dir_all(root.join(".github/workflows")).unwrap();
         fs::write(root.join("CLAUDE.md"), "evil").unwrap();
         fs::write(root.join("CLAUDE.md.untrusted"), "in the way").unwrap();
@@ -245,7 +273,7 @@ mod tests {
             lines[1].contains("`CLAUDE.md` is a protected name") && lines[1].contains("CLAUDE.md.untrusted1")
         );
         assert!(root.join(".github/workflows.untrusted").is_dir() && root.join("AGENTS.md").exists());
-        assert_eq!(Standing::now(root, &[]), before);
+        assert_eq!(Standing::now(root, &Found::default()), before);
     }
 
     #[test]
@@ -257,7 +285,7 @@ mod tests {
         fs::write(root.join("docs/RULES.md"), "rules").unwrap();
         symlink("docs/RULES.md", root.join("AGENTS.md")).unwrap();
         symlink("docs/none.md", root.join("CLAUDE.md")).unwrap();
-        let before = Standing::now(root, &[]);
+        let before = Standing::now(root, &Found::default());
         fs::remove_file(root.join("AGENTS.md")).unwrap();
         fs::write(root.join("AGENTS.md"), "evil").unwrap();
         fs::write(root.join("docs/none.md"), "evil").unwrap();
@@ -268,6 +296,6 @@ mod tests {
         assert_eq!(fs::read_to_string(root.join("AGENTS.md")).unwrap(), "rules");
         assert_eq!(fs::read_to_string(root.join("AGENTS.md.untrusted")).unwrap(), "evil");
         assert!(!root.join("docs/none.md").exists() && !exists(&root.join(".github")));
-        assert_eq!(Standing::now(root, &[]), before);
+        assert_eq!(Standing::now(root, &Found::default()), before);
     }
 }

@@ -99,6 +99,7 @@ fn one(path: &Path) -> Option<(PathBuf, SetAside)> {
             names: written.names.into_iter().map(PathBuf::from).collect(),
             links: written.links.into_iter().map(|(path, to)| (path.into(), to.into())).collect(),
             absent: written.absent.into_iter().map(PathBuf::from).collect(),
+            ..Standing::default()
         };
         let done = if root.is_dir() { set_aside(&root, &before, Maker::CutOff) } else { SetAside::default() };
         (root, done)
@@ -111,6 +112,7 @@ fn one(path: &Path) -> Option<(PathBuf, SetAside)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::covers::Found;
     use super::*;
 
     #[test]
@@ -118,7 +120,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (notes, root) = (folder.path().join("calls"), folder.path().join("ws"));
         fs::create_dir(&root).unwrap();
-        let note = Note::write(&notes, &root, &Standing::now(&root, &[])).unwrap();
+        let note = Note::write(&notes, &root, &Standing::now(&root, &Found::default())).unwrap();
         fs::write(root.join("AGENTS.md"), "evil").unwrap();
         assert_eq!(settle(&notes, &root).unwrap(), [] as [&str; 0], "it is running");
         drop(note);
@@ -127,7 +129,7 @@ mod tests {
         assert!(told[0].contains("AGENTS.md.untrusted") && told[0].contains("cut off"), "{told:?}");
         assert!(!root.join("AGENTS.md").exists() && fs::read_dir(&notes).unwrap().next().is_none());
         fs::write(root.join("AGENTS.md"), "mine").unwrap();
-        let note = Note::write(&notes, &root, &Standing::now(&root, &[])).unwrap();
+        let note = Note::write(&notes, &root, &Standing::now(&root, &Found::default())).unwrap();
         note.done(&SetAside::default());
         assert_eq!(settle(&notes, &root).unwrap(), [] as [&str; 0]);
         assert!(root.join("AGENTS.md").exists());
@@ -142,7 +144,7 @@ mod tests {
         // No longer name can be had than this.
         let long = "x".repeat(255);
         std::os::unix::fs::symlink(&long, root.join("AGENTS.md")).unwrap();
-        drop(Note::write(&notes, &root, &Standing::now(&root, &[])).unwrap());
+        drop(Note::write(&notes, &root, &Standing::now(&root, &Found::default())).unwrap());
         fs::write(root.join(&long), "evil").unwrap();
         for _ in 0..2 {
             let refused = settle(&notes, &root).unwrap_err();

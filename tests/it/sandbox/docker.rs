@@ -324,9 +324,11 @@ contract::contract!(opened);
 async fn opened_on(set: fn(&std::path::Path)) -> Option<Opened> {
     let bench = Bench::new().await?;
     set(&bench.root());
-    let (folder, sandbox) = bench.into_sandbox().await;
-    let root = fs::canonicalize(folder.path().join("ws")).unwrap();
-    Some(Opened { folder, root, sandbox })
+    let secrets = agon::session::policy::denied_to_all(&agon::session::policy::standard());
+    let place = DockerPlace { secrets, ..bench.place() };
+    let sandbox = DockerSandbox::open(bench.engine.clone(), bench.settings(), &place).await.unwrap();
+    let root = fs::canonicalize(bench.root()).unwrap();
+    Some(Opened { folder: bench.into_folder(), root, sandbox: Arc::new(sandbox) })
 }
 
 super::person::person!(opened_on);

@@ -19,6 +19,7 @@ macro_rules! person {
             a_repository_that_a_person_makes_is_left_alone
             what_a_command_made_is_set_aside_whatever_it_has_closed
             a_link_is_put_back_whatever_a_command_has_closed
+            what_a_person_replaces_while_a_command_runs_is_told
         );
     };
     (@each $open:path; $($name:ident)*) => {
@@ -45,6 +46,13 @@ pub fn set_for(test: &str) -> fn(&Path) {
             symlink("docs/link", root.join("AGENTS.md")).unwrap();
             symlink("deep/RULES.md", root.join("docs/link")).unwrap();
             symlink("docs/none.md", root.join("CLAUDE.md")).unwrap();
+        },
+        "what_a_person_replaces_while_a_command_runs_is_told" => |root| {
+            repository(root);
+            fs::create_dir(root.join("sub")).unwrap();
+            for name in ["AGENTS.md", "CLAUDE.md", "sub/CLAUDE.md", "sub/.env", ".env", ".env.local"] {
+                fs::write(root.join(name), "first").unwrap();
+            }
         },
         _ => |_| {},
     }
@@ -211,4 +219,27 @@ pub async fn a_link_is_put_back_whatever_a_command_has_closed(opened: Opened) {
     for name in ["AGENTS.md", "CLAUDE.md"] {
         assert_ne!(fs::read_to_string(root.join(name)).unwrap_or_default(), "EVIL\n", "{name}: {end:?}");
     }
+}
+
+pub async fn what_a_person_replaces_while_a_command_runs_is_told(opened: Opened) {
+    let replaced = ["AGENTS.md", "sub/CLAUDE.md", "sub/.env", ".env"];
+    let end = meanwhile(&opened, |root| {
+        for name in replaced {
+            fs::write(root.join("new"), "second").unwrap();
+            fs::rename(root.join("new"), root.join(name)).unwrap();
+        }
+        // Written in place, its cover stays.
+        fs::write(root.join("CLAUDE.md"), "second").unwrap();
+        fs::write(root.join(".env.local"), "second").unwrap();
+        merge_and_pack(root);
+    })
+    .await;
+    assert_eq!(end.told.len(), replaced.len(), "{end:?}");
+    for name in replaced {
+        let could = if name.ends_with(".env") { "could read and change it" } else { "could change it" };
+        let line = end.told.iter().find(|line| line.starts_with(&format!("`{name}` was replaced"))).unwrap();
+        assert!(line.contains(could) && end.stderr.contains(line.as_str()), "{end:?}");
+    }
+    check_repository(&opened.root);
+    assert!(opened.sh("true").await.told.is_empty(), "once");
 }
