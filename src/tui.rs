@@ -10,6 +10,7 @@ mod highlight;
 mod keys;
 mod markdown;
 mod record;
+mod review;
 mod rule;
 mod scene;
 pub mod screen;

@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::SandboxKind;
 use crate::config::number::Dollars;
+use crate::protocol::spec::ANY_STEPS;
 
 pub use cache::CacheCommand;
 pub use chat::ChatArgs;
@@ -139,8 +140,8 @@ pub struct ArenaArgs {
     /// Stop after this many seconds of work
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = at_least_one::<u64>)]
     pub max_seconds: Option<u64>,
-    /// Stop a turn after this many model calls; default 100, in a debate 600
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = at_least_one::<u32>)]
+    /// Stop a turn after this many model calls, or `none`; default 100, in a debate 600
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = steps)]
     pub max_steps: Option<u32>,
 }
 
@@ -148,6 +149,16 @@ pub struct ArenaArgs {
 fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| *number >= T::from(1));
     number.ok_or_else(|| "it must be a whole number of 1 or more".to_owned())
+}
+
+/// A limit of model calls, which has a default and so a word that lifts it.
+fn steps(text: &str) -> Result<u32, String> {
+    match text {
+        "none" => Ok(ANY_STEPS),
+        text => {
+            at_least_one(text).map_err(|_| "it must be a whole number of 1 or more, or `none`".to_owned())
+        }
+    }
 }
 
 /// Arguments of `run`.

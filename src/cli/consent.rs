@@ -1,19 +1,18 @@
 //! Asks the person at the terminal whether tools may work where nothing can confine them; opens nothing itself.
 
-use std::io::BufRead as _;
-
 use crate::cli::desk::{Desk, PERSON};
 use crate::cli::error::Failure;
 use crate::cli::output::{Output, visible};
+use crate::cli::typed_lines;
 use crate::protocol::spec::Consent;
 use crate::wiring::WireError;
 
 /// The consent of whoever sits at the terminal, when a session could not be opened because nothing confines its
 /// tools. Where nobody does, or the log goes to standard output, the failure stands, and so does any other.
-pub(super) fn asked(error: WireError, can_be_asked: bool, output: Output) -> Result<Consent, Failure> {
+pub(super) async fn asked(error: WireError, can_be_asked: bool, output: Output) -> Result<Consent, Failure> {
     match error {
         WireError::NothingConfines { ref why, ref gaps } if can_be_asked && Desk::is_attended() => {
-            match ask(why, gaps, output) {
+            match ask(why, gaps, output).await? {
                 true => Ok(Consent { by: PERSON.to_owned(), why: why.clone() }),
                 false => Err(error.into()),
             }
@@ -23,14 +22,12 @@ pub(super) fn asked(error: WireError, can_be_asked: bool, output: Output) -> Res
 }
 
 /// True for a whole yes.
-fn ask(why: &str, gaps: &[&str], output: Output) -> bool {
+async fn ask(why: &str, gaps: &[&str], output: Output) -> Result<bool, Failure> {
     output.alarm(&format!("nothing here can confine the tools: {why}"));
     output.tell("Without a sandbox, for this whole session:\n");
     for gap in gaps {
         output.tell(&format!("  - {}\n", visible(gap)));
     }
     output.tell("`agon doctor` says more. May they work with your own rights? yes | no: ");
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    read.is_ok() && line.trim().eq_ignore_ascii_case("yes")
+    typed_lines::yes().await
 }

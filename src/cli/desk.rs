@@ -1,10 +1,9 @@
 //! The person at the terminal: asked about one approval at a time, answering with a whole word and Enter.
 
-use std::io::{self, BufRead, IsTerminal};
-
-use tokio::sync::mpsc;
+use std::io::{self, IsTerminal};
 
 use crate::cli::output::Output;
+use crate::cli::typed_lines;
 use crate::protocol::Choice;
 
 /// What is asked beneath every approval.
@@ -27,10 +26,10 @@ pub enum Said {
     Gone,
 }
 
-/// Reads whole lines from the terminal, beginning with the first question.
+/// Reads whole lines from the terminal while a question stands.
 #[derive(Default)]
 pub struct Desk {
-    lines: Option<mpsc::UnboundedReceiver<String>>,
+    is_asking: bool,
 }
 
 impl Desk {
@@ -41,29 +40,20 @@ impl Desk {
 
     /// Asks. What was typed before the question was seen does not count as an answer.
     pub fn ask(&mut self, output: Output) {
-        let lines = self.lines.get_or_insert_with(read_lines);
-        while lines.try_recv().is_ok() {}
+        typed_lines::forget();
+        self.is_asking = true;
         output.tell(QUESTION);
     }
 
-    /// Waits for the next line.
+    /// Waits for what is said to the question; for ever when nothing was asked.
     pub async fn said(&mut self) -> Said {
-        let Some(lines) = &mut self.lines else { return std::future::pending().await };
-        lines.recv().await.map_or(Said::Gone, |line| understood(&line))
-    }
-}
-
-/// A blocking read cannot be cancelled, so it has a thread of its own that ends with the process.
-fn read_lines() -> mpsc::UnboundedReceiver<String> {
-    let (sender, lines) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in io::stdin().lock().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                return;
-            }
+        if !self.is_asking {
+            return std::future::pending().await;
         }
-    });
-    lines
+        let line = typed_lines::line().await;
+        self.is_asking = false;
+        line.ok().flatten().map_or(Said::Gone, |line| understood(&line))
+    }
 }
 
 /// Whole words only: no single stray key approves.

@@ -43,7 +43,7 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
             match wiring::resume(&plan.config, session, &plan.changes, attended).await {
                 Ok(running) => running,
                 Err(error) => {
-                    let consent = Some(asked(error, !plan.show.json, output)?);
+                    let consent = Some(asked(error, !plan.show.json, output).await?);
                     let changes = Changes { consent, ..plan.changes.clone() };
                     wiring::resume(&plan.config, session, &changes, attended).await?
                 }
@@ -77,7 +77,7 @@ pub(super) async fn begin(
     match wiring::open(config, request, show.is_attended()).await {
         Ok(running) => Ok(running),
         Err(error) => {
-            let consent = Some(asked(error, !show.json, output)?);
+            let consent = Some(asked(error, !show.json, output).await?);
             let request = Request { consent, ..request.clone() };
             Ok(wiring::open(config, &request, show.is_attended()).await?)
         }
@@ -143,7 +143,7 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     let config = config_of(&typed.session, environment, output)?;
     if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
-        let hint = format!("give it a new task: {}", next_task(&config, &id));
+        let hint = format!("give it a new task: {}", way_on(&config, &id));
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
     let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
@@ -195,11 +195,10 @@ pub(super) async fn copy(
 ) -> Result<u8, Failure> {
     let fork = prepare_copy(config, plan, &show, output).await?;
     if no_run || !fork.has_open_turn {
-        let (id, has_open_turn) = (fork.id.clone(), fork.has_open_turn);
+        let id = fork.id.clone();
         fork.record().await?;
         output.data(&format!("{id}\n"))?;
-        let next = if has_open_turn { format!("agon resume {id}") } else { next_task(config, &id) };
-        output.say(&format!("hint: {next}"));
+        output.say(&format!("hint: {}", way_on(config, &id)));
         return Ok(DONE);
     }
     Watch::new(output, show, "--yes").follow(fork.start().await?, None).await
@@ -221,14 +220,17 @@ pub(super) async fn prepare_copy(
     Ok(fork)
 }
 
-/// How a session is given its next task: by the kind of whoever worked last.
-fn next_task(config: &Config, id: &str) -> String {
+/// How a session is gone on with: its open turn, else its next task by the kind of whoever worked last.
+pub(super) fn way_on(config: &Config, id: &str) -> String {
     let mut board = Board::default();
     // What cannot be read was told before.
     let read = Sessions::of(config).read(id).map(|read| read.entries).unwrap_or_default();
     read.iter().for_each(|entry| board.apply(entry));
-    let verb = if board.mode == Some(Mode::Squad) { "squad" } else { "run" };
-    format!("agon {verb} --resume {id} \"...\"")
+    match (board.has_open_turn(), &board.mode) {
+        (true, _) => format!("agon resume {id}"),
+        (false, Some(Mode::Squad)) => format!("agon squad --resume {id} \"...\""),
+        (false, _) => format!("agon run --resume {id} \"...\""),
+    }
 }
 
 /// A new task waits for the end of the one before: refused before anything is recorded. Damage is left to

@@ -1,6 +1,5 @@
 //! The commands `sandbox`, and the offer to get an image that is missing; knows no engine but through the wiring.
 
-use std::io::BufRead as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -10,6 +9,7 @@ use crate::cli::args::{SandboxCommand, WorkspaceArgs};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
+use crate::cli::typed_lines;
 use crate::config::{Config, Environment, SandboxKind};
 use crate::projection::safe_text::safe_line;
 use crate::projection::words::{self, counted};
@@ -65,18 +65,11 @@ pub async fn offer_image(config: &Config, kind: SandboxKind, output: Output) -> 
     let (image, is_own) = (containers.image(), containers.is_own_image());
     let what = if is_own { "build it now from agon's Dockerfile" } else { "fetch it now from its registry" };
     output.tell(&format!("{}\n{what}? yes | no: ", safe_line(&missing.to_string())));
-    match (read_yes(), is_own) {
+    match (typed_lines::yes().await?, is_own) {
         (false, _) => Err(missing.into()),
         (true, true) => build(&containers, image, None, output).await,
         (true, false) => pull(&containers, image, output).await,
     }
-}
-
-/// A whole word only; anything else is no.
-fn read_yes() -> bool {
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    read.is_ok() && line.trim().eq_ignore_ascii_case("yes")
 }
 
 async fn build(

@@ -70,7 +70,7 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
     let all = sessions.list_checked()?;
     if json {
         let rows = all.iter().map(|row| {
-            json!({ "id": row.id, "name": sessions.name_of(&row.id), "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
+            json!({ "id": row.id, "name": sessions.name_of(&row.id), "state": sessions.standing(&row.id).words(), "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
                     "newest_at": row.newest_at, "workspace": row.workspace, "prompt": row.prompt, "fault": row.fault,
                     "parent": row.parent.as_ref().map(|(id, seq)| json!({ "session": id, "seq": seq })) })
         });
@@ -86,7 +86,13 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
         let fault = row.fault.as_ref().map(|fault| format!("  [{fault}]")).unwrap_or_default();
         let parent = row.parent.as_ref().map(|(id, seq)| format!("  (fork of {id} at e{seq})"));
         let (parent, fault) = (parent.unwrap_or_default(), safe_line(&fault).into_owned());
-        format!("{}  {when}  {:>7}  {}{parent}{fault}\n", row.id, row.entries, first_words(prompt))
+        let state = sessions.standing(&row.id).words();
+        format!(
+            "{}  {when}  {state:<8}  {:>7}  {}{parent}{fault}\n",
+            row.id,
+            row.entries,
+            first_words(prompt)
+        )
     });
     output.data(&lines.collect::<String>())
 }

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
 use tokio_stream::StreamExt;
 
 use crate::arena::{Arena, Ending};
 use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
+use crate::cli::interrupts::Interrupts;
 use crate::cli::live_line::LiveLine;
 use crate::cli::output::{Output, visible};
 use crate::cli::plain::{self, Options, Renderer};
@@ -421,33 +421,5 @@ async fn next(
         Some(_) = news.entries.next() => News::Entry,
         said = said => News::Said(said),
         ending = arena.ended() => News::End(ending),
-    }
-}
-
-/// The signals that ask for the end.
-struct Interrupts {
-    interrupt: UnixSignal,
-    terminate: UnixSignal,
-    hang_up: UnixSignal,
-}
-
-impl Interrupts {
-    fn listen() -> Result<Self, Failure> {
-        let listen =
-            |kind| signal(kind).context("cannot listen for signals").map_err(|e| Failure::new(USAGE, e));
-        Ok(Interrupts {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
-            // The terminal is gone: what was begun ends as orderly as when somebody asks for it.
-            hang_up: listen(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
-        }
     }
 }

@@ -80,10 +80,14 @@ pub struct Board {
     pub approvals: Vec<OpenApproval>,
     /// The answer that states the plan of a squad.
     pub plan: Option<EventRef>,
+    /// The `diff_taken` of what a squad's coder proposed last in this turn.
+    pub proposed: Option<EventRef>,
     /// Findings of reviewers that are not closed.
     pub findings: Vec<Finding>,
     /// Where the session stops by itself.
     pub limits: Limits,
+    /// Model calls of this turn, retries not counted: what the limit of them holds.
+    pub steps: u32,
     /// True while debate ballots are sealed: no view shows a position.
     pub sealed_ballots: bool,
     /// Time of the first entry, microseconds since the Unix epoch.
@@ -211,7 +215,10 @@ impl Board {
             E::TurnClosed(data) => self.turn_closed(data.cause, data.answer),
             E::SparkIgnited(data) => self.ignited(at, data),
             E::SparkCompleted(data) => self.with_row(data.spark, |row| row.ended = Some((at, data.cause))),
-            E::ModelCalled(data) => self.with_row(data.spark, |row| data.model.clone_into(&mut row.model)),
+            E::ModelCalled(data) => {
+                self.steps += u32::from(data.attempt <= 1);
+                self.with_row(data.spark, |row| data.model.clone_into(&mut row.model));
+            }
             E::FallbackTaken(data) => self.with_row(data.spark, |row| row.model.clone_from(&data.to)),
             E::ApprovalRequested(data) => self.asked(at, data),
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
@@ -220,6 +227,7 @@ impl Board {
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::PlanStated(data) => self.plan = Some(data.source),
+            E::CodeProposed(data) => self.proposed = data.diff,
             E::CritiqueIssued(data) => self.found(&data.findings),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
@@ -302,7 +310,7 @@ impl Board {
         self.phase = None;
         (self.cause, self.answer, self.limit) = (None, None, None);
         self.findings.clear();
-        self.plan = None;
+        (self.plan, self.proposed, self.steps) = (None, None, 0);
         self.sealed_ballots = matches!(self.mode, Some(Mode::Debate(_)));
     }
 

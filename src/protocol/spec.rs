@@ -248,10 +248,13 @@ pub enum Action {
     Deny,
 }
 
+/// As many model calls as a turn wants: nobody pays for the last of them.
+pub const ANY_STEPS: u32 = u32::MAX;
+
 /// Where a session stops by itself; per turn, but money and tokens per session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
-    /// Model calls of one turn.
+    /// Model calls of one turn; [`ANY_STEPS`] for no limit.
     pub max_steps: u32,
     /// Tokens of the session, input and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,6 +11,9 @@ const HISTORY: usize = 200;
 /// Completions that are offered at most.
 const OFFERED: usize = 200;
 
+/// Bytes before the cursor in which a word to be completed begins: a pasted line of ten megabytes is none.
+const LONGEST: usize = 4 * 1024;
+
 /// What is being written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Composer {
@@ -233,9 +236,11 @@ impl Composer {
 
     /// Looks for completions of what stands before the cursor.
     pub fn complete(&mut self) {
+        let Some(from) = self.word_from() else {
+            self.offer = None;
+            return;
+        };
         let before = &self.text[..self.cursor];
-        let from =
-            before.char_indices().rfind(|(_, c)| c.is_whitespace()).map_or(0, |(at, c)| at + c.len_utf8());
         let word = &before[from..];
         let choices: Vec<(String, String)> = if let Some(part) = word.strip_prefix('@') {
             self.named_files(part)
@@ -280,8 +285,15 @@ impl Composer {
 
     /// True when the word before the cursor names a file: then the names are needed.
     pub fn wants_files(&self) -> bool {
-        let before = &self.text[..self.cursor];
-        before.rsplit(char::is_whitespace).next().is_some_and(|word| word.starts_with('@'))
+        self.word_from().is_some_and(|from| self.text[from..self.cursor].starts_with('@'))
+    }
+
+    /// Where the word before the cursor begins; none for what is longer than any word.
+    fn word_from(&self) -> Option<usize> {
+        let start = self.text.floor_char_boundary(self.cursor.saturating_sub(LONGEST));
+        let mut near = self.text[start..self.cursor].char_indices();
+        let space = near.rfind(|(_, c)| c.is_whitespace()).map(|(at, c)| start + at + c.len_utf8());
+        space.or((start == 0).then_some(0))
     }
 
     fn before(&self) -> usize {
@@ -350,6 +362,15 @@ mod tests {
         assert_eq!(composer.cursor, 5);
         composer.delete_word();
         assert_eq!(composer.text, "one wo\nthree");
+    }
+
+    #[test]
+    fn what_is_longer_than_a_word_is_not_completed() {
+        let mut composer = Composer { files: vec!["é.md".into()], ..Composer::default() };
+        composer.insert(&format!("@{}", "é".repeat(LONGEST)));
+        assert!(composer.offer.is_none() && !composer.wants_files());
+        composer.insert(" @é");
+        assert!(composer.offer.is_some() && composer.wants_files());
     }
 
     #[test]

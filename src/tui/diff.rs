@@ -6,12 +6,32 @@ use super::highlight::Painter;
 use super::text::Wrap;
 use super::theme::{Theme, Tone};
 
+/// A line of the new side: file and number, from 1.
+pub(super) type Spot<'a> = (&'a str, u32);
+
 /// A unified diff, every line told apart by its sign and its colour.
 pub(super) fn diff(theme: Theme, text: &str, wrap: &Wrap, out: &mut Vec<Line<'static>>) {
+    diff_beside(theme, text, wrap, out, |_, _| {});
+}
+
+/// The same; after each line of the new side, what stands beside it can be added.
+pub(super) fn diff_beside<'t>(
+    theme: Theme,
+    text: &'t str,
+    wrap: &Wrap,
+    out: &mut Vec<Line<'static>>,
+    mut beside: impl FnMut(Spot<'t>, &mut Vec<Line<'static>>),
+) {
     let mut sides: Option<(Painter, Painter)> = None;
+    let (mut file, mut hunk) = ("", Hunk::default());
+    // What one line has no room for must not pass for a line with a sign of its own.
+    let mut wrap = wrap.clone();
+    wrap.rest.push(Span::styled("↳", theme.style(Tone::Quiet)));
     for line in text.lines() {
-        if line.starts_with("--- ") || line.starts_with("+++ ") {
+        let is_counted = hunk.takes(line);
+        if !is_counted && (line.starts_with("--- ") || line.starts_with("+++ ")) {
             sides = Some(painters(theme, line));
+            file = path(line);
             wrap.line(&[(theme.style(Tone::Strong), line)], out);
             continue;
         }
@@ -37,14 +57,61 @@ pub(super) fn diff(theme: Theme, text: &str, wrap: &Wrap, out: &mut Vec<Line<'st
             None => pieces.push((theme.style(plain), rest)),
         }
         wrap.line(&pieces, out);
+        if is_counted && sign != "-" {
+            beside((file, hunk.line - 1), out);
+        }
     }
+}
+
+/// What is still to come of a hunk that says how long it is: within it nothing is a heading, whatever it looks like.
+#[derive(Default)]
+struct Hunk {
+    old: u32,
+    new: u32,
+    /// The number of the line to come on the new side.
+    line: u32,
+}
+
+impl Hunk {
+    /// True when a line is one of the hunk's; else it may begin one.
+    fn takes(&mut self, line: &str) -> bool {
+        let (old, new) = match line.as_bytes().first() {
+            Some(b'+') => (0, 1),
+            Some(b'-') => (1, 0),
+            Some(b' ') | None => (1, 1),
+            Some(b'\\') => return false,
+            _ => (u32::MAX, u32::MAX),
+        };
+        let (Some(old_left), Some(new_left)) = (self.old.checked_sub(old), self.new.checked_sub(new)) else {
+            *self = Hunk::begun(line).unwrap_or_default();
+            return false;
+        };
+        *self = Hunk { old: old_left, new: new_left, line: self.line.saturating_add(new) };
+        true
+    }
+
+    /// What `@@ -2,5 +2,6 @@` announces.
+    fn begun(line: &str) -> Option<Hunk> {
+        let (old, new) = line.strip_prefix("@@ -")?.split_once(" @@")?.0.split_once(" +")?;
+        let range = |text: &str| -> Option<(u32, u32)> {
+            let (from, count) = text.split_once(',').unwrap_or((text, "1"));
+            Some((from.parse().ok()?, count.parse().ok()?))
+        };
+        let ((_, old), (line, new)) = (range(old)?, range(new)?);
+        Some(Hunk { old, new, line })
+    }
+}
+
+/// The file that `--- a/src/x.rs` and `+++ b/src/x.rs` name.
+fn path(line: &str) -> &str {
+    let path = line.get(4..).unwrap_or_default().split('\t').next().unwrap_or_default();
+    path.strip_prefix("a/").or(path.strip_prefix("b/")).unwrap_or(path).trim_end()
 }
 
 /// Painters of the old and the new side, by the ending of the file's name.
 fn painters(theme: Theme, line: &str) -> (Painter, Painter) {
-    let path = line.get(4..).unwrap_or_default().split('\t').next().unwrap_or_default();
-    let ending = path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, end)| end);
-    let painter = Painter::of(theme, ending.trim_end());
+    let ending = path(line).rsplit('/').next().and_then(|name| name.rsplit_once('.'));
+    let painter = Painter::of(theme, ending.map_or("", |(_, end)| end));
     (painter.clone(), painter)
 }
 
@@ -69,4 +136,21 @@ pub(super) fn code(painter: Painter, is_a_diff: bool, text: &str, wrap: &Wrap, o
 /// A prefix of one span.
 pub(super) fn prefix(theme: Theme, tone: Tone, text: &str) -> Vec<Span<'static>> {
     vec![Span::styled(text.to_owned(), theme.style(tone))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_line_that_looks_like_a_heading_is_removed_and_lines_are_counted() {
+        let text =
+            "--- a/q.sql\n+++ b/q.sql\n@@ -7,3 +7,2 @@\n a\n--- old\n b\n@@ -20 +19,2 @@\n c\n+++ new\n";
+        let (mut out, mut spots) = (Vec::new(), Vec::new());
+        diff_beside(Theme::Dark, text, &Wrap::to(40), &mut out, |spot, _| spots.push(spot));
+        assert_eq!(spots, [("q.sql", 7), ("q.sql", 8), ("q.sql", 19), ("q.sql", 20)]);
+        let bad = Theme::Dark.style(Tone::Bad);
+        assert_eq!(out[4].spans[0].style, bad, "{:?}", out[4]);
+        assert_eq!(out.len(), text.lines().count());
+    }
 }

@@ -8,6 +8,7 @@ mod header;
 mod inspect;
 mod lists;
 mod matrix;
+mod review;
 mod roster;
 mod welcome;
 mod writing;
@@ -56,7 +57,7 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     .areas(area);
     header::draw(state, &scene, frame, header);
     bars::rule(&scene, frame, rule);
-    draw_body(state, &scene, frame, body);
+    let has_review = draw_body(state, &scene, frame, body);
     if asks > 0 {
         approval::draw(state, &scene, frame, approval);
     }
@@ -68,14 +69,20 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     bars::status(state, &scene, frame, status);
     writing::offer(state, &scene, frame, composer);
     bars::told(state, &scene, frame, area, composer);
-    if let Some(overlay) = state.overlays.last() {
-        draw_overlay(state, &scene, overlay, frame, Rect { height: area.height - 1, ..area });
+    match state.overlays.last() {
+        None => {}
+        Some(Overlay::Review { is_whole: false }) if has_review => {}
+        Some(overlay) => {
+            draw_overlay(state, &scene, overlay, frame, Rect { height: area.height - 1, ..area })
+        }
     }
 }
 
-fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+/// Draws what is going on; true when what was proposed is shown beside it.
+fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) -> bool {
     if state.record.last().is_none() {
-        return welcome::draw(state, scene, frame, area);
+        welcome::draw(state, scene, frame, area);
+        return false;
     }
     let sparks = scene.at_work().count();
     let many = sparks > 1;
@@ -103,7 +110,12 @@ fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect
             story
         }
     };
+    let (story, pane) = review::divide(scene, story);
     draw_story(state, scene, frame, story);
+    if let Some(pane) = pane {
+        review::pane(state, scene, frame, pane, pane.y == story.y);
+    }
+    pane.is_some()
 }
 
 fn draw_story(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
@@ -112,11 +124,16 @@ fn draw_story(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rec
     let (lines, is_end) = state.story.window(scene, usize::from(inner.width), usize::from(inner.height));
     frame.render_widget(Paragraph::new(lines), inner);
     if !is_end && area.height > 1 {
-        let note = " ↓ more ";
-        let width = u16::try_from(note.chars().count()).unwrap_or(0);
-        let at = Rect { x: area.right().saturating_sub(width + 1), y: area.bottom() - 1, width, height: 1 };
-        frame.render_widget(Paragraph::new(Line::styled(note, scene.style(Tone::Chosen))), at);
+        more(scene, frame, inner);
     }
+}
+
+/// Says in the lower right corner that there is more.
+fn more(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+    let note = " ↓ more ";
+    let width = u16::try_from(note.chars().count()).unwrap_or(0).min(area.width);
+    let at = Rect { x: area.right() - width, y: area.bottom().saturating_sub(1), width, height: 1 };
+    frame.render_widget(Paragraph::new(Line::styled(note, scene.style(Tone::Chosen))), at);
 }
 
 fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut Frame<'_>, area: Rect) {
@@ -124,6 +141,7 @@ fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut
         Overlay::Help { scroll } => lists::help(state, scene, frame, area, *scroll),
         Overlay::Cost { scroll } => lists::cost(state, scene, frame, area, *scroll),
         Overlay::Matrix { scroll, back } => matrix::draw(state, scene, frame, area, (*scroll, *back)),
+        Overlay::Review { .. } => review::whole(state, scene, frame, area),
         Overlay::Events(list) => events::draw(scene, list, frame, area),
         Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),

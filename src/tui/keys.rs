@@ -45,6 +45,7 @@ pub(super) enum Do {
     Copy,
     NextSpark,
     Matrix,
+    Review,
     Write,
 }
 
@@ -108,6 +109,7 @@ pub const KEYS: &[KeyRow] = &[
     row(Story, "o", K::Char('o'), Do::Unfold, "Unfold everything, fold it again"),
     row(Story, "s", K::Char('s'), Do::NextSpark, "Follow the next spark, then all"),
     row(Story, "m", K::Char('m'), Do::Matrix, "The matrix of a debate"),
+    row(Story, "d", K::Char('d'), Do::Review, "The diff a squad proposed; once more for the whole screen"),
     row(Story, "Enter", K::Enter, Do::Open, "Open what is on top, exactly as agon made it"),
     row(Story, "y", K::Char('y'), Do::Copy, "Copy the last answer"),
     row(Story, "[ ]", K::Char('['), Do::StepBack, "One entry back in time, one forward"),

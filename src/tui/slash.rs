@@ -99,7 +99,7 @@ const LIMITS: &[Flag] = &[
     flag("--max-tokens", "N", "Tokens of the session, input and output"),
     flag("--max-usd", "DOLLARS", "Cost of the session"),
     flag("--max-seconds", "N", "Seconds of work of a turn"),
-    flag("--max-steps", "N", "Model calls of a turn"),
+    flag("--max-steps", "N|none", "Model calls of a turn"),
 ];
 
 /// Every slash command, in the order of the help.

@@ -8,6 +8,7 @@ use crate::protocol::{CallId, EventRef};
 
 use super::composer::Composer;
 use super::record::{Moment, Record};
+use super::review::Review;
 use super::scene::Scene;
 use super::story::Story;
 use super::theme::Theme;
@@ -151,6 +152,10 @@ pub(super) enum Overlay {
         scroll: usize,
         back: usize,
     },
+    /// What a squad proposed: the keys go to its pane, or it takes the whole screen.
+    Review {
+        is_whole: bool,
+    },
     /// The question whether to fork after this entry.
     Fork {
         seq: u64,
@@ -203,6 +208,7 @@ pub struct State {
     pub(super) is_elsewhere: bool,
     pub(super) past: Option<Past>,
     pub(super) story: Story,
+    pub(super) review: Review,
     pub(super) pane: Pane,
     pub(super) composer: Composer,
     pub(super) asking: Asking,

@@ -69,6 +69,7 @@ impl Theme {
     }
 
     fn colour(self, tone: Tone) -> Option<Color> {
+        // Cyan, yellow and whatever is bright can hardly be read on white.
         let (dark, light) = match tone {
             Tone::Quiet | Tone::Comment => (Color::DarkGray, Color::DarkGray),
             Tone::Accent | Tone::Code => (Color::Cyan, Color::Blue),
@@ -78,14 +79,30 @@ impl Theme {
             Tone::Literal => (Color::Green, Color::Magenta),
             Tone::Number => (Color::Yellow, Color::Magenta),
             Tone::Keyword => (Color::Magenta, Color::Blue),
-            Tone::Name => (Color::LightBlue, Color::Cyan),
-            Tone::Kind => (Color::Cyan, Color::Cyan),
+            Tone::Name => (Color::LightBlue, Color::Blue),
+            Tone::Kind => (Color::Cyan, Color::Magenta),
             _ => return None,
         };
         match self {
             Theme::Dark => Some(dark),
             Theme::Light => Some(light),
             Theme::Plain => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_light_theme_has_only_colours_that_can_be_read_on_white() {
+        use Tone::{Accent, Bad, Code, Comment, Good, Keyword, Kind, Literal, Name, Number, Quiet, Warn};
+        for tone in [Accent, Bad, Code, Comment, Good, Keyword, Kind, Literal, Name, Number, Quiet, Warn] {
+            let colour = Theme::Light.colour(tone);
+            let dark = [Color::Blue, Color::DarkGray, Color::Green, Color::Magenta, Color::Red];
+            assert!(colour.is_some_and(|colour| dark.contains(&colour)), "{tone:?} {colour:?}");
+            assert_eq!(Theme::Plain.colour(tone), None);
         }
     }
 }

@@ -69,8 +69,10 @@ impl Wish {
 pub fn limits(rest: &str) -> Result<Vec<String>, String> {
     match split(rest)? {
         (flags, "") if !flags.is_empty() => Ok(flags),
-        _ => Err("/limits wants flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N"
-            .to_owned()),
+        _ => {
+            Err("/limits wants flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N|none"
+                .to_owned())
+        }
     }
 }
 

@@ -5,7 +5,7 @@ mod guards;
 mod hostile;
 mod keys;
 mod long;
-mod made;
+pub(crate) mod made;
 mod pictures;
 pub(crate) mod pty;
 mod screens;

@@ -41,8 +41,8 @@ pub struct ChatArgs {
     /// Stop a turn after this many seconds of work
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_seconds: Option<u64>,
-    /// Stop a turn after this many model calls; default 100, in a debate 600
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Stop a turn after this many model calls, or `none`; default 100, in a debate 600
+    #[arg(long, value_name = "N", value_parser = super::steps)]
     pub max_steps: Option<u32>,
     /// Colours for a dark or a light screen, or none: dark, light, plain; default dark
     #[arg(long, value_name = "THEME", value_parser = ["dark", "light", "plain"], hide_possible_values = true)]

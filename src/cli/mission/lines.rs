@@ -1,16 +1,18 @@
 //! Mission control without a screen: each line of standard input is a task or a slash command, each answer goes to
 //! standard output. What a slash command means is the screen's; how it is shown is the command line's.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{IsTerminal, Write};
+use std::pin::pin;
 
 use clap::ValueEnum;
 
 use crate::cli::args::SessionsCommand;
 use crate::cli::args::{ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, ReplayArgs, SessionsArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
+use crate::cli::interrupts::Interrupts;
 use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
-use crate::cli::{debates, replay, run, sessions};
+use crate::cli::{debates, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
 use crate::tui::{Order, SLASHES, Wish, Worker, parse_limits, parse_slash};
 use crate::wiring::ForkPlan;
@@ -44,46 +46,63 @@ enum Came {
 pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let asks = std::io::stdin().is_terminal();
     let mut lines = Lines::begin(typed, environment, output)?;
+    let mut interrupts = Interrupts::listen()?;
     let mut code = None;
     loop {
         if asks {
             output.tell(lines.prompt());
             let _ = std::io::stderr().flush();
         }
-        let Some(line) = next_line()? else { break };
+        let line = tokio::select! {
+            biased;
+            () = interrupts.next() => return Ok(lines.leave(INTERRUPTED)),
+            line = typed_lines::line() => line?,
+        };
+        let Some(line) = line else { break };
         let line = line.trim_end();
         if line.is_empty() {
             continue;
         }
-        match lines.take(line).await {
+        let (came, times) = counted(lines.take(line), &mut interrupts).await;
+        match came {
             Ok(Came::Ended(ended)) => code = Some(ended),
             Ok(Came::Told) => code = code.or(Some(DONE)),
-            Ok(Came::Left) => return Ok(code.unwrap_or(DONE)),
+            Ok(Came::Left) => break,
             Err(failure) => {
                 output.fail(&failure);
                 code = Some(failure.code);
             }
         }
+        if times > 1 {
+            return Ok(lines.leave(INTERRUPTED));
+        }
         if !asks && code != Some(DONE) {
             break;
         }
         if code.take_if(|code| *code == INTERRUPTED).is_some() {
-            // A person who interrupts a task is still there; /quit or Ctrl-D leaves.
-            output.tell("interrupted; write on, or /quit\n");
+            // A person who interrupts a task is still there.
+            output.tell("interrupted; write on, or leave with /quit or Ctrl-C\n");
         }
     }
     match code {
-        Some(code) => Ok(code),
-        None if asks => Ok(DONE),
+        Some(code) => Ok(lines.leave(code)),
+        None if asks => Ok(lines.leave(DONE)),
         None => Err(Failure::usage("there is no terminal to draw on, and no task came on standard input")
             .hint("agon run \"...\" gives one task; agon --help lists everything")),
     }
 }
 
-fn next_line() -> Result<Option<String>, Failure> {
-    let mut line = String::new();
-    let bytes = std::io::stdin().lock().read_line(&mut line)?;
-    Ok((bytes > 0).then_some(line))
+/// What work comes to, and how often somebody asked for the end meanwhile.
+async fn counted<T>(work: impl Future<Output = T>, interrupts: &mut Interrupts) -> (T, u32) {
+    let mut work = pin!(work);
+    let mut times = 0;
+    loop {
+        tokio::select! {
+            biased;
+            () = interrupts.next() => times += 1,
+            done = &mut work => return (done, times),
+        }
+    }
 }
 
 impl Lines {
@@ -94,6 +113,15 @@ impl Lines {
             false => None,
         };
         Ok(Lines { kit, yes: typed.yes, output, wish: Wish::default(), session })
+    }
+
+    /// The exit code, once it is said how the session is gone on with; a script has its exit code and the log.
+    fn leave(&self, code: u8) -> u8 {
+        let is_told = std::io::stdin().is_terminal() || code == INTERRUPTED;
+        if let Some(id) = self.session.as_ref().filter(|_| is_told) {
+            self.output.tell(&format!("\ngo on    {}\n", run::way_on(&self.kit.config, id)));
+        }
+        code
     }
 
     fn prompt(&self) -> &'static str {

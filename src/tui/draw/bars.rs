@@ -156,9 +156,12 @@ fn hints(state: &State, room: usize) -> String {
         }
         Pane::Story => &["↑↓ scroll", "[ ] time", "o unfold", "Tab write", "? help"],
     };
+    let has_diff = state.pane == Pane::Story && state.scene().moment.board.proposed.is_some();
+    let (first, rest) = hints.split_at(1);
+    let diff: &[&str] = if has_diff { &["d diff"] } else { &[] };
     let mut line = String::new();
-    for hint in hints {
-        let joined = if line.is_empty() { (*hint).to_owned() } else { format!("{line} · {hint}") };
+    for hint in [first, diff, rest].concat() {
+        let joined = if line.is_empty() { hint.to_owned() } else { format!("{line} · {hint}") };
         if width(&joined) > room {
             break;
         }

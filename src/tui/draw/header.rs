@@ -8,6 +8,7 @@ use ratatui::widgets::Paragraph;
 use crate::projection::board::BoardState;
 use crate::projection::calls::Activity;
 use crate::projection::words;
+use crate::protocol::spec::ANY_STEPS;
 use crate::tui::scene::Scene;
 use crate::tui::state::State;
 use crate::tui::text::{clean_line, cut, width};
@@ -26,7 +27,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         }
         _ => vec![
             both(scene, area.width, &first_whole(state, scene), &confined_whole(state, scene, area.width)),
-            both(scene, area.width, &second(state, scene), &used(scene)),
+            both(scene, area.width, &second(state, scene), &used_whole(state, scene, area.width)),
         ],
     };
     frame.render_widget(Paragraph::new(lines), area);
@@ -195,6 +196,23 @@ fn used(scene: &Scene<'_>) -> Words {
     if let Some((tone, text)) = gauge(scene) {
         words.push((Tone::Quiet, " · context ".to_owned()));
         words.push((tone, text));
+    }
+    words
+}
+
+/// The same with the model calls of the turn, where there is room or few are left.
+fn used_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
+    let mut words = used(scene);
+    let (board, max) = (&scene.moment.board, scene.moment.board.limits.max_steps);
+    if words.len() < 3 || max == ANY_STEPS {
+        return words;
+    }
+    let steps = board.steps;
+    let told = format!("{} of {} · ", words::short_count(steps.into()), words::counted(max.into(), "call"));
+    let taken: usize = words.iter().chain(&second(state, scene)).map(|(_, text)| width(text)).sum();
+    let is_short = u64::from(steps) * 5 >= u64::from(max) * 4;
+    if is_short || taken + width(&told) + 4 <= usize::from(wide) {
+        words.insert(0, (if is_short { Tone::Warn } else { Tone::Text }, told));
     }
     words
 }

@@ -8,6 +8,7 @@ use ratatui::widgets::Paragraph;
 use crate::projection::board::SparkRow;
 use crate::projection::{typed, words};
 use crate::protocol::event::{ArenaEvent, TurnCause};
+use crate::tui::markdown::markdown;
 use crate::tui::scene::{Scene, spinner};
 use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean, clean_line, cut, width};
@@ -95,15 +96,14 @@ fn plan(scene: &Scene<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'stati
     };
     let text = stated.body.text();
     let text = clean(typed::readable(&text).unwrap_or(text).trim());
-    let (mut told, edge) = (Vec::new(), |text| vec![Span::raw(text)]);
-    for line in text.lines().filter(|line| !line.trim().is_empty()).take(room) {
-        Wrap::to(wide)
-            .with(edge(" "), edge("   "))
-            .line(&[(scene.style(Tone::Text), line.trim())], &mut told);
-    }
     if room < 3 {
         return;
     }
+    // Lines a wrapped line may take more than were written do no harm: what is too long is cut below.
+    let head: String = text.split_inclusive('\n').take(2 * room).collect();
+    let mut told = markdown(scene.theme, &head, wide.saturating_sub(1));
+    told.retain(|line| line.width() > 0);
+    told.iter_mut().for_each(|line| line.spans.insert(0, Span::raw(" ")));
     lines.push(Line::styled(" plan", scene.style(Tone::Accent)));
     if told.len() > room - 2 {
         told.truncate(room - 3);

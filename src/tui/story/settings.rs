@@ -5,7 +5,7 @@ use ratatui::text::Line;
 use crate::projection::transcript::Item;
 use crate::projection::words;
 use crate::protocol::event::ArenaEvent;
-use crate::protocol::spec::{Limits, Setting};
+use crate::protocol::spec::{ANY_STEPS, Limits, Setting};
 
 use super::block::Page;
 use crate::tui::text::clean_line;
@@ -54,6 +54,9 @@ pub(in crate::tui) fn limits(all: &Limits) -> String {
     let tokens = all.max_tokens.map(|max| format!("{} tokens", words::grouped(max)));
     let money = all.max_micro_usd.map(words::money);
     let seconds = all.max_seconds.map(|max| format!("{max} s a turn"));
-    let steps = Some(format!("{} model calls a turn", all.max_steps));
+    let steps = Some(match all.max_steps {
+        ANY_STEPS => "any number of model calls a turn".to_owned(),
+        max => format!("{} a turn", words::counted(max.into(), "model call")),
+    });
     [tokens, money, seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -30,6 +30,7 @@ pub(super) fn press(state: &mut State, what: Do, acts: &mut Vec<Act>) {
         Do::Unfold => state.story.is_open = !state.story.is_open,
         Do::NextSpark => next_spark(state),
         Do::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
+        Do::Review => review(state),
         Do::Open => open(state),
         Do::Copy => copy(state, acts),
         Do::StepBack => step(state, false),
@@ -102,6 +103,13 @@ fn next_spark(state: &mut State) {
         Some(at) => sparks.get(at + 1).copied(),
     };
     state.story.anchor = None;
+}
+
+fn review(state: &mut State) {
+    match state.scene().moment.board.proposed {
+        Some(_) => state.overlays.push(Overlay::Review { is_whole: false }),
+        None => state.tell("no squad has proposed a change in this turn"),
+    }
 }
 
 /// Opens the event behind the item at the top of the window.

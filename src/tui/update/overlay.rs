@@ -46,6 +46,17 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
             KeyCode::Char('?') => true,
             _ => scrolled(scroll, key, state.most.get()),
         },
+        Overlay::Review { is_whole } => match key.code {
+            KeyCode::Char('d') => {
+                *is_whole = !*is_whole;
+                true
+            }
+            _ => {
+                let proposed = state.scene().moment.board.proposed;
+                let most = state.most.get();
+                scrolled(state.review.scroll_of(proposed), key, most)
+            }
+        },
         Overlay::Inspect { at, scroll } => inspect(state, *at, scroll, key),
         Overlay::Events(list) => list_events(state, list, key),
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),

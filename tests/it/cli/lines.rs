@@ -1,6 +1,13 @@
 //! Mission control without a screen: lines of standard input are tasks and slash commands.
 
-use super::run::scripted;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use super::run::{HELLO, WRITES, scripted, waits_for};
+use crate::support::env::Env;
+use crate::tui::pty::Terminal;
 
 const TWO: &str = "[[answer]]\nspark = \"solo\"\nexpect = \"one\"\ntext = \"first\"\n\
                    [[answer]]\nspark = \"solo\"\nexpect = \"/two\"\ntext = \"second\"\n";
@@ -53,4 +60,58 @@ fn what_is_set_counts_from_the_next_task_on_and_a_fork_is_gone_on_with() {
     let ran = env.run_with(&["--plain", "--continue", "--max-steps", "7"], b" /two\n/events\n");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stdout.starts_with("second\n"), "{}", ran.stdout);
+}
+
+/// The program at a terminal, in lines.
+fn terminal(env: &Env) -> Terminal {
+    Terminal::start(env, &["--plain", "--sandbox", "none"], 100, 60)
+}
+
+#[test]
+fn at_a_terminal_an_interrupt_ends_the_task_and_one_more_leaves_and_says_how_to_go_on() {
+    let waits = "[[answer]]\nspark = \"solo\"\ntext = \"slow\"\ndelay_ms = 60000\n";
+    let env = scripted(&format!("{WRITES}{waits}"));
+    let mut terminal = terminal(&env);
+    terminal.wait_for("> ");
+    terminal.press("first\r");
+    terminal.wait_for("may it run?");
+    terminal.press("yes\r");
+    terminal.wait_for("head ");
+    // What answered a question takes no line of what comes after it.
+    terminal.press("second\r");
+    terminal.wait_for("prompt    second");
+    terminal.press("\x03");
+    terminal.wait_for("interrupted; write on");
+    terminal.press("/sessions\r");
+    terminal.wait_for("stopped ");
+    terminal.press("\x03");
+    terminal.wait_for("go on    agon run --resume");
+    assert_eq!(terminal.end(), 130);
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
+}
+
+#[test]
+fn between_two_tasks_every_signal_that_asks_for_the_end_ends_it() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let env = scripted(HELLO);
+        let mut terminal = terminal(&env);
+        terminal.wait_for("> ");
+        terminal.press("greet\r");
+        terminal.wait_for("head ");
+        terminal.signal(signal);
+        assert_eq!(terminal.end(), 130, "{signal:?}");
+    }
+}
+
+#[test]
+fn a_script_whose_task_is_interrupted_takes_no_further_line() {
+    let env = scripted("[[answer]]\nspark = \"solo\"\ntext = \"slow\"\ndelay_ms = 60000\n");
+    let mut command = env.command(&["--plain"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"one\nanother task\n").unwrap();
+    waits_for(&env, "model_called");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!env.run(&["sessions", "export", "latest"]).stdout.contains("another task"));
 }

@@ -320,12 +320,17 @@ fn sessions_are_exported_removed_and_imported() {
 /// Starts a run and waits until its log holds `text`.
 fn started(env: &Env, arguments: &[&str], text: &str) -> Child {
     let child = env.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    waits_for(env, text);
+    child
+}
+
+/// Waits until the newest log holds `text`.
+pub(super) fn waits_for(env: &Env, text: &str) {
     let patience = Instant::now() + Duration::from_secs(30);
     while !env.run(&["sessions", "export", "latest"]).stdout.contains(text) {
         assert!(Instant::now() < patience, "the run never came to `{text}`");
         std::thread::sleep(Duration::from_millis(20));
     }
-    child
 }
 
 #[test]

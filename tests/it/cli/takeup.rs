@@ -141,6 +141,24 @@ fn a_reached_limit_is_named_and_the_way_on_is_told() {
 }
 
 #[test]
+fn the_limit_of_model_calls_is_lifted_by_a_word_and_shown_while_there_is_one() {
+    let env = scripted(&format!("{WRITES}[[answer]]\nspark = \"solo\"\ntext = \"again\"\n"));
+    check(&env.run(&["run", "write", "--yes", "--max-steps", "1"]), 3, "");
+    check(&env.run(&["run", "write", "--yes", "--max-steps", "none"]), 0, "written\n");
+    let shown = |entries: &[std::sync::Arc<agon::protocol::Entry>]| {
+        crate::tui::made::shown(&crate::tui::made::state(entries, false), 120, 40)
+    };
+    let entries = crate::support::golden::run();
+    assert!(shown(&entries).contains(" of 100 calls · "));
+    let mut opened = (*entries[0]).clone();
+    if let agon::protocol::ArenaEvent::SessionOpened(data) = &mut opened.events[0] {
+        data.spec.limits.max_steps = agon::protocol::spec::ANY_STEPS;
+    }
+    let lifted = [&[std::sync::Arc::new(opened)], &entries[1..]].concat();
+    assert!(!shown(&lifted).contains(" calls · "));
+}
+
+#[test]
 fn a_limit_that_was_not_typed_stays_as_recorded() {
     let env = scripted(&format!("{HELLO}[[answer]]\nspark = \"solo\"\ntext = \"again\"\n"));
     let flags = ["--max-seconds", "500", "--max-tokens", "90000"];

@@ -57,6 +57,52 @@ fn the_recorded_squad_under_review_and_at_its_end() {
 }
 
 #[test]
+fn the_diff_under_review_has_a_pane_where_there_is_room_and_a_sheet_elsewhere() {
+    let entries = golden::squad();
+    let reviewed = first(&entries, "critique_issued");
+    let mut live = state(&entries[..=reviewed], true);
+    let _ = update(&mut live, key(KeyCode::Tab));
+    let text = shown(&live, 120, 40);
+    assert!(text.contains("d in the story goes here") && text.contains("scroll · d diff"), "{text}");
+    let _ = typed(&mut live, "d");
+    at_all_sizes("review", &live);
+    // The record is the same view, also when it looks back to that moment.
+    let mut record = state(&entries, false);
+    let _ = update(&mut record, key(KeyCode::Tab));
+    let _ = typed(&mut record, &format!("g{reviewed}"));
+    let _ = update(&mut record, key(KeyCode::Enter));
+    let _ = typed(&mut record, "d");
+    let whole = |text: String| text.lines().skip(2).take(18).collect::<Vec<_>>().join("\n");
+    assert_eq!(whole(shown(&record, 80, 24)), whole(shown(&live, 80, 24)));
+    // The second proposal is longer than the sheet: it is scrolled, and read anew from its beginning.
+    let _ = update(&mut record, key(KeyCode::Esc));
+    let _ = update(&mut record, key(KeyCode::Esc));
+    let _ = typed(&mut record, "d");
+    assert!(shown(&record, 80, 24).contains("↓ more"));
+    let _ = update(&mut record, key(KeyCode::End));
+    let text = shown(&record, 80, 24);
+    assert!(text.contains("untitled") && !text.contains("↓ more"), "{text}");
+    let _ = update(&mut record, key(KeyCode::Home));
+    let text = shown(&record, 80, 24);
+    assert!(text.contains("proposed at e50 · 3 files · +15 -1"), "{text}");
+    // What was found stands beneath its line; what one line had no room for is no line of its own.
+    let text = shown(&record, 80, 60);
+    let after = text.split(" file=$(slug \"$1\").txt").nth(1).unwrap();
+    assert!(text.contains("↳& echo overwritten") && after.contains("▲ F3 note: two posts"), "{text}");
+    // Where there is a pane, the keys go to it first, then it takes the whole screen.
+    assert!(shown(&live, 120, 40).contains("coordinator"));
+    let _ = typed(&mut live, "d");
+    assert!(!shown(&live, 120, 40).contains("coordinator"));
+    let _ = update(&mut live, key(KeyCode::Esc));
+    assert!(shown(&live, 120, 40).contains("coordinator"));
+    // One spark alone proposes nothing.
+    let mut solo = state(&demo(), false);
+    let _ = update(&mut solo, key(KeyCode::Tab));
+    let _ = typed(&mut solo, "d");
+    assert!(shown(&solo, 80, 24).contains("no squad has proposed a change in this turn"));
+}
+
+#[test]
 fn the_recorded_debate_and_its_matrix() {
     let mut state = state(&golden::debate(), false);
     at_all_sizes("recorded_debate", &state);

@@ -1,0 +1,36 @@
+//! The signals that ask for the end, to be waited for; what they end is not known here.
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::cli::error::{Failure, USAGE};
+
+/// The signals that ask for the end.
+pub struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Interrupts {
+    /// From now on the signals are waited for instead of ending the process.
+    pub fn listen() -> Result<Self, Failure> {
+        let listen =
+            |kind| signal(kind).context("cannot listen for signals").map_err(|e| Failure::new(USAGE, e));
+        Ok(Interrupts {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            // The terminal is gone: what was begun ends as orderly as when somebody asks for it.
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}

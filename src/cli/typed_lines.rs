@@ -1,0 +1,72 @@
+//! Lines of standard input for whoever waits for one: read one at a time, by one thread of the process; means nothing
+//! by them.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+use std::sync::{OnceLock, mpsc as blocking};
+
+use tokio::sync::{Mutex, mpsc};
+
+use crate::cli::error::{Failure, INTERRUPTED};
+use crate::cli::interrupts::Interrupts;
+
+/// A blocking read cannot be cancelled, so it has a thread of its own that ends with the process.
+struct Reader {
+    wanted: blocking::Sender<()>,
+    lines: mpsc::UnboundedReceiver<io::Result<Option<String>>>,
+    /// True while a line is being waited for, also when whoever wanted it does not any more.
+    is_reading: bool,
+}
+
+fn reader() -> &'static Mutex<Reader> {
+    static READER: OnceLock<Mutex<Reader>> = OnceLock::new();
+    READER.get_or_init(|| {
+        let (wanted, asked) = blocking::channel::<()>();
+        let (sender, lines) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            for () in asked {
+                let mut line = String::new();
+                let read = io::stdin().lock().read_line(&mut line);
+                if sender.send(read.map(|bytes| (bytes > 0).then_some(line))).is_err() {
+                    return;
+                }
+            }
+        });
+        Mutex::new(Reader { wanted, lines, is_reading: false })
+    })
+}
+
+/// The next line; none at the end. When this is dropped, the line goes to whoever asks next.
+pub async fn line() -> io::Result<Option<String>> {
+    let mut reader = reader().lock().await;
+    if !reader.is_reading {
+        // The thread ends only with the process.
+        let _ = reader.wanted.send(());
+        reader.is_reading = true;
+    }
+    let line = reader.lines.recv().await;
+    reader.is_reading = false;
+    line.unwrap_or(Ok(None))
+}
+
+/// Drops what was typed so far: it was not meant for the question to come.
+pub fn forget() {
+    if io::stdin().is_terminal() {
+        // A terminal that is gone has nothing left to forget.
+        let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+    }
+    if let Ok(mut reader) = reader().try_lock()
+        && reader.lines.try_recv().is_ok()
+    {
+        reader.is_reading = false;
+    }
+}
+
+/// True for a whole yes, false for anything else; whoever interrupts the question has not answered it.
+pub async fn yes() -> Result<bool, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    tokio::select! {
+        biased;
+        () = interrupts.next() => Err(Failure::new(INTERRUPTED, anyhow::anyhow!("interrupted"))),
+        line = line() => Ok(line?.is_some_and(|line| line.trim().eq_ignore_ascii_case("yes"))),
+    }
+}

@@ -1,0 +1,110 @@
+//! The diff a squad has under review as lines, what reviewers found beside the lines it is about; looks up the body.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use ratatui::text::Line;
+
+use crate::projection::words;
+use crate::protocol::EventRef;
+use crate::protocol::event::{ArenaEvent, DiffTaken, Finding};
+
+use super::diff;
+use super::scene::Scene;
+use super::text::{Wrap, bare, clean_line};
+use super::theme::{Theme, Tone};
+
+/// What the lines depend on.
+type Look = (EventRef, usize, Theme, Vec<Finding>);
+
+/// Where somebody is in what was proposed.
+#[derive(Debug, Default)]
+pub(super) struct Review {
+    /// The proposal and the line at the top.
+    seen: (Option<EventRef>, usize),
+    made: RefCell<Option<(Look, Rc<Vec<Line<'static>>>)>>,
+}
+
+impl Review {
+    /// The line at the top; a new proposal is read from its beginning.
+    pub fn scroll(&self, proposed: Option<EventRef>) -> usize {
+        if self.seen.0 == proposed { self.seen.1 } else { 0 }
+    }
+
+    /// The same, to be changed.
+    pub fn scroll_of(&mut self, proposed: Option<EventRef>) -> &mut usize {
+        self.seen = (proposed, self.scroll(proposed));
+        &mut self.seen.1
+    }
+
+    /// The lines, made anew only when something about them changed.
+    pub fn lines(&self, scene: &Scene<'_>, width: usize) -> Rc<Vec<Line<'static>>> {
+        let board = &scene.moment.board;
+        let Some((at, diff)) = proposal(scene) else { return Rc::default() };
+        let look = (at, width, scene.theme, board.findings.clone());
+        if let Some((_, made)) = self.made.borrow().as_ref().filter(|(old, _)| *old == look) {
+            return Rc::clone(made);
+        }
+        let made = Rc::new(lay_out(scene, &diff.diff, width));
+        *self.made.borrow_mut() = Some((look, Rc::clone(&made)));
+        made
+    }
+}
+
+/// What was proposed last, and where it stands.
+pub(super) fn proposal<'a>(scene: &Scene<'a>) -> Option<(EventRef, &'a DiffTaken)> {
+    let at = scene.moment.board.proposed?;
+    match scene.event(at)? {
+        ArenaEvent::DiffTaken(data) => Some((at, &data.body)),
+        _ => None,
+    }
+}
+
+/// `proposed at e22 · 1 file · +1 -1`.
+pub(super) fn title(at: EventRef, taken: &DiffTaken) -> String {
+    let files = words::counted(taken.files.len() as u64, "file");
+    let count = |sign: char, heading: &str| {
+        let lines = taken.diff.lines();
+        lines.filter(|line| line.starts_with(sign) && !line.starts_with(heading)).count()
+    };
+    format!("proposed at {at} · {files} · +{} -{}", count('+', "+++ "), count('-', "--- "))
+}
+
+/// First what was found elsewhere, then the diff with what was found in it.
+fn lay_out(scene: &Scene<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
+    let findings = &scene.moment.board.findings;
+    let wrap = Wrap::to(width).anywhere();
+    let (mut body, mut placed) = (Vec::new(), BTreeSet::new());
+    diff::diff_beside(scene.theme, &bare(text.trim_end()), &wrap, &mut body, |(file, line), out| {
+        for finding in findings {
+            if finding.file.as_deref() == Some(file) && finding.line == Some(line) {
+                placed.insert(&finding.id);
+                tell(scene, finding, "", width, out);
+            }
+        }
+    });
+    let mut out = Vec::new();
+    for finding in findings.iter().filter(|finding| !placed.contains(&finding.id)) {
+        let place = match (&finding.file, finding.line) {
+            (Some(file), Some(line)) => format!(" {file}:{line}"),
+            (Some(file), None) => format!(" {file}"),
+            (None, _) => String::new(),
+        };
+        tell(scene, finding, &place, width, &mut out);
+    }
+    if !out.is_empty() {
+        out.push(Line::default());
+    }
+    out.append(&mut body);
+    out
+}
+
+/// A finding, beneath the line it is about.
+fn tell(scene: &Scene<'_>, finding: &Finding, place: &str, width: usize, out: &mut Vec<Line<'static>>) {
+    let severity = words::severity(finding.severity);
+    let text = format!("{} {severity}{place}: {}", finding.id, finding.problem);
+    let wrap = Wrap::to(width)
+        .with(diff::prefix(scene.theme, Tone::Warn, "  ▲ "), diff::prefix(scene.theme, Tone::Warn, "    "));
+    wrap.line(&[(scene.style(Tone::Warn), &clean_line(&text))], out);
+}
