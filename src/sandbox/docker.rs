@@ -255,9 +255,11 @@ fn told(error: &DockerError) -> String {
 #[async_trait]
 impl Sandbox for DockerSandbox {
     fn spec(&self) -> SandboxSpec {
+        let mut gaps = self.plan.gaps();
+        gaps.extend(self.found.is_cut.then(|| SandboxSpec::NOT_ALL_COVERED.to_owned()));
         SandboxSpec {
             kind: "docker".to_owned(),
-            gaps: self.plan.gaps(),
+            gaps,
             image: Some(self.image.label()),
             proven: self.proven.clone(),
             consent: None,

@@ -204,6 +204,9 @@ impl Sandbox for LocalSandbox {
         if self.options.read_only {
             gaps.remove(0);
         }
+        if self.found().1.is_cut {
+            gaps.push(SandboxSpec::NOT_ALL_COVERED.to_owned());
+        }
         if self.filters.is_err() {
             gaps.push("no system call is refused on this processor".to_owned());
         }

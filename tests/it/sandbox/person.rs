@@ -20,6 +20,8 @@ macro_rules! person {
             what_a_command_made_is_set_aside_whatever_it_has_closed
             a_link_is_put_back_whatever_a_command_has_closed
             what_a_person_replaces_while_a_command_runs_is_told
+            as_many_names_as_are_covered_leave_no_gap
+            one_name_more_than_is_covered_is_named_as_a_gap
         );
     };
     (@each $open:path; $($name:ident)*) => {
@@ -54,6 +56,8 @@ pub fn set_for(test: &str) -> fn(&Path) {
                 fs::write(root.join(name), "first").unwrap();
             }
         },
+        "as_many_names_as_are_covered_leave_no_gap" => |root| secrets(root, 400),
+        "one_name_more_than_is_covered_is_named_as_a_gap" => |root| secrets(root, 401),
         _ => |_| {},
     }
 }
@@ -242,4 +246,30 @@ pub async fn what_a_person_replaces_while_a_command_runs_is_told(opened: Opened)
     }
     check_repository(&opened.root);
     assert!(opened.sh("true").await.told.is_empty(), "once");
+}
+
+/// So many secret files, and ordinary ones after them.
+fn secrets(root: &Path, count: usize) {
+    for i in 0..count {
+        fs::write(root.join(format!("{i}.key")), "TOKEN").unwrap();
+    }
+    fs::create_dir(root.join("sub")).unwrap();
+    for i in 0..20 {
+        fs::write(root.join(format!("sub/{i}.txt")), "free").unwrap();
+    }
+}
+
+/// How many of the secret files a command can read, and whether that is named.
+async fn open_secrets(opened: &Opened) -> (usize, bool) {
+    let end = opened.sh("cat *.key 2>/dev/null | grep -o TOKEN | wc -l").await;
+    let is_named = opened.sandbox.spec().gaps.iter().any(|gap| gap.contains("too large to cover"));
+    (end.stdout.trim().parse().unwrap(), is_named)
+}
+
+pub async fn as_many_names_as_are_covered_leave_no_gap(opened: Opened) {
+    assert_eq!(open_secrets(&opened).await, (0, false));
+}
+
+pub async fn one_name_more_than_is_covered_is_named_as_a_gap(opened: Opened) {
+    assert_eq!(open_secrets(&opened).await, (1, true));
 }
