@@ -31,6 +31,7 @@ pub use error::WireError;
 pub use fork::{Fork, ForkPlan, Instead};
 pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, prove, sandbox};
+pub use providers::is_demo;
 pub use sessions::{Read, Sessions};
 pub use spec::{Request, check_model, personas};
 pub use squad::SquadWish;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::protocol::event::{ArenaEvent, Class, PolicyDecided};
+use crate::protocol::event::{ArenaEvent, PolicyDecided};
 use crate::protocol::spec::{Mode, Rule, Setting};
 use crate::protocol::{Entry, Fact, Input, RULES};
 use crate::session::Session;
@@ -30,6 +30,8 @@ pub struct Verification {
     pub differences: Vec<Difference>,
     /// The first entry that could not be fed at all: it does not follow, or starts with no fact.
     pub unreadable: Option<u64>,
+    /// The first entry with an event of a newer program, and its kind: nothing was compared from there on.
+    pub newer: Option<(u64, String)>,
     /// The first debate whose scorer is not known here, and that scorer's name: nothing was compared.
     pub no_scorer: Option<(u64, String)>,
 }
@@ -37,7 +39,7 @@ pub struct Verification {
 impl Verification {
     /// True when the log holds to its own rules; with `strict` also to today's.
     pub fn holds(&self, strict: bool) -> bool {
-        let is_compared = self.unreadable.is_none() && self.no_scorer.is_none();
+        let is_compared = self.unreadable.is_none() && self.newer.is_none() && self.no_scorer.is_none();
         is_compared && !self.differences.iter().any(|difference| strict || difference.strict)
     }
 }
@@ -59,6 +61,10 @@ pub fn verify_with(entries: &[Arc<Entry>], scorers: &Scorers) -> Verification {
     let mut folded = session.clone();
     let mut strict = false;
     for entry in entries {
+        if let Some(kind) = unknown_kind(entry) {
+            found.newer = Some((entry.seq, kind.to_owned()));
+            break;
+        }
         found.entries += 1;
         strict = rules_of(entry).map_or(strict, |rules| rules == RULES);
         let Some(fact) = entry.fact().cloned().and_then(|event| Fact::new(event).ok()) else {
@@ -196,5 +202,12 @@ pub fn active_ms(entries: &[Arc<Entry>]) -> u64 {
 
 /// True when every event of the log is of a kind this program knows.
 pub fn knows_all(entries: &[Arc<Entry>]) -> bool {
-    entries.iter().flat_map(|entry| &entry.events).all(|event| event.class() != Class::Unknown)
+    entries.iter().all(|entry| unknown_kind(entry).is_none())
+}
+
+fn unknown_kind(entry: &Entry) -> Option<&str> {
+    entry.events.iter().find_map(|event| match event {
+        ArenaEvent::Unknown { kind, .. } => Some(kind.as_str()),
+        _ => None,
+    })
 }

@@ -82,6 +82,7 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
         output.json(&json!({
             "id": read.id, "holds": holds, "entries": read.head.count, "head": read.head.hash,
             "unfinished_bytes": read.unfinished, "fault": fault, "unreadable": found.unreadable,
+            "newer": found.newer.as_ref().map(|(seq, kind)| json!({ "seq": seq, "kind": kind })),
             "no_scorer": found.no_scorer.as_ref().map(|(seq, name)| json!({ "seq": seq, "name": name })),
             "differences": differences,
         }))?;
@@ -95,7 +96,8 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
         text += &format!("unreadable e{seq} does not follow or starts with no fact\n");
     }
     if let Some(fault) = &fault {
-        text += &format!("DAMAGED    {fault}\n");
+        let word = if matches!(read.fault, Some(LogError::Newer { .. })) { "newer  " } else { "DAMAGED" };
+        text += &format!("{word}    {fault}\n");
     }
     if let Some(last) = read.entries.last().filter(|_| fault.is_none())
         && !matches!(last.events.last(), Some(ArenaEvent::SessionSealed(_) | ArenaEvent::SessionPaused(_)))
@@ -109,9 +111,15 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
         let words = format!("e{seq} holds a debate scored by `{scorer}`, which is no scorer of this program");
         return Err(Failure::usage(words).hint("verify it with the program that registered that scorer"));
     }
+    if let Some((seq, kind)) = &found.newer {
+        text += &format!("newer      e{seq} holds `{kind}`, an event of a newer agon\n");
+    }
     if found.differences.is_empty() && found.unreadable.is_none() {
-        let which = if fault.is_some() { "the" } else { "all" };
-        let before = if fault.is_some() { " before the damage" } else { "" };
+        let (which, before) = match (&read.fault, &found.newer) {
+            (Some(LogError::Newer { .. }), _) | (None, Some(_)) => ("the", " before that"),
+            (Some(_), _) => ("the", " before the damage"),
+            (None, None) => ("all", ""),
+        };
         text += &format!(
             "decisions  the same facts give the same decisions in {which} {} entries{before}\n",
             found.entries
@@ -127,7 +135,13 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
             );
             Err(Failure::new(DIVERGED, anyhow::anyhow!("{words}")))
         }
-        (None, None) => Ok(if holds { DONE } else { DIVERGED }),
+        (None, None) => match &found.newer {
+            Some((seq, _)) => {
+                let words = format!("what a newer agon wrote from e{seq} on is not known here");
+                Err(Failure::usage(words).hint("verify it with the program that wrote it"))
+            }
+            None => Ok(if holds { DONE } else { DIVERGED }),
+        },
     }
 }
 

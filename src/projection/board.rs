@@ -202,6 +202,10 @@ impl Board {
             E::SessionOpened(data) => self.opened(data),
             E::SessionResumed(data) => self.resumed(data),
             E::SessionForked(data) => self.forked(data),
+            // A copy of a session whose turn was over is left as well: nothing waits in it.
+            E::SessionPaused(data) if data.cause == PauseCause::Quit && !self.has_open_turn() => {
+                self.state = BoardState::Idle;
+            }
             E::SessionPaused(data) => self.state = BoardState::Paused(data.cause),
             E::StopRequested(data) => self.state = BoardState::Stopping(data.cause),
             E::SessionSealed(data) => self.state = BoardState::Sealed(data.cause),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::projection::report::debate::is_overruled;
 use crate::projection::words;
 use crate::protocol::event::{Ask, ConvergenceProbed, Flip, Rating, RoundOpened};
+use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 /// What one debater said in one phase.
@@ -73,7 +74,7 @@ impl Matrix {
     }
 }
 
-/// The debate of the newest turn.
+/// The newest debate of a session; what is asked of others afterwards leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix {
     /// The phases that were entered.
@@ -109,7 +110,9 @@ impl Matrix {
     fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
         match event {
-            E::TurnOpened(_) => *self = Matrix { is_sealed: true, ..Matrix::default() },
+            E::PromptGiven(data) if matches!(data.mode, Mode::Debate(_)) => {
+                *self = Matrix { is_sealed: true, ..Matrix::default() };
+            }
             E::RoundOpened(data) => self.round(data),
             E::BallotCast(data) => {
                 let stand = self.stand(&data.phase, data.spark);

@@ -125,7 +125,7 @@ pub fn pause_cause(cause: PauseCause) -> &'static str {
     match cause {
         PauseCause::Approval => "waiting for an approval nobody here can give",
         PauseCause::Disk => "the disk is full",
-        PauseCause::Quit => "left with the turn open",
+        PauseCause::Quit => "left as it was",
     }
 }
 

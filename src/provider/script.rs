@@ -163,7 +163,7 @@ impl Script {
         let label = if named { request.spark.as_str() } else { "" };
         let has = self.rows.iter().filter(|row| row.spark == label).count();
         format!(
-            "there is no answer {nth} for spark `{}` (it has {has}); {}",
+            "it is at its end: there is no answer {nth} for spark `{}` (it has {has}); {}",
             request.spark,
             last_words(&request.messages)
         )

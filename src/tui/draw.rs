@@ -44,20 +44,22 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     let head = if area.height >= 20 { 2 } else { 1 };
     let slider = u16::from(state.past.is_some() || state.profile.is_record);
     let faults = bars::fault_rows(state, area.width);
-    let [header, rule, body, approval, slide, fault, composer, status] = Layout::vertical([
+    let told = bars::told_rows(state, area, head + 2 + asks + slider + faults + composer_rows);
+    let [header, rule, body, approval, slide, fault, note, composer, status] = Layout::vertical([
         Constraint::Length(head),
         Constraint::Length(1),
         Constraint::Min(1),
         Constraint::Length(asks),
         Constraint::Length(slider),
         Constraint::Length(faults),
+        Constraint::Length(told),
         Constraint::Length(composer_rows),
         Constraint::Length(1),
     ])
     .areas(area);
     header::draw(state, &scene, frame, header);
     bars::rule(&scene, frame, rule);
-    let has_review = draw_body(state, &scene, frame, body);
+    let has_review = draw_body(state, &scene, frame, body, asks);
     if asks > 0 {
         approval::draw(state, &scene, frame, approval);
     }
@@ -65,10 +67,10 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
         bars::slider(state, &scene, frame, slide);
     }
     bars::fault(state, frame, fault);
+    bars::told(state, frame, note);
     writing::draw(state, &scene, frame, composer);
-    bars::status(state, &scene, frame, status);
+    bars::status(state, &scene, frame, status, told > 0);
     writing::offer(state, &scene, frame, composer);
-    bars::told(state, &scene, frame, area, composer);
     match state.overlays.last() {
         None => {}
         Some(Overlay::Review { is_whole: false }) if has_review => {}
@@ -79,7 +81,7 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
 }
 
 /// Draws what is going on; true when what was proposed is shown beside it.
-fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) -> bool {
+fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, asks: u16) -> bool {
     if state.record.last().is_none() {
         welcome::draw(state, scene, frame, area);
         return false;
@@ -101,7 +103,9 @@ fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect
         }
         (true, false) => {
             let wanted = u16::try_from(sparks).unwrap_or(u16::MAX);
-            let rows = wanted.min(area.height / 3);
+            // Beside a question every lane keeps its line, and the story what is left.
+            let most = if asks > 0 { area.height.saturating_sub(2) } else { area.height / 3 };
+            let rows = wanted.min(most);
             let [top, rule, story] =
                 Layout::vertical([Constraint::Length(rows), Constraint::Length(1), Constraint::Min(1)])
                     .areas(area);

@@ -216,7 +216,7 @@ pub struct State {
     /// What is wrong with the record: it stands on the screen.
     pub(super) fault: Option<String>,
     pub(super) sessions: Option<Vec<SessionRow>>,
-    pub(super) note: Option<(String, u64)>,
+    pub(super) note: Option<Note>,
     /// Who works on the tasks to come.
     pub(super) wish: Wish,
     /// What is being done with sessions just now, in words.
@@ -229,6 +229,16 @@ pub struct State {
     pub(super) is_dirty: bool,
     /// How far what lies over the screen can be scrolled, as drawn last.
     pub(super) most: std::cell::Cell<usize>,
+}
+
+/// Something that was told.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub text: String,
+    /// Until when it stays.
+    pub until: u64,
+    /// It is about the open turn, and goes with it.
+    pub is_of_turn: bool,
 }
 
 /// How long a note stays, in microseconds.
@@ -278,6 +288,11 @@ impl State {
         !self.is_live && !self.is_elsewhere && self.record.now.board.has_open_turn()
     }
 
+    /// True when the log holds kinds of events that a newer program wrote: it can be read only.
+    pub(super) fn is_newer(&self) -> bool {
+        self.record.now.board.counts.unknown > 0
+    }
+
     /// The approval that is being looked at.
     pub(super) fn asked(&self) -> Option<&OpenApproval> {
         self.record.now.board.approvals.iter().find(|open| Some(open.call) == self.asking.call)
@@ -322,7 +337,17 @@ impl State {
     }
 
     pub(super) fn tell(&mut self, text: impl Into<String>) {
-        self.note = Some((text.into(), self.now + NOTE));
+        self.note = Some(Note { text: text.into(), until: self.now + NOTE, is_of_turn: false });
+    }
+
+    /// Tells something that is over with the turn.
+    pub(super) fn tell_of_turn(&mut self, text: impl Into<String>) {
+        self.note = Some(Note { text: text.into(), until: self.now + NOTE, is_of_turn: true });
+    }
+
+    /// What is told just now: what is being done goes before what was done.
+    pub(super) fn told(&self) -> Option<&str> {
+        self.busy.as_deref().or(self.note.as_ref().map(|note| note.text.as_str()))
     }
 
     /// Looks at the moment after an entry; the newest one is the present.

@@ -31,7 +31,10 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             look_at(state, *record, is_live, &mut acts);
             state.is_elsewhere = is_elsewhere;
         }
-        Msg::Ended => (state.is_live, state.is_elsewhere) = (false, false),
+        Msg::Ended => {
+            (state.is_live, state.is_elsewhere) = (false, false);
+            forget_turn(state);
+        }
         Msg::Sessions(rows) => {
             let row = |row: &SessionRow| {
                 (row.id.clone(), row.name.clone().unwrap_or_else(|| super::text::clean_line(&row.prompt)))
@@ -84,7 +87,15 @@ fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Ac
     if asks && state.is_live {
         acts.push(Act::Bell);
     }
+    if !state.record.now.board.has_open_turn() {
+        forget_turn(state);
+    }
     approve::look(state);
+}
+
+/// What was told of a turn goes with it.
+fn forget_turn(state: &mut State) {
+    state.note.take_if(|note| note.is_of_turn);
 }
 
 fn remember(state: &mut State, entry: &Entry) {
@@ -105,6 +116,8 @@ fn look_at(state: &mut State, record: Record, is_live: bool, acts: &mut Vec<Act>
         state.past = None;
         state.story = super::story::Story::default();
         state.overlays.clear();
+        // What was told was told of the session before.
+        state.note = None;
         if !state.profile.is_record {
             state.pane = Pane::Composer;
         }
@@ -154,7 +167,7 @@ fn paste(state: &mut State, text: &str) {
 fn tick(state: &mut State, now: u64) {
     let moved = now / 125_000 != state.now / 125_000;
     state.now = state.now.max(now);
-    if state.note.as_ref().is_some_and(|(_, until)| *until <= now) {
+    if state.note.as_ref().is_some_and(|note| note.until <= now) {
         state.note = None;
         state.is_dirty = true;
     }
@@ -191,7 +204,7 @@ fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
 
 /// Whoever presses a key has gone on: what was told before goes, once it was there long enough to be read.
 fn forget_note(state: &mut State) {
-    if state.note.as_ref().is_some_and(|(_, until)| *until <= state.now + NOTE - NOTE_READ) {
+    if state.note.as_ref().is_some_and(|note| note.until <= state.now + NOTE - NOTE_READ) {
         state.note = None;
     }
 }
@@ -214,7 +227,8 @@ fn common(state: &mut State, what: Do, acts: &mut Vec<Act>) -> bool {
 fn next_pane(state: &mut State) {
     let asks = approve::is_open(state);
     state.pane = match state.pane {
-        Pane::Composer if asks => Pane::Approval,
+        // What waits is one key away from everywhere; what is written begins with a letter, or with Esc in the story.
+        Pane::Composer | Pane::Story if asks => Pane::Approval,
         Pane::Composer | Pane::Approval => Pane::Story,
         Pane::Story if state.profile.is_record => Pane::Story,
         Pane::Story => Pane::Composer,
@@ -234,5 +248,5 @@ fn leave(state: &mut State, acts: &mut Vec<Act>) {
     }
     state.is_leaving = true;
     acts.push(Act::Submit(Command::Interrupt { spark: None }));
-    state.tell("interrupted; Ctrl-C once more leaves agon");
+    state.tell_of_turn("interrupted; Ctrl-C once more leaves agon");
 }

@@ -92,9 +92,16 @@ impl Changes {
 }
 
 /// Changes a running session from its next call on, and says how many settings that were. What is wanted of
-/// its sandbox cannot be changed while it runs.
-pub async fn change(config: &Config, arena: &Arena, wanted: &Changes) -> Result<usize, WireError> {
+/// its sandbox cannot be changed while it runs. Between two turns what is in force already is no change; in a turn it
+/// is one, for sparks that went over to a fallback.
+pub async fn change(
+    config: &Config,
+    arena: &Arena,
+    wanted: &Changes,
+    is_between: bool,
+) -> Result<usize, WireError> {
     let spec = arena.spec().await.ok_or(WireError::Ended)?;
+    let before = spec.clone();
     let workspace = spec.workspace.clone();
     let (mut settings, mut spec) = changes(config, spec, workspace, wanted)?;
     if wanted.squad.is_some() {
@@ -107,11 +114,21 @@ pub async fn change(config: &Config, arena: &Arena, wanted: &Changes) -> Result<
     for (name, provider) in connected.providers {
         arena.connect(&name, provider, connected.limits.get(&name).copied());
     }
+    if is_between {
+        settings.retain(|setting| is_other(&before, setting));
+    }
     let count = settings.len();
     if count > 0 {
         arena.submit(Command::Set { settings }).await.map_err(|error| WireError::Set(error.to_string()))?;
     }
     Ok(count)
+}
+
+/// True when a setting makes a spec another one.
+fn is_other(spec: &Spec, setting: &Setting) -> bool {
+    let mut changed = spec.clone();
+    changed.set(setting);
+    changed != *spec
 }
 
 /// Starts the places of a squad's roles, unless they are there already.

@@ -119,6 +119,12 @@ pub(super) fn is_builtin(config: &Config, provider: &str) -> bool {
     [demo::PROVIDER, LOG].contains(&provider) && !config.file().providers.contains_key(provider)
 }
 
+/// True for a model of the demo: a script that knows its own task and no other.
+pub fn is_demo(config: &Config, model: &str) -> bool {
+    let provider = model.split('/').next().unwrap_or_default();
+    provider == demo::PROVIDER && is_builtin(config, provider)
+}
+
 fn written_script(name: &str, text: &str) -> Result<Script, WireError> {
     Script::from_toml(name, text).map_err(|error| WireError::Provider(error.to_string()))
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::config::{Config, Places};
 pub use crate::eventlog::SessionSummary;
 use crate::eventlog::{LogError, SessionStore};
+use crate::library::demo;
 use crate::ports::Head;
+use crate::protocol::spec::Spec;
 use crate::protocol::{ArenaEvent, Entry, EventRef};
 use crate::session::Session;
 use crate::wiring::shelf::LogShelf;
@@ -178,11 +180,28 @@ impl Sessions {
 
     /// How a session stands.
     pub fn standing(&self, id: &str) -> Standing {
-        match self.store.find(id).and_then(|path| self.store.check_free(&path).map(|()| path)) {
-            Ok(path) => standing::of(&path.log),
+        let Ok(path) = self.store.find(id) else { return Standing::Unknown };
+        match self.store.check_free(&path) {
+            Ok(()) => standing::of(&path.log),
+            Err(LogError::Held { .. }) if standing::is_idle(&path.log) => Standing::Open,
             Err(LogError::Held { .. }) => Standing::Running,
             Err(_) => Standing::Unknown,
         }
+    }
+
+    /// True for a session that the demo's script answered and that waits for a task.
+    pub fn is_over_demo(&self, name: &str) -> Result<bool, WireError> {
+        let is_demo = |spec: &Spec| spec.models.first().is_some_and(|model| model.name == demo::MODEL);
+        let mut began = false;
+        self.scan(name, &mut |entry| {
+            began = matches!(entry.fact(), Some(ArenaEvent::SessionOpened(data)) if is_demo(&data.spec));
+            false
+        })?;
+        if !began {
+            return Ok(false);
+        }
+        let Ok(session) = Session::fold(&self.read(name)?.entries) else { return Ok(false) };
+        Ok(!session.has_open_turn() && session.spec().is_some_and(is_demo))
     }
 
     /// The name a session was given by a person.

@@ -20,8 +20,10 @@ const MAX_NAME: usize = 200;
 /// How a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// A process has it open.
+    /// A process works on it.
     Running,
+    /// A process has it open and waits for a task.
+    Open,
     /// It was ended.
     Sealed(StopCause),
     /// It was left with its turn open.
@@ -39,10 +41,16 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// True while a process has it open.
+    pub fn is_held(self) -> bool {
+        matches!(self, Standing::Running | Standing::Open)
+    }
+
     /// For people; empty when it is not known.
     pub fn words(self) -> &'static str {
         match self {
             Standing::Running => "running",
+            Standing::Open => "open",
             Standing::Sealed(StopCause::Finished) => "done",
             Standing::Sealed(_) => "stopped",
             Standing::Paused(PauseCause::Approval) => "asks",
@@ -140,6 +148,11 @@ pub(super) fn of(log: &Path) -> Standing {
     let Some(last) = entries.next().and_then(read) else { return Standing::Unknown };
     let is_newer = last.events.iter().any(|event| matches!(event, ArenaEvent::Unknown { .. }));
     let told = last.events.iter().rev().find_map(told);
+    let told = match told {
+        // A copy of a session whose turn was over.
+        Some(Standing::Paused(PauseCause::Quit)) if is_idle(log) => Some(Standing::Ready),
+        told => told,
+    };
     let stands = told.unwrap_or(if is_newer { Standing::Newer } else { Standing::CutOff });
     if !matches!(stands, Standing::Ready | Standing::Sealed(StopCause::Finished)) {
         return stands;
@@ -154,6 +167,20 @@ pub(super) fn of(log: &Path) -> Standing {
     };
     let cause = closed(&last).or_else(|| entries.map_while(read).find_map(|entry| closed(&entry)));
     cause.filter(|cause| *cause != TurnCause::Done).map_or(stands, Standing::Failed)
+}
+
+/// True when no turn is open at a log's end, as far as that can be seen there.
+pub(super) fn is_idle(log: &Path) -> bool {
+    let Ok(lines) = end(log) else { return false };
+    let read = |line| serde_json::from_slice::<Entry>(line).ok();
+    let entries = lines.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map_while(read);
+    let mut last = entries.flat_map(|entry| entry.events.into_iter().rev());
+    let ended = last.find_map(|event| match event {
+        ArenaEvent::TurnOpened(_) => Some(false),
+        ArenaEvent::TurnClosed(_) | ArenaEvent::SessionSealed(_) | ArenaEvent::SessionOpened(_) => Some(true),
+        _ => None,
+    });
+    ended.unwrap_or(false)
 }
 
 fn told(event: &ArenaEvent) -> Option<Standing> {

@@ -107,7 +107,7 @@ async fn its_own_errors() {
     assert_eq!(failed.kind, ErrorKind::Script);
     assert_eq!(
         failed.message,
-        "script `demo`: there is no answer 3 for spark `coder` (it has 2); its last message (user) begins: and buzz"
+        "script `demo`: it is at its end: there is no answer 3 for spark `coder` (it has 2); its last message (user) begins: and buzz"
     );
 }
 

@@ -34,7 +34,9 @@ impl Mission {
         let steer = steers.then(|| Command::Steer { spark: None, text: text.clone() });
         let first = work::task(text, &company)?;
         let kit = Arc::clone(&self.kit);
-        if let Some(live) = &self.live {
+        let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
+        if let Some(live) = &mut self.live {
+            live.hold(&kit)?;
             let arena = Arc::clone(&live.arena);
             self.pending.push(Box::pin(async move {
                 if let Some(steer) = steer
@@ -42,21 +44,15 @@ impl Mission {
                 {
                     return Done::News(Vec::new());
                 }
-                let changes = kit.changes_for(&company);
-                let changed = wiring::change(&kit.config, &arena, &changes).await.map_err(Failure::from);
-                let given = match changed {
-                    Ok(_) => arena.submit(first).await.map_err(Failure::usage),
-                    Err(failure) => Err(failure),
-                };
-                given.map_or_else(|failure| Done::Failed(failure, Some(written)), |_| Done::News(Vec::new()))
+                let given = work::give(&kit, &arena, (&company, found), first).await;
+                given.map_or_else(|failure| Done::Failed(failure, Some(written)), |()| Done::News(Vec::new()))
             }));
             return Ok(Vec::new());
         }
-        let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
         let (id, asker) = (self.id.clone(), self.asker.clone());
         Ok(self.begin("opening…", Some(written), move || async move {
             let opened = match id {
-                Some(id) => work::resume(&kit, &id, &company, (&asker, Some(first))).await?,
+                Some(id) => work::resume(&kit, &id, (&company, found), (&asker, Some(first))).await?,
                 None => work::begin(&kit, found, &company, (&asker, first)).await?,
             };
             Ok(Done::Opened(Box::new(opened)))
@@ -69,9 +65,10 @@ impl Mission {
         let mut news = vec![Msg::Profile(Box::new(self.profile()))];
         match &self.live {
             Some(live) => {
-                let (kit, arena) = (Arc::clone(&self.kit), Arc::clone(&live.arena));
+                let (kit, arena, is_between) =
+                    (Arc::clone(&self.kit), Arc::clone(&live.arena), !live.is_open);
                 self.pending.push(Box::pin(async move {
-                    match wiring::change(&kit.config, &arena, &kit.changes).await {
+                    match wiring::change(&kit.config, &arena, &kit.changes, is_between).await {
                         Ok(0) => Done::News(vec![Msg::Log("nothing is different from before".to_owned())]),
                         Ok(_) => Done::News(vec![Msg::Log(format!("{said}, from the next call on"))]),
                         Err(error) => Done::Failed(error.into(), None),
@@ -165,6 +162,10 @@ impl Mission {
             Act::GoOn => return self.go_on(),
             Act::Model(name) => {
                 let name: ModelName = name.parse().map_err(ConfigError::from)?;
+                if wiring::is_demo(&self.kit.config, &name.to_string()) {
+                    let words = format!("`{name}` is the script of the demo and knows no other task");
+                    return Err(Failure::usage(words).hint("/demo shows it"));
+                }
                 let kit = self.kit.with_model(&name)?;
                 return Ok(self.change(kit, format!("model {name}")));
             }
@@ -203,7 +204,7 @@ impl Mission {
         let company = Company::of(&Wish::default(), &self.kit.config)?;
         let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
         Ok(self.begin("going on…", None, move || async move {
-            let opened = work::resume(&kit, &id, &company, (&asker, None)).await?;
+            let opened = work::resume(&kit, &id, (&company, None), (&asker, None)).await?;
             Ok(Done::Opened(Box::new(opened)))
         }))
     }

@@ -252,7 +252,7 @@ impl Mission {
         let is_elsewhere = seen.is_elsewhere;
         let mut news = vec![Msg::Record { record: Box::new(seen.record), is_live: false, is_elsewhere }];
         if is_elsewhere {
-            news.push(Msg::Log("another agon works on this session; what it does is shown".to_owned()));
+            news.push(Msg::Log("another agon has this session open; what it does is shown".to_owned()));
         }
         news.extend(seen.fault.map(Msg::Fault));
         news
@@ -306,7 +306,12 @@ impl Mission {
             }
             Done::Counted(_) => Vec::new(),
             Done::Opened(opened) => self.take(*opened),
-            Done::Failed(failure, written) => vec![failed(&failure, written)],
+            Done::Failed(failure, written) => {
+                if let Some(live) = self.live.as_mut().filter(|live| !live.is_open) {
+                    live.let_go();
+                }
+                vec![failed(&failure, written)]
+            }
         }
     }
 
@@ -315,17 +320,20 @@ impl Mission {
         let Some(live) = &mut self.live else { return Vec::new() };
         match live.read_on() {
             Ok(entries) => {
+                let mut is_open = live.is_open;
                 for (_, event) in entries.iter().flat_map(|entry| entry.effective()) {
                     match event {
-                        ArenaEvent::TurnOpened(_) => live.is_open = true,
-                        ArenaEvent::TurnClosed(_) => live.is_open = false,
+                        ArenaEvent::TurnOpened(_) => is_open = true,
+                        ArenaEvent::TurnClosed(_) => is_open = false,
                         _ => {}
                     }
                 }
+                let taken = if is_open == live.is_open { Ok(()) } else { live.turned(is_open, &self.kit) };
                 let mut asks = Asks::default();
                 entries.iter().for_each(|entry| asks.apply(entry));
                 self.answer(asks);
-                entries.into_iter().map(Msg::Entry).collect()
+                let told = taken.err().map(|failure| Msg::Log(in_words(&failure)));
+                entries.into_iter().map(Msg::Entry).chain(told).collect()
             }
             Err(failure) => vec![Msg::Log(failure.text())],
         }

@@ -11,7 +11,6 @@ use crate::protocol::{ArenaEvent, CallId, Entry};
 use crate::tui::{Record, Shelf};
 use crate::wiring::Sessions;
 use crate::wiring::shelf::LogShelf;
-use crate::wiring::standing::Standing;
 
 use super::kit::Kit;
 
@@ -76,7 +75,7 @@ pub(super) fn whole(kit: &Kit, name: &str, is_unwanted: &AtomicBool) -> Result<S
         !is_unwanted.load(Ordering::Relaxed)
     })?;
     shelf.find_places()?;
-    let is_elsewhere = sessions.standing(&id) == Standing::Running;
+    let is_elsewhere = sessions.standing(&id).is_held();
     Ok(Seen { id, record, fault: fault.map(|fault| fault.to_string()), is_elsewhere })
 }
 
@@ -111,7 +110,7 @@ impl Following {
         self.next += entries.len() as u64;
         let over = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionSealed(_));
         // Whoever wrote it may be gone without a word.
-        let is_gone = entries.is_empty() && self.sessions.standing(&self.id) != Standing::Running;
+        let is_gone = entries.is_empty() && !self.sessions.standing(&self.id).is_held();
         let goes_on = !is_gone && !entries.iter().any(|entry| entry.events.iter().any(over));
         (entries, goes_on)
     }

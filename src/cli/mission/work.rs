@@ -38,19 +38,46 @@ pub(super) struct Live {
     pub next: u64,
     /// True while a turn is open.
     pub is_open: bool,
-    /// Keeps others who write out of the workspace.
-    _lock: Option<WorkspaceLock>,
+    /// Keeps others who write out of the workspace while a turn is open.
+    lock: Option<WorkspaceLock>,
+    /// True for a session whose turns may write.
+    writes: bool,
+    workspace: PathBuf,
 }
 
 impl Live {
     /// Listens to a session that was opened.
     fn of(running: Running) -> Result<(Live, Vec<Arc<Entry>>), Failure> {
-        let Running { arena, lock, has_open_turn, recorded, .. } = running;
-        let (news, next) = (arena.subscribe(), recorded.len() as u64);
-        let mut live = Live { arena: Arc::new(arena), news, next, is_open: has_open_turn, _lock: lock };
+        let Running { arena, lock, has_open_turn: is_open, recorded, workspace, .. } = running;
+        let (news, next, writes) = (arena.subscribe(), recorded.len() as u64, lock.is_some());
+        let arena = Arc::new(arena);
+        let mut live = Live { arena, news, next, is_open, lock, writes, workspace };
         let mut entries = recorded;
         entries.extend(live.read_on()?);
         Ok((live, entries))
+    }
+
+    /// Keeps others who write out of the workspace, for the turn to come.
+    pub fn hold(&mut self, kit: &Kit) -> Result<(), Failure> {
+        if self.writes && self.lock.is_none() {
+            self.lock = Some(WorkspaceLock::take(&kit.config.places().state, &self.workspace)?);
+        }
+        Ok(())
+    }
+
+    /// Takes in whether a turn is open now. Between turns others may write in the workspace.
+    pub fn turned(&mut self, is_open: bool, kit: &Kit) -> Result<(), Failure> {
+        self.is_open = is_open;
+        if is_open {
+            return self.hold(kit);
+        }
+        self.let_go();
+        Ok(())
+    }
+
+    /// Lets others write in the workspace.
+    pub fn let_go(&mut self) {
+        self.lock = None;
     }
 
     /// The entries that are new in the log.
@@ -143,11 +170,14 @@ pub(super) async fn begin(
 pub(super) async fn resume(
     kit: &Kit,
     id: &str,
-    company: &Company,
+    (company, found): (&Company, Option<ModelName>),
     (asker, first): (&Asker, Option<Command>),
 ) -> Result<Opened, Failure> {
     let config = kit.config_of(id)?;
-    let changes = kit.changes_for(company);
+    let mut changes = kit.changes_for(company);
+    if first.is_some() && kit.sessions().is_over_demo(id)? {
+        changes.model = Some(after_demo(kit, changes.model.take(), found).await?);
+    }
     let running = match wiring::resume(&config, id, &changes, true).await {
         Ok(running) => running,
         Err(error) => {
@@ -162,6 +192,39 @@ pub(super) async fn resume(
         first => first,
     };
     Opened::of(kit, running, first, None)
+}
+
+/// Gives a task to a session that runs here and has no open turn.
+pub(super) async fn give(
+    kit: &Kit,
+    arena: &Arena,
+    (company, found): (&Company, Option<ModelName>),
+    task: Command,
+) -> Result<(), Failure> {
+    let mut changes = kit.changes_for(company);
+    let models = arena.spec().await.map(|spec| spec.models).unwrap_or_default();
+    if models.first().is_some_and(|model| wiring::is_demo(&kit.config, &model.name)) {
+        changes.model = Some(after_demo(kit, changes.model.take(), found).await?);
+    }
+    wiring::change(&kit.config, arena, &changes, true).await?;
+    arena.submit(task).await.map_err(Failure::usage)?;
+    Ok(())
+}
+
+/// Who works on what is asked after the demo: its script knows its own task and no other.
+async fn after_demo(
+    kit: &Kit,
+    named: Option<ModelName>,
+    found: Option<ModelName>,
+) -> Result<ModelName, Failure> {
+    let model = match named.or(found) {
+        Some(model) => Some(model),
+        None => kit.config.choose_model().await.ok().map(|(model, _)| model),
+    };
+    model.filter(|model| !wiring::is_demo(&kit.config, &model.to_string())).ok_or_else(|| {
+        Failure::usage("the demo's script answers no other task than its own")
+            .hint("/model PROVIDER/MODEL names a model that does; /demo plays it again")
+    })
 }
 
 /// Copies a session with its files; runs nothing in the copy. Gives it with what to tell.

@@ -22,10 +22,18 @@ pub(super) fn fill(text: &str, messages: &[Message]) -> Result<String, String> {
 
 fn reference(words: &str, messages: &[Message]) -> Option<EventRef> {
     let parts = messages.iter().rev().flat_map(|message| message.parts.iter().rev());
-    parts.filter_map(content).filter(|text| text.contains(words)).find_map(|text| {
-        let (reference, _) = text.strip_prefix('[')?.split_once(']')?;
-        reference.parse().ok()
+    parts.filter_map(content).find_map(|text| {
+        // Several results may stand in one text: the words are in the one that begins last before them.
+        let whole = text.rfind(words)? + words.len();
+        text[..whole].lines().rev().find_map(reference_of)
     })
+}
+
+/// What a line begins to show: a result, or the evidence of a ballot.
+fn reference_of(line: &str) -> Option<EventRef> {
+    let result = || line.strip_prefix('[')?.split_once(']');
+    let evidence = || line.strip_prefix("- evidence ")?.split_once(':');
+    result().or_else(evidence)?.0.parse().ok()
 }
 
 fn content(part: &Part) -> Option<&str> {
@@ -51,6 +59,8 @@ mod tests {
         let messages =
             [said("[e3] $ sh check.sh\n1 failed"), said("[e9] $ sh check.sh\nok"), said("sh check.sh")];
         assert_eq!(fill("see {{cite:sh check.sh}}, {{cite:1 failed}}.", &messages).unwrap(), "see e9, e3.");
+        let quoted = [said("# Evidence\n\n[e4] one\ntwo\n\n[e7] two\nthree\n- evidence e8: four\n")];
+        assert_eq!(fill("{{cite:two}} {{cite:one\ntwo}} {{cite:four}}", &quoted).unwrap(), "e7 e4 e8");
         assert_eq!(fill("{{cite:nothing}}", &messages), Err("nothing".to_owned()));
         assert_eq!(fill("{{cite:open", &messages).unwrap(), "{{cite:open");
     }

@@ -23,8 +23,18 @@ pub(super) fn rows(state: &State, area: Rect) -> u16 {
     let wide = usize::from(area.width);
     let foot = answer(state, &state.scene(), wide, usize::from(area.height) / 2).len();
     let lines = preview(&state.scene(), open, area.width).len() + AROUND - 1 + foot;
-    let most = (usize::from(area.height) * 6 / 10).max(7);
+    let most = (usize::from(area.height) * 6 / 10).min(beside_lanes(state, area)).max(7);
     u16::try_from(lines.min(most)).unwrap_or(7)
+}
+
+/// Rows that leave every lane of a squad its line where they stand above the story.
+fn beside_lanes(state: &State, area: Rect) -> usize {
+    let lanes = state.scene().at_work().count();
+    if lanes < 2 || area.width >= super::BESIDE {
+        return usize::MAX;
+    }
+    // Header, rules, two lines of the story, what is written, what the keys do.
+    usize::from(area.height).saturating_sub(lanes + 9)
 }
 
 fn shown(state: &State) -> Option<&OpenApproval> {

@@ -3,13 +3,16 @@
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Paragraph};
+use ratatui::widgets::Paragraph;
 
 use crate::projection::words;
 use crate::tui::scene::Scene;
 use crate::tui::state::{Armed, Pane, State};
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
+
+/// Why nothing can be asked of a record.
+const NEWER: &str = "written by a newer agon: read only here, and what this one does not know is left out";
 
 pub(super) fn rule(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
     let line = "─".repeat(usize::from(area.width));
@@ -46,7 +49,8 @@ pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
 }
 
 fn fault_lines(state: &State, wide: u16) -> Vec<Line<'static>> {
-    let Some(fault) = &state.fault else { return Vec::new() };
+    let newer = || state.is_newer().then_some(NEWER);
+    let Some(fault) = state.fault.as_deref().or_else(newer) else { return Vec::new() };
     let (mut out, mark) = (Vec::new(), |text| vec![Span::styled(text, state.theme.style(Tone::Bad))]);
     let wrap = Wrap::to(usize::from(wide).saturating_sub(1)).with(mark(" ! "), mark("   "));
     wrap.line(&[(state.theme.style(Tone::Bad), clean_line(fault).as_str())], &mut out);
@@ -64,37 +68,32 @@ pub(super) fn fault(state: &State, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(fault_lines(state, area.width)), area);
 }
 
-/// What is told and is longer than the status line, whole, above what is being written.
-pub(super) fn told(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, composer: Rect) {
-    let Some((note, _)) = state.note.as_ref().filter(|_| state.overlays.is_empty() && state.busy.is_none())
-    else {
-        return;
-    };
-    let (note, wide) = (clean_line(note), usize::from(area.width));
-    let keeps_keys = state.pane == Pane::Approval || state.past.is_some() || state.profile.is_record;
-    let room = if keeps_keys { wide / 2 } else { wide.saturating_sub(width(&place(state)) + 3) };
-    if width(&note) <= room {
-        return;
-    }
+/// What is told, whole. What lies over the screen leaves it the last line only.
+fn told_lines(state: &State, wide: u16) -> Vec<Line<'static>> {
+    let Some(told) = state.told().filter(|_| state.overlays.is_empty()) else { return Vec::new() };
     let (mut lines, edge) = (Vec::new(), || vec![Span::raw(" ")]);
-    Wrap::to(wide.saturating_sub(1))
-        .with(edge(), edge())
-        .line(&[(scene.style(Tone::Warn), &note)], &mut lines);
-    let most = usize::from(area.height / 3).max(1);
-    lines.truncate(most);
-    let height = u16::try_from(lines.len()).unwrap_or(1);
-    let above = Rect { y: composer.y.saturating_sub(height), height, ..composer };
-    frame.render_widget(Clear, above);
-    frame.render_widget(Paragraph::new(lines), above);
+    let wrap = Wrap::to(usize::from(wide).saturating_sub(1)).with(edge(), edge());
+    wrap.line(&[(state.theme.style(Tone::Warn), clean_line(told).as_str())], &mut lines);
+    lines
+}
+
+/// Rows for what is told, of those that nothing else needs: it covers no key and no question.
+pub(super) fn told_rows(state: &State, area: Rect, taken: u16) -> u16 {
+    let rows = u16::try_from(told_lines(state, area.width).len()).unwrap_or(u16::MAX);
+    rows.min((area.height / 3).max(1)).min(area.height.saturating_sub(taken + 2))
+}
+
+/// What is told, above what is being written.
+pub(super) fn told(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    frame.render_widget(Paragraph::new(told_lines(state, area.width)), area);
 }
 
 /// What the keys do now, and where the session stands.
-pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
-    let told = state.busy.as_ref().or(state.note.as_ref().map(|(note, _)| note)).map(|told| clean_line(told));
+pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, is_told: bool) {
+    let told = state.told().filter(|_| !is_told).map(clean_line);
     let wide = usize::from(area.width);
-    // What is told never takes the place of keys that somebody needs who answers or travels.
-    let keeps_keys = state.pane == Pane::Approval || state.past.is_some() || state.profile.is_record;
-    let keeps_keys = keeps_keys && state.overlays.is_empty();
+    // What is told never takes the place of keys; what lies over the screen says itself what its keys do.
+    let keeps_keys = state.overlays.is_empty();
     let right = match &told {
         Some(told) if keeps_keys => format!("{} ", cut(told, wide / 2)),
         _ => place(state),
@@ -145,6 +144,7 @@ fn hints(state: &State, room: usize) -> String {
         Pane::Approval => {
             &["y once", "s session", "r rule", "n deny", "then Enter", "↑↓ scroll", "Tab story"]
         }
+        Pane::Composer if state.past.is_some() => &["Enter goes back to now", "Tab story", "Esc now"],
         Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],
         Pane::Composer if state.is_left_open() && state.composer.is_empty() => {
             &["Enter goes on where it was left", "or write", "Tab story", "? help"]
@@ -179,6 +179,9 @@ fn place(state: &State) -> String {
         (Some(last), Some(past)) if state.is_live => format!("◀ e{} of e{last} ", past.cut),
         (Some(_), Some(past)) => format!("◀ e{} ", past.cut),
         (Some(last), None) if state.is_live => format!("● live e{last} "),
+        (Some(last), None) if state.is_elsewhere && !state.board().has_open_turn() => {
+            format!("◌ open elsewhere e{last} ")
+        }
         (Some(last), None) if state.is_elsewhere => format!("◌ runs elsewhere e{last} "),
         (Some(last), None) => format!("○ record e{last} "),
     }

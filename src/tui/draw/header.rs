@@ -65,6 +65,7 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
             words.push((Tone::Quiet, format!("  {mode}")));
             return words;
         }
+        _ if state.is_newer() => "newer: read only".to_owned(),
         BoardState::Idle => match board.cause {
             Some(cause) => words::turn_cause(cause).to_owned(),
             None => "ready".to_owned(),
@@ -76,7 +77,8 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
         BoardState::Stopping(_) => "stopping".to_owned(),
         BoardState::Sealed(cause) => words::stop_cause(cause).to_owned(),
     };
-    let tone = if board.approvals.is_empty() { Tone::Text } else { Tone::Warn };
+    let is_calm = board.approvals.is_empty() && !state.is_newer();
+    let tone = if is_calm { Tone::Text } else { Tone::Warn };
     words.push((Tone::Quiet, format!("  {mode}")));
     let next = state.wish.worker.word();
     if next != mode && !state.is_working() && scene.cut.is_none() && !state.profile.is_record {

@@ -31,7 +31,7 @@ pub(super) fn draw(
     let matrix = &scene.moment.matrix;
     let mut lines = Vec::new();
     if matrix.phases.is_empty() {
-        lines.push(Line::styled("no debate has begun in this turn", scene.style(Tone::Quiet)));
+        lines.push(Line::styled("no debate has begun in this session", scene.style(Tone::Quiet)));
         return super::scrolled(state, frame, inner, lines, scroll);
     }
     if matrix.is_sealed {

@@ -72,7 +72,10 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         KeyCode::Home => state.asking.scroll = 0,
         KeyCode::End => scroll(state, state.asking.drawn.get().0 as isize),
         KeyCode::Char('h') if held.is_empty() => next(state),
-        KeyCode::Esc if state.asking.armed.take().is_none() => state.pane = Pane::Story,
+        // Esc once too often neither answers nor goes where letters are commands.
+        KeyCode::Esc if state.asking.armed.take().is_none() => {
+            state.tell("n denies it, Tab goes to the story")
+        }
         KeyCode::Esc => {}
         KeyCode::Enter => confirm(state, acts),
         KeyCode::Char(c @ ('y' | 's' | 'r' | 'n')) if held.is_empty() && is_first(state) => arm(state, c),

@@ -35,7 +35,10 @@ pub(super) fn press(state: &mut State, what: Do, acts: &mut Vec<Act>) {
         Do::Copy => copy(state, acts),
         Do::StepBack => step(state, false),
         Do::StepForward => step(state, true),
-        Do::Jump => state.overlays.push(Overlay::Jump(String::new())),
+        Do::Jump => {
+            pause(state);
+            state.overlays.push(Overlay::Jump(String::new()));
+        }
         Do::Play => toggle(state),
         Do::Slower => speed(state, |speed| (speed / 2).max(1)),
         Do::Faster => speed(state, |speed| (speed * 2).min(MAX_SPEED)),
@@ -62,6 +65,7 @@ pub(super) fn other(state: &mut State, key: KeyEvent) {
 
 /// Asks before it forks: one key alone starts nothing.
 fn fork(state: &mut State) {
+    pause(state);
     if let Some(seq) = state.seen() {
         state.overlays.push(Overlay::Fork { seq });
     }
@@ -124,12 +128,13 @@ fn open(state: &mut State) {
 
 fn step(state: &mut State, forward: bool) {
     let Some(seen) = state.seen() else { return };
-    stop(state);
+    pause(state);
     let to = if forward { seen + 1 } else { seen.saturating_sub(1) };
     state.travel(to);
 }
 
-fn stop(state: &mut State) {
+/// Whoever goes elsewhere in a record, or asks for something, is not played on.
+pub(super) fn pause(state: &mut State) {
     if let Some(past) = &mut state.past {
         past.play = None;
     }
@@ -138,7 +143,7 @@ fn stop(state: &mut State) {
 /// Plays from here, from the beginning when at the end; or pauses.
 fn toggle(state: &mut State) {
     if state.past.as_ref().is_some_and(|past| past.play.is_some()) {
-        return stop(state);
+        return pause(state);
     }
     if state.past.is_none() {
         state.travel(0);

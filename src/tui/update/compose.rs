@@ -77,7 +77,7 @@ fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
     }
     if state.is_working() {
         acts.push(Act::Submit(Command::Interrupt { spark: None }));
-        state.tell("interrupting");
+        state.tell_of_turn("interrupting");
     }
 }
 
@@ -89,9 +89,11 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
         }
         return command(state, acts);
     }
+    if state.past.is_some() {
+        return now_first(state);
+    }
     if state.composer.text.trim().is_empty() {
         if state.is_left_open() && !state.profile.is_record {
-            browse::live(state);
             acts.push(Act::GoOn);
         }
         return state.composer.clear();
@@ -100,10 +102,17 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
         return state.tell("no model is set up yet; /demo works without one, /model names one");
     }
     let text = state.composer.take();
-    browse::live(state);
+    state.story.anchor = None;
     state.pane = Pane::Composer;
     let (wish, written, steers) = (state.wish.clone(), text.clone(), state.is_working());
     acts.push(Act::Prompt { text, wish, written, steers });
+}
+
+/// What is sent goes to the session as it is now: whoever looks back is shown that first.
+fn now_first(state: &mut State) {
+    browse::live(state);
+    let what = if state.composer.is_empty() { "" } else { "; Enter once more sends what is written" };
+    state.tell(format!("back to now{what}"));
 }
 
 fn command(state: &mut State, acts: &mut Vec<Act>) {
@@ -181,7 +190,11 @@ fn task(state: &mut State, worker: Worker, (written, rest): (&str, &str)) -> Res
     if state.profile.trouble.is_some() && !state.is_live {
         return Err("no model is set up yet; /demo works without one".to_owned());
     }
-    browse::live(state);
+    if state.past.is_some() {
+        browse::live(state);
+        return Err("back to now; Enter once more sends what is written".to_owned());
+    }
+    state.story.anchor = None;
     let (text, written) = (text.to_owned(), written.to_owned());
     Ok(Act::Prompt { text, wish, written, steers: false })
 }

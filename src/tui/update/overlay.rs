@@ -6,7 +6,9 @@ use crate::protocol::EventRef;
 
 use crate::tui::Act;
 use crate::tui::draw::{event_rows, matching};
-use crate::tui::state::{Events, Overlay, Sessions, State, Unconfined};
+use crate::tui::state::{Events, Overlay, Pane, Sessions, State, Unconfined};
+
+use super::browse;
 
 /// Opens the list of events at what is seen last.
 pub(super) fn events(state: &mut State) {
@@ -145,11 +147,18 @@ fn inspect(state: &mut State, at: EventRef, scroll: &mut usize, key: KeyEvent) -
         }
         KeyCode::Char('t') => {
             state.overlays.clear();
-            state.travel(at.seq);
+            look_back(state, at.seq);
             false
         }
         _ => scrolled(scroll, key, state.most.get()),
     }
+}
+
+/// Whoever looks back has the keys of the story: what they write is no task.
+fn look_back(state: &mut State, seq: u64) {
+    browse::pause(state);
+    state.travel(seq);
+    state.pane = Pane::Story;
 }
 
 fn last_event(state: &State, seq: u64) -> u16 {
@@ -200,7 +209,7 @@ fn list_events(state: &mut State, list: &mut Events, key: KeyEvent) -> bool {
         }
         KeyCode::Enter => {}
         KeyCode::Char('t') => {
-            state.travel(list.chosen.seq);
+            look_back(state, list.chosen.seq);
             return false;
         }
         _ => return false,
@@ -307,7 +316,7 @@ fn jump(state: &mut State, digits: &mut String, key: KeyEvent) -> bool {
         KeyCode::Backspace => drop(digits.pop()),
         KeyCode::Enter => {
             if let Ok(seq) = digits.parse() {
-                state.travel(seq);
+                look_back(state, seq);
             }
             return false;
         }

@@ -128,7 +128,7 @@ fn a_session_of_another_process_is_followed() {
     let mut first = Terminal::start(&env, &["demo", "run", "--tui"], 100, 30);
     first.wait_for("y once");
     let mut second = Terminal::start(&env, &["replay", "latest", "--tui"], 100, 30);
-    second.wait_for("another agon works on this session");
+    second.wait_for("another agon has this session open");
     second.wait_for("runs elsewhere e8");
     std::thread::sleep(Duration::from_millis(500));
     first.press("n\r");

@@ -312,6 +312,54 @@ fn time_is_travelled_by_steps_and_jumps() {
     assert!(shown(&state, 80, 24).contains(&format!("record e{last}")));
 }
 
+/// What is written where somebody looks back is not sent before they have seen the present.
+#[test]
+fn nothing_is_sent_from_the_past() {
+    for (open, way) in [("t", "t"), ("\n", "t")] {
+        let mut state = state(&demo(), false);
+        let _ = typed(&mut state, "next");
+        let _ = update(&mut state, ctrl('t'));
+        for _ in 0..6 {
+            let _ = update(&mut state, key(ratatui::crossterm::event::KeyCode::Up));
+        }
+        if open == "\n" {
+            let _ = update(&mut state, key(Enter));
+        }
+        let _ = typed(&mut state, way);
+        let text = shown(&state, 80, 24);
+        assert!(text.contains("◀ e") && text.lines().last().unwrap().contains("[ ] step"), "{text}");
+        let _ = update(&mut state, key(Esc));
+        let _ = typed(&mut state, "g3");
+        let _ = update(&mut state, key(Enter));
+        let _ = update(&mut state, key(Tab));
+        assert!(shown(&state, 80, 24).contains("Enter goes back to now"));
+        assert_eq!(update(&mut state, key(Enter)), []);
+        let text = shown(&state, 80, 24);
+        assert!(!text.contains('◀') && text.contains("Enter once more sends"), "{text}");
+        assert_eq!(update(&mut state, key(Enter)), [prompt("next", "next", Wish::default())]);
+    }
+    let mut state = state(&demo(), false);
+    let _ = update(&mut state, key(Tab));
+    let _ = typed(&mut state, "[[/squad Do it.");
+    assert_eq!(update(&mut state, key(Enter)), []);
+    assert!(matches!(update(&mut state, key(Enter))[..], [Act::Prompt { .. }]));
+}
+
+#[test]
+fn a_question_or_a_jump_pauses_what_is_played() {
+    for keys in ["f", "g"] {
+        let mut state = state(&demo(), false);
+        let now = demo().last().unwrap().at + 2_000_000;
+        let _ = update(&mut state, key(Tab));
+        let _ = typed(&mut state, "r");
+        assert!(shown(&state, 80, 24).contains('▶'));
+        let _ = typed(&mut state, keys);
+        let _ = update(&mut state, Msg::Tick(now + 3_600_000_000));
+        let text = shown(&state, 80, 24);
+        assert!(!text.contains('▶') && text.contains("◀ e0"), "{text}");
+    }
+}
+
 /// Whatever way a moment is reached, it looks the same.
 #[test]
 fn a_moment_is_the_same_from_both_sides() {

@@ -86,7 +86,8 @@ fn a_squad_and_a_debate_are_begun_and_watched_on_the_screen() {
     terminal.wait_for("Posts no longer overwrite each other");
     terminal.press("/squad --blueprint nope Do it again.\r");
     terminal.wait("the refusal and what was written", |screen| {
-        screen.contains("nope`") && screen.contains("❯ /squad --blueprint nope Do it again.")
+        screen.contains("answers no other task than its own")
+            && screen.contains("❯ /squad --blueprint nope Do it again.")
     });
     terminal.press("\x03/mode debate --rounds 2\r");
     terminal.wait_for("── debate --rounds=2 ──");
@@ -101,9 +102,21 @@ fn a_squad_and_a_debate_are_begun_and_watched_on_the_screen() {
     assert_eq!(terminal.end(), 0);
 }
 
+/// Configures a model that says `heard`, so many times.
+fn words(env: &Env, times: usize) {
+    let answers: String = (0..times).map(|_| "[[answer]]\nspark = \"solo\"\ntext = \"heard\"\n").collect();
+    env.write("home/words.toml", &answers);
+    let script = env.home().join("words.toml");
+    env.config(&format!(
+        "model = \"words/any\"\n[providers.words]\nkind = \"script\"\nfile = \"{}\"\n",
+        script.display()
+    ));
+}
+
 #[test]
 fn a_fork_from_the_past_and_a_model_that_is_changed() {
     let env = Env::new();
+    words(&env, 1);
     let mut terminal = Terminal::start(&env, &["demo", "run", "--tui"], 110, 40);
     terminal.wait_for("y once");
     terminal.press("\t[[");
@@ -122,7 +135,9 @@ fn a_fork_from_the_past_and_a_model_that_is_changed() {
     terminal.press("\r");
     allow_all(&mut terminal);
     terminal.press("/model demo/other\r");
-    terminal.wait_for("demo/other");
+    terminal.wait_for("is the script of the demo and knows no other task");
+    terminal.press("/model words/any\r");
+    terminal.wait_for("⚙ model words/any");
     terminal.press("/rename the copy\r");
     terminal.wait_for("renamed");
     terminal.press("/sessions\r");
@@ -138,13 +153,7 @@ fn a_fork_from_the_past_and_a_model_that_is_changed() {
 fn what_is_sent_just_as_a_turn_ends_is_a_task_and_is_not_lost() {
     const TURNS: usize = 60;
     let env = Env::new();
-    let answers: String = (0..TURNS).map(|_| "[[answer]]\nspark = \"solo\"\ntext = \"heard\"\n").collect();
-    env.write("home/words.toml", &answers);
-    let script = env.home().join("words.toml");
-    env.config(&format!(
-        "model = \"words/any\"\n[providers.words]\nkind = \"script\"\nfile = \"{}\"\n",
-        script.display()
-    ));
+    words(&env, TURNS);
     let mut terminal = Terminal::start(&env, &["--sandbox", "none", "--yes"], 80, 24);
     terminal.wait_for("write a task");
     let log = || {
@@ -165,5 +174,70 @@ fn what_is_sent_just_as_a_turn_ends_is_a_task_and_is_not_lost() {
         assert_eq!(log.matches(&given).count(), 1, "task {turn}");
     }
     terminal.press("/quit\r");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn what_is_asked_after_the_demo_goes_to_the_configured_model_and_without_one_is_given_back() {
+    let env = Env::new();
+    let mut terminal = Terminal::start(&env, &["demo", "run", "--tui", "--yes"], 100, 30);
+    terminal.wait_for("── done");
+    terminal.press("Now the tests.\r");
+    terminal.wait("the refusal and what was written", |screen| {
+        screen.contains("answers no other task than its own") && screen.contains("❯ Now the tests.")
+    });
+    terminal.press("\x03/quit\r");
+    assert_eq!(terminal.end(), 0);
+    // The same from its record, once there is a model: what is shown is what works.
+    words(&env, 1);
+    let mut terminal = Terminal::start(&env, &[], 100, 30);
+    terminal.wait_for("write a task");
+    terminal.press("/resume latest\r");
+    terminal.wait_for("record e");
+    terminal.press("Now the tests.\r");
+    terminal.wait("the other model's answer", |screen| {
+        screen.contains("⚙ model words/any") && screen.contains("heard")
+    });
+    terminal.press("/quit\r");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn between_two_tasks_others_may_work_in_the_folder_and_the_list_says_open() {
+    let env = Env::new();
+    words(&env, 2);
+    let mut first = Terminal::start(&env, &["--sandbox", "none", "--yes"], 100, 30);
+    first.wait_for("write a task");
+    first.press("one\r");
+    first.wait_for("── done");
+    let ran = env.run(&["run", "--sandbox", "none", "two"]);
+    assert!(ran.code == 0 && ran.stdout.contains("heard"), "{ran}");
+    let listed = env.run(&["sessions"]);
+    assert!(listed.stdout.lines().any(|line| line.contains(" open ") && line.contains("one")), "{listed}");
+    // Its model does not change: nothing is recorded, or told, of what is in force already.
+    first.press("/model words/any\r");
+    first.wait_for("nothing is different");
+    first.press("three\r");
+    first.wait("the second answer", |screen| screen.matches("── done").count() == 2);
+    assert!(!first.text().contains("⚙ model"), "{}", first.text());
+    first.press("/quit\r");
+    assert_eq!(first.end(), 0);
+}
+
+#[test]
+fn the_demo_of_a_debate_goes_on_in_a_copy_of_its_beginning() {
+    let env = Env::new();
+    let mut terminal = Terminal::start(&env, &["demo", "debate", "--tui", "--yes"], 100, 30);
+    terminal.wait_for("── done");
+    terminal.press("\tg1\r");
+    terminal.wait_for("◀ e1");
+    terminal.press("f");
+    terminal.wait_for("Fork at e1?");
+    terminal.press("\r");
+    terminal.wait_for("left open");
+    terminal.press("\r");
+    terminal.wait_for("── done");
+    assert!(!terminal.text().contains("failed"), "{}", terminal.text());
+    terminal.press("\t/quit\r");
     assert_eq!(terminal.end(), 0);
 }

@@ -11,7 +11,7 @@ fn last_line(state: &State, columns: u16, rows: u16) -> String {
 }
 
 /// An answer with a tool call, its plan and the ask for it.
-fn asks(seq: u64, command: &str) -> Vec<std::sync::Arc<agon::protocol::Entry>> {
+pub fn asks(seq: u64, command: &str) -> Vec<std::sync::Arc<agon::protocol::Entry>> {
     let answered = json!({ "call": 3, "attempt": 1, "body": {
         "message": [{ "call": { "id": "c", "name": "bash", "args": { "json": { "command": command } } } }],
         "usage": { "input": 1, "output": 1 }, "model": "script", "finish": "tool_calls" } });
@@ -270,6 +270,36 @@ fn the_matrix_says_what_its_signs_mean_and_goes_back_in_time() {
     let _ = update(&mut state, key(ratatui::crossterm::event::KeyCode::Left));
     let text = shown(&state, 60, 30);
     assert!(text.contains("1 phase after →") && text.contains("initial analysis"), "{text}");
+}
+
+#[test]
+fn the_matrix_of_a_debate_stays_when_something_else_is_asked() {
+    let mut entries = debate();
+    let seq = entries.len() as u64;
+    let closed = json!({ "turn": 1, "cause": "done" });
+    entries.push(entry(
+        seq,
+        &[
+            ("timer_fired", json!({ "call": 999, "attempt": 1, "body": { "active_ms": 1 } })),
+            ("turn_closed", closed),
+        ],
+    ));
+    let given = json!({ "text": "And now?", "mode": "solo" });
+    entries.push(entry(seq + 1, &[("prompt_given", given), ("turn_opened", json!({ "turn": 2 }))]));
+    let mut state = state(&entries, true);
+    let _ = typed(&mut state, "/matrix");
+    let _ = update(&mut state, key(Enter));
+    let text = shown(&state, 100, 40);
+    assert!(text.contains("pragmatist") && text.contains("verdict, 70"), "{text}");
+}
+
+#[test]
+fn a_copy_of_a_session_that_was_over_is_not_called_left_with_its_turn_open() {
+    let mut entries = demo();
+    let seq = entries.len() as u64;
+    entries.push(entry(seq, &[("session_paused", json!({ "cause": "quit" }))]));
+    let text = shown(&state(&entries, false), 100, 30);
+    assert!(text.lines().next().unwrap().contains("· done") && !text.contains("turn open"), "{text}");
 }
 
 #[test]
