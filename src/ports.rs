@@ -71,17 +71,31 @@ pub struct ToolEnd {
     pub exit: Option<i32>,
     /// The files as they are now, for what the spark has now seen.
     pub seen: Vec<PathBase>,
+    /// What agon itself has to tell people of it, a line each.
+    pub told: Vec<String>,
 }
 
 impl ToolEnd {
     /// A call that did what was asked and saw no file.
     pub fn ok(content: impl Into<String>) -> Self {
-        ToolEnd { status: ToolStatus::Ok, content: content.into(), exit: None, seen: Vec::new() }
+        ToolEnd {
+            status: ToolStatus::Ok,
+            content: content.into(),
+            exit: None,
+            seen: Vec::new(),
+            told: Vec::new(),
+        }
     }
 
     /// A call that failed; the words are for the model.
     pub fn failed(content: impl Into<String>) -> Self {
-        ToolEnd { status: ToolStatus::Failed, content: content.into(), exit: None, seen: Vec::new() }
+        ToolEnd {
+            status: ToolStatus::Failed,
+            content: content.into(),
+            exit: None,
+            seen: Vec::new(),
+            told: Vec::new(),
+        }
     }
 }
 
@@ -138,6 +152,8 @@ pub struct ExecEnd {
     pub stderr: String,
     /// Milliseconds it ran.
     pub ms: u64,
+    /// What people have to know of it, a line each: protected names that were set aside. It stands in `stderr` too.
+    pub told: Vec<String>,
 }
 
 /// Why a file operation is not done. The words are for the model and name the path.

@@ -12,6 +12,7 @@ mod leads;
 #[cfg(target_os = "linux")]
 pub mod local;
 mod names;
+mod opened;
 mod patch;
 mod placeholder;
 mod process;

@@ -362,8 +362,8 @@ impl Shared {
                 Err(error) => content.push_str(&format!("\n[the whole output could not be kept: {error}]")),
             }
         }
-        let (status, exit, seen) = (end.status, end.exit, end.seen);
-        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, by: None }
+        let (status, exit, seen, told) = (end.status, end.exit, end.seen, self.redactor.lines(end.told));
+        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, told, by: None }
     }
 
     async fn read_mention(
@@ -387,7 +387,7 @@ impl Shared {
     fn checked(&self, ran: CheckRan) -> CheckRan {
         let whole = self.redactor.text(&ran.output);
         let (output, _) = cut_middle(&whole, MOST_SHOWN);
-        CheckRan { output, ..ran }
+        CheckRan { output, told: self.redactor.lines(ran.told), ..ran }
     }
 
     async fn wait(&self, ms: u64, token: &CancellationToken) -> OutcomeBody {
@@ -468,6 +468,7 @@ impl Otherwise {
                 ms: 0,
                 seen: Vec::new(),
                 blob: None,
+                told: Vec::new(),
                 by: None,
             }),
             Otherwise::Check(command) => OutcomeBody::CheckRan(CheckRan {
@@ -475,6 +476,7 @@ impl Otherwise {
                 exit: None,
                 output: words.to_owned(),
                 ms: 0,
+                told: Vec::new(),
             }),
             Otherwise::Other => failed(status, words.to_owned()),
         }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::protocol::event::ArenaEvent;
 use crate::protocol::message::{Opaque, Part};
 use crate::protocol::{Fact, expand};
+use crate::toolvault::cut_middle;
 
 /// Secrets shorter than this would turn ordinary words into placeholders.
 const SHORTEST: usize = 8;
@@ -26,7 +27,20 @@ pub struct Redactor {
     longest: usize,
 }
 
+/// Lines for people that are kept of one call, and bytes of each.
+const MOST_TOLD: usize = 50;
+const MOST_LINE: usize = 2000;
+
 impl Redactor {
+    /// Lines for people, which may name what a command named.
+    pub fn lines(&self, told: Vec<String>) -> Vec<String> {
+        let more = told.len().saturating_sub(MOST_TOLD);
+        let short = |line: String| cut_middle(&self.text(&line), MOST_LINE).0;
+        let mut lines: Vec<String> = told.into_iter().take(MOST_TOLD).map(short).collect();
+        lines.extend((more > 0).then(|| format!("and {more} more, told in what the command wrote")));
+        lines
+    }
+
     /// Looks for these secrets: name and value.
     pub fn new(secrets: &[(String, String)]) -> Self {
         let mut patterns = Vec::new();

@@ -174,6 +174,8 @@ impl Watch {
             }
             self.entries.push(Arc::clone(&entry));
             self.tell(&entry);
+            let told = entry.effective().flat_map(|(_, event)| event.told());
+            told.for_each(|line| self.output.say(&format!("note: {}", visible(line))));
             self.fold(&entry);
             self.tell_of_unused_run(&entry);
         }

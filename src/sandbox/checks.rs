@@ -34,7 +34,9 @@ impl Checks for SandboxChecks {
             Exec { command: command.to_owned(), cwd: String::new(), timeout_ms, capture_cap: CHECK_CAPTURE };
         match self.0.exec(exec, live, cancel).await {
             Ok(end) => check_of(command, timeout_ms, end),
-            Err(error) => CheckRan { command: command.to_owned(), exit: None, output: error, ms: 0 },
+            Err(error) => {
+                CheckRan { command: command.to_owned(), exit: None, output: error, ms: 0, told: Vec::new() }
+            }
         }
     }
 }
@@ -59,5 +61,5 @@ fn check_of(command: &str, timeout_ms: u64, end: ExecEnd) -> CheckRan {
     }
     // A check that was stopped has no verdict, whatever code it left with.
     let exit = if end.timed_out || end.cancelled { None } else { end.exit };
-    CheckRan { command: command.to_owned(), exit, output, ms: end.ms }
+    CheckRan { command: command.to_owned(), exit, output, ms: end.ms, told: end.told }
 }

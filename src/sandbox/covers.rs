@@ -26,12 +26,14 @@ pub enum Kind {
 }
 
 /// What is covered, relative to the root.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Names and what they lead to as links, ancestors first. A link among them is no place for a cover.
     pub names: BTreeMap<PathBuf, Kind>,
     /// Links that protected names are or lead through, with what they say: they are put back after a call.
     pub links: Vec<(PathBuf, PathBuf)>,
+    /// There was more to look at or to cover than is done.
+    pub is_cut: bool,
 }
 
 impl Found {
@@ -42,11 +44,13 @@ impl Found {
         while let Some(folder) = waiting.pop_front() {
             for entry in fs::read_dir(root.join(&folder)).into_iter().flatten().flatten() {
                 seen += 1;
-                if seen > MOST_SEEN || found.names.len() >= MOST_COVERED {
-                    return found;
-                }
                 let path = folder.join(entry.file_name());
                 let is_guarded = is_protected(root, &path);
+                let is_full = found.names.len() >= MOST_COVERED && (is_guarded || secrets.is_match(&path));
+                if seen > MOST_SEEN || is_full {
+                    found.is_cut = true;
+                    return found;
+                }
                 if secrets.is_match(&path) {
                     found.add(root, &path, Kind::Masked);
                 } else if is_guarded {

@@ -30,6 +30,7 @@ pub use strays::{Found, Owner, list, reap};
 
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::spec::SandboxSpec;
+use crate::sandbox::covers::Found as Covered;
 use crate::sandbox::files::WorkspaceFiles;
 use crate::sandbox::names::{self, Maker, Standing};
 use crate::sandbox::unsettled::{Note, notes_of};
@@ -55,8 +56,8 @@ pub struct DockerSandbox {
     /// None once it is closed.
     claim: Mutex<Option<Claim>>,
     files: Arc<WorkspaceFiles>,
-    /// Links of protected names, as they were when it was opened.
-    links: Vec<(PathBuf, PathBuf)>,
+    /// What is covered, as it was when it was opened.
+    found: Covered,
     /// Where calls are noted that run.
     notes: PathBuf,
     places: Semaphore,
@@ -113,7 +114,7 @@ impl DockerSandbox {
         let image = ImageFacts::look(&engine, &settings.image).await?;
         // Strays that cannot be reaped now are reaped another time; they hold nothing up.
         let _ = reap(&engine, &place.claims, &host_name()).await;
-        let Covers { mut guarded, masked, missing, pinned, links } = Covers::find(&root, &place.secrets);
+        let Covers { mut guarded, masked, missing, pinned, found } = Covers::find(&root, &place.secrets);
         let claim = Claim::take(&place.claims, if place.read_only { &[] } else { &missing })?;
         // Where we cannot make one, commands cannot either.
         guarded.retain(|guarded| !missing.contains(guarded) || (!place.read_only && guarded.is_dir()));
@@ -134,7 +135,7 @@ impl DockerSandbox {
             proven,
             claim: Mutex::new(Some(claim)),
             files: Arc::new(files),
-            links,
+            found,
             notes,
             places: Semaphore::new(AT_ONCE),
             idle: Mutex::new(vec![first]),
@@ -172,19 +173,20 @@ impl DockerSandbox {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
-        let before = Standing::now(&self.plan.root, &self.links);
+        let before = Standing::now(&self.plan.root, &self.found);
         let note = match self.plan.writable {
             true => Some(Note::write(&self.notes, &self.plan.root, &before)?),
             false => None,
         };
         let done = self.run_once(exec, directory, live, cancel).await;
         let moved = names::set_aside(&self.plan.root, &before, Maker::ThisCommand);
-        let mut lines: Vec<String> = moved.iter().map(|line| names::noted(line)).collect();
+        let mut lines: Vec<String> = moved.lines.iter().map(|line| names::noted(line)).collect();
         if let Some(note) = note {
-            note.done();
+            note.done(&moved);
         }
         match done {
             Ok(mut end) => {
+                end.told = moved.lines;
                 lines.extend(names::told_of_closed(&end, !self.plan.writable));
                 lines.iter().for_each(|line| call::add_line(&mut end.stderr, line));
                 Ok(end)
@@ -253,9 +255,11 @@ fn told(error: &DockerError) -> String {
 #[async_trait]
 impl Sandbox for DockerSandbox {
     fn spec(&self) -> SandboxSpec {
+        let mut gaps = self.plan.gaps();
+        gaps.extend(self.found.is_cut.then(|| SandboxSpec::NOT_ALL_COVERED.to_owned()));
         SandboxSpec {
             kind: "docker".to_owned(),
-            gaps: self.plan.gaps(),
+            gaps,
             image: Some(self.image.label()),
             proven: self.proven.clone(),
             consent: None,
@@ -298,5 +302,6 @@ fn never_started() -> ExecEnd {
         stdout: String::new(),
         stderr: String::new(),
         ms: 0,
+        told: Vec::new(),
     }
 }

@@ -27,6 +27,7 @@ use async_trait::async_trait;
 use globset::GlobSet;
 use tokio_util::sync::CancellationToken;
 
+use super::covers::Found;
 use super::files::WorkspaceFiles;
 use super::names;
 use super::process;
@@ -73,9 +74,6 @@ impl Default for LocalOptions {
     }
 }
 
-/// Links that are put back after a call, with what they say.
-type Links = Vec<(PathBuf, PathBuf)>;
-
 /// Commands in namespaces of their own, one set a call; `/tmp` is kept between calls.
 pub struct LocalSandbox {
     files: Arc<WorkspaceFiles>,
@@ -85,7 +83,7 @@ pub struct LocalSandbox {
     readable: Vec<OsString>,
     stage: &'static str,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
-    covers: OnceLock<(Vec<Cover>, Links)>,
+    covers: OnceLock<(Vec<Cover>, Found)>,
     keeper: Keeper,
     proven: OnceLock<Vec<String>>,
     scratch: Scratch,
@@ -158,8 +156,11 @@ impl LocalSandbox {
         }
     }
 
-    fn found(&self) -> &(Vec<Cover>, Links) {
-        self.covers.get_or_init(|| covers::find(self.files.root(), &self.secrets))
+    fn found(&self) -> &(Vec<Cover>, Found) {
+        self.covers.get_or_init(|| {
+            let found = Found::of(self.files.root(), &self.secrets);
+            (covers::of(&found), found)
+        })
     }
 
     fn plan(&self, exec: &Exec, directory: &Path) -> Plan {
@@ -203,6 +204,9 @@ impl Sandbox for LocalSandbox {
         if self.options.read_only {
             gaps.remove(0);
         }
+        if self.found().1.is_cut {
+            gaps.push(SandboxSpec::NOT_ALL_COVERED.to_owned());
+        }
         if self.filters.is_err() {
             gaps.push("no system call is refused on this processor".to_owned());
         }
@@ -228,9 +232,9 @@ impl Sandbox for LocalSandbox {
         let (child, reach) =
             launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await?;
         let mut end = process::watch(&exec, child, reach, started, live, cancel).await?;
-        let mut lines = call.map(keeper::Call::end).unwrap_or_default();
-        lines.extend(names::told_of_closed(&end, self.options.read_only));
-        for line in lines {
+        end.told = call.map(keeper::Call::end).unwrap_or_default();
+        let lines = end.told.iter().map(|line| names::noted(line));
+        for line in lines.chain(names::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>() {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }

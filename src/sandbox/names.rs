@@ -3,11 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::covers::{Found, Kind};
 use super::leads::Leads;
+use super::opened::Opened;
 use super::protected;
 use crate::ports::ExecEnd;
 use crate::protocol::text::name_shown;
@@ -15,16 +19,22 @@ use crate::protocol::text::name_shown;
 /// Protected names directly in a workspace, and one folder further down in hidden folders, where CI keeps its own.
 /// Relative to the root.
 pub fn protected_now(root: &Path) -> BTreeSet<PathBuf> {
-    let entries = |folder: &Path| fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
-    let hidden = entries(Path::new("")).filter(|entry| {
+    let mut opened = Opened::default();
+    let mut entries = |folder: &Path| {
+        opened.open(&root.join(folder));
+        fs::read_dir(root.join(folder)).into_iter().flatten().flatten().collect::<Vec<_>>()
+    };
+    let hidden = entries(Path::new("")).into_iter().filter(|entry| {
         entry.file_type().is_ok_and(|kind| kind.is_dir())
             && entry.file_name().as_encoded_bytes().starts_with(b".")
     });
     let folders: Vec<PathBuf> =
         std::iter::once(PathBuf::new()).chain(hidden.map(|entry| entry.file_name().into())).collect();
-    let paths =
-        folders.iter().flat_map(|folder| entries(folder).map(move |entry| folder.join(entry.file_name())));
-    paths.filter(|path| is_protected(root, path)).collect()
+    let mut paths = Vec::new();
+    for folder in &folders {
+        paths.extend(entries(folder).into_iter().map(|entry| folder.join(entry.file_name())));
+    }
+    paths.into_iter().filter(|path| is_protected(root, path)).collect()
 }
 
 /// True for a protected name, and for a link that stands where only a folder with protected names is expected.
@@ -44,13 +54,29 @@ pub struct Standing {
     pub links: BTreeMap<PathBuf, PathBuf>,
     /// Where names lead to and nothing is.
     pub absent: BTreeSet<PathBuf>,
+    /// Which file or folder each covered name is. A cover lies on what is there: on what a person puts in its place
+    /// while a command runs lies none.
+    pub covered: BTreeMap<PathBuf, (Kind, Same)>,
+}
+
+/// Device, number and time of birth: what is still the same.
+pub type Same = (u64, u64, Option<SystemTime>);
+
+fn same(path: &Path) -> Option<Same> {
+    let data = fs::symlink_metadata(path).ok().filter(|data| !data.is_symlink())?;
+    Some((data.dev(), data.ino(), data.created().ok()))
 }
 
 impl Standing {
-    /// As it is now. `deep` are links further down that somebody has found before.
-    pub fn now(root: &Path, deep: &[(PathBuf, PathBuf)]) -> Self {
+    /// As it is now, with what was found further down before.
+    pub fn now(root: &Path, found: &Found) -> Self {
         let mut standing = Standing { names: protected_now(root), ..Standing::default() };
-        standing.links.extend(deep.iter().cloned());
+        standing.links.extend(found.links.iter().cloned());
+        let top = standing.names.iter().filter(|name| is_outermost(name)).map(|name| (name, Kind::Guarded));
+        let covered = top.chain(found.names.iter().map(|(name, kind)| (name, *kind)));
+        let covered =
+            covered.filter_map(|(name, kind)| Some((name.clone(), (kind, same(&root.join(name))?))));
+        standing.covered = covered.collect();
         for leads in standing.names.iter().map(|name| Leads::of(root, name)) {
             standing.links.extend(leads.links);
             standing.absent.extend(leads.absent);
@@ -77,28 +103,62 @@ impl Maker {
     }
 }
 
+/// What was set aside.
+#[derive(Debug, Default)]
+pub struct SetAside {
+    /// A line for each name, for people and, noted, for the model.
+    pub lines: Vec<String>,
+    /// Names that stand there still, because the system refused.
+    pub stuck: Vec<PathBuf>,
+}
+
 /// Renames protected names that a command has made, and puts links back that it has replaced, so that nobody takes
-/// them for what they are not. Gives a line for each, for people and, noted, for the model.
-pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (path, to) in &before.links {
+/// them for what they are not. Folders that it closed are opened for that.
+///
+/// What lies in a protected folder is left alone: no command can write there, so it is the person's, and a folder that
+/// a command made goes as a whole.
+pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> SetAside {
+    let mut done = SetAside::default();
+    let mut opened = Opened::default();
+    let outermost = |path: &&PathBuf| is_outermost(path);
+    for path in before.links.keys().chain(&before.absent).filter(outermost) {
+        opened.open_way(root, path);
+    }
+    for (path, to) in before.links.iter().filter(|(path, _)| is_outermost(path)) {
         if !fs::read_link(root.join(path)).is_ok_and(|now| now == *to) {
-            lines.push(put_back(root, path, to, maker));
+            put_back(root, (path, to), maker, &mut done);
         }
     }
     let made = protected_now(root).into_iter().filter(|path| !before.names.contains(path));
     let filled = before.absent.iter().filter(|path| exists(&root.join(path))).cloned();
-    for path in made.chain(filled) {
-        let line = match is_plain(root, &path).then(|| aside(root, &path)) {
-            Some(Ok(name)) => format!("is now `{}`", shown(&name)),
+    for path in made.chain(filled).filter(|path| is_outermost(path)) {
+        opened.open_way(root, &path);
+        let line = match aside(root, &path) {
+            Ok(name) => format!("is now `{}`", shown(&name)),
             // Another agon's call in the same workspace has set it aside.
-            Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Some(Err(error)) => format!("should not be there and cannot be renamed: {error}"),
-            None => "should not be there and lies behind a link".to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                done.stuck.push(path.clone());
+                format!("stands there still, because it cannot be renamed: {error}")
+            }
         };
-        lines.push(format!("`{}` is a protected name; {} {line}", shown(&path), maker.words()));
+        done.lines.push(format!("`{}` is a protected name; {} {line}", shown(&path), maker.words()));
     }
-    lines
+    for (path, (kind, then)) in &before.covered {
+        if same(&root.join(path)).is_some_and(|now| now != *then) {
+            let could = if *kind == Kind::Masked { "read and change it" } else { "change it" };
+            done.lines.push(format!(
+                "`{}` was replaced while this command ran, and the command could {could}: look at it",
+                shown(path)
+            ));
+        }
+    }
+    done
+}
+
+/// True for what lies in no protected folder.
+fn is_outermost(path: &Path) -> bool {
+    path.parent().is_none_or(|parent| protected::reason(&parent.to_string_lossy()).is_none())
 }
 
 /// A line of agon's own in what a command wrote.
@@ -106,35 +166,38 @@ pub fn noted(line: &str) -> String {
     format!("[agon: {line}]\n")
 }
 
-fn put_back(root: &Path, path: &Path, to: &Path, maker: Maker) -> String {
-    let done = match is_plain(root, path) {
-        false => Err("the way to it has become a link".to_owned()),
-        true => match aside(root, path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.to_string()),
-            moved => std::os::unix::fs::symlink(to, root.join(path))
-                .map(|()| moved.ok())
-                .map_err(|error| error.to_string()),
-        },
+fn put_back(root: &Path, (path, to): (&Path, &Path), maker: Maker, done: &mut SetAside) {
+    let moved = match aside(root, path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        moved => Ok(moved.ok()),
     };
-    let (name, to) = (shown(path), shown(to));
-    let line = match done {
+    let back = |moved| std::os::unix::fs::symlink(to, root.join(path)).map(|()| moved);
+    let line = match moved.and_then(back) {
         Ok(Some(aside)) => format!("{} of it is now `{}`", maker.words(), shown(&aside)),
         Ok(None) => "a command had removed it".to_owned(),
-        Err(error) => format!("it was replaced and cannot be put back: {error}"),
+        Err(error) => {
+            if exists(&root.join(path)) {
+                done.stuck.push(path.to_owned());
+            }
+            format!("it was replaced and cannot be put back: {error}")
+        }
     };
-    format!("`{name}` is a protected link to `{to}`; {line}")
+    done.lines.push(format!("`{}` is a protected link to `{}`; {line}", shown(path), shown(to)));
 }
 
+/// Renames what stands at a path, or what has become of a folder on the way to it.
 fn aside(root: &Path, path: &Path) -> std::io::Result<PathBuf> {
+    let path = first_no_folder(root, path).unwrap_or(path);
     let aside = free_name(root, path);
     fs::rename(root.join(path), root.join(&aside)).map(|()| aside)
 }
 
-/// True when no folder on the way to a path is a link: what is renamed is then where it seems to be.
-fn is_plain(root: &Path, path: &Path) -> bool {
-    let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
-    let is_folder = |above: &Path| fs::symlink_metadata(root.join(above)).is_ok_and(|data| data.is_dir());
-    above.into_iter().all(is_folder)
+/// The first on the way to a path that is there and no folder: what lies behind it is not where it seems to be.
+fn first_no_folder<'p>(root: &Path, path: &'p Path) -> Option<&'p Path> {
+    let mut above: Vec<&Path> =
+        path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
+    above.reverse();
+    above.into_iter().find(|above| fs::symlink_metadata(root.join(above)).is_ok_and(|data| !data.is_dir()))
 }
 
 fn shown(path: &Path) -> String {
@@ -169,7 +232,9 @@ fn free_name(root: &Path, path: &Path) -> PathBuf {
         name.push(if i == 0 { ".untrusted".to_owned() } else { format!(".untrusted{i}") });
         PathBuf::from(name)
     };
-    (0..1000).map(name).find(|name| !exists(&root.join(name))).unwrap_or_else(|| name(0))
+    // A command may have taken them all.
+    let chosen = || name(uuid::Uuid::now_v7().as_fields().0);
+    (0..1000).map(name).find(|name| !exists(&root.join(name))).unwrap_or_else(chosen)
 }
 
 /// The patterns as one set, read as policy reads them; one that cannot be read matches nothing.
@@ -198,17 +263,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         fs::write(root.join("AGENTS.md"), "before").unwrap();
-        let before = Standing::now(root, &[]);
+        let before = Standing::now(root, &Found::default());
         fs::create_dir_all(root.join(".github/workflows")).unwrap();
         fs::write(root.join("CLAUDE.md"), "evil").unwrap();
         fs::write(root.join("CLAUDE.md.untrusted"), "in the way").unwrap();
-        let lines = set_aside(root, &before, Maker::ThisCommand);
+        let lines = set_aside(root, &before, Maker::ThisCommand).lines;
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(
             lines[1].contains("`CLAUDE.md` is a protected name") && lines[1].contains("CLAUDE.md.untrusted1")
         );
         assert!(root.join(".github/workflows.untrusted").is_dir() && root.join("AGENTS.md").exists());
-        assert_eq!(Standing::now(root, &[]), before);
+        assert_eq!(Standing::now(root, &Found::default()), before);
     }
 
     #[test]
@@ -220,17 +285,17 @@ mod tests {
         fs::write(root.join("docs/RULES.md"), "rules").unwrap();
         symlink("docs/RULES.md", root.join("AGENTS.md")).unwrap();
         symlink("docs/none.md", root.join("CLAUDE.md")).unwrap();
-        let before = Standing::now(root, &[]);
+        let before = Standing::now(root, &Found::default());
         fs::remove_file(root.join("AGENTS.md")).unwrap();
         fs::write(root.join("AGENTS.md"), "evil").unwrap();
         fs::write(root.join("docs/none.md"), "evil").unwrap();
         symlink("docs", root.join(".github")).unwrap();
-        let lines = set_aside(root, &before, Maker::CutOff);
+        let lines = set_aside(root, &before, Maker::CutOff).lines;
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines[0].contains("protected link") && lines[0].contains("cut off"), "{lines:?}");
         assert_eq!(fs::read_to_string(root.join("AGENTS.md")).unwrap(), "rules");
         assert_eq!(fs::read_to_string(root.join("AGENTS.md.untrusted")).unwrap(), "evil");
         assert!(!root.join("docs/none.md").exists() && !exists(&root.join(".github")));
-        assert_eq!(Standing::now(root, &[]), before);
+        assert_eq!(Standing::now(root, &Found::default()), before);
     }
 }

@@ -4,13 +4,16 @@
 //! Whoever needs one holds a shared lock on the folder itself. It is taken away by the last: by whoever gets the
 //! lock alone. The kernel frees a lock however its process ends, so nobody waits for the dead.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+
+use super::opened::Opened;
 
 /// Says that a folder is one of these, whoever made it: nobody sets this bit on a folder that only they can write.
 const MARK: u32 = 0o1000;
@@ -105,8 +108,14 @@ fn remove(folder: &File, path: &Path, tries: usize) {
             // A file system without locks knows no others.
             Ok(()) | Err(_) => {
                 if is_there(folder, path) {
+                    let mut opened = Opened::default();
+                    path.parent().into_iter().for_each(|above| opened.open(above));
                     // One that somebody has filled meanwhile is theirs and stays.
-                    let _ = std::fs::remove_dir(path);
+                    if std::fs::remove_dir(path)
+                        .is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty)
+                    {
+                        let _ = folder.set_permissions(Permissions::from_mode(0o755));
+                    }
                 }
                 return;
             }
@@ -150,7 +159,7 @@ mod tests {
         let held = Placeholder::hold(&path).unwrap();
         std::fs::write(path.join("HEAD"), "").unwrap();
         drop(held);
-        assert!(path.join("HEAD").exists());
+        assert!(path.join("HEAD").exists() && !Placeholder::may_stand(&path), "it is theirs");
     }
 
     #[test]

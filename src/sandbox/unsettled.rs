@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::names::{Maker, Standing, set_aside};
+use super::names::{Maker, SetAside, Standing, set_aside};
 
 /// The folder of a state folder's notes.
 pub fn notes_of(state: &Path) -> PathBuf {
@@ -59,46 +59,60 @@ impl Note {
         Ok(Note { path, _file: file })
     }
 
-    /// The call is over and settled.
-    pub fn done(self) {
-        // One that stays is settled once more, and finds nothing.
-        let _ = fs::remove_file(&self.path);
+    /// The call is over. What stands there still is settled by whoever starts next.
+    pub fn done(self, set: &SetAside) {
+        if set.stuck.is_empty() {
+            // One that stays is settled once more, and finds nothing.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
-/// Settles what calls left whose agon is gone. Gives a line for each name that was set aside, for people.
-pub fn settle(folder: &Path) -> Vec<String> {
+/// Settles what calls left whose agon is gone. Gives a line for each name that was set aside, for people. An error
+/// where a name in `root` stands there still: what a command made must not be taken for the person's.
+pub fn settle(folder: &Path, root: &Path) -> Result<Vec<String>, String> {
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let mut lines = Vec::new();
     let notes = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    notes
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .flat_map(|path| one(&path))
-        .collect()
+    for path in notes.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
+        let Some((there, done)) = one(&path) else { continue };
+        let told = |line: String| format!("in {}: {line}; if it is yours, rename it back", there.display());
+        if !done.stuck.is_empty() && there == root {
+            return Err(format!("{}; rename or remove it", done.lines.join("; ")));
+        }
+        lines.extend(done.lines.into_iter().map(told));
+    }
+    Ok(lines)
 }
 
-fn one(path: &Path) -> Vec<String> {
-    let Ok(mut file) = File::open(path) else { return Vec::new() };
+/// Settles one note. It stays as long as something of it stands there.
+fn one(path: &Path) -> Option<(PathBuf, SetAside)> {
+    let mut file = File::open(path).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
-        return Vec::new();
+        return None;
     }
     let mut text = Vec::new();
     let read = file.read_to_end(&mut text).ok().and_then(|_| serde_json::from_slice::<Written>(&text).ok());
-    let lines = read.map(|written| {
+    let settled = read.map(|written| {
         let root = PathBuf::from(written.root);
         let before = Standing {
             names: written.names.into_iter().map(PathBuf::from).collect(),
             links: written.links.into_iter().map(|(path, to)| (path.into(), to.into())).collect(),
             absent: written.absent.into_iter().map(PathBuf::from).collect(),
+            ..Standing::default()
         };
-        let lines = set_aside(&root, &before, Maker::CutOff);
-        let told = |line: String| format!("in {}: {line}; if it is yours, rename it back", root.display());
-        lines.into_iter().map(told).collect()
+        let done = if root.is_dir() { set_aside(&root, &before, Maker::CutOff) } else { SetAside::default() };
+        (root, done)
     });
-    let _ = fs::remove_file(path);
-    lines.unwrap_or_default()
+    if settled.as_ref().is_none_or(|(_, done)| done.stuck.is_empty()) {
+        let _ = fs::remove_file(path);
+    }
+    settled
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::covers::Found;
     use super::*;
 
     #[test]
@@ -106,18 +120,46 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (notes, root) = (folder.path().join("calls"), folder.path().join("ws"));
         fs::create_dir(&root).unwrap();
-        let note = Note::write(&notes, &root, &Standing::now(&root, &[])).unwrap();
+        let note = Note::write(&notes, &root, &Standing::now(&root, &Found::default())).unwrap();
         fs::write(root.join("AGENTS.md"), "evil").unwrap();
-        assert_eq!(settle(&notes), [] as [&str; 0], "it is running");
+        assert_eq!(settle(&notes, &root).unwrap(), [] as [&str; 0], "it is running");
         drop(note);
-        let told = settle(&notes);
+        let told = settle(&notes, &root).unwrap();
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].contains("AGENTS.md.untrusted") && told[0].contains("cut off"), "{told:?}");
         assert!(!root.join("AGENTS.md").exists() && fs::read_dir(&notes).unwrap().next().is_none());
         fs::write(root.join("AGENTS.md"), "mine").unwrap();
-        let note = Note::write(&notes, &root, &Standing::now(&root, &[])).unwrap();
-        note.done();
-        assert_eq!(settle(&notes), [] as [&str; 0]);
+        let note = Note::write(&notes, &root, &Standing::now(&root, &Found::default())).unwrap();
+        note.done(&SetAside::default());
+        assert_eq!(settle(&notes, &root).unwrap(), [] as [&str; 0]);
         assert!(root.join("AGENTS.md").exists());
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_renamed_refuses_its_workspace_until_it_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (notes, root) =
+            (folder.path().join("calls"), fs::canonicalize(folder.path()).unwrap().join("ws"));
+        fs::create_dir(&root).unwrap();
+        // No longer name can be had than this.
+        let long = "x".repeat(255);
+        std::os::unix::fs::symlink(&long, root.join("AGENTS.md")).unwrap();
+        drop(Note::write(&notes, &root, &Standing::now(&root, &Found::default())).unwrap());
+        fs::write(root.join(&long), "evil").unwrap();
+        for _ in 0..2 {
+            let refused = settle(&notes, &root).unwrap_err();
+            assert!(
+                refused.contains("stands there still") && refused.contains("rename or remove"),
+                "{refused}"
+            );
+        }
+        let told = settle(&notes, folder.path()).unwrap();
+        assert!(
+            told.len() == 1 && told[0].contains("stands there still"),
+            "elsewhere it is only told: {told:?}"
+        );
+        fs::remove_file(root.join(&long)).unwrap();
+        assert_eq!(settle(&notes, &root).unwrap(), [] as [&str; 0]);
+        assert!(fs::read_dir(&notes).unwrap().next().is_none());
     }
 }

@@ -83,7 +83,7 @@ impl Tool for Bash {
         let cwd = args.cwd.unwrap_or_default();
         let exec = Exec { command: args.command, cwd, timeout_ms, capture_cap: CAPTURE };
         match sandbox.exec(exec, live, cancel).await {
-            Ok(end) => answer(&end, timeout_ms),
+            Ok(end) => ToolEnd { told: end.told.clone(), ..answer(&end, timeout_ms) },
             Err(words) => ToolEnd::failed(words),
         }
     }
@@ -102,7 +102,7 @@ fn answer(end: &ExecEnd, timeout_ms: u64) -> ToolEnd {
         labelled("stdout", &end.stdout),
         labelled("stderr", &end.stderr)
     );
-    ToolEnd { status, content, exit: end.exit, seen: Vec::new() }
+    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), told: Vec::new() }
 }
 
 fn how(end: &ExecEnd, timeout_ms: u64) -> String {

@@ -231,7 +231,8 @@ impl ArenaBuilder {
     async fn place(&mut self, kind: SandboxKind) -> Result<Place, WireError> {
         let sandbox = confine::plain(kind, &self.workspace, false, Some(&self.state)).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
-        place.told = unsettled::settle(&unsettled::notes_of(&self.state));
+        let notes = unsettled::notes_of(&self.state);
+        place.told = unsettled::settle(&notes, &self.workspace).map_err(WireError::Workspace)?;
         for tool in std::mem::take(&mut self.tools) {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
         }

@@ -236,7 +236,8 @@ async fn tree_at(
         return Err(WireError::WorkspaceGone(root.to_owned()));
     }
     // What a call of another session made that was cut off is no part of a copy.
-    told.extend(unsettled::settle(&unsettled::notes_of(&config.places().state)));
+    let notes = unsettled::notes_of(&config.places().state);
+    told.extend(unsettled::settle(&notes, root).map_err(WireError::Workspace)?);
     let now = WorkspaceStore::open(root, &config.places().state).map_err(WireError::Workspace)?;
     Ok((now.checkpoint().await.map_err(WireError::Workspace)?.tree, None))
 }

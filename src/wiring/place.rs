@@ -101,7 +101,8 @@ impl Place {
         let wanted = Wanted { kind, root, session, read_only: false, has_consent: consent.is_some() };
         let (sandbox, weaker) = chosen(config, wanted).await?;
         // After the sandbox was started, which ends what a dead one left, and before instructions are read.
-        let mut told = unsettled::settle(&unsettled::notes_of(&config.places().state));
+        let notes = unsettled::notes_of(&config.places().state);
+        let mut told = unsettled::settle(&notes, root).map_err(WireError::Workspace)?;
         told.extend(weaker);
         let consent = consent.filter(|_| sandbox.spec().kind == "none");
         let place = Place::open(&config.places().state, root, sandbox)?;

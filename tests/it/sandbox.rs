@@ -16,6 +16,7 @@ pub(crate) mod linked;
 #[cfg(target_os = "linux")]
 mod local;
 mod odd_names;
+pub(crate) mod person;
 #[cfg(target_os = "linux")]
 mod together;
 

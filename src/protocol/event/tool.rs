@@ -77,6 +77,15 @@ impl ArenaEvent {
             _ => None,
         }
     }
+
+    /// What agon itself tells people of a call that has ended, a line each. Never words of the call.
+    pub fn told(&self) -> &[String] {
+        match self {
+            ArenaEvent::ToolResolved(data) => &data.body.told,
+            ArenaEvent::CheckRan(data) => &data.body.told,
+            _ => &[],
+        }
+    }
 }
 
 /// Data of `policy_decided`.
@@ -151,6 +160,9 @@ pub struct ToolResolved {
     /// The whole output, when `content` was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<Blob>,
+    /// What agon itself tells people of it, a line each: protected names that were set aside or replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<String>,
     /// `fork` when a fork put it in the place of what the tool said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -237,6 +249,9 @@ pub struct CheckRan {
     pub output: String,
     /// Milliseconds it ran.
     pub ms: u64,
+    /// What agon itself tells people of it, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<String>,
 }
 
 /// Body of `tools_listed`.

@@ -10,7 +10,7 @@ use crate::sandbox::placeholder::Placeholder;
 const ALWAYS: [&str; 2] = [".git", ".agon"];
 
 /// The names under a cover, absolute.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Covers {
     /// Shown and not to be changed.
     pub guarded: Vec<PathBuf>,
@@ -20,9 +20,8 @@ pub struct Covers {
     pub missing: Vec<PathBuf>,
     /// Folders above guarded names, which must stay where they are.
     pub pinned: Vec<PathBuf>,
-    /// Links that protected names are or lead through, relative to the root, with what they say: a mount follows a
-    /// link, so they are put back after a call.
-    pub links: Vec<(PathBuf, PathBuf)>,
+    /// What they were made of: a mount follows a link, so links are put back after a call.
+    pub found: Found,
 }
 
 impl Covers {
@@ -38,10 +37,11 @@ impl Covers {
     }
 
     fn look(root: &Path, secrets: &[String]) -> Self {
-        let Found { names, links } = Found::of(root, &globs(secrets));
+        let found = Found::of(root, &globs(secrets));
+        let names = found.names.clone();
         let missing: Vec<PathBuf> =
             ALWAYS.iter().map(|name| root.join(name)).filter(|path| Placeholder::may_stand(path)).collect();
-        let mut covers = Covers { guarded: missing.clone(), missing, links, ..Covers::default() };
+        let mut covers = Covers { guarded: missing.clone(), missing, found, ..Covers::default() };
         for (path, kind) in names.into_iter().map(|(path, kind)| (root.join(path), kind)) {
             // A mount follows a link to wherever it leads, so a link itself cannot be covered.
             match (kind, std::fs::symlink_metadata(&path)) {

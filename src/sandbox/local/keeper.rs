@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::super::covers::Found;
 use super::super::leads::Leads;
 use super::super::names::{self, Maker, Standing};
 use super::super::placeholder::Placeholder;
@@ -58,8 +59,8 @@ impl Keeper {
     }
 
     /// A call begins. Dropped without [`Call::end`] its processes may still be dying, so nothing is cleared yet.
-    /// `links` are links of protected names further down.
-    pub fn begin(&self, links: &[(PathBuf, PathBuf)]) -> Result<Call<'_>, String> {
+    /// `found` is what is covered further down.
+    pub fn begin(&self, found: &Found) -> Result<Call<'_>, String> {
         let mut state = self.state();
         for name in FOLDERS {
             // In a workspace that cannot be written there is nothing to keep either.
@@ -77,7 +78,7 @@ impl Keeper {
         drop(state);
         // What was put there counts as there: it is no name that a command makes.
         let mut call =
-            Call { keeper: self, before: Standing::now(&self.root, links), note: None, ended: false };
+            Call { keeper: self, before: Standing::now(&self.root, found), note: None, ended: false };
         if let Some(calls) = &self.calls {
             call.note = Some(Note::write(calls, &self.root, &call.before)?);
         }
@@ -155,9 +156,9 @@ impl Call<'_> {
         self.ended = true;
         let moved = names::set_aside(&self.keeper.root, &self.before, Maker::ThisCommand);
         if let Some(note) = self.note.take() {
-            note.done();
+            note.done(&moved);
         }
-        moved.iter().map(|line| names::noted(line)).collect()
+        moved.lines
     }
 }
 

@@ -295,6 +295,7 @@ impl Page<'_> {
         if !passed || self.is_open {
             out.extend(self.output(&data.body.output));
         }
+        out.extend(self.told(&data.body.told));
         out
     }
 
@@ -369,6 +370,11 @@ impl Page<'_> {
     pub fn remark(&self, tone: Tone, mark: &str, text: &str) -> Vec<Line<'static>> {
         let line = format!("{mark}{text}");
         vec![Line::styled(cut(&line, self.width), self.scene.style(tone))]
+    }
+
+    /// What agon itself has to tell of a call, whole.
+    pub fn told(&self, lines: &[String]) -> Vec<Line<'static>> {
+        lines.iter().flat_map(|line| self.wrapped(Tone::Warn, "! ", &clean_line(line))).collect()
     }
 
     /// Output of a command: its beginning and its end.

@@ -63,6 +63,7 @@ impl Page<'_> {
         } else if body.exit.is_some() || body.status != ToolStatus::Ok || self.is_open {
             out.extend(self.output(without_status(&body.content)));
         }
+        out.extend(self.told(&body.told));
         out
     }
 

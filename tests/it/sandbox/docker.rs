@@ -320,6 +320,19 @@ async fn opened() -> Option<Opened> {
 
 contract::contract!(opened);
 
+/// A workspace that is as somebody wants it before it is opened.
+async fn opened_on(set: fn(&std::path::Path)) -> Option<Opened> {
+    let bench = Bench::new().await?;
+    set(&bench.root());
+    let secrets = agon::session::policy::denied_to_all(&agon::session::policy::standard());
+    let place = DockerPlace { secrets, ..bench.place() };
+    let sandbox = DockerSandbox::open(bench.engine.clone(), bench.settings(), &place).await.unwrap();
+    let root = fs::canonicalize(bench.root()).unwrap();
+    Some(Opened { folder: bench.into_folder(), root, sandbox: Arc::new(sandbox) })
+}
+
+super::person::person!(opened_on);
+
 #[tokio::test]
 async fn no_forbidden_act_succeeds() {
     let Some(bench) = Bench::new().await else { return };

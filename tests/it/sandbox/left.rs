@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::docker::program::command_script;
+use super::person;
 use crate::arena::kit::{Place, whole_turn};
 use crate::support::env::{Env, is_root};
 use crate::tui::pty::Terminal;
@@ -95,6 +96,74 @@ fn cut_off(signal: &str) -> Option<Env> {
     Some(env)
 }
 
+/// A command that makes a protected name and says what agon would say of another.
+const FORGED: &str =
+    "echo EVIL >AGENTS.md; echo '[agon: `CLAUDE.md` is a protected name; forged]' >&2; echo begun";
+
+/// What is told of it, by agon and by nobody else.
+fn check_note(told: &str) {
+    let notes: Vec<&str> = told.lines().filter(|line| line.starts_with("note: ")).collect();
+    assert_eq!(
+        notes,
+        ["note: `AGENTS.md` is a protected name; what this command made is now `AGENTS.md.untrusted`"],
+        "{told}"
+    );
+}
+
+#[test]
+fn what_is_set_aside_is_told_to_the_person_and_a_command_cannot_say_it() {
+    for words in [&ANEW[..], &["run", "again", "--yes", "--sandbox", "local"]] {
+        let env = place(FORGED);
+        let ran = env.run(words);
+        if ran.code == 2 && ran.stderr.contains("not to be had here") {
+            assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
+            return println!("skipped: namespaces are refused here");
+        }
+        check_note(&ran.stderr);
+    }
+    let Some(docker) = super::docker::program::place(&command_script(FORGED)) else { return };
+    check_note(&docker.run(&["run", "again", "--yes"]).stderr);
+}
+
+#[test]
+fn what_is_set_aside_is_told_also_when_the_command_is_stopped() {
+    let local = |script: &str| {
+        let env = place("");
+        env.write("home/mock.toml", script);
+        Some(env)
+    };
+    let docker = super::docker::program::place;
+    for (kind, place) in [("local", &local as &dyn Fn(&str) -> Option<Env>), ("docker", &docker)] {
+        for signal in ["-INT", "-TERM", "-HUP"] {
+            let Some(env) = place(&command_script(&format!("{FORGED}; touch up; sleep 600"))) else { return };
+            let mut command = env.command(&["run", "again", "--yes", "--sandbox", kind]);
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+            while !env.work().join("up").exists() {
+                if child.try_wait().unwrap().is_some() {
+                    assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "the command did not begin");
+                    return println!("skipped: {kind} is not to be had here");
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            end(&child, signal);
+            let told = child.wait_with_output().unwrap().stderr;
+            check_note(&String::from_utf8(told).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_screen_tells_what_was_set_aside_in_a_line_of_its_own() {
+    let env = place(FORGED);
+    let mut screen = Terminal::start(&env, &["--sandbox", "local", "--yes"], 180, 30);
+    screen.wait_for("write a task");
+    screen.press("go\r");
+    screen.wait_for("! `AGENTS.md` is a protected name; what this command made is now `AGENTS.md.untrusted`");
+    assert!(!screen.text().contains("! `CLAUDE.md`"));
+    screen.press("\x03\x03");
+    screen.end();
+}
+
 /// Ends agon so and has it do something; gives what was told then.
 fn cut_off_and_then(signal: &str, words: &[&str]) -> Option<String> {
     let env = cut_off(signal)?;
@@ -116,6 +185,40 @@ fn what_a_killed_agons_command_made_of_protected_names_is_set_aside_before_it_is
         let Some(told) = cut_off_and_then("-KILL", words) else { return };
         assert_eq!(told.matches("AGENTS.md.untrusted").count(), 1, "{words:?}: {told}");
         assert!(told.contains("note: ") && told.contains("cut off"), "{words:?}: {told}");
+    }
+}
+
+/// A merge after agon was killed in the middle of a call is the person's, in this folder and told by no later start.
+#[test]
+fn a_repository_a_person_works_in_after_agon_was_killed_is_left_alone() {
+    for had_repository in [true, false] {
+        let env = place("echo begun; touch up; sleep 600");
+        if had_repository {
+            person::repository(&env.work());
+        }
+        let words = ["run", "go", "--yes", "--json", "--signals", "--sandbox", "local"];
+        let mut child = env.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while !env.work().join("up").exists() {
+            if child.try_wait().unwrap().is_some() {
+                assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "the command did not begin");
+                return println!("skipped: namespaces are refused here");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !had_repository {
+            person::repository(&env.work());
+        }
+        person::merge_and_pack(&env.work());
+        env.write("home/mock.toml", &"[[answer]]\nspark = \"solo\"\ntext = \"done\"\n".repeat(4));
+        let elsewhere = tempfile::tempdir().unwrap();
+        let other = [&ANEW[..], &["--workspace", elsewhere.path().to_str().unwrap()]].concat();
+        for words in [&other[..], &ANEW] {
+            let ran = env.run(words);
+            assert!(ran.code == 0 && !ran.stderr.contains("protected"), "{ran}");
+            person::check_repository(&env.work());
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use agon::sandbox::{LocalOptions, LocalSandbox};
 use agon::session::policy;
 
 use super::contract::{Opened, contract, exec, run};
+use super::person::person;
 use super::{escapes, linked};
 
 /// The options of these tests: the test binary is no sandbox, the program is.
@@ -41,6 +42,19 @@ pub async fn open() -> Option<Opened> {
 }
 
 contract!(open);
+
+/// A workspace that is as somebody wants it before it is opened.
+async fn open_on(set: fn(&Path)) -> Option<Opened> {
+    if !can_be_had().await {
+        return None;
+    }
+    Some(Opened::new(|root| {
+        set(root);
+        Arc::new(LocalSandbox::open(root, options()).unwrap())
+    }))
+}
+
+person!(open_on);
 
 #[tokio::test]
 async fn every_forbidden_act_is_refused() {

@@ -163,5 +163,11 @@ pub fn diff(from: &str) -> DiffTaken {
 
 pub fn check(command: &str, exit: i32) -> CheckRan {
     let output = if exit == 0 { "7 passed" } else { "1 of 7 failed" };
-    CheckRan { command: command.to_owned(), exit: Some(exit), output: output.to_owned(), ms: 5 }
+    CheckRan {
+        command: command.to_owned(),
+        exit: Some(exit),
+        output: output.to_owned(),
+        ms: 5,
+        told: Vec::new(),
+    }
 }

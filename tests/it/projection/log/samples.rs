@@ -67,7 +67,13 @@ pub fn teamwork() -> Vec<E> {
         verdict: Judgement::RequestChanges,
         findings: vec![finding],
     };
-    let check = CheckRan { command: "sh check.sh".into(), exit: None, output: "x\n".repeat(100), ms: 7 };
+    let check = CheckRan {
+        command: "sh check.sh".into(),
+        exit: None,
+        output: "x\n".repeat(100),
+        ms: 7,
+        told: Vec::new(),
+    };
     let diff = DiffTaken {
         from: "a".into(),
         to: "b".into(),

@@ -106,6 +106,11 @@ impl Bench {
         (self.folder, std::sync::Arc::new(sandbox))
     }
 
+    /// What is removed in the end.
+    pub fn into_folder(self) -> TempDir {
+        self.folder
+    }
+
     pub async fn run(&self, sandbox: &DockerSandbox, command: &str) -> ExecEnd {
         self.run_in(sandbox, exec(command)).await
     }
