@@ -251,7 +251,11 @@ impl Config {
         let table = table.ok_or_else(|| self.no_provider(&name.provider))?;
         let is_script = table.kind == Some(file::ProviderKind::Script);
         let local = is_script || table.base_url.as_deref().is_some_and(providers::is_loopback);
-        Ok(self.known.spec(name, self.file.models.get(&name.to_string()), local))
+        // Where one model of a provider has a price, what is on this machine passes calls on: no other is free either.
+        let is_of =
+            |other: &str| other.split_once('/').is_some_and(|(provider, _)| provider == name.provider);
+        let is_sold = self.file.models.iter().any(|(other, table)| is_of(other) && table.price.is_some());
+        Ok(self.known.spec(name, self.file.models.get(&name.to_string()), local && !is_sold))
     }
 
     /// The persona of a solo spark.

@@ -32,6 +32,8 @@ pub struct Tally {
     pub beyond: Usage,
     /// The same in millionths of a dollar.
     pub beyond_micro_usd: u64,
+    /// Calls among those whose price is not known.
+    pub beyond_unpriced: u32,
     /// Millionths of a dollar of settled attempts, where the price is known.
     pub micro_usd: u64,
     /// Settled attempts without a known price.
@@ -124,12 +126,15 @@ impl Tally {
         self.usage = sum(self.usage, self.beyond);
         self.micro_usd = self.micro_usd.saturating_add(self.beyond_micro_usd);
         self.unknown += self.cut;
-        (self.cut, self.beyond, self.beyond_micro_usd) = (0, Usage::default(), 0);
+        self.unpriced += self.beyond_unpriced;
+        (self.cut, self.beyond, self.beyond_micro_usd, self.beyond_unpriced) = (0, Usage::default(), 0, 0);
         self
     }
 
-    /// Counts a call that was cut off after `used`, and may have taken `worst`.
-    fn cut_off(&mut self, worst: (Usage, u64), used: (Usage, u64)) {
+    /// Counts a call that was cut off after `used`, and may have taken `worst`. What was used is counted already,
+    /// with its price or without.
+    fn cut_off(&mut self, worst: (Usage, u64), used: (Usage, u64), priced: bool) {
+        self.beyond_unpriced += u32::from(!priced && used.0.total() == 0);
         let input = worst.0.input.saturating_sub(used.0.input);
         let output = worst.0.output.saturating_sub(used.0.output);
         self.cut += 1;
@@ -149,6 +154,7 @@ impl Tally {
         self.cut += other.cut;
         self.beyond = sum(self.beyond, other.beyond);
         self.beyond_micro_usd = self.beyond_micro_usd.saturating_add(other.beyond_micro_usd);
+        self.beyond_unpriced += other.beyond_unpriced;
         self.micro_usd = self.micro_usd.saturating_add(other.micro_usd);
         self.unpriced += other.unpriced;
         self.model_ms = self.model_ms.saturating_add(other.model_ms);
@@ -252,10 +258,15 @@ impl Costs {
     pub fn at_the_end(mut self) -> Self {
         for call in self.ledger.running().collect::<Vec<_>>() {
             if let Some(worst) = self.ledger.worst(call) {
-                self.book_call(call, |tally| tally.cut_off(worst, (Usage::default(), 0)));
+                let priced = self.is_priced(call);
+                self.book_call(call, |tally| tally.cut_off(worst, (Usage::default(), 0), priced));
             }
         }
         self
+    }
+
+    fn is_priced(&self, call: CallId) -> bool {
+        self.ledger.payer(call).is_none_or(|payer| payer.priced)
     }
 
     /// What a provider says it counted is what a stopped call took; an estimate is the least of it.
@@ -265,12 +276,13 @@ impl Costs {
             && !is_known
             && let Some(worst) = self.ledger.worst(data.call)
         {
-            self.book_call(data.call, |tally| tally.cut_off(worst, (data.usage, data.micro_usd)));
+            let priced = self.is_priced(data.call);
+            self.book_call(data.call, |tally| tally.cut_off(worst, (data.usage, data.micro_usd), priced));
         }
     }
 
     fn settle(&mut self, data: &BudgetSettled, away: bool) {
-        let priced = self.ledger.payer(data.call).is_none_or(|payer| payer.priced);
+        let priced = self.is_priced(data.call);
         // Of nothing there is no estimate.
         let estimated = data.usage.estimated && data.usage.total() > 0;
         let usage = Usage { estimated, ..data.usage };

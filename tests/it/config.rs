@@ -283,3 +283,22 @@ fn the_sample_of_the_readme_is_a_configuration() {
     assert_eq!(ran.code, 0, "{ran}");
     assert!(ran.stdout.contains("structured") && ran.stdout.contains("my/qwen3-coder"), "{ran}");
 }
+
+#[test]
+fn a_script_is_free_unless_one_of_its_models_has_a_price() {
+    let env = Env::new();
+    let answers = "[[answer]]\nspark = \"solo\"\ntext = \"heard\"\n";
+    env.write("home/words.toml", answers);
+    let script = env.home().join("words.toml");
+    let provider = format!("[providers.words]\nkind = \"script\"\nfile = \"{}\"\n", script.display());
+    let cost = |env: &Env| {
+        let ran = env.run(&["run", "--sandbox", "none", "--model", "words/other", "go"]);
+        assert_eq!(ran.code, 0, "{ran}");
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        all.lines().find_map(|line| line.strip_prefix("cost     ")).map(str::to_owned)
+    };
+    env.config(&provider);
+    assert_eq!(cost(&env).as_deref(), Some("$0.0000"));
+    env.config(&format!("{provider}[models.\"words/any\".price]\ninput = 1\noutput = 2\n"));
+    assert_eq!(cost(&env).as_deref(), Some("price unknown"));
+}

@@ -113,7 +113,7 @@ impl Mission {
         }
         self.small(move |kit| {
             kit.sessions().remove(&id)?;
-            Ok(vec![Msg::Sessions(work::list(kit)?)])
+            Ok(vec![Msg::Sessions(work::list(kit)?), Msg::Log("removed".to_owned())])
         });
         Vec::new()
     }

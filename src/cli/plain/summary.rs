@@ -162,11 +162,6 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
         Scope::Total => "total".to_owned(),
     };
     let about = tally.about();
-    let cost = match (tally.micro_usd, tally.unpriced) {
-        (_, 0) => tally.money(),
-        (0, _) => "unknown".to_owned(),
-        _ => format!("≥ {}", words::money(tally.micro_usd)),
-    };
     [
         safe_line(name.trim()).into_owned(),
         words::grouped(u64::from(tally.calls)),
@@ -174,7 +169,7 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
         format!("{about}{}", words::grouped(tally.usage.input)),
         words::grouped(tally.usage.cached),
         format!("{about}{}", words::grouped(tally.usage.output)),
-        cost,
+        tally.money(),
         words::duration(tally.model_ms),
         words::grouped(u64::from(tally.tool_calls)),
         words::duration(tally.tool_ms),

@@ -137,6 +137,7 @@ fn hints(state: &State, room: usize) -> String {
     if !state.overlays.is_empty() {
         return String::new();
     }
+    let is_asked = state.is_asked() && state.past.is_none();
     let hints: &[&str] = match state.pane {
         Pane::Approval if state.asking.armed == Some(Armed::Rule) => {
             &["Enter grants the rule", "Esc takes it back"]
@@ -145,6 +146,8 @@ fn hints(state: &State, room: usize) -> String {
             &["y once", "s session", "r rule", "n deny", "then Enter", "↑↓ scroll", "Tab story"]
         }
         Pane::Composer if state.past.is_some() => &["Enter goes back to now", "Tab story", "Esc now"],
+        Pane::Composer if is_asked => &["Enter steers", "Tab answers", "Esc interrupts", "? help"],
+        Pane::Story if is_asked => &["Tab answers", "↑↓ scroll", "[ ] time", "o unfold", "? help"],
         Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],
         Pane::Composer if state.is_left_open() && state.composer.is_empty() => {
             &["Enter goes on where it was left", "or write", "Tab story", "? help"]

@@ -170,7 +170,11 @@ impl Page<'_> {
             ItemKind::Interrupt => self.remark(Tone::Warn, "■ ", "interrupted"),
             ItemKind::Lost { .. } => self.wrapped(Tone::Warn, "? ", &body()),
             ItemKind::Notice(notice) => {
-                self.wrapped(Tone::Quiet, "∙ ", &format!("agon: {}: {}", words::notice(notice), body()))
+                let text = self.text(item);
+                // Folded, the schema of an answer is left out: only its model needs it.
+                let text = if self.is_open { &text } else { without_schema(&text) };
+                let text = format!("agon: {}: {}", words::notice(notice), clean_line(text));
+                self.wrapped(Tone::Quiet, "∙ ", &text)
             }
             ItemKind::Rejected => self.wrapped(Tone::Warn, "! ", &format!("answer does not fit: {}", body())),
             ItemKind::Fallback => self.remark(Tone::Warn, "↷ ", "another model takes over"),
@@ -440,4 +444,12 @@ pub(super) fn indented(lines: Vec<Line<'static>>) -> Vec<Line<'static>> {
 
 fn when(at: u64) -> String {
     format!("{} UTC", words::time_of_day(at))
+}
+
+/// A brief without the JSON Schema that is its last line.
+fn without_schema(text: &str) -> &str {
+    match text.trim_end().rsplit_once('\n') {
+        Some((brief, last)) if last.starts_with('{') && last.ends_with('}') => brief,
+        _ => text,
+    }
 }

@@ -94,6 +94,7 @@ fn what_waits_for_an_answer_is_one_key_away_and_esc_opens_no_commands() {
     let mut state = asked();
     let _ = update(&mut state, key(Tab));
     assert!(shown(&state, 80, 24).contains("Tab goes there to answer"), "{}", shown(&state, 80, 24));
+    assert!(last_line(&state, 80, 24).contains("Tab answers"));
     let _ = update(&mut state, key(Tab));
     assert!(last_line(&state, 80, 24).contains("y once"));
     let _ = update(&mut state, key(Esc));

@@ -106,6 +106,8 @@ fn the_diff_under_review_has_a_pane_where_there_is_room_and_a_sheet_elsewhere() 
 fn the_recorded_debate_and_its_matrix() {
     let mut state = state(&golden::debate(), false);
     at_all_sizes("recorded_debate", &state);
+    // What only a model needs of a brief is seen once somebody unfolds it.
+    assert!(!shown(&state, 200, 400).contains("additionalProperties"));
     let _ = update(&mut state, key(KeyCode::Tab));
     let _ = typed(&mut state, "m");
     at_all_sizes("recorded_matrix", &state);

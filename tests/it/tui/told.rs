@@ -273,6 +273,32 @@ fn the_matrix_says_what_its_signs_mean_and_goes_back_in_time() {
 }
 
 #[test]
+fn a_call_without_a_known_price_is_not_shown_as_free_by_header_roster_or_sheet() {
+    let mut model = spec()["models"][0].clone();
+    (model["name"], model["price"]) = (json!("far/m2"), Value::Null);
+    let mut entries = begun(&json!("solo"), "go", &["solo"]);
+    let changed = json!({ "changed": [{ "model": { "spec": model, "default": true } }] });
+    entries.push(entry(2, &[("settings_changed", changed)]));
+    let called = json!({
+        "call": 10, "attempt": 1, "spark": 0, "purpose": "think", "model": "far/m2",
+        "params": { "max_output": 1000 }, "digest": "0", "parts": { "add": [] }
+    });
+    let fact = || ("timer_fired", json!({ "call": 999, "attempt": 1, "body": { "active_ms": 1 } }));
+    let reserved = ("budget_reserved", json!({ "call": 10, "tokens": 5000, "micro_usd": 0 }));
+    entries.push(entry(3, &[fact(), ("model_called", called), reserved]));
+    let cut = json!({ "call": 10, "attempt": 1, "body": { "kind": "cancelled", "message": "stopped" } });
+    let none = json!({ "call": 10, "attempt": 1, "usage": { "input": 0, "output": 0 }, "micro_usd": 0 });
+    entries.push(entry(4, &[("model_failed", cut), ("budget_settled", none)]));
+    let mut state = state(&entries, true);
+    let header = shown(&state, 120, 40).lines().nth(1).unwrap().to_owned();
+    assert!(header.contains("price unknown"), "{header}");
+    let _ = typed(&mut state, "/cost");
+    let _ = update(&mut state, key(Enter));
+    let text = shown(&state, 120, 40);
+    assert!(text.matches("price unknown").count() >= 3 && !text.contains("$0.0000"), "{text}");
+}
+
+#[test]
 fn the_matrix_of_a_debate_stays_when_something_else_is_asked() {
     let mut entries = debate();
     let seq = entries.len() as u64;
