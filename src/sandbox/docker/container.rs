@@ -258,6 +258,9 @@ fn not_made(engine: &Engine, plan: &Plan, error: &EngineError) -> DockerError {
     let error_words = words(error);
     let says = |part: &str| error_words.to_lowercase().contains(part);
     match trouble(error) {
+        _ if let Some(path) = unfound(&error_words) => {
+            DockerError::Unseen { address: engine.address().to_owned(), path }
+        }
         Trouble::Missing if says("image") => DockerError::NoImage { image },
         _ if says("executable file not found")
             || says("exec format error")
@@ -271,6 +274,12 @@ fn not_made(engine: &Engine, plan: &Plan, error: &EngineError) -> DockerError {
         }),
         _ => engine.failure("starting a container", error),
     }
+}
+
+/// The folder that the engine does not find although it is there for us.
+fn unfound(error: &str) -> Option<String> {
+    let (_, path) = error.split_once("bind source path does not exist: ")?;
+    Path::new(path).exists().then(|| path.to_owned())
 }
 
 fn last(text: &str, count: usize) -> &str {

@@ -35,6 +35,9 @@ pub enum DockerError {
     /// The workspace or another folder cannot be shown to a container.
     #[error("`{path}` cannot be mounted into a container: {reason}")]
     BadMount { path: String, reason: String },
+    /// A folder that is there and that the engine does not find: it has other mounts, or runs elsewhere.
+    #[error("the container engine at `{address}` does not see `{path}`")]
+    Unseen { address: String, path: String },
     /// A variable, limit or network that the settings ask for cannot be had.
     #[error("the engine does not accept the settings of `[sandbox.docker]`: {0}")]
     BadSettings(String),
@@ -90,6 +93,10 @@ impl DockerError {
                 "pull or build it for this machine, or name another: `[sandbox.docker] image = …`"
             }
             DockerError::NoShell { .. } => "name an image with `bash` or `sh`: `[sandbox.docker] image = …`",
+            DockerError::Unseen { .. } => {
+                "it runs on another machine or has other mounts: use a workspace that the engine has as well, or one on \
+                 this machine's disk, or set DOCKER_HOST to this machine's engine"
+            }
             DockerError::Unproven(_) => {
                 "the engine's own settings weaken its containers; look at its daemon.json"
             }

@@ -96,6 +96,27 @@ fn a_solo_spark_sees_no_network_and_its_end_takes_the_container_along() {
     assert_eq!(listed(&env), [] as [Value; 0]);
 }
 
+/// A file system of another mount namespace, as a remote engine's would be.
+#[test]
+fn a_workspace_the_engine_does_not_see_is_no_fault_of_the_settings() {
+    let Some(env) = place("") else { return };
+    let inner = "mount -t tmpfs none . && cd \"$PWD\" && mkdir unseen && cd unseen && exec \"$@\"";
+    let mut apart = std::process::Command::new("unshare");
+    apart.args(["--user", "--map-root-user", "--mount", "sh", "-c", inner, "sh", env!("CARGO_BIN_EXE_agon")]);
+    let plain = env.command(&[]);
+    apart.args(["run", "go"]).current_dir(env.work()).env_clear();
+    apart.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = apart.stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    if told.starts_with("unshare:") || told.starts_with("mount:") {
+        return println!("skipped: {told}");
+    }
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    let folder = env.work().join("unseen");
+    assert!(told.contains(&format!("does not see `{}", folder.display())), "{told}");
+    assert!(told.contains("DOCKER_HOST") && !told.contains("[sandbox.docker]"), "{told}");
+}
+
 /// Two kinds of sandbox in one folder without `.git`: what keeps the name absent is the same for both.
 #[test]
 fn agons_that_start_at_once_in_one_folder_share_what_is_covered() {
