@@ -40,6 +40,22 @@ pub fn name_shown(name: &str) -> Cow<'_, str> {
     if name.chars().all(is_plain) { Cow::Borrowed(name) } else { Cow::Owned(quoted(name.as_bytes())) }
 }
 
+/// A name in a list of names or before another word, where a space or a comma would look like its end.
+pub fn name_in_list(name: &str) -> Cow<'_, str> {
+    match name_shown(name) {
+        Cow::Borrowed(name) if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c == ',') => {
+            Cow::Owned(quoted(name.as_bytes()))
+        }
+        shown => shown,
+    }
+}
+
+/// Names of files on one line, with commas between them.
+pub fn names_shown(names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| name_in_list(name.as_ref()).into_owned()).collect();
+    names.join(", ")
+}
+
 /// Bytes in double quotes, as JSON writes them; what is not UTF-8 as `\xff`, which JSON does not know.
 pub fn quoted(bytes: &[u8]) -> String {
     let mut out = String::from("\"");
@@ -189,6 +205,10 @@ mod tests {
             assert_eq!(name_shown(odd), shown);
             assert_eq!(serde_json::from_str::<String>(shown).unwrap(), odd, "as JSON writes it");
         }
+        assert_eq!(
+            names_shown(["a b", "a,b", "ä\u{3000}", "[id].rs", "x\ny", ""]),
+            r#""a b", "a,b", "ä　", [id].rs, "x\ny", """#
+        );
         assert_eq!(quoted(b"not utf-8 \xff\xfe.txt"), r#""not utf-8 \xff\xfe.txt""#);
     }
 
