@@ -5,6 +5,7 @@ use super::report::wording;
 use super::words;
 use crate::protocol::event::{ArenaEvent, Class, PrepareResult};
 use crate::protocol::message::Part;
+use crate::protocol::text::names_shown;
 
 /// Characters of a text that are taken.
 const ABOUT: usize = 300;
@@ -55,7 +56,7 @@ pub fn about(event: &ArenaEvent) -> String {
         E::EffectFailed(data) => short(&data.body.error),
         E::CallCancelled(data) => format!("{} · {}", data.call, short(&data.reason)),
         E::CallLost(data) => format!("{} · {}", data.call, short(&data.text)),
-        E::DiffTaken(data) => data.body.files.join(", "),
+        E::DiffTaken(data) => names_shown(&data.body.files),
         E::FallbackTaken(data) => format!("{} instead of {}", data.to, data.from),
         E::RetryScheduled(data) => format!("attempt {} in {}", data.attempt, words::duration(data.delay_ms)),
         E::LimitReached(data) => words::limit(data.limit, data.used, data.max),
@@ -66,7 +67,7 @@ pub fn about(event: &ArenaEvent) -> String {
 }
 
 fn paths(paths: &[crate::protocol::event::PathBase]) -> String {
-    paths.iter().take(8).map(|base| base.path.as_str()).collect::<Vec<_>>().join(", ")
+    names_shown(paths.iter().take(8).map(|base| &base.path))
 }
 
 fn answer(parts: &[Part]) -> String {

@@ -11,6 +11,7 @@ use super::words;
 use crate::protocol::blueprint::lead_of;
 use crate::protocol::event::{ClaimFlagged, PatchApplied, PromptGiven, TurnCause, TurnClosed};
 use crate::protocol::spec::{Blueprint, Mode};
+use crate::protocol::text::names_shown;
 use crate::protocol::typed::SquadAnswer;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId, fit};
 use evidence::{Evidence, blueprint_in};
@@ -236,10 +237,7 @@ impl SquadSheet {
         out.push_str(if steps.is_empty() { "\n- nobody came to a result" } else { &steps });
         match changed.is_empty() {
             true => out.push_str("\n- no file that git looks at was changed"),
-            false => {
-                let files: Vec<&str> = changed.iter().map(String::as_str).collect();
-                out.push_str(&format!("\n- changed files: {}", files.join(", ")));
-            }
+            false => out.push_str(&format!("\n- changed files: {}", names_shown(changed))),
         }
         out.push_str(&self.beneath(""));
         safe(&out).into_owned()

@@ -14,7 +14,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Finish, Part};
-use crate::protocol::text::name_shown;
+use crate::protocol::text::names_shown;
 use crate::protocol::{CallId, StopCause};
 
 use super::{Line, Renderer, Tone, Who};
@@ -309,11 +309,8 @@ impl Renderer {
     fn say_diff(&self, call: CallId, taken: &DiffTaken) -> Line {
         let text = match taken.files.as_slice() {
             [] => "nothing changed".to_owned(),
-            [only] => name_shown(only).into_owned(),
-            files => {
-                let names: Vec<_> = files.iter().map(|file| name_shown(file)).collect();
-                format!("{}: {}", counted(files.len(), "file"), names.join(", "))
-            }
+            [only] => names_shown([only]),
+            files => format!("{}: {}", counted(files.len(), "file"), names_shown(files)),
         };
         Line::new(self.who(call, None), "diff", Tone::Plain, text).with(&taken.diff)
     }

@@ -3,6 +3,7 @@
 use crate::projection::words;
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, CacheStep, CritiqueIssued, Judgement};
+use crate::protocol::text::names_shown;
 
 use super::{Line, Renderer, Tone, Who};
 
@@ -67,7 +68,7 @@ fn say_cache(event: &ArenaEvent) -> Line {
             let refused = &data.body;
             (Tone::Warn, format!("the recorded run does not fit: {}: {}", refused.path, refused.reason))
         }
-        E::PatchApplied(data) => (Tone::Good, format!("applied: {}", data.body.paths.join(", "))),
+        E::PatchApplied(data) => (Tone::Good, format!("applied: {}", names_shown(&data.body.paths))),
         other => (Tone::Plain, other.kind().to_owned()),
     };
     Line::new(Who::Agon, "cache", tone, text)

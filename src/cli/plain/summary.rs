@@ -13,7 +13,7 @@ use crate::projection::words;
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
-use crate::protocol::text::name_shown;
+use crate::protocol::text::names_shown;
 
 /// What the last summary of a squad's run says beside what every run's says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +37,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     ];
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     if !board.changed.is_empty() {
-        let files = board.changed.iter().map(|path| name_shown(path)).collect::<Vec<_>>().join(", ");
-        rows.push(("files", format!("changed: {files}")));
+        rows.push(("files", format!("changed: {}", names_shown(&board.changed))));
     }
     if !board.approvals.is_empty() {
         let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));

@@ -10,7 +10,7 @@ use crate::projection::squad::SquadSheet;
 use crate::projection::words;
 use crate::protocol::event::{Finding, ModelReply, PrepareResult};
 use crate::protocol::message::{Args, Part};
-use crate::protocol::text::{cut_middle, unfenced};
+use crate::protocol::text::{cut_middle, names_shown, unfenced};
 use crate::protocol::typed::{Critique, SquadAnswer};
 use crate::protocol::{ArenaEvent, EventRef, SparkId, fit};
 
@@ -169,7 +169,7 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
             let ran = &data.body;
             (Some(format!("{}: {}", ran.command, wording::exit(ran.exit))), or_nothing(&ran.output))
         }
-        E::DiffTaken(data) => (Some(data.body.files.join(", ")), data.body.diff.clone()),
+        E::DiffTaken(data) => (Some(names_shown(&data.body.files)), data.body.diff.clone()),
         E::RoleFailed(data) => (None, words::turn_cause(data.cause).to_owned()),
         E::CritiqueIssued(data) => {
             let findings = data.findings.iter().map(finding).collect::<String>();

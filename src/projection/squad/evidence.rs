@@ -6,6 +6,7 @@ use crate::projection::words;
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{CodeProposed, DiffTaken, Finding, Judgement, PatchApplied};
 use crate::protocol::spec::{Blueprint, Setting};
+use crate::protocol::text::name_in_list;
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
 /// Checks and findings of one turn.
@@ -207,7 +208,8 @@ impl Evidence {
         if self.left.is_empty() {
             return String::new();
         }
-        let files: Vec<String> = self.left.iter().map(|(path, word)| format!("{path} {word}")).collect();
+        let file = |(path, word): (&String, &&str)| format!("{} {word}", name_in_list(path));
+        let files: Vec<String> = self.left.iter().map(file).collect();
         let undone: Vec<String> = self.undone().map(|path| format!("`{path}`")).collect();
         let undone = match undone.is_empty() {
             true => String::new(),

@@ -15,6 +15,13 @@ fn the_summary_counts_refused_calls_and_names_changed_files() {
 }
 
 #[test]
+fn a_changed_file_with_a_space_in_its_name_is_one_name() {
+    let ran = scripted(&WRITES.replace("a.txt", "a b, c.txt")).run(&["run", "write", "--yes"]);
+    check(&ran, 0, "written\n");
+    assert!(ran.stderr.contains("files    changed: \"a b, c.txt\"\n"), "{ran}");
+}
+
+#[test]
 fn a_failed_model_call_is_called_by_its_kind() {
     let answer = "[[answer]]\nspark = \"solo\"\nerror = { kind = \"auth\", message = \"who are you\" }\n";
     let ran = scripted(answer).run(&["run", "greet"]);
