@@ -18,6 +18,7 @@ mod placeholder;
 mod process;
 pub mod proof;
 mod protected;
+mod repository;
 pub mod unsettled;
 mod walk;
 mod write;

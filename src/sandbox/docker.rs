@@ -33,6 +33,7 @@ use crate::protocol::spec::SandboxSpec;
 use crate::sandbox::covers::Found as Covered;
 use crate::sandbox::files::WorkspaceFiles;
 use crate::sandbox::names::{self, Maker, Standing};
+use crate::sandbox::repository;
 use crate::sandbox::unsettled::{Note, notes_of};
 use claim::Claim;
 use container::Container;
@@ -78,6 +79,8 @@ pub struct DockerPlace {
     pub secrets: Vec<String>,
     /// True for a workspace that commands cannot change.
     pub read_only: bool,
+    /// Folders that are never shown: agon's own.
+    pub own: Vec<PathBuf>,
 }
 
 /// The folder of a state folder's claims.
@@ -122,7 +125,21 @@ impl DockerSandbox {
         let traits = engine.traits.clone();
         let session = place.session.clone();
         let (host, writable) = (host_name(), !place.read_only);
-        let plan = Plan { settings, root, session, host, pinned, guarded, masked, writable, caller, traits };
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let repository = repository::outside(&root, &place.own, home.as_deref());
+        let plan = Plan {
+            settings,
+            root,
+            session,
+            host,
+            pinned,
+            repository,
+            guarded,
+            masked,
+            writable,
+            caller,
+            traits,
+        };
         let notes = notes_of(place.claims.parent().unwrap_or(&place.claims));
         let first = Container::start(&engine, &plan, claim.path()).await?;
         let looked = [&proven::script(&plan), plan::text(claim.path())?, plan::text(&plan.root)?];

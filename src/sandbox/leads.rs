@@ -114,7 +114,7 @@ fn beneath(root: &Path, path: &Path) -> Option<PathBuf> {
 }
 
 /// The text of a small ordinary file.
-fn small_text(path: &Path) -> Option<String> {
+pub(super) fn small_text(path: &Path) -> Option<String> {
     let data = fs::symlink_metadata(path).ok()?;
     if !data.is_file() || data.len() > MOST_BYTES {
         return None;

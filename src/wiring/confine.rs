@@ -111,13 +111,18 @@ struct Options {
 }
 
 fn options(config: &Config, wanted: Wanted<'_>) -> Options {
-    let places = config.places();
     Options {
         secrets: policy::denied_to_all(&config.policy()),
         read_only: wanted.read_only,
-        notes: Some(unsettled::notes_of(&places.state)),
-        own: vec![places.state.clone(), places.config.clone(), places.cache.clone()],
+        notes: Some(unsettled::notes_of(&config.places().state)),
+        own: own_folders(config),
     }
+}
+
+/// The folders with agon's own files, which no command is to see.
+pub(super) fn own_folders(config: &Config) -> Vec<PathBuf> {
+    let places = config.places();
+    vec![places.state.clone(), places.config.clone(), places.cache.clone()]
 }
 
 fn unconfined(root: &Path) -> Result<Arc<dyn Sandbox>, WireError> {

@@ -12,7 +12,7 @@ use crate::sandbox::docker::{
 pub use crate::sandbox::docker::{DOCKERFILE, Found, Owner, Progress};
 use crate::session::policy;
 use crate::wiring::WireError;
-use crate::wiring::confine::Wanted;
+use crate::wiring::confine::{Wanted, own_folders};
 
 /// The engine of a configuration with agon's containers and its image.
 pub struct Containers {
@@ -89,14 +89,15 @@ pub(super) async fn open(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn 
     }
     let secrets = policy::denied_to_all(&config.policy());
     let (root, session) = (wanted.root.to_owned(), wanted.session.to_owned());
-    let place = DockerPlace { root, session, claims, secrets, read_only: wanted.read_only };
+    let own = own_folders(config);
+    let place = DockerPlace { root, session, claims, secrets, read_only: wanted.read_only, own };
     Ok(Arc::new(DockerSandbox::open(engine, settings, &place).await?))
 }
 
 /// Refuses a mount that shows agon's own files, or the engine's socket: whoever has that is as good as root.
 fn keeps_apart(config: &Config, engine: &Engine, mount: &MountSettings) -> Result<(), DockerError> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let (source, places) = (real(&mount.source), config.places());
+    let source = real(&mount.source);
     let refused = |reason: String| {
         let path = mount.source.display().to_string();
         Err(DockerError::BadMount { path, reason })
@@ -107,7 +108,7 @@ fn keeps_apart(config: &Config, engine: &Engine, mount: &MountSettings) -> Resul
             "it holds the engine's own socket, and whoever has that is as good as root".to_owned(),
         );
     }
-    let own = [&places.state, &places.config, &places.cache].map(|own| real(own));
+    let own: Vec<PathBuf> = own_folders(config).iter().map(|own| real(own)).collect();
     match own.iter().find(|own| own.starts_with(&source) || source.starts_with(own)) {
         Some(own) => refused(format!("agon's own files (`{}`) would be open to commands", own.display())),
         None => Ok(()),

@@ -19,6 +19,7 @@ mod odd_names;
 pub(crate) mod person;
 #[cfg(target_os = "linux")]
 mod together;
+pub(crate) mod worktree;
 
 pub(crate) mod docker;
 

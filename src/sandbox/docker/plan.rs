@@ -85,6 +85,8 @@ pub struct Plan {
     pub host: String,
     /// Folders in the workspace that cannot be renamed, because of what lies beneath them.
     pub pinned: Vec<PathBuf>,
+    /// The git folder outside that the workspace's `.git` file names.
+    pub repository: Option<PathBuf>,
     /// Names in the root that are shown read-only.
     pub guarded: Vec<PathBuf>,
     /// Files of the workspace that are shown empty.
@@ -192,9 +194,13 @@ impl Plan {
         (self.root != Path::new("/tmp")).then(|| HashMap::from([("/tmp".to_owned(), options)]))
     }
 
-    /// The workspace first, what lies upon it after it.
+    /// The workspace, what lies upon it after it, and before it its repository, in which it may lie.
     fn mounts(&self) -> Result<Vec<Mount>, DockerError> {
-        let mut mounts = vec![bind(&self.root, &self.root, self.writable)?];
+        let mut mounts = Vec::new();
+        if let Some(repository) = &self.repository {
+            mounts.push(bind(repository, repository, false)?);
+        }
+        mounts.push(bind(&self.root, &self.root, self.writable)?);
         for pinned in self.pinned.iter().filter(|_| self.writable) {
             mounts.push(bind(pinned, pinned, true)?);
         }
@@ -291,6 +297,7 @@ pub fn sample() -> Plan {
         session: "s1".to_owned(),
         host: "h".to_owned(),
         pinned: Vec::new(),
+        repository: None,
         guarded: vec![PathBuf::from("/w/[id] +a/.git")],
         masked: vec![PathBuf::from("/w/[id] +a/.env")],
         writable: true,

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::super::repository::real;
 use super::tools;
 
 /// Folders of a home that hold keys or a person's settings, whatever else is in them.
@@ -72,15 +73,6 @@ fn is_of_tools(beneath: &Path) -> bool {
     let is_known = tools::FOLDERS.iter().any(|folder| beneath.starts_with(folder));
     let is_bin = beneath.file_name().is_some_and(|name| name == "bin" || name == "shims");
     is_known || is_bin || !first.starts_with('.')
-}
-
-/// The real path, as far as it is there.
-fn real(path: &Path) -> PathBuf {
-    let whole = path.ancestors().find_map(|above| Some((fs::canonicalize(above).ok()?, above)));
-    match whole {
-        Some((real, above)) => path.strip_prefix(above).map_or_else(|_| real.clone(), |rest| real.join(rest)),
-        None => path.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::super::repository;
 use super::homes::Homes;
 use super::plan::{Mount, MountKind};
 use super::tools;
@@ -83,9 +84,17 @@ impl View {
         if !read_only {
             writable.push(workspace.as_os_str().to_owned());
         }
+        let git = repository::outside(workspace, own, variable("HOME").as_deref().map(Path::new));
+        // Beneath the system's folders it is seen as it is.
+        let git = git.filter(|git| !SYSTEM.iter().any(|system| git.starts_with(system)));
+        if let Some(git) = &git {
+            mounts.insert(git.clone(), bind(git.clone(), false));
+        }
         hold_still(&mut mounts);
-        if let Some(home) = &home {
-            hold_way(&mut mounts, home, workspace);
+        for shown in [Some(workspace), git.as_deref()].into_iter().flatten() {
+            if let Some(home) = &home {
+                hold_way(&mut mounts, home, shown);
+            }
         }
         let mut environment = environment(home.as_deref(), variable);
         if read_only {
@@ -183,11 +192,11 @@ fn hold_still(mounts: &mut BTreeMap<PathBuf, MountKind>) {
     }
 }
 
-/// The folders between the home and a workspace beneath it are empty but for what leads there. What a command wrote
-/// to them would be gone with the call, so it is refused.
-fn hold_way(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path, workspace: &Path) {
-    let first = workspace.strip_prefix(home).ok().and_then(|beneath| beneath.components().next());
-    if let Some(top) = first.map(|first| home.join(first)).filter(|top| top != workspace) {
+/// The folders between the home and what is shown beneath it (the workspace, its repository) are empty but for what
+/// leads there. What a command wrote to them would be gone with the call, so it is refused.
+fn hold_way(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path, shown: &Path) {
+    let first = shown.strip_prefix(home).ok().and_then(|beneath| beneath.components().next());
+    if let Some(top) = first.map(|first| home.join(first)).filter(|top| top != shown) {
         mounts.entry(top).or_insert(MountKind::Memory { mib: 1, mode: 0o755, sealed: true });
     }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::contract::{self, Heard, Opened, exec};
 use super::escapes;
-use super::linked;
+use super::{linked, worktree};
 use kit::{Bench, IMAGE};
 
 #[tokio::test]
@@ -332,6 +332,21 @@ async fn opened_on(set: fn(&std::path::Path)) -> Option<Opened> {
 }
 
 super::person::person!(opened_on);
+
+#[tokio::test]
+async fn the_repository_of_a_work_tree_is_seen_and_cannot_be_changed() {
+    let Some(bench) = Bench::new().await else { return };
+    let base = &fs::canonicalize(bench.folder()).unwrap();
+    let Some(root) = worktree::set(base) else { return };
+    let place = DockerPlace { root, ..bench.place() };
+    let sandbox = DockerSandbox::open(bench.engine.clone(), bench.settings(), &place).await.unwrap();
+    worktree::check(base, &bench.run(&sandbox, worktree::ATTACK).await);
+    sandbox.close().await;
+    let place = DockerPlace { own: vec![base.join("main/.git/state")], ..place };
+    let sandbox = DockerSandbox::open(bench.engine.clone(), bench.settings(), &place).await.unwrap();
+    let end = bench.run(&sandbox, "cat ../main/.git/HEAD; test -e ../main || echo unseen").await;
+    assert_eq!(end.stdout, "unseen\n", "{end:?}");
+}
 
 #[tokio::test]
 async fn no_forbidden_act_succeeds() {

@@ -9,7 +9,7 @@ use agon::session::policy;
 
 use super::contract::{Opened, contract, exec, run};
 use super::person::person;
-use super::{escapes, linked};
+use super::{escapes, linked, worktree};
 
 /// The options of these tests: the test binary is no sandbox, the program is.
 pub fn options() -> LocalOptions {
@@ -219,6 +219,32 @@ async fn tools_of_the_system_work_inside() {
     assert_eq!(end.exit, Some(0), "{end:?}");
     let end = opened.run(exec("test -w $HOME && test -w /tmp && : >/dev/null && echo ok; ls /")).await;
     assert!(end.stdout.starts_with("ok\n"), "{end:?}");
+}
+
+#[tokio::test]
+async fn git_works_in_a_work_tree_and_its_repository_elsewhere_cannot_be_changed() {
+    if !can_be_had().await {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let base = &std::fs::canonicalize(folder.path()).unwrap();
+    let Some(side) = worktree::set(base) else { return };
+    let heard = super::contract::Heard::default();
+    let sandboxes =
+        [LocalSandbox::open(&side, options()), LocalSandbox::open_without_namespaces(&side, options())];
+    for sandbox in sandboxes.into_iter().flatten() {
+        let run =
+            async |command: &str| sandbox.exec(exec(command), &heard, &Default::default()).await.unwrap();
+        let end = run("git status --porcelain && git log --format=%s && git diff --shortstat").await;
+        let said = " M file\nthe first\n 1 file changed, 1 insertion(+), 1 deletion(-)\n";
+        assert_eq!((end.stdout.as_str(), end.exit), (said, Some(0)), "{end:?}");
+        worktree::check(base, &run(worktree::ATTACK).await);
+        sandbox.close().await;
+    }
+    let own = vec![base.join("main/.git/state")];
+    let sandbox = LocalSandbox::open(&side, LocalOptions { own, ..options() }).unwrap();
+    let end = sandbox.exec(exec("git status; ls ../main"), &heard, &Default::default()).await.unwrap();
+    assert!(end.stdout.is_empty() && end.stderr.contains("not a git repository"), "{end:?}");
 }
 
 /// What is left where namespaces are refused: it is named, and these acts are refused all the same.

@@ -82,6 +82,7 @@ impl Bench {
             claims: claims_of(&self.folder.path().join("state")),
             secrets: Vec::new(),
             read_only: false,
+            own: Vec::new(),
         }
     }
 
