@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::arena::replay::{self, Difference, Redecided};
+use crate::arena::replay::{self, Difference, Redecided, Verification};
 use crate::cli::args::{ReplayArgs, VerifyArgs};
 use crate::cli::error::{DIVERGED, DONE, Failure};
 use crate::cli::output::Output;
@@ -78,14 +78,7 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
     let holds = found.holds(typed.strict) && read.fault.is_none() && is_head;
     let fault = read.fault.as_ref().map(ToString::to_string);
     if typed.json {
-        let differences: Vec<_> = found.differences.iter().map(difference_json).collect();
-        output.json(&json!({
-            "id": read.id, "holds": holds, "entries": read.head.count, "head": read.head.hash,
-            "unfinished_bytes": read.unfinished, "fault": fault, "unreadable": found.unreadable,
-            "newer": found.newer.as_ref().map(|(seq, kind)| json!({ "seq": seq, "kind": kind })),
-            "no_scorer": found.no_scorer.as_ref().map(|(seq, name)| json!({ "seq": seq, "name": name })),
-            "differences": differences,
-        }))?;
+        output.json(&verified_json(&read, &found, holds))?;
         return Ok(if holds { DONE } else { DIVERGED });
     }
     let mut text = format!("chain      {} entries, head {}\n", read.head.count, read.head.hash);
@@ -143,6 +136,18 @@ pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> 
             None => Ok(if holds { DONE } else { DIVERGED }),
         },
     }
+}
+
+fn verified_json(read: &Read, found: &Verification, holds: bool) -> serde_json::Value {
+    let differences: Vec<_> = found.differences.iter().map(difference_json).collect();
+    json!({
+        "id": read.id, "holds": holds, "entries": read.head.count, "head": read.head.hash,
+        "unfinished_bytes": read.unfinished, "fault": read.fault.as_ref().map(ToString::to_string),
+        "unreadable": found.unreadable,
+        "newer": found.newer.as_ref().map(|(seq, kind)| json!({ "seq": seq, "kind": kind })),
+        "no_scorer": found.no_scorer.as_ref().map(|(seq, name)| json!({ "seq": seq, "name": name })),
+        "differences": differences,
+    })
 }
 
 /// Lists the tool calls on which a policy with other rules would have decided otherwise.
