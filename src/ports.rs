@@ -278,6 +278,15 @@ pub trait Sandbox: Send + Sync {
     async fn close(&self) {}
 }
 
+/// A path of which no recorded tree tells what it held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untold {
+    /// Relative to the workspace, with `/`.
+    pub path: String,
+    /// True when no tree ever has it: it is ignored or private.
+    pub left_out: bool,
+}
+
 /// Records and compares the whole content of a workspace.
 ///
 /// Content is stored raw with mode 0600 outside the workspace and never shown. Ignore rules are honoured,
@@ -294,6 +303,9 @@ pub trait Workspace: Send + Sync {
     /// Refused when something changed, or could have, that is no recorded file: a link, a file that is
     /// too large, a name that is no text.
     async fn changes(&self, from: &str) -> Result<Vec<FileChange>, String>;
+    /// The first of these paths of which no recorded tree tells what it held when somebody looked. A path without a
+    /// digest (a folder, a file that was not there) is told of when a tree has it, or would if it were there.
+    async fn untold(&self, trees: &[String], held: &[PathBase]) -> Result<Option<Untold>, String>;
     /// The recorded content with this SHA-256, checked against it.
     async fn content(&self, sha256: &str) -> Result<Vec<u8>, String>;
 }

@@ -23,7 +23,7 @@ mod walk;
 mod write;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -48,6 +48,12 @@ pub fn passed_on() -> BTreeMap<String, String> {
     let names = PASSED_ON.iter().chain(more);
     let value = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
     names.filter_map(|name| Some(((*name).to_owned(), value(name)?))).collect()
+}
+
+/// The folder for temporary files: what `TMPDIR` names, where it names anything.
+pub fn temporary() -> PathBuf {
+    let named = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+    named.map_or_else(|| "/tmp".into(), PathBuf::from)
 }
 
 /// The kind `none`: file tools are held beneath the workspace, commands are not confined at all.

@@ -222,6 +222,8 @@ impl Session {
                 before: before.clone(),
                 after: after.clone(),
                 git: git.clone(),
+                trees: self.squad.as_ref()?.cache.trees.iter().cloned().collect(),
+                held: self.squad.as_ref()?.cache.held(),
                 run: self.finished_run(*answer, *cause)?,
             },
             EffectOrder::Patch { key, digest } => Effect::Patch { key: key.clone(), digest: digest.clone() },

@@ -2,6 +2,7 @@
 
 mod compare;
 mod git;
+mod held;
 mod index;
 mod objects;
 mod restore;
@@ -14,8 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
-use crate::ports::{FileChange, Workspace};
-use crate::protocol::event::{DiffTaken, WorkspaceCheckpointed, WorkspaceFingerprinted, WorkspaceRestored};
+use crate::ports::{FileChange, Untold, Workspace};
+use crate::protocol::event::{
+    DiffTaken, PathBase, WorkspaceCheckpointed, WorkspaceFingerprinted, WorkspaceRestored,
+};
 use crate::protocol::expand::hex;
 use index::Index;
 use objects::Objects;
@@ -144,6 +147,11 @@ impl Workspace for WorkspaceStore {
             compare::changes(&before, &scan.tree)
         })
         .await
+    }
+
+    async fn untold(&self, trees: &[String], held: &[PathBase]) -> Result<Option<Untold>, String> {
+        let (trees, held) = (trees.to_owned(), held.to_owned());
+        self.blocking(move |inner| held::untold(&inner.objects, &inner.root, &trees, &held)).await
     }
 
     async fn content(&self, sha256: &str) -> Result<Vec<u8>, String> {

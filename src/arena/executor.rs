@@ -267,10 +267,10 @@ impl Shared {
             Effect::Mention { place, denied } => self.read_mention(place, &denied, &token).await,
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
             Effect::CacheGet { key } => self.cache_get(key, &live, &token).await,
-            Effect::CachePut { key, before, after, git, run } => {
-                self.cache_put(key, (&before, &after), git, run).await
+            Effect::CachePut { key, before, after, git, trees, held, run } => {
+                self.cache_put(key, (&before, &after), git, (&trees, &held), run).await
             }
-            Effect::Patch { key, digest } => self.patch(&key, &digest).await,
+            Effect::Patch { key, digest } => self.patch(&key, &digest, attempt).await,
         };
         live.finish();
         match body {

@@ -73,11 +73,16 @@ impl DockerTable {
         let small = |name: &str, is_small: bool, least: &str| {
             is_small.then(|| format!("`{name}` must be {least} or more"))
         };
+        let large = |name: &str, is_large: bool, most: &str| {
+            is_large.then(|| format!("`{name}` must be {most} or less"))
+        };
         empty("image", &self.image)
             .or_else(|| empty("network", &self.network))
             .or_else(|| small("memory", self.memory.is_some_and(|memory| memory.0 < 16 << 20), "16m"))
             .or_else(|| small("cpus", self.cpus.is_some_and(|cpus| cpus.0 < 10), "0.01"))
             .or_else(|| small("pids", self.pids.is_some_and(|pids| pids < 16), "16"))
+            .or_else(|| large("cpus", self.cpus.is_some_and(|cpus| cpus.0 > 1_000_000), "1000"))
+            .or_else(|| large("pids", self.pids.is_some_and(|pids| pids > 4_194_304), "4194304"))
             .or_else(|| self.shared_network())
     }
 
@@ -244,6 +249,8 @@ mod tests {
             ("memory = \"1m\"", "`memory`"),
             ("cpus = 0", "`cpus`"),
             ("pids = 3", "`pids`"),
+            ("pids = 99999999", "`pids`"),
+            ("cpus = 1001", "`cpus`"),
             ("image = \" \"", "`image`"),
             ("network = \"host\"", "`network`"),
             ("network = \"container:db\"", "`network`"),

@@ -102,6 +102,9 @@ pub struct Board {
     pub counts: Counts,
     /// Tools that write files.
     writers: BTreeSet<String>,
+    /// The tree the turn's diffs start from, and every path they have named.
+    base: Option<String>,
+    compared: BTreeSet<String>,
     calls: OpenCalls,
     partials: Partials,
 }
@@ -227,11 +230,14 @@ impl Board {
             E::ApprovalRequested(data) => self.asked(at, data),
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
             // What commands changed is seen only here.
-            E::DiffTaken(data) => self.changed.extend(data.body.files.iter().cloned()),
+            E::DiffTaken(data) => self.compared(&data.body.from, &data.body.files),
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::PlanStated(data) => self.plan = Some(data.source),
-            E::CodeProposed(data) => self.proposed = data.diff,
+            E::CodeProposed(data) => {
+                self.proposed = data.diff;
+                self.changed.retain(|path| !data.foreign.contains(path));
+            }
             E::CritiqueIssued(data) => self.found(&data.findings),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
@@ -249,6 +255,18 @@ impl Board {
         if wrote && end.status == ToolStatus::Ok {
             self.changed.extend(end.seen.iter().map(|file| file.path.clone()));
         }
+    }
+
+    /// A diff since the turn began says which files are changed, whatever earlier ones said. Those of the last looks
+    /// say so of what there was: what they name beside it, somebody else did.
+    fn compared(&mut self, from: &str, files: &[String]) {
+        if self.base.get_or_insert_with(|| from.to_owned()) == from {
+            self.changed.retain(|path| !self.compared.contains(path) || files.contains(path));
+        }
+        if self.phase.as_deref() != Some("answer") {
+            self.changed.extend(files.iter().cloned());
+        }
+        self.compared.extend(files.iter().cloned());
     }
 
     fn opened(&mut self, data: &SessionOpened) {
@@ -312,6 +330,8 @@ impl Board {
         self.turn_opened = at;
         self.state = BoardState::Working;
         self.phase = None;
+        self.base = None;
+        self.compared.clear();
         (self.cause, self.answer, self.limit) = (None, None, None);
         self.findings.clear();
         (self.plan, self.proposed, self.steps) = (None, None, 0);

@@ -51,8 +51,11 @@ impl CacheSheet {
                 CacheStep::Store => self.not_stored(&data.reason),
             },
             E::PatchRefused(data) => {
-                let place = if data.body.path.is_empty() { "it" } else { &data.body.path };
-                self.notes.push(format!("a recorded run no longer fits: {place}: {}", data.body.reason));
+                let (path, reason) = (&data.body.path, &data.body.reason);
+                self.notes.push(match path.is_empty() {
+                    true => format!("{UNUSED}: {reason}"),
+                    false => format!("a recorded run no longer fits: {path}: {reason}"),
+                });
             }
             E::EffectFailed(data) if self.put == Some(data.call) => self.not_stored(&data.body.error),
             E::CacheStored(data) => {

@@ -222,7 +222,9 @@ impl SquadSheet {
         };
         self.evidence.changes_words().to_owned()
             + &checks
+            + &self.evidence.foreign_words()
             + &self.evidence.left_words()
+            + &self.evidence.overwritten_words()
             + &self.evidence.findings_words(said)
             + &self.missing_words()
     }
@@ -233,7 +235,7 @@ impl SquadSheet {
         let steps = self.evidence.steps();
         out.push_str(if steps.is_empty() { "\n- nobody came to a result" } else { &steps });
         match changed.is_empty() {
-            true => out.push_str("\n- no file was changed"),
+            true => out.push_str("\n- no file that git looks at was changed"),
             false => {
                 let files: Vec<&str> = changed.iter().map(String::as_str).collect();
                 out.push_str(&format!("\n- changed files: {}", files.join(", ")));
@@ -265,11 +267,14 @@ impl SquadSheet {
 }
 
 /// How the lines begin that are agon's own.
-const OWN: [&str; 8] = [
+const OWN: [&str; 11] = [
     "checks, as agon",
     "from the team cache",
     "no check ran",
     "no file was changed",
+    "no file that git looks at was changed",
+    "changed by somebody else after",
+    "changed meanwhile by somebody else",
     "findings still open",
     "missing:",
     "claimed, but",

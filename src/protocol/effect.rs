@@ -174,6 +174,10 @@ pub enum Effect {
         after: String,
         /// What `.git` was before the run; none where there was none.
         git: Option<String>,
+        /// The trees that were recorded while it worked.
+        trees: Vec<String>,
+        /// What its file tools looked at or wrote, with what each held then.
+        held: Vec<PathBase>,
         /// What the run came to.
         run: FinishedRun,
     },

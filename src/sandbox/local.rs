@@ -95,6 +95,13 @@ impl LocalSandbox {
         let files = Arc::new(WorkspaceFiles::open(root).map_err(|error| error.to_string())?);
         let scratch =
             Scratch::make().map_err(|error| format!("a folder for the sandbox cannot be made: {error}"))?;
+        if let Some(inside) = scratch.path().canonicalize().ok().filter(|path| path.starts_with(files.root()))
+        {
+            let base = inside.parent().unwrap_or(&inside).display();
+            return Err(format!(
+                "temporary files would lie in the workspace: let `TMPDIR` (`{base}`) name a folder outside"
+            ));
+        }
         let variable = |name: &str| std::env::var_os(name);
         let view = View::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
         let secrets = names::globs(&options.secrets);

@@ -21,6 +21,7 @@ const fn names(name: &'static [&'static str], reason: &'static str) -> Protected
 const TABLE: &[Protected] = &[
     names(&[".git"], GIT),
     names(&[".gitmodules"], GIT),
+    names(&[".pre-commit-config.yaml"], GIT),
     names(&[".agon"], OWN),
     names(&[".github", "workflows"], CI),
     names(&[".github", "actions"], CI),
@@ -43,6 +44,8 @@ const TABLE: &[Protected] = &[
     names(&["claude.md"], INSTRUCTION),
     names(&["claude.local.md"], INSTRUCTION),
     names(&["gemini.md"], INSTRUCTION),
+    names(&["qwen.md"], INSTRUCTION),
+    names(&["conventions.md"], INSTRUCTION),
     names(&[".claude"], INSTRUCTION),
     names(&[".codex"], INSTRUCTION),
     names(&[".cursor"], INSTRUCTION),
@@ -107,6 +110,11 @@ mod tests {
             "Claude.MD",
             "Jenkinsfile",
             ".GITLAB-CI.yml",
+            "QWEN.md",
+            "CONVENTIONS.md",
+            ".pre-commit-config.yaml",
+            ".forgejo/workflows/ci.yml",
+            ".gitea/workflows/ci.yml",
         ] {
             assert!(reason(path).is_some(), "{path}");
         }

@@ -11,6 +11,7 @@ mod typed;
 use serde_json::Value;
 
 use crate::protocol::blueprint::lead_of;
+use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
     ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause,
 };
@@ -47,10 +48,7 @@ impl Session {
             RoleKind::Lead if tasks < 2 => {
                 self.emit(ArenaEvent::PlanStated(PlanStated { spark, source }));
             }
-            RoleKind::Lead => {
-                self.flag_claims(source);
-                return self.end_spark(spark, TurnCause::Done);
-            }
+            RoleKind::Lead => return self.finish(spark, source),
             RoleKind::Writer => self.prove(i),
             RoleKind::Reviewer => self.judge(i, spark, source),
             RoleKind::Adviser => match teller {
@@ -62,6 +60,17 @@ impl Session {
             },
         }
         self.advance_squad();
+    }
+
+    /// The lead has answered: its answer stands once the workspace was looked at for the last time.
+    pub(super) fn finish(&mut self, spark: SparkId, source: EventRef) {
+        match self.squad.as_ref().and_then(Squad::next_look) {
+            Some(from) => drop(self.order(Some(spark), EffectOrder::Diff { from })),
+            None => {
+                self.flag_claims(source);
+                self.end_spark(spark, TurnCause::Done);
+            }
+        }
     }
 
     /// A role's spark has ended. What others did stands; without the lead the turn ends.
@@ -129,7 +138,8 @@ impl Session {
                 }
             }
         };
-        squad.roles.iter().find_map(of_role).or_else(|| {
+        let lost = || squad.overwritten().next().map(|path| changed_after(squad, path));
+        squad.roles.iter().find_map(of_role).or_else(lost).or_else(|| {
             let contradicted = squad.flags.iter().any(|flag| flag.contradicted);
             contradicted.then(|| "the log contradicts what the answer claims".to_owned())
         })
@@ -205,7 +215,6 @@ impl Session {
     /// Takes the next piece of a writer's proof, or proposes the work once it is whole: the diff first, then
     /// one check after another, since two at once might be in each other's way.
     fn prove(&mut self, i: usize) {
-        use crate::protocol::effect::EffectOrder;
         let Some(squad) = &self.squad else { return };
         let proof = &squad.roles[i].proof;
         let Some(spark) = squad.roles[i].spark else { return };
@@ -231,8 +240,16 @@ impl Session {
         let proof = &role.proof;
         let (diff, left, undone) = (proof.diff.flatten(), proof.left_at(), proof.undone());
         let checks = proof.ran().map(|(at, _)| at).collect();
-        self.emit(ArenaEvent::CodeProposed(CodeProposed { spark, diff, checks, left, undone }));
+        let foreign = proof.work.as_ref().map(|work| work.foreign.clone()).unwrap_or_default();
+        let proposed = CodeProposed { spark, diff, checks, left, undone, foreign };
+        self.emit(ArenaEvent::CodeProposed(proposed));
     }
+}
+
+/// What is said of a file of the work that somebody changed once it was shown.
+fn changed_after(squad: &Squad, path: &str) -> String {
+    let what = if squad.checks.is_empty() { "work" } else { "checks" };
+    format!("`{path}` was changed by somebody else after the {what}")
 }
 
 fn writers_account(squad: &Squad) -> Option<EventRef> {

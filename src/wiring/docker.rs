@@ -1,7 +1,7 @@
 //! The kind `docker` as an arena and the command line see it: made from the configuration.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{Config, DockerTable, KeyPath, Source};
@@ -84,10 +84,34 @@ impl Containers {
 /// The sandbox of one session.
 pub(super) async fn open(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn Sandbox>, WireError> {
     let Containers { engine, settings, claims } = Containers::connect(config).await?;
+    for mount in &settings.mounts {
+        keeps_apart(config, &engine, mount)?;
+    }
     let secrets = policy::denied_to_all(&config.policy());
     let (root, session) = (wanted.root.to_owned(), wanted.session.to_owned());
     let place = DockerPlace { root, session, claims, secrets, read_only: wanted.read_only };
     Ok(Arc::new(DockerSandbox::open(engine, settings, &place).await?))
+}
+
+/// Refuses a mount that shows agon's own files, or the engine's socket: whoever has that is as good as root.
+fn keeps_apart(config: &Config, engine: &Engine, mount: &MountSettings) -> Result<(), DockerError> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (source, places) = (real(&mount.source), config.places());
+    let refused = |reason: String| {
+        let path = mount.source.display().to_string();
+        Err(DockerError::BadMount { path, reason })
+    };
+    let socket = engine.address().strip_prefix("unix://").map(|socket| real(Path::new(socket)));
+    if socket.is_some_and(|socket| socket.starts_with(&source)) {
+        return refused(
+            "it holds the engine's own socket, and whoever has that is as good as root".to_owned(),
+        );
+    }
+    let own = [&places.state, &places.config, &places.cache].map(|own| real(own));
+    match own.iter().find(|own| own.starts_with(&source) || source.starts_with(own)) {
+        Some(own) => refused(format!("agon's own files (`{}`) would be open to commands", own.display())),
+        None => Ok(()),
+    }
 }
 
 /// True when somebody has named an image, and not only the default stands.

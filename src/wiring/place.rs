@@ -23,6 +23,7 @@ use crate::workspace::WorkspaceStore;
 
 /// What would confine the tools of a new session here, after it was started.
 pub async fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
+    keeps_apart(config, config.workspace())?;
     let sandbox = confined(config, looked_at(config.sandbox(), config.workspace())).await?;
     let spec = sandbox.spec();
     sandbox.close().await;
@@ -32,7 +33,7 @@ pub async fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
 /// Starts a sandbox on a workspace made for that and tries every forbidden act in it.
 pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, Vec<Proof>), WireError> {
     let failed = |error: std::io::Error| WireError::Workspace(format!("the proof cannot be set up: {error}"));
-    let stage = Stage::set(&std::env::temp_dir()).map_err(failed)?;
+    let stage = Stage::set(&crate::sandbox::temporary()).map_err(failed)?;
     let root = stage.workspace();
     let sandbox = confined(config, looked_at(kind, &root)).await?;
     let spec = sandbox.spec();

@@ -103,8 +103,7 @@ impl<'a> Scanner<'a> {
             .require_git(false)
             .follow_links(false)
             .filter_entry(move |found| {
-                let private = |name: &str| [".git", ".agon"].iter().any(|it| it.eq_ignore_ascii_case(name));
-                !found.file_name().to_str().is_some_and(private) && found.path() != state
+                !found.file_name().to_str().is_some_and(is_private) && found.path() != state
             });
         builder
     }
@@ -176,6 +175,11 @@ impl<'a> Scanner<'a> {
         self.index.note(path, stamp_of(&metadata), &sha256, hashed);
         Ok(Some(Kind::File { exec: is_executable(&metadata), sha256, size }))
     }
+}
+
+/// True for names that are never looked at, wherever they are.
+pub fn is_private(name: &str) -> bool {
+    [".git", ".agon"].iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 fn is_executable(metadata: &Metadata) -> bool {

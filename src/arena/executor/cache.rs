@@ -1,21 +1,23 @@
 //! Carries out what concerns the team cache: a run found, stored, applied; decides nothing about sessions.
 
 mod plan;
+mod refusal;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{CacheMiss, FileChange, FileError, TeamCache};
+use crate::ports::{CacheMiss, FileChange, TeamCache};
 use crate::protocol::OutcomeBody;
 use crate::protocol::effect::FinishedRun;
 use crate::protocol::event::{
-    CacheHit, CacheMissed, CacheStored, FailStatus, PatchApplied, PatchRefused, TurnCause,
+    CacheHit, CacheMissed, CacheStored, FailStatus, PatchApplied, PatchRefused, PathBase, TurnCause,
 };
 
 use super::super::live::LiveSink;
 use super::{MAX_REPLY, Shared, failed};
+use refusal::{gone, refused, untold_words, whole};
 
 /// Bytes of changed files a run may have to be stored.
 const STORED_MAX: usize = 64 * 1024 * 1024;
@@ -75,9 +77,10 @@ impl Shared {
         key: String,
         trees: (&str, &str),
         git: Option<String>,
+        looked: (&[String], &[PathBase]),
         run: FinishedRun,
     ) -> OutcomeBody {
-        match self.stored(&key, trees, git, run).await {
+        match self.stored(&key, trees, git, looked, run).await {
             Ok(bytes) => OutcomeBody::CacheStored(CacheStored { key, bytes }),
             Err(reason) => failed(FailStatus::Failed, format!("the run is not stored: {reason}")),
         }
@@ -88,6 +91,7 @@ impl Shared {
         key: &str,
         (before, after): (&str, &str),
         git: Option<String>,
+        (trees, held): (&[String], &[PathBase]),
         run: FinishedRun,
     ) -> Result<u64, String> {
         let cache = self.ports.cache.as_ref().ok_or("the team cache is disabled")?;
@@ -95,10 +99,13 @@ impl Shared {
             return Err("it did not end done".to_owned());
         }
         if self.ports.workspace.fingerprint().await?.git != git {
-            return Err("it changed `.git`".to_owned());
+            return Err("`.git` was changed meanwhile".to_owned());
         }
         if self.ports.workspace.checkpoint().await?.tree != after {
             return Err("the workspace changed since the squad left it".to_owned());
+        }
+        if let Some(untold) = self.ports.workspace.untold(trees, held).await? {
+            return Err(untold_words(&untold));
         }
         let changes = self.ports.workspace.changes(before).await?;
         self.check_writes(changes.clone()).await?;
@@ -140,9 +147,9 @@ impl Shared {
         Ok(contents)
     }
 
-    pub(super) async fn patch(&self, key: &str, digest: &str) -> OutcomeBody {
+    pub(super) async fn patch(&self, key: &str, digest: &str, attempt: u32) -> OutcomeBody {
         let applied = match &self.ports.cache {
-            Some(cache) => self.patched(Arc::clone(cache), key, digest).await,
+            Some(cache) => self.patched(Arc::clone(cache), key, (digest, attempt)).await,
             None => Err(whole("the team cache is disabled".to_owned())),
         };
         match applied {
@@ -155,23 +162,24 @@ impl Shared {
         &self,
         cache: Arc<dyn TeamCache>,
         key: &str,
-        digest: &str,
+        (digest, attempt): (&str, u32),
     ) -> Result<PatchApplied, PatchRefused> {
-        let (found, contents) =
-            cache.open(key).await.map_err(|miss| whole(format!("the run is gone: {miss}")))?;
+        let (found, contents) = cache.open(key).await.map_err(|miss| whole(gone(&miss)))?;
         if found.digest != digest {
             return Err(whole("another run was stored since".to_owned()));
         }
         let files = self.ports.sandbox.files();
         let gone = found.run.changes.iter().filter(|change| change.after.is_none());
         let removed = gone.map(|change| change.path.clone()).collect();
+        // What an earlier attempt wrote before the program ended, nobody was told of.
+        let all: Vec<String> = found.run.changes.iter().map(|change| change.path.clone()).collect();
         let patched = tokio::task::spawn_blocking(move || {
             files.patch(&found.run.changes, &mut |sha256| {
                 contents.get(sha256).cloned().ok_or_else(|| format!("content `{sha256}` is not there"))
             })
         });
         match patched.await {
-            Ok(Ok(paths)) => Ok(PatchApplied { paths, removed }),
+            Ok(Ok(paths)) => Ok(PatchApplied { paths: if attempt > 1 { all } else { paths }, removed }),
             Ok(Err(error)) => Err(refused(error)),
             Err(error) => Err(whole(error.to_string())),
         }
@@ -182,33 +190,13 @@ fn missed(key: String, miss: &CacheMiss) -> OutcomeBody {
     OutcomeBody::CacheMissed(CacheMissed { key, reason: miss.to_string() })
 }
 
-/// A refusal that is about no single file.
-fn whole(reason: String) -> PatchRefused {
-    PatchRefused { path: String::new(), reason }
-}
-
-fn refused(error: FileError) -> PatchRefused {
-    let words = error.to_string();
-    let (path, reason) = match error {
-        FileError::Changed(path) => {
-            (path, "it does not hold what it held before the recorded run".to_owned())
-        }
-        FileError::Io { path, error } => (path, error),
-        FileError::Outside(path)
-        | FileError::Missing(path)
-        | FileError::Directory(path)
-        | FileError::Special(path)
-        | FileError::Protected { path, .. }
-        | FileError::TooLarge { path, .. } => (path, words),
-    };
-    PatchRefused { path, reason }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::path::PathBuf;
     use std::time::Duration;
+
+    use sha2::Digest as _;
 
     use super::*;
     use crate::arena::ArenaPorts;
@@ -282,10 +270,29 @@ mod tests {
         }
 
         async fn carry_out(&self, effect: Effect) -> OutcomeBody {
-            self.shared.carry_out(CallId(1), 1, effect, 0, CancellationToken::new()).await
+            self.attempt(1, effect).await
+        }
+
+        async fn attempt(&self, attempt: u32, effect: Effect) -> OutcomeBody {
+            self.shared.carry_out(CallId(1), attempt, effect, 0, CancellationToken::new()).await
         }
 
         async fn store(&self, before: (String, Option<String>), cause: TurnCause) -> OutcomeBody {
+            self.store_having(before, cause, &[]).await
+        }
+
+        /// Stores a run whose tools looked at these files, with what they held then.
+        async fn store_having(
+            &self,
+            before: (String, Option<String>),
+            cause: TurnCause,
+            held: &[(&str, Option<&str>)],
+        ) -> OutcomeBody {
+            let base = |(path, text): &(&str, Option<&str>)| PathBase {
+                path: (*path).to_owned(),
+                sha256: text.map(|text| crate::protocol::expand::hex(&sha2::Sha256::digest(text))),
+            };
+            let held = held.iter().map(base).collect();
             let run = FinishedRun {
                 session: "0190-test".to_owned(),
                 request: String::new(),
@@ -299,7 +306,8 @@ mod tests {
             };
             let (before, git) = before;
             let (after, key) = (self.tree().await.0, self.key.clone());
-            self.carry_out(Effect::CachePut { key, before, after, git, run }).await
+            let trees = vec![before.clone(), after.clone()];
+            self.carry_out(Effect::CachePut { key, before, after, git, trees, held, run }).await
         }
 
         async fn look(&self) -> OutcomeBody {
@@ -346,6 +354,53 @@ mod tests {
         assert!(
             matches!(place.patch(&hit.plan.digest).await, OutcomeBody::PatchApplied(again) if again.paths.is_empty())
         );
+        let again = Effect::Patch { key: place.key.clone(), digest: hit.plan.digest.clone() };
+        let OutcomeBody::PatchApplied(again) = place.attempt(2, again).await else { panic!() };
+        assert_eq!(again.paths, paths, "what the attempt before wrote is told");
+    }
+
+    #[tokio::test]
+    async fn a_run_whose_tools_saw_what_no_recorded_tree_holds_is_not_stored() {
+        let place = Place::new();
+        place.put(".gitignore", "*.log\ntarget/\n");
+        place.put("note.txt", "hi");
+        place.put("sub/x.log", "ignored");
+        let before = place.tree().await;
+        place.put("note.txt", "hello");
+        let store = async |held: &[(&str, Option<&str>)]| {
+            not_stored(place.store_having(before.clone(), TurnCause::Done, held).await)
+        };
+        let ignored = |path| {
+            format!(
+                "the run is not stored: `{path}` was read or written, which git ignores, so the key does not tell what it held"
+            )
+        };
+        // Read, refused before it was read, listed, and asked for where there is none.
+        for (path, text) in [
+            ("sub/x.log", Some("ignored")),
+            ("sub/x.log", None),
+            ("target", None),
+            ("target/a/b", None),
+            (".git/HEAD", None),
+        ] {
+            let expected = if path == "target" { "target" } else { path };
+            if path == "target" {
+                std::fs::create_dir_all(place.path("target")).unwrap();
+            }
+            assert_eq!(store(&[("note.txt", Some("hi")), (path, text)]).await, ignored(expected));
+        }
+        let transient =
+            "the run is not stored: `note.txt` was changed by somebody else for a while, and read then";
+        assert_eq!(store(&[("note.txt", Some("in between"))]).await, transient);
+        let told = [
+            ("note.txt", Some("hi")),
+            ("note.txt", Some("hello")),
+            ("", None),
+            ("sub", None),
+            ("absent", None),
+        ];
+        let stored = place.store_having(before.clone(), TurnCause::Done, &told).await;
+        assert!(matches!(stored, OutcomeBody::CacheStored(_)), "{stored:?}");
     }
 
     #[tokio::test]
@@ -395,7 +450,9 @@ mod tests {
         let before = place.tree().await;
         assert!(not_stored(place.store(before.clone(), TurnCause::Limit).await).contains("did not end done"));
         place.put(".git/HEAD", "ref: refs/heads/side");
-        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("changed `.git`"));
+        assert!(
+            not_stored(place.store(before, TurnCause::Done).await).contains("`.git` was changed meanwhile")
+        );
         let before = place.tree().await;
         std::os::unix::fs::symlink("HEAD", place.path("link")).unwrap();
         assert!(not_stored(place.store(before, TurnCause::Done).await).contains("symbolic link"));

@@ -1,10 +1,10 @@
 //! What stands behind a squad's answer: how its checks ended, what its reviewers left open; reads no answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::projection::words;
 use crate::protocol::effect::EffectOrder;
-use crate::protocol::event::{DiffTaken, Finding, Judgement, PatchApplied};
+use crate::protocol::event::{CodeProposed, DiffTaken, Finding, Judgement, PatchApplied};
 use crate::protocol::spec::{Blueprint, Setting};
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
@@ -25,6 +25,14 @@ pub(super) struct Evidence {
     left: BTreeMap<String, &'static str>,
     /// What of each one's last work was undone by that.
     undone: BTreeMap<SparkId, Vec<String>>,
+    /// What each one's last work changed.
+    own: BTreeMap<SparkId, BTreeSet<String>>,
+    /// What somebody else changed meanwhile.
+    foreign: BTreeSet<String>,
+    /// True once the lead was asked for the answer: from here on diffs are last looks.
+    answering: bool,
+    /// Files of the work that the first of them found changed; absent before it.
+    overwritten: Option<Vec<String>>,
     /// Whether any work that stood for review changed a file; absent before the first.
     changed: Option<bool>,
 }
@@ -95,13 +103,19 @@ impl Evidence {
             E::PlanStated(data) => {
                 self.steps.push(format!("{} stated the plan ({})", who(data.spark), data.source))
             }
+            E::PhaseShifted(data) => self.answering = data.to == "answer",
+            E::DiffTaken(data) if self.answering => self.look(&data.body.files),
             E::DiffTaken(data) => drop(self.diffs.insert(at, by_path(&data.body))),
             E::CodeProposed(data) => {
                 self.left.extend(data.left.and_then(|left| self.diffs.remove(&left)).unwrap_or_default());
+                let own = self.own_of(data);
                 self.diffs.clear();
+                self.foreign.extend(data.foreign.iter().cloned());
                 self.undone.insert(data.spark, data.undone.clone());
-                self.changed = Some(self.changed == Some(true) || data.diff.is_some());
-                self.steps.push(match data.diff {
+                let changed = own.as_ref().map_or(data.diff.is_some(), |own| !own.is_empty());
+                self.changed = Some(self.changed == Some(true) || changed);
+                self.own.insert(data.spark, own.unwrap_or_default());
+                self.steps.push(match data.diff.filter(|_| changed) {
                     Some(diff) => format!("{} did its work, the diff is {diff}", who(data.spark)),
                     None => format!("{} was done and changed nothing", who(data.spark)),
                 });
@@ -122,6 +136,18 @@ impl Evidence {
             E::FindingClosed(data) => self.findings.retain(|finding| finding.id != data.id),
             _ => {}
         }
+    }
+
+    /// What a diff shows that is the work of whoever proposes it; none without a diff.
+    fn own_of(&self, proposed: &CodeProposed) -> Option<BTreeSet<String>> {
+        let paths = self.diffs.get(&proposed.diff?)?.keys();
+        Some(paths.filter(|path| !proposed.foreign.contains(path)).cloned().collect())
+    }
+
+    fn look(&mut self, files: &[String]) {
+        let ours = |path: &&String| self.own.values().any(|own| own.contains(*path));
+        let lost = || files.iter().filter(ours).cloned().collect();
+        self.overwritten.get_or_insert_with(lost);
     }
 
     fn has_failed_check(&self) -> bool {
@@ -150,9 +176,30 @@ impl Evidence {
     /// Told beneath an answer when no work changed a file, whatever the answer says.
     pub fn changes_words(&self) -> &'static str {
         match self.changed {
-            Some(false) => "\n\nNo file was changed.",
+            Some(false) => "\n\nNo file that git looks at was changed.",
             Some(true) | None => "",
         }
+    }
+
+    /// Told beneath an answer when files changed that no tool of the squad wrote.
+    pub fn foreign_words(&self) -> String {
+        match listed(&self.foreign) {
+            files if files.is_empty() => files,
+            files => format!("\n\nChanged meanwhile by somebody else: {files}."),
+        }
+    }
+
+    /// Told beneath an answer when the work is not any more what was checked.
+    pub fn overwritten_words(&self) -> String {
+        match listed(self.overwritten.iter().flatten()) {
+            files if files.is_empty() => files,
+            files => format!("\n\nChanged by somebody else after the {}: {files}.", self.shown_by()),
+        }
+    }
+
+    /// What showed the work.
+    fn shown_by(&self) -> &'static str {
+        if self.checks.is_empty() { "work" } else { "checks" }
     }
 
     /// Told beneath an answer when files changed while the checks ran.
@@ -218,6 +265,11 @@ impl Evidence {
         let mut lacks: Vec<String> = failed.map(|check| format!("check {}", check.words())).collect();
         lacks
             .extend(self.undone().map(|path| format!("a check or somebody else undid the work in `{path}`")));
+        let overwritten = self.overwritten.iter().flatten();
+        lacks.extend(
+            overwritten
+                .map(|path| format!("`{path}` was changed by somebody else after the {}", self.shown_by())),
+        );
         let refused = self.judged.values().any(|(_, verdict)| *verdict == Judgement::RequestChanges);
         let ids: Vec<&str> = self.findings.iter().map(|finding| finding.id.as_str()).collect();
         if refused && !ids.is_empty() {
@@ -230,6 +282,10 @@ impl Evidence {
     pub fn steps(&self) -> String {
         self.steps.iter().map(|step| format!("\n- {step}")).collect()
     }
+}
+
+fn listed<'a>(paths: impl IntoIterator<Item = &'a String>) -> String {
+    paths.into_iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// What applying a recorded run did to files; nothing where there was nothing to do.
@@ -268,19 +324,24 @@ fn finding_line(finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::event::CodeProposed;
 
     #[test]
     fn work_that_changed_nothing_is_told_until_some_does() {
         let mut evidence = Evidence::of(&[]);
         assert_eq!(evidence.changes_words(), "", "nobody has worked yet");
         let mut propose = |diff| {
-            let proposed =
-                CodeProposed { spark: SparkId(1), diff, checks: Vec::new(), left: None, undone: Vec::new() };
+            let proposed = CodeProposed {
+                spark: SparkId(1),
+                diff,
+                checks: Vec::new(),
+                left: None,
+                undone: Vec::new(),
+                foreign: Vec::new(),
+            };
             evidence.apply(EventRef::fact(7), &ArenaEvent::CodeProposed(proposed), |_| "coder".to_owned());
             evidence.changes_words()
         };
-        assert_eq!(propose(None), "\n\nNo file was changed.");
+        assert_eq!(propose(None), "\n\nNo file that git looks at was changed.");
         assert_eq!(propose(Some(EventRef::fact(6))), "");
         assert_eq!(propose(None), "", "what was changed before stands");
     }

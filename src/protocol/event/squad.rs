@@ -42,6 +42,9 @@ pub struct CodeProposed {
     /// Changed files of the work that are gone, or are again as they were before it, since the checks ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undone: Vec<String>,
+    /// Changed files that no tool of the squad wrote, where only its tools can have written: somebody else did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign: Vec<String>,
 }
 
 /// How bad a finding is.

@@ -13,8 +13,8 @@ pub struct WorkspaceFingerprinted {
     pub fingerprint: String,
     /// Files counted.
     pub files: u64,
-    /// SHA-256 over what `.git` holds beside its objects (head, references, index, configuration, hooks),
-    /// hex; absent without git.
+    /// SHA-256 over what `.git` holds beside its objects and its index (head, references,
+    /// configuration, hooks), hex; absent without git.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<String>,
 }

@@ -265,7 +265,10 @@ fn not_made(engine: &Engine, plan: &Plan, error: &EngineError) -> DockerError {
         {
             DockerError::NoShell { image, error: error_words }
         }
-        Trouble::Invalid | Trouble::Missing => DockerError::BadSettings(error_words),
+        Trouble::Invalid | Trouble::Missing => DockerError::BadSettings(match error_words.contains("CPUs") {
+            true => format!("`cpus`: {error_words}"),
+            false => error_words,
+        }),
         _ => engine.failure("starting a container", error),
     }
 }

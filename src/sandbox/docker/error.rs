@@ -77,7 +77,7 @@ impl DockerError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             DockerError::NoEngine { .. } => {
-                "start it (`systemctl start docker`), or set DOCKER_HOST to where it is; `--sandbox local` needs none"
+                "start it (`systemctl start docker`), or set DOCKER_HOST to where it is"
             }
             DockerError::Refused { .. } => {
                 "let an administrator add you to the group of the socket (`usermod -aG docker \"$USER\"`) and log in \

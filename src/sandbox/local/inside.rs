@@ -86,6 +86,7 @@ fn refusal_in_words(error: Errno) -> String {
         |(file, value): &(&str, &str)| std::fs::read_to_string(file).is_ok_and(|now| now.trim() == *value);
     match closing.into_iter().find(closes) {
         Some((file, value)) => format!("`{file}` is {value}"),
+        None if error == Errno::NOSPC => "a limit of `/proc/sys/user/max_*_namespaces` is reached".to_owned(),
         None => error.to_string(),
     }
 }

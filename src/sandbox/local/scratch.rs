@@ -28,8 +28,9 @@ pub struct Scratch {
 impl Scratch {
     /// A new one, after those of dead sessions were removed.
     pub fn make() -> io::Result<Self> {
-        reap(&std::env::temp_dir());
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
+        let base = crate::sandbox::temporary();
+        reap(&base);
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&base)?;
         let lock = File::open(folder.path())?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         for (name, mode) in [("tmp", 0o1777), ("vartmp", 0o1777), ("home", 0o700), (LAST, 0o700)] {

@@ -268,6 +268,8 @@ fn environment(
     }
     // There is no network to ask, and waiting for it would be lost time.
     environment.insert("CARGO_NET_OFFLINE".to_owned(), "true".into());
+    environment.insert("npm_config_offline".to_owned(), "true".into());
+    environment.insert("PIP_NO_INDEX".to_owned(), "1".into());
     // npm writes into its cache also where it only takes a package from a file, and the home's cannot be written.
     environment.insert("npm_config_cache".to_owned(), "/tmp/npm".into());
     environment.insert("npm_config_update_notifier".to_owned(), "false".into());

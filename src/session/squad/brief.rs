@@ -195,6 +195,13 @@ fn unseen(squad: &Squad, reader: &RoleState) -> String {
         |role: &&RoleState| reader.kind == RoleKind::Lead || reader.spec.revise.contains(&role.spec.name);
     for role in squad.roles.iter().filter(|role| role.kind == RoleKind::Writer).filter(concerns) {
         let name = &role.spec.name;
+        if let Some(work) = role.proof.work.as_ref().filter(|work| !work.foreign.is_empty()) {
+            let _ = write!(
+                text,
+                "\nNot the work of `{name}`, changed meanwhile by somebody else: {}.",
+                list(&work.foreign)
+            );
+        }
         match (role.proof.diff, &squad.base) {
             (Some(Some(_)), _) => {}
             (Some(None), Some(_)) if !role.proof.incomparable => {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
-    ArenaEvent, CacheSkipped, CacheStep, Plan, PolicyDecided, SparkCompleted, ToolUse, TurnCause,
+    ArenaEvent, CacheSkipped, CacheStep, PathBase, Plan, PolicyDecided, SparkCompleted, ToolUse, TurnCause,
 };
 use crate::protocol::spec::{Action, Risk, Spec};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
@@ -38,18 +38,16 @@ pub struct Caching {
     pub approved: bool,
     /// The first reason why the run in this turn says nothing about the next one of its key.
     pub unfit: Option<String>,
-    /// Files that tools of this squad wrote.
-    pub written: BTreeSet<String>,
-    /// True once a command was run, which may write files without saying so.
-    pub ran_command: bool,
     /// The tree as it was seen last, as long as nobody of the squad may have changed it since.
     pub known: Option<String>,
     /// Calls under way whose tree no call of the squad can have changed meanwhile.
     pub looking: BTreeSet<CallId>,
     /// True when time has passed since the tree was seen, so that a call that writes needs another look first.
     pub stale: bool,
-    /// The checkpoint of what the squad left, and its tree once it is taken.
-    pub last: Option<(CallId, Option<String>)>,
+    /// Every tree that was recorded in this turn.
+    pub trees: BTreeSet<String>,
+    /// What the squad's own file tools looked at or wrote, with what each held then.
+    pub held: BTreeSet<(String, Option<String>)>,
 }
 
 /// How far a squad is with the team cache.
@@ -150,6 +148,20 @@ impl Caching {
         self.stale && self.stage == Stage::Over && self.key.is_some() && self.unfit.is_none()
     }
 
+    /// What the squad's own file tools looked at or wrote.
+    pub fn held(&self) -> Vec<PathBase> {
+        let base = |(path, sha256): &(String, Option<String>)| PathBase {
+            path: path.clone(),
+            sha256: sha256.clone(),
+        };
+        self.held.iter().map(base).collect()
+    }
+
+    /// True when the run may be stored, as far as is known.
+    pub fn may_store(&self) -> bool {
+        self.stage == Stage::Over && self.key.is_some() && self.unfit.is_none()
+    }
+
     /// Keeps the first reason against storing the run.
     fn spoil(&mut self, reason: impl Into<String>) {
         self.unfit.get_or_insert_with(|| reason.into());
@@ -214,10 +226,9 @@ impl Session {
         if let Some(reason) = self.unfit_now(squad) {
             return Some(Next::Skip(CacheStep::Store, reason));
         }
-        match &squad.cache.last {
-            None if self.checkpoints.pending.is_none() => Some(Next::Record),
-            Some((_, Some(after))) => Some(self.store_order(squad, after)),
-            _ => None,
+        match squad.last_look() {
+            Some(left) => Some(self.store_order(squad, &left.to)),
+            None => Some(Next::Skip(CacheStep::Store, "the workspace could not be recorded".to_owned())),
         }
     }
 
@@ -279,16 +290,6 @@ impl Session {
             squad.cache.stage == Stage::Over && squad.base.is_none() && squad.is_unwritten()
         });
         if lacks {
-            self.record_workspace();
-        }
-    }
-
-    /// What the squad leaves is recorded while the lead writes, when it may be stored.
-    pub(super) fn record_last(&mut self) {
-        let fit = self.squad.as_ref().is_some_and(|squad| {
-            squad.cache.stage == Stage::Over && squad.cache.key.is_some() && squad.cache.unfit.is_none()
-        });
-        if fit && self.turn_stop().is_none() {
             self.record_workspace();
         }
     }

@@ -9,7 +9,7 @@ use crate::protocol::fit;
 use crate::protocol::typed::{Claim, ClaimKind, SquadAnswer};
 use crate::session::Session;
 
-use super::state::{RoleKind, Run};
+use super::state::{Changes, Run};
 
 /// What is wrong with a claim.
 enum Doubt {
@@ -120,23 +120,31 @@ impl Session {
         cited.iter().all(is_asked).then(|| "it cites nothing but the request".to_owned())
     }
 
-    /// The trees before and after the work are alike, and no tool wrote anything.
+    /// The trees before and after the work are alike but for what somebody else did, no tool wrote anything and no
+    /// command ran: one may change what no tree shows.
     fn no_change(&self) -> Option<String> {
         let squad = self.squad.as_ref()?;
-        let mut writers = squad.roles.iter().filter(|role| role.kind == RoleKind::Writer);
-        let changed = writers.any(|role| role.proof.diff.flatten().is_some());
+        let changed = squad.works().any(|work| work.own().next().is_some());
         let is_unknown = squad.roles.iter().any(|role| role.proof.incomparable);
-        let is_unknown = is_unknown || squad.base.is_none() || squad.last_change.is_some();
+        let is_unknown =
+            is_unknown || squad.base.is_none() || squad.last_change.is_some() || squad.ran_command;
         (!changed && !is_unknown).then(|| "no file was changed in this turn".to_owned())
     }
 
     /// None of the files it seems to name was changed.
     fn doubt_change(&self, text: &str) -> Option<String> {
         let squad = self.squad.as_ref()?;
-        let works = || squad.roles.iter().filter_map(|role| role.proof.work.as_ref());
-        let changed = |path: &str| works().any(|work| work.files.iter().any(|file| is_named(path, file)));
-        if works().next().is_none() || words_of(text).any(changed) {
+        let own = || squad.works().flat_map(Changes::own).chain(&squad.written);
+        let changed = |path: &str| own().any(|file| is_named(path, file));
+        if squad.works().next().is_none() || words_of(text).any(changed) {
             return None;
+        }
+        let mut foreign = squad.foreign();
+        if let Some(path) = foreign.find(|path| words_of(text).any(|word| is_named(word, path))) {
+            return Some(format!("`{path}` was changed by somebody else"));
+        }
+        if own().next().is_none() {
+            return Some("no file that git looks at was changed".to_owned());
         }
         let other = words_of(text).find(|word| is_path(word))?;
         Some(format!("`{other}` is not among the changed files"))

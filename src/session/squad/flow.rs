@@ -20,6 +20,8 @@ enum Step {
     SendBack(usize),
     /// The lead writes the answer.
     Answer,
+    /// The lead's answer is there, and the workspace was looked at.
+    Finish,
     /// Something about the team cache.
     Cache(Next),
 }
@@ -34,6 +36,7 @@ impl Session {
                 Step::Begin(i) => self.begin_role(i),
                 Step::SendBack(i) => self.send_back(i),
                 Step::Answer => self.ask_for_answer(),
+                Step::Finish => self.finish_answer(),
                 Step::Cache(next) => self.take_cache_step(next),
             }
         }
@@ -56,6 +59,10 @@ impl Session {
         if let Some(next) = self.cache_step() {
             return Some(Step::Cache(next));
         }
+        let lead = squad.roles.get(squad.lead)?;
+        if squad.is_answering() && lead.stage == Stage::Proving && lead.proof.awaited.is_none() {
+            return Some(Step::Finish);
+        }
         if squad.cache.holds_roles() || squad.is_answering() {
             return None;
         }
@@ -75,8 +82,14 @@ impl Session {
             return Some(Step::SendBack(i));
         }
         let quiet = all.clone().all(|i| !squad.roles[i].is_busy() && !squad.is_ready(i));
-        let lead = squad.roles.get(squad.lead)?;
         (quiet && lead.stage == Stage::Done && lead.tasks == 1).then_some(Step::Answer)
+    }
+
+    fn finish_answer(&mut self) {
+        let lead = self.squad.as_ref().and_then(|squad| squad.roles.get(squad.lead));
+        if let Some((spark, source)) = lead.and_then(|lead| lead.spark.zip(lead.answer)) {
+            self.finish(spark, source);
+        }
     }
 
     /// Ends a turn that nobody can answer any more.
@@ -154,7 +167,6 @@ impl Session {
         self.notice(spark, Notice::Brief, &text);
         self.tell(spark, &sources);
         self.think(spark);
-        self.record_last();
     }
 
     /// What a role has not been told yet of what others left: answers, diffs, checks, critiques.

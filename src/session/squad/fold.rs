@@ -3,7 +3,7 @@
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
     ArenaEvent, CheckRan, CritiqueIssued, DiffTaken, EffectOrdered, InsightSurfaced, Notice, PromptGiven,
-    Purpose, RequestPart, SparkCompleted, ToolResolved, ToolStatus, TurnCause,
+    Purpose, RequestPart, SparkCompleted, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Mode, Risk};
@@ -42,13 +42,25 @@ impl Session {
             E::DiffTaken(data) => self.fold_diff(at, data.call, &data.body),
             E::CheckRan(data) => self.fold_check(at, data.call, &data.body),
             E::EffectFailed(data) => self.fold_proof(data.call, None),
-            E::CallLost(data) => self.fold_proof_lost(data.call),
+            E::CallLost(data) => {
+                self.fold_proof_lost(data.call);
+                data.tool_use.into_iter().for_each(|tool_use| self.fold_written(tool_use));
+            }
             E::WorkspaceCheckpointed(data) => {
                 self.fold_base(&data.body.tree);
                 let tree = Some(data.body.tree.clone());
-                self.with_proof(data.call, |role| role.proof.after = Some(tree));
+                let mut seen = false;
+                self.with_proof(data.call, |role| {
+                    role.proof.after = Some(tree.clone());
+                    seen = true;
+                });
+                self.with_squad(|squad| squad.shown = tree.filter(|_| seen).or(squad.shown.take()));
             }
-            E::ToolResolved(data) => self.fold_work(at, &data.body),
+            E::ToolResolved(data) => {
+                self.fold_work(at, &data.body);
+                self.fold_written(data.body.tool_use);
+            }
+            E::ToolInvoked(data) => self.fold_invoked_command(data.tool_use),
             E::PlanStated(data) => self.fold_stands(data.spark, data.source),
             E::CodeProposed(data) => self.fold_proposed(data.spark),
             E::CritiqueIssued(data) => self.fold_critique(at, data),
@@ -131,9 +143,11 @@ impl Session {
                 role.answer = answer;
             }
             let diff = match (&role.proof.diff, &role.proof.left) {
-                (None, _) => Piece::Diff,
+                // The lead's own is the last look at what others did.
+                (None, None) if role.kind == RoleKind::Lead => Piece::Left,
+                (None, None) => Piece::Diff,
                 (Some(_), None) => Piece::Left,
-                (Some(_), Some(_)) => Piece::Whole,
+                (_, Some(_)) => Piece::Whole,
             };
             role.proof.awaited = Some((data.call, piece.unwrap_or(diff)));
         });
@@ -141,10 +155,16 @@ impl Session {
 
     fn fold_diff(&mut self, at: EventRef, call: CallId, taken: &DiffTaken) {
         let (to, files, removed) = (taken.to.clone(), taken.files.clone(), taken.removed.clone());
-        let changes = Changes { to, files, removed };
-        let mut work = None;
+        let ours = |squad: &Squad, path: &String| squad.ran_command || squad.written.contains(path);
+        let foreign = self.squad.iter().flat_map(|squad| files.iter().filter(|path| !ours(squad, path)));
+        let foreign = foreign.cloned().collect();
+        let changes = Changes { to, files, removed, foreign };
+        let (mut work, mut left) = (None, false);
         self.with_proof(call, |role| match role.proof.awaited {
-            Some((_, Piece::Left)) => role.proof.left = Some(Some((at, changes))),
+            Some((_, Piece::Left)) => {
+                left = role.kind != RoleKind::Lead && !changes.files.is_empty();
+                role.proof.left = Some(Some((at, changes)));
+            }
             Some((_, Piece::Whole)) => role.proof.whole = Some(Some(changes)),
             _ => {
                 role.proof.diff = Some((!changes.files.is_empty()).then_some(at));
@@ -152,7 +172,12 @@ impl Session {
                 role.proof.work = Some(changes);
             }
         });
-        self.with_squad(|squad| squad.tree = work.or(squad.tree.take()));
+        self.with_squad(|squad| {
+            squad.ran_command |= left;
+            if work.is_some() {
+                (squad.shown, squad.tree) = (work.clone(), work);
+            }
+        });
     }
 
     fn fold_check(&mut self, at: EventRef, call: CallId, ran: &CheckRan) {
@@ -223,6 +248,22 @@ impl Session {
                 squad.last_change = Some(at.seq);
             }
         });
+    }
+
+    /// What a tool wrote, or may have written before it was lost.
+    fn fold_written(&mut self, tool_use: ToolUse) {
+        let prepared = self.use_mut(tool_use).filter(|one| one.risk == Some(Risk::Write));
+        let prepared = prepared.and_then(|one| one.plan.as_ref()).map(|(at, _)| *at);
+        let plan = prepared.and_then(|at| self.plan(at));
+        let paths: Vec<String> =
+            plan.iter().flat_map(|plan| &plan.paths).map(|base| base.path.clone()).collect();
+        self.with_squad(|squad| squad.written.extend(paths));
+    }
+
+    fn fold_invoked_command(&mut self, tool_use: ToolUse) {
+        let risk = self.use_mut(tool_use).and_then(|one| one.risk);
+        let says = matches!(risk, Some(Risk::Read | Risk::Write));
+        self.with_squad(|squad| squad.ran_command |= !says);
     }
 
     fn fold_proposed(&mut self, spark: SparkId) {

@@ -28,6 +28,12 @@ pub struct Squad {
     pub runs: Vec<Run>,
     /// The tree of the last diff of anybody's work.
     pub tree: Option<String>,
+    /// The tree as it was seen last when that work was shown: after the checks, where there are any.
+    pub shown: Option<String>,
+    /// Files that tools of this squad wrote.
+    pub written: BTreeSet<String>,
+    /// True once a command, or a check that left something, ran: such may write files without saying so.
+    pub ran_command: bool,
     /// Entry of the last call that changed files.
     pub last_change: Option<u64>,
     /// Claims of the answer that are not borne out.
@@ -144,6 +150,15 @@ pub struct Changes {
     pub files: Vec<String>,
     /// Those that are gone.
     pub removed: Vec<String>,
+    /// Those that no tool of the squad wrote, where only its tools can have written: somebody else did.
+    pub foreign: Vec<String>,
+}
+
+impl Changes {
+    /// The paths that are the squad's.
+    pub fn own(&self) -> impl Iterator<Item = &String> {
+        self.files.iter().filter(|path| !self.foreign.contains(path))
+    }
 }
 
 impl Proof {
@@ -166,7 +181,7 @@ impl Proof {
         let (Some(work), Some(Some((_, left)))) = (&self.work, &self.left) else { return Vec::new() };
         let gone = |path: &String| left.removed.contains(path);
         let back = |path: &String| self.whole.iter().flatten().any(|whole| !whole.files.contains(path));
-        let touched = work.files.iter().filter(|path| left.files.contains(path));
+        let touched = work.own().filter(|path| left.files.contains(path));
         touched.filter(|path| gone(path) || back(path)).cloned().collect()
     }
 
@@ -231,6 +246,9 @@ impl Squad {
             findings: Vec::new(),
             runs: Vec::new(),
             tree: None,
+            shown: None,
+            written: BTreeSet::new(),
+            ran_command: false,
             last_change: None,
             flags: Vec::new(),
             cache: Caching::of(spec),
@@ -343,6 +361,41 @@ impl Squad {
     /// True once the lead was asked for the answer.
     pub fn is_answering(&self) -> bool {
         self.roles.get(self.lead).is_some_and(|lead| lead.tasks > 1)
+    }
+
+    /// What each writer's last work changed.
+    pub fn works(&self) -> impl Iterator<Item = &Changes> {
+        let writers = self.roles.iter().filter(|role| role.kind == RoleKind::Writer);
+        writers.filter_map(|role| role.proof.work.as_ref())
+    }
+
+    /// Files that somebody else changed while the squad worked.
+    pub fn foreign(&self) -> impl Iterator<Item = &String> {
+        self.works().flat_map(|work| &work.foreign)
+    }
+
+    /// What the last look at the workspace found changed since the work was shown; none before it.
+    pub fn last_look(&self) -> Option<&Changes> {
+        let lead = self.roles.get(self.lead)?;
+        lead.proof.left.as_ref()?.as_ref().map(|(_, left)| left)
+    }
+
+    /// Files of the squad's work that are not any more as they were when it was shown.
+    pub fn overwritten(&self) -> impl Iterator<Item = &String> {
+        let left = self.last_look().into_iter().flat_map(|left| &left.files);
+        left.filter(|path| self.works().any(|work| work.own().any(|own| own == *path)))
+    }
+
+    /// What is to be looked at before the lead's answer stands: whether the work is still there, then what is left.
+    pub fn next_look(&self) -> Option<String> {
+        let proof = &self.roles.get(self.lead)?.proof;
+        let base = self.base.as_ref()?;
+        let changed = self.last_change.is_some() || self.works().any(|work| !work.files.is_empty());
+        match &proof.left {
+            None if changed || self.cache.may_store() => Some(self.shown.as_ref().unwrap_or(base).clone()),
+            Some(Some((_, left))) if proof.whole.is_none() && !left.files.is_empty() => Some(base.clone()),
+            _ => None,
+        }
     }
 
     /// Open findings of one reviewer, or of all.

@@ -192,6 +192,8 @@ pub async fn the_environment_holds_few_names_and_no_descriptor_of_ours(opened: O
         "RUSTC_WRAPPER",
         "npm_config_cache",
         "npm_config_update_notifier",
+        "npm_config_offline",
+        "PIP_NO_INDEX",
     ];
     let names: Vec<&str> = end.stdout.lines().collect();
     assert!(names.contains(&"PATH") && names.contains(&"TERM"), "{names:?}");

@@ -240,6 +240,33 @@ fn the_screen_tells_what_a_killed_agons_command_made() {
     assert!(!env.work().join("AGENTS.md").exists());
 }
 
+#[test]
+fn temporary_files_in_the_workspace_are_refused_by_name_and_an_empty_name_is_none() {
+    let mut env = place("touch done");
+    env.set("TMPDIR", "");
+    let ran = env.run(&ANEW);
+    if ran.code == 2 && ran.stderr.contains("not to be had here") {
+        assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
+        return println!("skipped: namespaces are refused here");
+    }
+    assert!(ran.code == 0 && env.work().join("done").exists(), "{ran}");
+    let inside = env.work().display().to_string();
+    env.set("TMPDIR", &inside);
+    let ran = env.run(&ANEW);
+    assert!(ran.code == 2 && ran.stderr.contains("let `TMPDIR`"), "{ran}");
+    let left: Vec<_> =
+        std::fs::read_dir(env.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["done"]);
+}
+
+#[test]
+fn doctor_refuses_a_folder_with_agons_own_files_as_run_does() {
+    let env = place("true");
+    let home = env.home().display().to_string();
+    let ran = env.run(&["doctor", "--workspace", &home]);
+    assert!(ran.stdout.contains("holds agon's own files"), "{ran}");
+}
+
 /// A note as a call that was cut off leaves it.
 #[tokio::test]
 async fn a_program_that_embeds_agon_sets_aside_what_was_cut_off_and_can_tell_it() {

@@ -104,17 +104,6 @@ fn work(world: &mut World) {
 }
 
 fn put_outcome(world: &mut World, ok: bool) {
-    // The last checkpoint comes first; it is what the stored run must have left.
-    while world
-        .session
-        .outstanding()
-        .iter()
-        .any(|open| matches!(world.session.effect(open.call), Some(Effect::Checkpoint)))
-    {
-        let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
-        let body = world.succeed(&effect).unwrap();
-        world.answer(call, attempt, body);
-    }
     let (call, attempt, effect) = world.the(is_put);
     assert!(world.session.has_open_turn(), "the turn ends once the run was stored");
     let failed = EffectFailed { status: FailStatus::Failed, error: "no room".to_owned() };
@@ -240,9 +229,6 @@ fn a_run_is_stored_before_its_turn_ends_and_a_put_that_fails_is_no_failure() {
 fn an_interrupt_while_a_run_is_stored_loses_nothing() {
     let mut world = begun();
     work(&mut world);
-    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
-    let body = world.succeed(&effect).unwrap();
-    world.answer(call, attempt, body);
     world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
     assert!(world.session.has_open_turn());
     let cancelled = EffectFailed { status: FailStatus::Cancelled, error: "cancelled".into() };

@@ -436,7 +436,7 @@ fn whatever_order_the_outcomes_come_in_the_log_verifies_and_the_squad_is_done() 
                     OutcomeBody::ModelAnswered(calls(&puts))
                 }
                 Effect::Model { request, .. } => OutcomeBody::ModelAnswered(fitting(&request)),
-                effect => succeed(&effect).unwrap(),
+                effect => world.succeed(&effect).unwrap(),
             };
             world.answer(chosen.call.0, chosen.attempt, body);
         }

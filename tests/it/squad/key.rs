@@ -113,6 +113,8 @@ fn what_is_said_and_seen_is_in_the_key() {
     let seen = [("f".to_owned(), None)].into_iter().collect();
     let others = [
         Asked { fingerprint: "another", ..asked() },
+        // Another branch, tag or reference: commands can see it.
+        Asked { git: Some("another"), ..asked() },
         Asked { said: vec![said(agon::protocol::Role::User, "Mend the bell.")], ..asked() },
         Asked { said: vec![said(agon::protocol::Role::Assistant, "Mend the clock.")], ..asked() },
         Asked { schema: Some(&schema), ..asked() },
@@ -141,4 +143,8 @@ fn two_checkouts_share_a_run_only_where_no_command_can_tell_them_apart() {
     };
     assert_eq!(place("/a", &["look", "put"]), place("/b", &["look", "put"]));
     assert_ne!(place("/a", &["look", "run"]), place("/b", &["look", "run"]));
+    let mut files_only = base();
+    roles(&mut files_only)[1].tools = Some(vec!["look".into(), "put".into()]);
+    let on = |branch: &str| cache_key(&files_only, &Asked { git: Some(branch), ..asked() });
+    assert_eq!(on("main"), on("side"), "no file tool of a run that is stored sees `.git`");
 }

@@ -1,12 +1,42 @@
 //! What a pure world needs for squads: blueprints, typed answers, diffs and checks.
 
-use agon::protocol::effect::MentionedPlace;
-use agon::protocol::event::{CheckRan, DiffTaken, MentionExpanded, ModelReply, PathBase};
+use agon::protocol::effect::{Effect, MentionedPlace, OutcomeBody};
+use agon::protocol::event::{ArenaEvent, CheckRan, DiffTaken, MentionExpanded, ModelReply, PathBase};
 use agon::protocol::message::Request;
 use agon::protocol::spec::*;
 use serde_json::{Value, json};
 
-use super::world::{Dice, text};
+use super::world::{Dice, World, text, well_formed};
+
+impl World {
+    /// Answers the one outstanding model call. After a squad's answer the workspace is looked at once more: nobody
+    /// else has changed anything.
+    pub fn model_says(&mut self, reply: ModelReply) -> Vec<ArenaEvent> {
+        let mut decided = self.model_only_says(reply);
+        let phase = |event: &ArenaEvent| match event {
+            ArenaEvent::PhaseShifted(data) => Some(data.to.clone()),
+            _ => None,
+        };
+        let last = self.log.iter().rev().find_map(|entry| entry.events.iter().rev().find_map(phase));
+        if last.as_deref() == Some("answer") {
+            let look = self.session.outstanding().into_iter().find_map(|open| {
+                let Effect::Diff { from } = self.session.effect(open.call)? else { return None };
+                Some((open, unchanged(&from)))
+            });
+            if let Some((open, taken)) = look {
+                decided.extend(self.answer(open.call.0, open.attempt, OutcomeBody::DiffTaken(taken)));
+            }
+        }
+        decided
+    }
+
+    /// Answers the one outstanding model call, and leaves open what follows.
+    pub fn model_only_says(&mut self, reply: ModelReply) -> Vec<ArenaEvent> {
+        let (call, attempt, request) = self.model();
+        well_formed(&request);
+        self.answer(call, attempt, OutcomeBody::ModelAnswered(reply))
+    }
+}
 
 /// A persona that says who it is.
 pub fn persona(id: &str) -> PersonaSpec {
@@ -145,6 +175,11 @@ pub fn mentioned(place: &MentionedPlace) -> MentionExpanded {
         text: format!("     1\twords of {}\n", place.path),
         seen: vec![PathBase { path: place.path.clone(), sha256: Some("seen".to_owned()) }],
     }
+}
+
+/// A workspace that is as it was recorded.
+pub fn unchanged(tree: &str) -> DiffTaken {
+    DiffTaken { from: tree.to_owned(), to: tree.to_owned(), ..DiffTaken::default() }
 }
 
 /// A workspace in which `f` was changed, once.

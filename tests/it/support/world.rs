@@ -158,13 +158,6 @@ impl World {
         }
     }
 
-    /// Answers the one outstanding model call.
-    pub fn model_says(&mut self, reply: ModelReply) -> Vec<ArenaEvent> {
-        let (call, attempt, request) = self.model();
-        well_formed(&request);
-        self.answer(call, attempt, OutcomeBody::ModelAnswered(reply))
-    }
-
     pub fn model_fails(&mut self, kind: ErrorKind) -> Vec<ArenaEvent> {
         let (call, attempt, _) = self.model();
         self.answer(call, attempt, OutcomeBody::ModelFailed(failure(kind)))

@@ -1,7 +1,5 @@
 //! Whether a squad's run says what the next run of its key would come to, and if not, why; decides nothing.
 
-use crate::protocol::EventRef;
-use crate::protocol::event::ArenaEvent;
 use crate::session::Session;
 use crate::session::squad::state::Squad;
 
@@ -21,27 +19,20 @@ impl Session {
     /// Why the run that has just ended is not stored, if so.
     pub(super) fn unfit_now(&self, squad: &Squad) -> Option<String> {
         let unfit = self.squad_lacks().or_else(|| squad.cache.unfit.clone());
-        unfit.or_else(|| self.foreign_change(squad)).or_else(|| left_behind(squad))
+        unfit.or_else(|| foreign_change(squad)).or_else(|| left_behind(squad))
     }
+}
 
-    /// A changed file that no tool of the squad wrote. A command may write what it likes, so it tells nothing then.
-    fn foreign_change(&self, squad: &Squad) -> Option<String> {
-        if squad.cache.ran_command {
-            return None;
-        }
-        let diffs = squad.roles.iter().filter_map(|role| role.proof.diff.flatten());
-        let last: EventRef = diffs.max()?;
-        let ArenaEvent::DiffTaken(taken) = self.event(last)? else { return None };
-        let foreign = taken.body.files.iter().find(|path| !squad.cache.written.contains(*path))?;
-        Some(format!("`{foreign}` was changed by somebody else meanwhile"))
-    }
+/// A changed file that no tool of the squad wrote.
+fn foreign_change(squad: &Squad) -> Option<String> {
+    let foreign = squad.foreign().next()?;
+    Some(format!("`{foreign}` was changed by somebody else meanwhile"))
 }
 
 /// Why what the squad leaves is not what its last diff shows. What a run stores is what it leaves, so that anything
 /// else in it would be done again, in somebody else's name, wherever the run is applied.
 fn left_behind(squad: &Squad) -> Option<String> {
-    let (_, left) = squad.cache.last.as_ref()?;
     let shown = squad.tree.as_ref().or(squad.base.as_ref());
-    let differs = left.as_ref().is_some_and(|left| Some(left) != shown);
+    let differs = squad.last_look().is_some_and(|left| Some(&left.to) != shown);
     differs.then(|| AFTER_DIFF.to_owned())
 }

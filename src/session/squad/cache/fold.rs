@@ -2,9 +2,10 @@
 
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
-    ArenaEvent, CacheStep, EffectOrdered, Notice, SparkCompleted, ToolInvoked, ToolUse, TurnCause,
-    WorkspaceFingerprinted,
+    ArenaEvent, CacheStep, EffectOrdered, Notice, PathBase, PrepareResult, SparkCompleted, ToolInvoked,
+    TurnCause, WorkspaceFingerprinted,
 };
+use crate::protocol::message::Args;
 use crate::protocol::spec::{Action, Risk};
 use crate::protocol::{CallId, Choice, EventRef};
 use crate::session::Session;
@@ -20,6 +21,7 @@ impl Session {
     pub(in crate::session::squad) fn fold_cache(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
         self.fold_look(at, event);
+        self.fold_held(event);
         match event {
             E::EffectOrdered(data) => self.fold_cache_order(data),
             E::WorkspaceFingerprinted(data) => self.fold_print(data.call, &data.body),
@@ -32,7 +34,10 @@ impl Session {
             E::PatchApplied(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Patched),
             E::PatchRefused(data) => self.when_awaited(data.call, |cache| {
                 cache.stage = Stage::Over;
-                cache.spoil(CHANGED);
+                // A run that is gone says nothing of the workspace.
+                if !data.body.path.is_empty() {
+                    cache.spoil(CHANGED);
+                }
             }),
             E::WorkspaceCheckpointed(data) => self.fold_recorded(data.call, Some(&data.body.tree)),
             E::EffectFailed(data) => self.fold_cache_failed(data.call),
@@ -81,19 +86,56 @@ impl Session {
                 self.with_cache(Caching::look_away);
             }
             E::ModelAnswered(_) => self.with_cache(|cache| cache.stale = true),
-            E::WorkspaceCheckpointed(data) => self.with_cache(|cache| cache.see(data.call, &data.body.tree)),
+            E::WorkspaceCheckpointed(data) => self.with_cache(|cache| {
+                cache.trees.insert(data.body.tree.clone());
+                cache.see(data.call, &data.body.tree);
+            }),
             E::DiffTaken(data) => {
-                self.with_cache(|cache| cache.see(data.call, &data.body.to));
+                self.with_cache(|cache| {
+                    cache.trees.insert(data.body.to.clone());
+                    cache.see(data.call, &data.body.to);
+                });
                 let left = self
                     .squad
                     .as_ref()
-                    .is_some_and(|squad| squad.roles.iter().any(|role| role.proof.left_at() == Some(at)));
+                    .is_some_and(|squad| squad.roles.iter().any(|role| role.proof.left_at() == Some(at)))
+                    && !data.body.files.is_empty();
                 if left {
                     self.with_cache(|cache| cache.spoil(AFTER_DIFF));
                 }
             }
             _ => {}
         }
+    }
+
+    /// What file tools looked at or wrote. What a call that cannot be done was about, only its arguments tell.
+    fn fold_held(&mut self, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        let of =
+            |bases: &[PathBase]| bases.iter().map(|base| (base.path.clone(), base.sha256.clone())).collect();
+        let held: Vec<(String, Option<String>)> = match event {
+            E::ToolPrepared(data) => match &data.body.result {
+                PrepareResult::Ready(plan) => of(&plan.paths),
+                PrepareResult::Unfit(_) => {
+                    let path = match self.asked(data.body.tool_use) {
+                        Some((_, Args::Json(args))) => args.get("path").and_then(|path| path.as_str()),
+                        _ => None,
+                    };
+                    path.and_then(|path| self.beneath(path)).map(|path| (path, None)).into_iter().collect()
+                }
+            },
+            E::ToolResolved(data) => of(&data.body.seen),
+            _ => return,
+        };
+        self.with_cache(|cache| cache.held.extend(held));
+    }
+
+    /// A path as a model wrote it, relative to the workspace.
+    fn beneath(&self, path: &str) -> Option<String> {
+        let root = &self.spec.as_ref()?.workspace.root;
+        let path = path.strip_prefix(root.as_str()).map_or(path, |rest| rest.trim_start_matches('/'));
+        let parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();
+        (!path.starts_with('/') && !parts.contains(&"..")).then(|| parts.join("/"))
     }
 
     fn when_awaited(&mut self, call: CallId, change: impl FnOnce(&mut Caching)) {
@@ -107,7 +149,6 @@ impl Session {
 
     fn fold_cache_order(&mut self, data: &EffectOrdered) {
         let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
-        let answering = self.squad.as_ref().is_some_and(|squad| squad.is_answering());
         self.with_cache(|cache| {
             let next = match (&data.effect, cache.stage) {
                 (EffectOrder::Fingerprint, Stage::Begun) => Stage::Printing,
@@ -117,14 +158,9 @@ impl Session {
                     Stage::Looking
                 }
                 (EffectOrder::Checkpoint, Stage::Looked) => Stage::Recording,
-                (EffectOrder::Checkpoint, _) if answering => {
-                    cache.last = Some((data.call, None));
-                    return;
-                }
                 (EffectOrder::Patch { .. }, Stage::Allowed | Stage::Bound) => Stage::Patching,
                 (EffectOrder::CachePut { .. }, Stage::Closing) => Stage::Storing,
                 (EffectOrder::Check { .. }, _) => {
-                    cache.ran_command = true;
                     if !confined {
                         cache.spoil(UNCONFINED);
                     }
@@ -170,11 +206,6 @@ impl Session {
                 squad.base = bound;
             }
         }
-        self.with_cache(|cache| match &mut cache.last {
-            Some((last, after)) if *last == call && tree.is_some() => *after = tree.cloned(),
-            Some((last, _)) if *last == call => cache.spoil("the workspace could not be recorded"),
-            _ => {}
-        });
     }
 
     /// An effect for the cache failed, was stopped or was lost.
@@ -185,7 +216,7 @@ impl Session {
             Stage::Looking => cache.stage = Stage::Looked,
             Stage::Binding => cache.unbound("the workspace could not be fingerprinted again"),
             Stage::Patching => {
-                cache.spoil(CHANGED);
+                cache.spoil("a recorded run could not be applied");
                 cache.stage = Stage::Over;
             }
             Stage::Storing => cache.stage = Stage::Ended,
@@ -239,7 +270,6 @@ impl Session {
         use ArenaEvent as E;
         let reason = match event {
             E::ToolInvoked(data) => return self.fold_invoked_tool(data),
-            E::ToolResolved(data) => return self.fold_written(data.body.tool_use),
             E::SteeringGiven(_) => "it was steered",
             E::SettingsChanged(_) => "settings changed while it worked",
             E::FallbackTaken(_) => "another model stood in for one that could not be had",
@@ -267,24 +297,10 @@ impl Session {
         });
         let risk = self.use_mut(data.tool_use).and_then(|one| one.risk);
         self.with_cache(|cache| match risk {
-            Some(Risk::Execute) => {
-                cache.ran_command = true;
-                if !confined {
-                    cache.spoil(UNCONFINED);
-                }
-            }
+            Some(Risk::Execute) if !confined => cache.spoil(UNCONFINED),
             Some(Risk::Network) => cache.spoil("it used the network"),
             _ => {}
         });
-    }
-
-    fn fold_written(&mut self, tool_use: ToolUse) {
-        let prepared = self.use_mut(tool_use).filter(|one| one.risk == Some(Risk::Write));
-        let prepared = prepared.and_then(|one| one.plan.as_ref()).map(|(at, _)| *at);
-        let plan = prepared.and_then(|at| self.plan(at));
-        let paths: Vec<String> =
-            plan.iter().flat_map(|plan| &plan.paths).map(|base| base.path.clone()).collect();
-        self.with_cache(|cache| cache.written.extend(paths));
     }
 }
 

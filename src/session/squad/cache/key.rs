@@ -24,6 +24,8 @@ pub struct Asked<'a> {
     pub schema: Option<&'a Value>,
     /// From `workspace_fingerprinted`.
     pub fingerprint: &'a str,
+    /// What `.git` holds beside its objects and its index, from there too.
+    pub git: Option<&'a str>,
     /// What a person allowed for the rest of the session.
     pub grants: &'a [Rule],
     /// What the lead last saw of each file.
@@ -52,8 +54,9 @@ pub struct Asked<'a> {
 ///   or money are limited;
 /// - `instructions`: their texts in order; not their paths, which are not shown;
 /// - `cache.environment`, the variables that commands see, where commands may run;
-/// - `workspace.sandbox` and `places` whole and `git_head`, which commands can see; the root only where commands may run,
-///   since files and prompts speak of paths beneath it.
+/// - `workspace.sandbox` and `places` whole and `git_head`, which commands can see; the root, and what `.git` holds (branch,
+///   tags, references, configuration), only where commands may run, since files and prompts speak of paths beneath the
+///   root and no file tool shows `.git` to a run that is stored.
 ///
 /// From the turn: what the lead is told (earlier turns with it), the schema of the answer, what it has seen of
 /// files, and the workspace's fingerprint.
@@ -95,6 +98,7 @@ pub fn cache_key(spec: &Spec, asked: &Asked<'_>) -> String {
         "git_head": spec.workspace.git_head,
         "environment": cache.environment.as_ref().filter(|_| may_run),
         "root": may_run.then_some(&spec.workspace.root),
+        "git": asked.git.filter(|_| may_run),
         "said": asked.said.iter().map(|one| json!([one.role, one.parts])).collect::<Vec<_>>(),
         "schema": asked.schema,
         "seen": asked.seen,
@@ -180,7 +184,7 @@ impl Session {
 
     fn made_key(&self) -> Option<String> {
         let (spec, squad, turn) = (self.spec.as_ref()?, self.squad.as_ref()?, self.turn.as_ref()?);
-        let (fingerprint, _) = squad.cache.print.as_ref()?;
+        let (fingerprint, git) = squad.cache.print.as_ref()?;
         let lead = self.sparks.get(&squad.roles.get(squad.lead)?.spark?)?;
         let items = lead.transcript.iter().filter(|item| !item.is_pinned()).chain(&lead.queue);
         let parts: Vec<_> = items.map(|item| item.part.clone()).collect();
@@ -190,6 +194,7 @@ impl Session {
                 said: expand_messages(&parts, &|at| self.event(at)).ok()?,
                 schema: turn.schema.as_ref(),
                 fingerprint,
+                git: git.as_deref(),
                 grants: &self.grants,
                 seen: lead.seen.clone(),
                 spent: turn.spent_before,

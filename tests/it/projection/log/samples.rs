@@ -93,6 +93,7 @@ pub fn teamwork() -> Vec<E> {
             checks: vec![fact(3)],
             left: None,
             undone: vec![],
+            foreign: vec![],
         }),
         E::RoleFailed(RoleFailed { role: "coder".into(), spark: SPARK, cause: TurnCause::Limit }),
     ]

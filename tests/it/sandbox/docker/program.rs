@@ -192,6 +192,29 @@ fn what_is_missing_is_told_with_the_way_out() {
     assert_eq!(std::fs::read_dir(env.work()).unwrap().count(), 0);
 }
 
+#[test]
+fn mounts_of_agons_own_files_and_of_the_engines_socket_are_refused() {
+    let Some(env) = place(&command_script("true")) else { return };
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    let socket = address().unwrap().strip_prefix("unix://").unwrap().to_owned();
+    let above = std::path::Path::new(&socket).parent().unwrap().display().to_string();
+    let home = env.home().display().to_string();
+    let (in_home, over_home) =
+        (format!("{home}/sessions"), env.home().parent().unwrap().display().to_string());
+    std::fs::create_dir_all(&in_home).unwrap();
+    for (source, part) in [
+        (&socket, "the engine's own socket"),
+        (&above, "the engine's own socket"),
+        (&home, "agon's own files"),
+        (&in_home, "agon's own files"),
+        (&over_home, "agon's own files"),
+    ] {
+        env.config(&format!("{text}mounts = [{{ source = \"{source}\", target = \"/x\" }}]\n"));
+        let ran = env.run(&["run", "go", "--yes"]);
+        assert!(ran.code == 2 && ran.stderr.contains(part), "{source}: {ran}");
+    }
+}
+
 /// The file in the program, on a stand-in for Debian that has what it calls: every step is one the engine can do.
 #[test]
 fn the_image_of_the_program_is_built_and_used() {

@@ -1,0 +1,79 @@
+//! Whether recorded trees tell what files held when somebody looked at them; reads ignore rules, changes nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::objects::Objects;
+use super::scan::is_private;
+use super::tree::{Kind, Tree};
+use crate::ports::Untold;
+use crate::protocol::event::PathBase;
+
+/// The first path of which no tree tells what it held.
+pub fn untold(
+    objects: &Objects,
+    root: &Path,
+    trees: &[String],
+    held: &[PathBase],
+) -> Result<Option<Untold>, String> {
+    let mut open: Vec<&PathBase> = held.iter().collect();
+    for tree in trees {
+        if open.is_empty() {
+            break;
+        }
+        let tree = Tree::load(objects, tree)?;
+        let known = tree.by_path();
+        open.retain(|base| !tells(&known, base));
+    }
+    let untold = open.into_iter().find_map(|base| {
+        let left_out = is_left_out(root, &base.path);
+        (left_out || base.sha256.is_some()).then(|| Untold { path: base.path.clone(), left_out })
+    });
+    Ok(untold)
+}
+
+fn tells(known: &BTreeMap<&str, &Kind>, base: &PathBase) -> bool {
+    let inside = || {
+        let folder = format!("{}/", base.path);
+        known.range(folder.as_str()..).next().is_some_and(|(path, _)| path.starts_with(&folder))
+    };
+    match (known.get(base.path.as_str()), &base.sha256) {
+        (Some(Kind::File { sha256, .. }), Some(held)) => sha256 == held,
+        (Some(_), held) => held.is_none(),
+        (None, None) => base.path.is_empty() || inside(),
+        (None, Some(_)) => false,
+    }
+}
+
+/// True for a path that a look at the workspace passes over. A rule further down that takes a file back in is not
+/// followed: what is there and taken in stands in a tree.
+fn is_left_out(root: &Path, path: &str) -> bool {
+    if path.split('/').any(is_private) {
+        return true;
+    }
+    let is_folder = root.join(path).is_dir();
+    let (mut folder, mut rest) = (root.to_owned(), path);
+    let own = [".git/info/exclude", ".gitignore", ".ignore"];
+    loop {
+        let names = if folder == root { &own[..] } else { &own[1..] };
+        let ignores = |name: &&str| {
+            let rules = rules(&folder, name);
+            rules.matched_path_or_any_parents(rest, is_folder).is_ignore()
+        };
+        if !rest.is_empty() && names.iter().any(ignores) {
+            return true;
+        }
+        let Some((first, more)) = rest.split_once('/') else { return false };
+        folder.push(first);
+        rest = more;
+    }
+}
+
+fn rules(folder: &Path, name: &str) -> Gitignore {
+    let mut builder = GitignoreBuilder::new(folder);
+    // A file of rules that cannot be read has none, as in a look at the workspace.
+    let _ = builder.add(folder.join(name));
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
