@@ -22,6 +22,7 @@ pub mod run;
 pub mod sandbox;
 pub mod sessions;
 mod typed_lines;
+pub mod verify;
 pub mod watch;
 mod whole_file;
 pub mod why;
@@ -136,7 +137,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Replay(typed) => wait(replay::replay(&typed, &environment, output))?.map(|()| DONE),
         Command::Report(typed) => report::run(&typed, &environment, output).map(|()| DONE),
         Command::Debates(typed) => debates::run(typed.command, &environment, output).map(|()| DONE),
-        Command::Verify(typed) => replay::verify(&typed, &environment, output),
+        Command::Verify(typed) => verify::run(&typed, &environment, output),
         Command::Cost(typed) => why::cost(&typed, &environment, output).map(|()| DONE),
         Command::Why(typed) => why::run(&typed, &environment, output).map(|()| DONE),
     }

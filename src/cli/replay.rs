@@ -1,24 +1,18 @@
-//! The commands `replay` and `verify`: read a log and show or check it; call nothing, run nothing.
+//! The command `replay`: reads a log and shows it; calls nothing, runs nothing.
 
 use std::time::Duration;
 
-use serde_json::json;
-
-use crate::arena::replay::{self, Difference, Redecided};
-use crate::cli::args::{ReplayArgs, VerifyArgs};
-use crate::cli::error::{DIVERGED, DONE, Failure};
+use crate::cli::args::ReplayArgs;
+use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
-use crate::cli::plan::rules_of;
 use crate::cli::sessions::copy_out;
 use crate::config::{Environment, Places};
 use crate::projection::caching::CacheSheet;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
-use crate::protocol::event::PolicyDecided;
-use crate::protocol::spec::Rule;
-use crate::protocol::{ArenaEvent, EventRef};
-use crate::wiring::{LogError, Read, Sessions, WireError};
+use crate::protocol::EventRef;
+use crate::wiring::{LogError, Sessions, WireError};
 
 /// The longest pause that is kept at normal speed, in microseconds: nobody waits for a night to pass.
 const LONGEST_PAUSE: u64 = 10_000_000;
@@ -65,151 +59,4 @@ async fn pause(speed: Option<u32>, from: Option<u64>, to: u64) {
         let pause = to.saturating_sub(from).min(LONGEST_PAUSE) / u64::from(speed.max(1));
         tokio::time::sleep(Duration::from_micros(pause)).await;
     }
-}
-
-/// Checks the chain, then whether the same facts give the same decisions.
-pub fn verify(typed: &VerifyArgs, environment: &Environment, output: Output) -> Result<u8, Failure> {
-    let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
-    if let Some(file) = &typed.policy {
-        return redecided(read, &rules_of(Some(file))?, typed.json, output);
-    }
-    let found = replay::verify(&read.entries);
-    let is_head = typed.head.as_ref().is_none_or(|head| *head == read.head.hash);
-    let holds = found.holds(typed.strict) && read.fault.is_none() && is_head;
-    let fault = read.fault.as_ref().map(ToString::to_string);
-    if typed.json {
-        let differences: Vec<_> = found.differences.iter().map(difference_json).collect();
-        output.json(&json!({
-            "id": read.id, "holds": holds, "entries": read.head.count, "head": read.head.hash,
-            "unfinished_bytes": read.unfinished, "fault": fault, "unreadable": found.unreadable,
-            "newer": found.newer.as_ref().map(|(seq, kind)| json!({ "seq": seq, "kind": kind })),
-            "no_scorer": found.no_scorer.as_ref().map(|(seq, name)| json!({ "seq": seq, "name": name })),
-            "differences": differences,
-        }))?;
-        return Ok(if holds { DONE } else { DIVERGED });
-    }
-    let mut text = format!("chain      {} entries, head {}\n", read.head.count, read.head.hash);
-    if read.unfinished > 0 {
-        text += &format!("tail       {} bytes of an entry that was never finished\n", read.unfinished);
-    }
-    if let Some(seq) = found.unreadable {
-        text += &format!("unreadable e{seq} does not follow or starts with no fact\n");
-    }
-    if let Some(fault) = &fault {
-        let word = if matches!(read.fault, Some(LogError::Newer { .. })) { "newer  " } else { "DAMAGED" };
-        text += &format!("{word}    {fault}\n");
-    }
-    if let Some(last) = read.entries.last().filter(|_| fault.is_none())
-        && !matches!(last.events.last(), Some(ArenaEvent::SessionSealed(_) | ArenaEvent::SessionPaused(_)))
-    {
-        text += &format!("end        not sealed: e{} is the last entry\n", last.seq);
-    }
-    for difference in &found.differences {
-        text += &difference_text(difference);
-    }
-    if let Some((seq, scorer)) = &found.no_scorer {
-        let words = format!("e{seq} holds a debate scored by `{scorer}`, which is no scorer of this program");
-        return Err(Failure::usage(words).hint("verify it with the program that registered that scorer"));
-    }
-    if let Some((seq, kind)) = &found.newer {
-        text += &format!("newer      e{seq} holds `{kind}`, an event of a newer agon\n");
-    }
-    if found.differences.is_empty() && found.unreadable.is_none() {
-        let (which, before) = match (&read.fault, &found.newer) {
-            (Some(LogError::Newer { .. }), _) | (None, Some(_)) => ("the", " before that"),
-            (Some(_), _) => ("the", " before the damage"),
-            (None, None) => ("all", ""),
-        };
-        text += &format!(
-            "decisions  the same facts give the same decisions in {which} {} entries{before}\n",
-            found.entries
-        );
-    }
-    output.data(&text)?;
-    match (read.fault, typed.head.as_ref().filter(|_| !is_head)) {
-        (Some(fault), _) => Err(WireError::from(fault).into()),
-        (None, Some(head)) => {
-            let words = format!(
-                "the log ends with {}, not with {head}: it was cut, went on or is another",
-                read.head.hash
-            );
-            Err(Failure::new(DIVERGED, anyhow::anyhow!("{words}")))
-        }
-        (None, None) => match &found.newer {
-            Some((seq, _)) => {
-                let words = format!("what a newer agon wrote from e{seq} on is not known here");
-                Err(Failure::usage(words).hint("verify it with the program that wrote it"))
-            }
-            None => Ok(if holds { DONE } else { DIVERGED }),
-        },
-    }
-}
-
-/// Lists the tool calls on which a policy with other rules would have decided otherwise.
-fn redecided(read: Read, rules: &[Rule], as_json: bool, output: Output) -> Result<u8, Failure> {
-    let found = replay::redecided(&read.entries, rules);
-    let judged = read.entries.iter().flat_map(|entry| entry.decisions());
-    let judged = judged.filter(|event| matches!(event, ArenaEvent::PolicyDecided(_))).count();
-    if as_json {
-        let calls: Vec<_> = found.iter().map(redecided_json).collect();
-        output.json(&json!({ "id": read.id, "judged": judged, "redecided": calls }))?;
-    } else {
-        let lookup = |at: EventRef| read.event(at);
-        let lines = found.iter().map(|one| plain::redecided(one, &lookup));
-        let sum = match found.len() {
-            0 => format!("policy     decides the same in all {judged} of its decisions\n"),
-            other => format!("policy     decides otherwise in {other} of its {judged} decisions\n"),
-        };
-        output.data(&lines.chain([sum]).collect::<String>())?;
-    }
-    match read.fault {
-        Some(fault) => Err(WireError::from(fault).into()),
-        None => Ok(DONE),
-    }
-}
-
-fn redecided_json(one: &Redecided) -> serde_json::Value {
-    let side = |of: &PolicyDecided| json!({ "action": of.action, "rule": of.rule });
-    json!({ "seq": one.seq, "use": one.was.tool_use, "was": side(&one.was), "would_be": side(&one.would_be) })
-}
-
-fn kinds(events: &[ArenaEvent]) -> Vec<&str> {
-    events.iter().map(ArenaEvent::kind).collect()
-}
-
-fn difference_text(difference: &Difference) -> String {
-    let rules = if difference.strict { "" } else { " (written under other rules)" };
-    let words = |events: &[ArenaEvent]| kinds(events).join(", ");
-    let (recorded, decided) = (words(&difference.recorded), words(&difference.decided));
-    let mut text =
-        format!("differs    e{}{rules}\n  recorded {recorded}\n  decided  {decided}\n", difference.seq);
-    if recorded == decided {
-        let pairs = difference.recorded.iter().zip(&difference.decided);
-        let other = pairs.filter_map(|(was, is)| {
-            Some((was.kind(), serde_json::to_value(was).ok()?, serde_json::to_value(is).ok()?))
-        });
-        for (kind, was, is) in other.filter(|(_, was, is)| was != is) {
-            text += &first_difference(kind, &was["data"], &is["data"]);
-        }
-    }
-    text
-}
-
-/// The first field that is not the same, as deep as it can be named.
-fn first_difference(path: &str, was: &serde_json::Value, is: &serde_json::Value) -> String {
-    if let (Some(before), Some(now)) = (was.as_object(), is.as_object())
-        && let Some(key) = before.keys().chain(now.keys()).find(|key| before.get(*key) != now.get(*key))
-    {
-        let none = serde_json::Value::Null;
-        let of =
-            |object: &serde_json::Map<String, serde_json::Value>| object.get(key).unwrap_or(&none).clone();
-        return first_difference(&format!("{path}.{key}"), &of(before), &of(now));
-    }
-    let short = |value: &serde_json::Value| value.to_string().chars().take(200).collect::<String>();
-    format!("  {path}: recorded {}, decided {}\n", short(was), short(is))
-}
-
-fn difference_json(difference: &Difference) -> serde_json::Value {
-    json!({ "seq": difference.seq, "strict": difference.strict,
-            "recorded": difference.recorded, "decided": difference.decided })
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{CacheHit, EffectOrdered, ModelReply, PrepareResult, ToolPrepared, ToolUse};
 use crate::protocol::message::{Args, Part};
-use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
+use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
 /// The longest target kept, in characters; a view that wants more opens the call itself.
 const TARGET_CHARS: usize = 200;
@@ -73,6 +73,26 @@ pub struct OpenCall {
     pub cancelled: bool,
 }
 
+/// How long somebody was at work: neither waiting for a person nor between two processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkClock {
+    /// Microseconds so far.
+    pub us: u64,
+    last_at: Option<u64>,
+}
+
+impl WorkClock {
+    /// Goes on to an entry that is not folded yet; `calls` are those that are open before it.
+    pub fn tick(&mut self, entry: &Entry, calls: &OpenCalls) {
+        use ArenaEvent::{FaultRecovered, SessionForked, SessionResumed};
+        let was_away = matches!(entry.fact(), Some(FaultRecovered(_) | SessionResumed(_) | SessionForked(_)));
+        if let Some(last) = self.last_at.filter(|_| !was_away && calls.is_working()) {
+            self.us = self.us.saturating_add(entry.at.saturating_sub(last));
+        }
+        self.last_at = Some(entry.at);
+    }
+}
+
 /// The open calls of a session, and the tool calls that have not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenCalls {
@@ -122,6 +142,11 @@ impl OpenCalls {
     /// The open calls, by call.
     pub fn iter(&self) -> impl Iterator<Item = (CallId, &OpenCall)> {
         self.calls.iter().map(|(call, open)| (*call, open))
+    }
+
+    /// True while anything is done: a question and the turn's clock only wait.
+    pub fn is_working(&self) -> bool {
+        self.calls.values().any(|open| !matches!(open.activity, Activity::Asking(_) | Activity::Clock))
     }
 
     /// An open call.

@@ -6,7 +6,7 @@ use crate::protocol::event::{BudgetSettled, ErrorKind};
 use crate::protocol::message::Usage;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
-use super::calls::{Activity, OpenCall, OpenCalls};
+use super::calls::{Activity, OpenCall, OpenCalls, WorkClock};
 use super::ledger::{Ledger, sum};
 use super::words;
 
@@ -94,13 +94,12 @@ pub struct Costs {
     pub models: BTreeMap<String, Tally>,
     /// Per role.
     pub roles: BTreeMap<String, Tally>,
-    /// Microseconds the session was at work: pauses between processes do not count.
-    pub active_us: u64,
+    /// How long the session was at work.
+    pub work: WorkClock,
     calls: OpenCalls,
     ledger: Ledger,
     /// Calls that somebody stopped, until they are settled.
     stopped: BTreeSet<CallId>,
-    last_at: Option<u64>,
 }
 
 impl Tally {
@@ -190,10 +189,7 @@ impl Costs {
     pub fn apply(&mut self, entry: &Entry) {
         use ArenaEvent::{FaultRecovered, SessionForked, SessionResumed};
         let away = matches!(entry.fact(), Some(FaultRecovered(_) | SessionResumed(_) | SessionForked(_)));
-        if let Some(last) = self.last_at.filter(|_| !away) {
-            self.active_us = self.active_us.saturating_add(entry.at.saturating_sub(last));
-        }
-        self.last_at = Some(entry.at);
+        self.work.tick(entry, &self.calls);
         for (from, event) in entry.effective() {
             if let ArenaEvent::ToolRefused(data) = event
                 && let Some(spark) = self.calls.tool(data.tool_use).and_then(|face| face.spark)

@@ -12,7 +12,7 @@ use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
-use super::calls::OpenCalls;
+use super::calls::{OpenCalls, WorkClock};
 
 /// What an item of the transcript is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,12 @@ pub enum ItemKind {
     /// A spark ended.
     SparkEnd(TurnCause),
     /// A turn ended.
-    End(TurnCause),
+    End {
+        /// Why.
+        cause: TurnCause,
+        /// Milliseconds it was at work.
+        work_ms: u64,
+    },
     /// The session was paused.
     Paused(PauseCause),
     /// The session was taken up again.
@@ -139,6 +144,9 @@ pub struct Transcript {
     /// The items.
     pub items: Vec<Item>,
     calls: OpenCalls,
+    work: WorkClock,
+    /// What the clock showed when the turn began.
+    begun_us: u64,
     /// Where the items of open tool calls and open asks stand.
     open_tools: BTreeMap<ToolUse, usize>,
     open_asks: BTreeMap<CallId, usize>,
@@ -147,11 +155,15 @@ pub struct Transcript {
 impl Transcript {
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
+        self.work.tick(entry, &self.calls);
         for (from, event) in entry.effective() {
             let spark = self.spark_of(event);
+            if matches!(event, ArenaEvent::PromptGiven(_)) {
+                self.begun_us = self.work.us;
+            }
             if let ArenaEvent::ModelAnswered(data) = event {
                 self.answered(entry.at, from, spark, &data.body);
-            } else if let Some(kind) = kind_of(event) {
+            } else if let Some(kind) = self.kind_of(event) {
                 if matches!(event, ArenaEvent::ModelFailed(data) if !data.body.said.trim().is_empty()) {
                     self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::CutAnswer });
                 }
@@ -161,6 +173,16 @@ impl Transcript {
                 self.settle_ask(data.call, from);
             }
             self.calls.apply(entry.at, from, event);
+        }
+    }
+
+    fn kind_of(&self, event: &ArenaEvent) -> Option<ItemKind> {
+        match event {
+            ArenaEvent::TurnClosed(data) => {
+                let work_ms = self.work.us.saturating_sub(self.begun_us) / 1_000;
+                Some(ItemKind::End { cause: data.cause, work_ms })
+            }
+            other => kind_of(other),
         }
     }
 
@@ -277,7 +299,6 @@ fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
         E::PhaseShifted(_) => K::Phase,
         E::CacheHit(_) => K::CacheHit,
         E::SparkCompleted(data) => K::SparkEnd(data.cause),
-        E::TurnClosed(data) => K::End(data.cause),
         E::SessionPaused(data) => K::Paused(data.cause),
         E::SessionResumed(_) => K::Resumed,
         E::SessionForked(_) => K::Forked,

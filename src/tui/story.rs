@@ -191,8 +191,7 @@ impl Story {
         if is_final && let Some(block) = self.cache.borrow().blocks.get(&at) {
             return Rc::clone(block);
         }
-        let page =
-            block::Page { scene, width, is_open: self.is_open, before: self.before(scene, at), nth: at };
+        let page = block::Page { scene, width, is_open: self.is_open, before: self.before(scene, at) };
         let made = Rc::new(page.lines(item));
         if is_final {
             self.cache.borrow_mut().blocks.insert(at, Rc::clone(&made));

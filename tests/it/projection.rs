@@ -246,7 +246,10 @@ fn costs_are_booked_per_spark_role_and_model() {
     assert_eq!(costs.sparks, BTreeMap::from([(SPARK, spark)]));
     assert_eq!(costs.roles, BTreeMap::from([("solo".into(), tally)]));
     assert_eq!(costs.models, BTreeMap::from([("mock/any".into(), tally)]));
-    assert_eq!(costs.active_us, 11_000_000, "the hour between the kill and the resume does not count");
+    assert_eq!(
+        costs.work.us, 8_000_000,
+        "neither the hour between the kill and the resume nor the wait for an approval counts"
+    );
 }
 
 #[test]
@@ -279,7 +282,7 @@ fn the_transcript_points_at_what_was_said() {
             (at(10, 1), ItemKind::Notice(agon::protocol::event::Notice::Workspace)),
             (fact(11), ItemKind::Answer { part: 0 }),
             (at(11, 3), ItemKind::SparkEnd(TurnCause::Done)),
-            (at(11, 4), ItemKind::End(TurnCause::Done)),
+            (at(11, 4), ItemKind::End { cause: TurnCause::Done, work_ms: 8_000 }),
             (at(12, 1), ItemKind::Sealed(StopCause::Finished)),
         ]
     );

@@ -31,7 +31,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     let total = &costs.total.at_most();
     let mut rows = vec![
         ("end", end_words(board, team.lacks.as_deref())),
-        ("work", work_words(board, total, costs.active_us / 1_000)),
+        ("work", work_words(board, total, costs.work.us / 1_000)),
         ("tokens", token_words(total)),
         ("cost", cost_words(total)),
     ];

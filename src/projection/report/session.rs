@@ -236,7 +236,7 @@ impl SessionReport {
             places: board.places.iter().map(words::place).collect(),
             opened_at: board.opened,
             last_at: board.at,
-            active_ms: costs.active_us / 1_000,
+            active_ms: costs.work.us / 1_000,
             entries: board.counts.entries,
             unknown_events: board.counts.unknown,
             state: state(&board),

@@ -26,9 +26,6 @@ const FOLDED: usize = 12;
 /// Entries in which it is looked for whether something was read.
 const FARTHEST: u64 = 512;
 
-/// Items of a turn that are looked through for its task.
-const LONGEST_TURN: usize = 20_000;
-
 /// What an item is laid out with.
 pub(super) struct Page<'a> {
     pub scene: &'a Scene<'a>,
@@ -37,8 +34,6 @@ pub(super) struct Page<'a> {
     pub is_open: bool,
     /// The item above.
     pub before: Option<&'a Item>,
-    /// The number of the item.
-    pub nth: usize,
 }
 
 /// True when the item will look the same from now on.
@@ -157,7 +152,7 @@ impl Page<'_> {
             ItemKind::Check { passed } => self.check(item, passed),
             ItemKind::Diff => self.diff(item),
             ItemKind::Failure(kind) => self.failure(item, words::error_kind(kind)),
-            ItemKind::End(cause) => self.turn_end(item, cause),
+            ItemKind::End { cause, work_ms } => self.turn_end(cause, work_ms),
             ItemKind::Step => self.step(item),
             _ => self.small(item),
         }
@@ -321,21 +316,12 @@ impl Page<'_> {
         out
     }
 
-    /// A rule with how the turn went.
-    fn turn_end(&self, item: &Item, cause: TurnCause) -> Vec<Line<'static>> {
+    /// A rule with how the turn went, and how long it was at work.
+    fn turn_end(&self, cause: TurnCause, work_ms: u64) -> Vec<Line<'static>> {
         let tone = if cause == TurnCause::Done { Tone::Quiet } else { Tone::Warn };
-        let text = format!("{} · {}", words::turn_cause(cause), words::duration(self.since_prompt(item)));
+        let text = format!("{} · {}", words::turn_cause(cause), words::duration(work_ms));
         let rule = "─".repeat(self.width.saturating_sub(text.chars().count() + 6));
         vec![Line::styled(format!("  ── {text} {rule}"), self.scene.style(tone))]
-    }
-
-    /// Milliseconds from the task to this item.
-    fn since_prompt(&self, item: &Item) -> u64 {
-        let prompt = match self.nth {
-            0 => None,
-            nth => self.scene.back_from(nth).take(LONGEST_TURN).find(|other| other.kind == ItemKind::Prompt),
-        };
-        prompt.map_or(0, |prompt| item.at.saturating_sub(prompt.at) / 1_000)
     }
 
     fn heading(&self, text: &str) -> Vec<Line<'static>> {

@@ -239,3 +239,31 @@ fn a_workspace_that_holds_agons_own_files_is_refused() {
     }
     assert_eq!(env.run(&["sessions", "list", "--json"]).stdout.trim(), "[]");
 }
+
+#[test]
+fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
+    let env = scripted(HELLO);
+    check(&env.run(&["run", "greet"]), 0, "hello\n");
+    let id = ids(&env).remove(0);
+    let whole = std::fs::read_to_string(file_of(&env, &id)).unwrap();
+    let count = whole.lines().count();
+    let link = whole
+        .lines()
+        .fold(agon::eventlog::chain::Link::root(&id), |link, line| link.check(line.as_bytes()).unwrap());
+    for (v, events, said) in [
+        (1, r#"[{"kind":"made_up_later","data":{}}]"#, "holds `made_up_later`, an event of a newer agon"),
+        (2, "[]", "has format version 2"),
+    ] {
+        let mut line = format!(r#"{{"v":{v},"seq":{count},"at":1,"events":{events}"#).into_bytes();
+        link.next(&line).close(&mut line);
+        env.write(
+            &format!("home/sessions/{id}/log-000000.jsonl"),
+            &(whole.clone() + str::from_utf8(&line).unwrap()),
+        );
+        let ran = env.run(&["verify", &id]);
+        let newer = ran.stdout.lines().find(|line| line.starts_with("newer ")).unwrap_or_default();
+        assert!(ran.code != 0 && newer.contains(said), "{ran}");
+        assert!(ran.stdout.contains(&format!("in the {count} entries before that")), "{ran}");
+        assert!(["DAMAGED", "differs", "unreadable"].iter().all(|word| !ran.stdout.contains(word)), "{ran}");
+    }
+}
