@@ -23,6 +23,8 @@ pub enum Kind {
     Guarded,
     /// It cannot be read.
     Masked,
+    /// A folder that cannot be looked into: it is shown empty, so that a command that opens it finds nothing.
+    Closed,
 }
 
 /// What is covered, relative to the root.
@@ -42,7 +44,13 @@ impl Found {
         let (mut found, mut seen) = (Found::default(), 0);
         let mut waiting = VecDeque::from([PathBuf::new()]);
         while let Some(folder) = waiting.pop_front() {
-            for entry in fs::read_dir(root.join(&folder)).into_iter().flatten().flatten() {
+            let entries = fs::read_dir(root.join(&folder));
+            if entries.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+                && folder.parent().is_some()
+            {
+                found.names.insert(folder.clone(), Kind::Closed);
+            }
+            for entry in entries.into_iter().flatten().flatten() {
                 seen += 1;
                 let path = folder.join(entry.file_name());
                 let is_guarded = is_protected(root, &path);

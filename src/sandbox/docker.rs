@@ -117,7 +117,8 @@ impl DockerSandbox {
         let image = ImageFacts::look(&engine, &settings.image).await?;
         // Strays that cannot be reaped now are reaped another time; they hold nothing up.
         let _ = reap(&engine, &place.claims, &host_name()).await;
-        let Covers { mut guarded, masked, missing, pinned, found } = Covers::find(&root, &place.secrets);
+        let Covers { mut guarded, masked, closed, missing, pinned, found } =
+            Covers::find(&root, &place.secrets);
         let claim = Claim::take(&place.claims, if place.read_only { &[] } else { &missing })?;
         // Where we cannot make one, commands cannot either.
         guarded.retain(|guarded| !missing.contains(guarded) || (!place.read_only && guarded.is_dir()));
@@ -136,6 +137,7 @@ impl DockerSandbox {
             repository,
             guarded,
             masked,
+            closed,
             writable,
             caller,
             traits,

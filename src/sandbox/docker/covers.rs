@@ -16,6 +16,8 @@ pub struct Covers {
     pub guarded: Vec<PathBuf>,
     /// Shown empty.
     pub masked: Vec<PathBuf>,
+    /// Folders shown empty.
+    pub closed: Vec<PathBuf>,
     /// Of the guarded ones, folders that have to be made first, or that another agon has made for itself.
     pub missing: Vec<PathBuf>,
     /// Folders above guarded names, which must stay where they are.
@@ -29,7 +31,8 @@ impl Covers {
     pub fn find(root: &Path, secrets: &[String]) -> Self {
         let mut covers = Covers::look(root, secrets);
         let is_closed = |folder: &Path| covers.guarded.iter().any(|guarded| folder.starts_with(guarded));
-        let above = covers.guarded.iter().flat_map(|guarded| guarded.ancestors().skip(1));
+        let above =
+            covers.guarded.iter().chain(&covers.closed).flat_map(|guarded| guarded.ancestors().skip(1));
         let above = above.filter(|folder| *folder != root && folder.starts_with(root) && !is_closed(folder));
         let pinned: std::collections::BTreeSet<PathBuf> = above.map(Path::to_owned).collect();
         covers.pinned = pinned.into_iter().collect();
@@ -46,6 +49,7 @@ impl Covers {
             // A mount follows a link to wherever it leads, so a link itself cannot be covered.
             match (kind, std::fs::symlink_metadata(&path)) {
                 (Kind::Masked, Ok(data)) if data.is_file() => covers.masked.push(path),
+                (Kind::Closed, Ok(data)) if data.is_dir() => covers.closed.push(path),
                 (Kind::Guarded, Ok(data)) if !data.is_symlink() && !covers.guarded.contains(&path) => {
                     covers.guarded.push(path);
                 }

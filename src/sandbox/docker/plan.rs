@@ -91,6 +91,8 @@ pub struct Plan {
     pub guarded: Vec<PathBuf>,
     /// Files of the workspace that are shown empty.
     pub masked: Vec<PathBuf>,
+    /// Folders shown empty.
+    pub closed: Vec<PathBuf>,
     /// Whether commands may change the workspace.
     pub writable: bool,
     /// The caller.
@@ -210,6 +212,14 @@ impl Plan {
         for masked in &self.masked {
             mounts.push(bind(Path::new("/dev/null"), masked, false)?);
         }
+        for closed in &self.closed {
+            mounts.push(Mount {
+                typ: Some(MountType::TMPFS),
+                target: Some(text(closed)?.to_owned()),
+                read_only: Some(true),
+                ..Mount::default()
+            });
+        }
         for mount in &self.settings.mounts {
             mounts.push(bind(&mount.source, &mount.target, mount.writable)?);
         }
@@ -300,6 +310,7 @@ pub fn sample() -> Plan {
         repository: None,
         guarded: vec![PathBuf::from("/w/[id] +a/.git")],
         masked: vec![PathBuf::from("/w/[id] +a/.env")],
+        closed: Vec::new(),
         writable: true,
         caller: (1000, 100),
         traits: Traits { seccomp: true, ..Traits::default() },

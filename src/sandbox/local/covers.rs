@@ -18,7 +18,7 @@ pub fn of(found: &Found) -> Vec<Cover> {
         above.map(|above| (above.to_owned(), CoverKind::Pinned)).collect();
     covers.extend(names.iter().map(|(path, kind)| match kind {
         Kind::Guarded => (path.clone(), CoverKind::ReadOnly),
-        Kind::Masked => (path.clone(), CoverKind::Masked),
+        Kind::Masked | Kind::Closed => (path.clone(), CoverKind::Masked),
     }));
     let parts = |path: PathBuf| path.iter().map(std::ffi::OsString::from).collect();
     covers.into_iter().map(|(path, kind)| Cover { path: parts(path), kind }).collect()

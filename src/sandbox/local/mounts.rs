@@ -26,8 +26,7 @@ pub fn build(plan: &Plan) -> Result<(), String> {
         })?;
     }
     for cover in &plan.covers {
-        put_cover(root.as_fd(), &empty, &plan.workspace, cover)
-            .map_err(|e| format!("`{}` cannot be covered: {e}", shown(cover)))?;
+        put_cover(root.as_fd(), &empty, &plan.workspace, cover).map_err(|e| uncovered(&shown(cover), e))?;
     }
     for mount in
         plan.mounts.iter().filter(|mount| matches!(mount.kind, MountKind::Memory { sealed: true, .. }))
@@ -107,6 +106,12 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             Ok(())
         }
     }
+}
+
+/// Why nothing is run: most likely a command has closed a folder on the way.
+fn uncovered(name: &str, error: Errno) -> String {
+    let hint = if error == Errno::ACCESS { "; open the folder it is in (`chmod u+rwx`)" } else { "" };
+    format!("`{name}` cannot be covered: {error}{hint}")
 }
 
 fn put_cover(

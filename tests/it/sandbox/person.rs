@@ -20,6 +20,7 @@ macro_rules! person {
             what_a_command_made_is_set_aside_whatever_it_has_closed
             a_link_is_put_back_whatever_a_command_has_closed
             what_a_person_replaces_while_a_command_runs_is_told
+            a_folder_that_was_closed_before_hides_nothing_from_its_covers
             as_many_names_as_are_covered_leave_no_gap
             one_name_more_than_is_covered_is_named_as_a_gap
         );
@@ -54,6 +55,15 @@ pub fn set_for(test: &str) -> fn(&Path) {
             fs::create_dir(root.join("sub")).unwrap();
             for name in ["AGENTS.md", "CLAUDE.md", "sub/CLAUDE.md", "sub/.env", ".env", ".env.local"] {
                 fs::write(root.join(name), "first").unwrap();
+            }
+        },
+        "a_folder_that_was_closed_before_hides_nothing_from_its_covers" => |root| {
+            for (name, mode) in CLOSED {
+                fs::create_dir_all(root.join(name).join(".git")).unwrap();
+                for file in [".env", "AGENTS.md", ".git/config"] {
+                    fs::write(root.join(name).join(file), "secret").unwrap();
+                }
+                fs::set_permissions(root.join(name), Permissions::from_mode(mode)).unwrap();
             }
         },
         "as_many_names_as_are_covered_leave_no_gap" => |root| secrets(root, 400),
@@ -222,6 +232,23 @@ pub async fn a_link_is_put_back_whatever_a_command_has_closed(opened: Opened) {
     fs::set_permissions(root, Permissions::from_mode(0o755)).unwrap();
     for name in ["AGENTS.md", "CLAUDE.md"] {
         assert_ne!(fs::read_to_string(root.join(name)).unwrap_or_default(), "EVIL\n", "{name}: {end:?}");
+    }
+}
+
+/// Folders of a workspace that nobody can look into before they are opened.
+const CLOSED: [(&str, u32); 2] = [("shut", 0), ("unlisted", 0o111)];
+
+pub async fn a_folder_that_was_closed_before_hides_nothing_from_its_covers(opened: Opened) {
+    for (name, _) in CLOSED {
+        let end =
+            opened.sh(&format!("chmod 755 {name}; cat {name}/.env; mv {name} moved && cat moved/.env")).await;
+        assert!(!end.stdout.contains("secret"), "{end:?}");
+        let end = opened.sh(&format!("for f in AGENTS.md .git/config; do echo EVIL >>{name}/$f; done")).await;
+        fs::set_permissions(opened.root.join(name), Permissions::from_mode(0o755)).unwrap();
+        for file in ["AGENTS.md", ".git/config"] {
+            let text = fs::read_to_string(opened.root.join(name).join(file)).unwrap();
+            assert_eq!(text, "secret", "{name}/{file}: {end:?}");
+        }
     }
 }
 
