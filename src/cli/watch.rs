@@ -187,6 +187,7 @@ impl Watch {
     fn tell_of_unused_run(&self, entry: &Entry) {
         let reason = entry.effective().find_map(|(_, event)| match event {
             ArenaEvent::CacheSkipped(data) if data.step == CacheStep::Use => Some(data.reason.clone()),
+            ArenaEvent::PatchRefused(data) if data.body.path.is_empty() => Some(data.body.reason.clone()),
             ArenaEvent::PatchRefused(data) => Some(format!("{}: {}", data.body.path, data.body.reason)),
             _ => None,
         });

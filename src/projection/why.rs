@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::protocol::event::{RefusalReason, ToolStatus, ToolUse};
+use crate::protocol::event::{CacheStep, RefusalReason, ToolStatus, ToolUse};
 use crate::protocol::spec::Action;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef};
 
@@ -79,6 +79,8 @@ pub struct Reasons {
     orders: BTreeMap<CallId, EventRef>,
     /// The tool call an open ask is about.
     asks: BTreeMap<CallId, ToolUse>,
+    /// The recorded run that was found last: using it is judged like a tool call.
+    hit: Option<EventRef>,
 }
 
 impl Reasons {
@@ -207,12 +209,23 @@ impl Reasons {
                 self.end(from, data.body.tool_use, AuditEnd::Resolved(data.body.status));
             }
             E::ToolRefused(data) => self.end(from, data.tool_use, AuditEnd::Refused(data.reason)),
+            E::CacheHit(_) => self.hit = Some(from),
+            E::PatchApplied(_) => self.end_hit(from, ToolStatus::Ok),
+            E::PatchRefused(_) => self.end_hit(from, ToolStatus::Failed),
+            E::CacheSkipped(data) if data.step == CacheStep::Use => self.end_hit(from, ToolStatus::Failed),
             E::CallLost(data) => {
                 if let Some(tool_use) = data.tool_use {
                     self.end(from, tool_use, AuditEnd::Lost);
                 }
             }
             _ => {}
+        }
+    }
+
+    fn end_hit(&mut self, from: EventRef, status: ToolStatus) {
+        let tool_use = self.hit.map(|answer| ToolUse { answer, part: 0 });
+        if let Some(tool_use) = tool_use.filter(|tool_use| self.audits.contains_key(tool_use)) {
+            self.end(from, tool_use, AuditEnd::Resolved(status));
         }
     }
 
