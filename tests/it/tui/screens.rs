@@ -48,6 +48,23 @@ fn an_approval_by_a_rule() {
     at_all_sizes("approval_by_rule", &state);
 }
 
+/// A squad that asks leaves its roster no line on a low screen: nothing of it is drawn, and nothing breaks.
+#[test]
+fn a_squad_that_asks_is_drawn_on_every_low_screen() {
+    let entries = golden::squad();
+    let asked = first(&entries, "approval_requested");
+    for at in [asked, entries.len() - 1] {
+        let mut state = state(&entries[..=at], true);
+        for rows in 8..=16 {
+            for columns in [40, 60, 80, 100] {
+                let _ = update(&mut state, Msg::Resize(columns, rows));
+                let text = shown(&state, columns, rows);
+                assert_eq!(text.contains("approval"), at == asked, "{columns}x{rows}\n{text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_recorded_squad_under_review_and_at_its_end() {
     let entries = golden::squad();
