@@ -74,6 +74,33 @@ fn the_recorded_squad_under_review_and_at_its_end() {
 }
 
 #[test]
+fn the_diff_is_stepped_through_time_and_closed_by_the_key_that_opened_it() {
+    let entries = golden::squad();
+    let reviewed = first(&entries, "critique_issued");
+    let mut live = state(&entries[..=reviewed], true);
+    let _ = update(&mut live, key(KeyCode::Tab));
+    let has_keys = |state: &State| shown(state, 120, 40).contains("d whole screen");
+    let _ = shown(&live, 120, 40);
+    let _ = typed(&mut live, "d");
+    assert!(has_keys(&live));
+    let _ = typed(&mut live, "[");
+    let text = shown(&live, 120, 40);
+    assert!(has_keys(&live) && text.contains(&format!("e{} ", reviewed - 1)), "{text}");
+    let _ = typed(&mut live, "]");
+    assert!(has_keys(&live));
+    let _ = typed(&mut live, "d");
+    assert!(shown(&live, 120, 40).contains("Esc closes"));
+    let _ = typed(&mut live, "d");
+    assert!(!has_keys(&live) && !shown(&live, 120, 40).contains("Esc closes"));
+    // Where there is no pane, it fills the screen at once.
+    let _ = shown(&live, 80, 24);
+    let _ = typed(&mut live, "d");
+    assert!(shown(&live, 80, 24).contains("Esc closes"));
+    let _ = typed(&mut live, "d");
+    assert!(!shown(&live, 80, 24).contains("Esc closes"));
+}
+
+#[test]
 fn the_diff_under_review_has_a_pane_where_there_is_room_and_a_sheet_elsewhere() {
     let entries = golden::squad();
     let reviewed = first(&entries, "critique_issued");
