@@ -15,7 +15,7 @@ use crate::config::number::Dollars;
 use crate::protocol::spec::ANY_STEPS;
 
 pub use cache::CacheCommand;
-pub use chat::ChatArgs;
+pub use chat::{ChatArgs, LookArgs};
 pub use records::{
     CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
     SessionsCommand, VerifyArgs, WhyArgs,

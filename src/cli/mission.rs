@@ -41,6 +41,7 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let chat = ChatArgs {
         yes: typed.arena.yes,
+        look: typed.look.clone(),
         policy: typed.arena.policy.clone(),
         sandbox: typed.arena.sandbox,
         max_usd: typed.arena.max_usd,
@@ -66,7 +67,8 @@ pub async fn replay(typed: &ReplayArgs, environment: Environment, output: Output
     if let Some(fault) = fault.filter(|_| !is_readable) {
         return Err(crate::wiring::WireError::from(fault).into());
     }
-    let mut mission = arrange::mission(&ChatArgs::default(), environment)?;
+    let chat = ChatArgs { look: typed.look.clone(), ..ChatArgs::default() };
+    let mut mission = arrange::mission(&chat, environment)?;
     mission.is_record = true;
     let mut state = State::new(mission.profile(), 80, 24);
     take(&mut state, mission.open(typed.session.clone()));

@@ -67,7 +67,9 @@ pub fn about(event: &ArenaEvent) -> String {
 }
 
 fn paths(paths: &[crate::protocol::event::PathBase]) -> String {
-    names_shown(paths.iter().take(8).map(|base| &base.path))
+    // The workspace itself has no name.
+    let named = paths.iter().map(|base| &base.path).filter(|path| !path.is_empty());
+    names_shown(named.take(8))
 }
 
 fn answer(parts: &[Part]) -> String {

@@ -60,6 +60,7 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     header::draw(state, &scene, frame, header);
     bars::rule(&scene, frame, rule);
     let has_review = draw_body(state, &scene, frame, body, asks);
+    state.has_review.set(has_review);
     if asks > 0 {
         approval::draw(state, &scene, frame, approval);
     }

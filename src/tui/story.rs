@@ -211,7 +211,7 @@ impl Story {
     fn before<'a>(&self, scene: &Scene<'a>, at: usize) -> Option<&'a Item> {
         let is_shown = |item: &&Item| {
             let theirs = self.focus.is_none() || item.spark.is_none() || item.spark == self.focus;
-            theirs && block::is_shown(item)
+            theirs && block::is_shown(scene, item)
         };
         scene.back_from(at).take(64).find(is_shown)
     }

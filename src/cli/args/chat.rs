@@ -44,15 +44,23 @@ pub struct ChatArgs {
     /// Stop a turn after this many model calls, or `none`; default 100, in a debate 600
     #[arg(long, value_name = "N", value_parser = super::steps)]
     pub max_steps: Option<u32>,
+    /// How the screen looks.
+    #[command(flatten)]
+    pub look: LookArgs,
+    /// Take tasks line by line instead of drawing a screen
+    #[arg(long)]
+    pub plain: bool,
+}
+
+/// How mission control looks.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LookArgs {
     /// Colours for a dark or a light screen, or none: dark, light, plain; default dark
     #[arg(long, value_name = "THEME", value_parser = ["dark", "light", "plain"], hide_possible_values = true)]
     pub theme: Option<String>,
     /// Let nothing move by itself
     #[arg(long = "no-animation")]
     pub calm: bool,
-    /// Take tasks line by line instead of drawing a screen
-    #[arg(long)]
-    pub plain: bool,
 }
 
 impl ChatArgs {

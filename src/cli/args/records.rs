@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::LookArgs;
+
 /// Arguments of `sessions`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -82,6 +84,9 @@ pub struct ReplayArgs {
     /// Show it in mission control: step through time, filter, open any entry, fork
     #[arg(long, conflicts_with_all = ["json", "speed"])]
     pub tui: bool,
+    /// How that looks.
+    #[command(flatten)]
+    pub look: LookArgs,
 }
 
 /// Arguments of `verify`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::ArenaArgs;
+use super::{ArenaArgs, LookArgs};
 
 /// Arguments of `squad`.
 #[derive(Debug, Clone, Default, Args)]
@@ -79,6 +79,9 @@ pub struct DemoArgs {
     /// Show it in mission control; the approvals are yours
     #[arg(long, conflicts_with_all = ["json", "output"])]
     pub tui: bool,
+    /// How that looks.
+    #[command(flatten)]
+    pub look: LookArgs,
     /// What `run` and `demo` share.
     #[command(flatten)]
     pub arena: ArenaArgs,

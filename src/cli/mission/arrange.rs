@@ -16,7 +16,7 @@ pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Miss
     let theme = theme(typed, &environment);
     let by = environment.get("USER").filter(|name| !name.is_empty()).unwrap_or("you").to_owned();
     let mut mission = Mission::new(Arc::new(kit(typed, environment)?), by, theme);
-    mission.is_calm = typed.calm;
+    mission.is_calm = typed.look.calm;
     mission.says_yes = typed.yes;
     Ok(mission)
 }
@@ -43,6 +43,6 @@ fn theme(typed: &ChatArgs, environment: &Environment) -> Theme {
     if environment.get("NO_COLOR").is_some_and(|value| !value.is_empty()) {
         return Theme::Plain;
     }
-    let named = typed.theme.as_deref().or_else(|| environment.get("AGON_THEME"));
+    let named = typed.look.theme.as_deref().or_else(|| environment.get("AGON_THEME"));
     named.and_then(Theme::named).unwrap_or_default()
 }

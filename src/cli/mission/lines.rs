@@ -7,7 +7,9 @@ use std::pin::pin;
 use clap::ValueEnum;
 
 use crate::cli::args::SessionsCommand;
-use crate::cli::args::{ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, ReplayArgs, SessionsArgs};
+use crate::cli::args::{
+    ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, LookArgs, ReplayArgs, SessionsArgs,
+};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::output::Output;
@@ -210,7 +212,15 @@ impl Lines {
         let session = self.session()?;
         let replayed = |full| {
             let session = session.clone();
-            ReplayArgs { session, at: None, speed: None, full, json: false, tui: false }
+            ReplayArgs {
+                session,
+                at: None,
+                speed: None,
+                full,
+                json: false,
+                tui: false,
+                look: LookArgs::default(),
+            }
         };
         match order {
             Order::Rename => {
@@ -250,7 +260,7 @@ impl Lines {
 
     async fn demo(&mut self, rest: &str) -> Result<Came, Failure> {
         let show = demo_kind(if rest.is_empty() { "run" } else { rest })?;
-        let demo = DemoArgs { show, tui: false, arena: ArenaArgs::default() };
+        let demo = DemoArgs { show, tui: false, look: LookArgs::default(), arena: ArenaArgs::default() };
         Ok(Came::Ended(run::demo(&demo, self.kit.environment.clone(), self.output).await?))
     }
 

@@ -41,7 +41,7 @@ pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
         Span::styled(left, scene.style(Tone::Strong)),
         Span::styled("━".repeat(done), scene.style(Tone::Accent)),
         Span::styled("●", scene.style(Tone::Accent)),
-        Span::styled("─".repeat(room - done), scene.style(Tone::Quiet)),
+        Span::styled("─".repeat(room.saturating_sub(done)), scene.style(Tone::Quiet)),
         Span::styled(right, scene.style(Tone::Quiet)),
         Span::styled(speed, scene.style(Tone::Accent)),
     ]);

@@ -43,14 +43,14 @@ fn both(scene: &Scene<'_>, wide: u16, left: &Words, right: &Words) -> Line<'stat
     let mut spans = vec![Span::raw(" ")];
     for (tone, text) in left {
         let text = cut(text, room);
-        room -= width(&text);
+        room = room.saturating_sub(width(&text));
         spans.push(Span::styled(text, scene.style(*tone)));
     }
     spans.push(Span::raw(" ".repeat(room + 2)));
     let mut room = wide;
     for (tone, text) in right {
         let text = cut(text, room);
-        room -= width(&text);
+        room = room.saturating_sub(width(&text));
         spans.push(Span::styled(text, scene.style(*tone)));
     }
     Line::from(spans)

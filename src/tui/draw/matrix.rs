@@ -144,8 +144,8 @@ fn sign(rating: i8) -> &'static str {
 }
 
 fn padded(text: &str, room: usize) -> String {
-    let text = cut(text, room - 1);
-    format!("{text}{}", " ".repeat(room - width(&text)))
+    let text = cut(text, room.saturating_sub(1));
+    format!("{text}{}", " ".repeat(room.saturating_sub(width(&text))))
 }
 
 /// Agreement after each phase as a bar of its own.

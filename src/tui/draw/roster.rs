@@ -120,7 +120,7 @@ pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, are
     let line = |row: &SparkRow| {
         let (tone, mark) = mark(scene, row);
         let role = cut(&clean_line(&row.role), names);
-        let gap = " ".repeat(names - width(&role) + 2);
+        let gap = " ".repeat(names.saturating_sub(width(&role)) + 2);
         let chosen = state.story.focus == Some(row.spark);
         let doing = cut(&doing(scene, row), wide.saturating_sub(names + 4));
         Line::from(vec![
@@ -137,8 +137,10 @@ pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, are
         rows.sort_by_key(|row| row.ended.is_some() || board.doing(Some(row.spark)).next().is_none());
     }
     let height = usize::from(area.height);
-    let hidden = if rows.len() > height { rows.len() + 1 - height } else { 0 };
-    rows.truncate(rows.len() - hidden);
+    // The last line says how many are hidden; a screen so low that nothing has room shows none of them.
+    let kept = if rows.len() > height { height.saturating_sub(1) } else { rows.len() };
+    let hidden = rows.len() - kept;
+    rows.truncate(kept);
     let mut all: Vec<Line<'static>> = rows.into_iter().map(line).collect();
     if hidden > 0 {
         let text = format!("   and {hidden} more; s in the story follows one after the other");

@@ -55,7 +55,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     lines.push(pair(scene, wide, "/sessions", "go on with an earlier session, or replay it"));
     lines.push(pair(scene, wide, "/help", "keys and commands"));
     let height = u16::try_from(lines.len()).unwrap_or(area.height).min(area.height);
-    let x = area.x + (area.width - wide) / 2;
+    let x = area.x + area.width.saturating_sub(wide) / 2;
     let y = area.y + (area.height - height) / 3;
     frame.render_widget(Paragraph::new(lines), Rect { x, y, width: wide, height });
 }

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use crate::projection::calls::target;
 use crate::projection::transcript::{Item, ItemKind};
 use crate::projection::{typed, words};
-use crate::protocol::event::{ArenaEvent, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, PauseCause, ToolUse, TurnCause};
 use crate::protocol::message::Part;
 use crate::protocol::{CallId, Choice, EventRef, StopCause};
 
@@ -62,23 +62,44 @@ fn is_read(scene: &Scene<'_>, item: &Item) -> bool {
     entries.into_iter().any(|entry| entry.events.iter().any(shows))
 }
 
-/// True when the item has lines of its own: results are part of their call, a good end needs no words.
-pub(super) fn is_shown(item: &Item) -> bool {
-    !matches!(
-        item.kind,
+/// True when the item has lines of its own: results are part of their call, a good end needs no words, and nobody needs
+/// to hear that nothing changed.
+pub(super) fn is_shown(scene: &Scene<'_>, item: &Item) -> bool {
+    match item.kind {
         ItemKind::ToolResult { .. }
-            | ItemKind::Refused { .. }
-            | ItemKind::Lost { tool_use: Some(_) }
-            | ItemKind::SparkEnd(TurnCause::Done | TurnCause::Interrupted)
-            | ItemKind::Sealed(StopCause::Finished)
-    )
+        | ItemKind::Refused { .. }
+        | ItemKind::Lost { tool_use: Some(_) }
+        | ItemKind::SparkEnd(TurnCause::Done | TurnCause::Interrupted)
+        | ItemKind::Sealed(StopCause::Finished) => false,
+        ItemKind::Diff => match scene.event(item.source) {
+            Some(ArenaEvent::DiffTaken(data)) => !data.body.files.is_empty(),
+            _ => true,
+        },
+        // A copy of a session whose turn was over is left as well: nothing is paused in it.
+        ItemKind::Paused(PauseCause::Quit) => was_at_work(scene, item),
+        _ => true,
+    }
+}
+
+/// True where a turn was open.
+fn was_at_work(scene: &Scene<'_>, item: &Item) -> bool {
+    let seq = item.source.seq;
+    let entries = (seq.saturating_sub(FARTHEST)..=seq).rev().filter_map(|seq| scene.record.entry(seq));
+    let opened = |event: &ArenaEvent| match event {
+        ArenaEvent::TurnOpened(_) => Some(true),
+        ArenaEvent::TurnClosed(_) | ArenaEvent::SessionSealed(_) | ArenaEvent::SessionOpened(_) => {
+            Some(false)
+        }
+        _ => None,
+    };
+    entries.into_iter().find_map(|entry| entry.events.iter().rev().find_map(opened)).unwrap_or(true)
 }
 
 impl Page<'_> {
     /// The item's lines, a blank one first where it stands apart.
     pub fn lines(&self, item: &Item) -> Vec<Line<'static>> {
         let mut out = Vec::new();
-        if !is_shown(item) {
+        if !is_shown(self.scene, item) {
             return out;
         }
         let body = self.body(item);

@@ -126,7 +126,7 @@ fn open(state: &mut State) {
     }
 }
 
-fn step(state: &mut State, forward: bool) {
+pub(super) fn step(state: &mut State, forward: bool) {
     let Some(seen) = state.seen() else { return };
     pause(state);
     let to = if forward { seen + 1 } else { seen.saturating_sub(1) };

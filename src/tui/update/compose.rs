@@ -102,6 +102,7 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
         return state.tell("no model is set up yet; /demo works without one, /model names one");
     }
     let text = state.composer.take();
+    state.note = None;
     state.story.anchor = None;
     state.pane = Pane::Composer;
     let (wish, written, steers) = (state.wish.clone(), text.clone(), state.is_working());
@@ -194,6 +195,7 @@ fn task(state: &mut State, worker: Worker, (written, rest): (&str, &str)) -> Res
         browse::live(state);
         return Err("back to now; Enter once more sends what is written".to_owned());
     }
+    state.note = None;
     state.story.anchor = None;
     let (text, written) = (text.to_owned(), written.to_owned());
     Ok(Act::Prompt { text, wish, written, steers: false })

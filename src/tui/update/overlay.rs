@@ -49,9 +49,16 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
             _ => scrolled(scroll, key, state.most.get()),
         },
         Overlay::Review { is_whole } => match key.code {
+            // What fills the screen is closed by the key that opened it.
+            KeyCode::Char('d') if *is_whole || !state.has_review.get() => false,
             KeyCode::Char('d') => {
-                *is_whole = !*is_whole;
+                *is_whole = true;
                 true
+            }
+            KeyCode::Char(side @ ('[' | ']')) => {
+                browse::step(state, side == ']');
+                // Where nothing was proposed yet, the keys are the story's again.
+                state.scene().moment.board.proposed.is_some()
             }
             _ => {
                 let proposed = state.scene().moment.board.proposed;

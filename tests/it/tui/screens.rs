@@ -48,12 +48,56 @@ fn an_approval_by_a_rule() {
     at_all_sizes("approval_by_rule", &state);
 }
 
+/// A squad that asks leaves its roster no line on a low screen: nothing of it is drawn, and nothing breaks.
+#[test]
+fn a_squad_that_asks_is_drawn_on_every_low_screen() {
+    let entries = golden::squad();
+    let asked = first(&entries, "approval_requested");
+    for at in [asked, entries.len() - 1] {
+        let mut state = state(&entries[..=at], true);
+        for rows in 8..=16 {
+            for columns in [40, 60, 80, 100] {
+                let _ = update(&mut state, Msg::Resize(columns, rows));
+                let text = shown(&state, columns, rows);
+                assert_eq!(text.contains("approval"), at == asked, "{columns}x{rows}\n{text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_recorded_squad_under_review_and_at_its_end() {
     let entries = golden::squad();
     let reviewed = first(&entries, "critique_issued");
     at_all_sizes("recorded_squad_review", &state(&entries[..=reviewed], true));
     at_all_sizes("recorded_squad", &state(&entries, false));
+}
+
+#[test]
+fn the_diff_is_stepped_through_time_and_closed_by_the_key_that_opened_it() {
+    let entries = golden::squad();
+    let reviewed = first(&entries, "critique_issued");
+    let mut live = state(&entries[..=reviewed], true);
+    let _ = update(&mut live, key(KeyCode::Tab));
+    let has_keys = |state: &State| shown(state, 120, 40).contains("d whole screen");
+    let _ = shown(&live, 120, 40);
+    let _ = typed(&mut live, "d");
+    assert!(has_keys(&live));
+    let _ = typed(&mut live, "[");
+    let text = shown(&live, 120, 40);
+    assert!(has_keys(&live) && text.contains(&format!("e{} ", reviewed - 1)), "{text}");
+    let _ = typed(&mut live, "]");
+    assert!(has_keys(&live));
+    let _ = typed(&mut live, "d");
+    assert!(shown(&live, 120, 40).contains("Esc closes"));
+    let _ = typed(&mut live, "d");
+    assert!(!has_keys(&live) && !shown(&live, 120, 40).contains("Esc closes"));
+    // Where there is no pane, it fills the screen at once.
+    let _ = shown(&live, 80, 24);
+    let _ = typed(&mut live, "d");
+    assert!(shown(&live, 80, 24).contains("Esc closes"));
+    let _ = typed(&mut live, "d");
+    assert!(!shown(&live, 80, 24).contains("Esc closes"));
 }
 
 #[test]

@@ -326,6 +326,38 @@ fn a_copy_of_a_session_that_was_over_is_not_called_left_with_its_turn_open() {
     entries.push(entry(seq, &[("session_paused", json!({ "cause": "quit" }))]));
     let text = shown(&state(&entries, false), 100, 30);
     assert!(text.lines().next().unwrap().contains("· done") && !text.contains("turn open"), "{text}");
+    assert!(!text.contains("paused"), "{text}");
+    // A turn that was left open is paused indeed.
+    let mut open = begun(&json!("solo"), "Mend it.", &["solo"]);
+    open.push(entry(2, &[("session_paused", json!({ "cause": "quit" }))]));
+    let text = shown(&state(&open, false), 100, 30);
+    assert!(text.contains("paused: left as it was"), "{text}");
+}
+
+#[test]
+fn a_diff_of_nothing_is_no_line_of_the_story() {
+    let taken = |files: &[&str]| {
+        let mut entries = begun(&json!("squad"), "Mend it.", &["coder"]);
+        let body = json!({ "from": "a", "to": "b", "diff": "", "files": files });
+        entries.push(entry(2, &[("diff_taken", json!({ "call": 3, "attempt": 1, "body": body }))]));
+        shown(&state(&entries, true), 80, 24)
+    };
+    assert!(taken(&["a.sh"]).contains("± 1 file changed"), "{}", taken(&["a.sh"]));
+    assert!(!taken(&[]).contains('±'), "{}", taken(&[]));
+}
+
+#[test]
+fn what_was_told_goes_when_a_task_is_sent() {
+    let entries = demo();
+    for (task, acts) in [("Go on.", 1), ("/squad Go on.", 1)] {
+        let mut state = state(&entries, true);
+        let _ = update(&mut state, Msg::Log("model demo/script, from the next call on".to_owned()));
+        assert!(shown(&state, 80, 24).contains("from the next call on"));
+        let _ = typed(&mut state, task);
+        assert_eq!(update(&mut state, key(Enter)).len(), acts);
+        let text = shown(&state, 80, 24);
+        assert!(!text.contains("from the next call on"), "{text}");
+    }
 }
 
 #[test]
