@@ -257,6 +257,11 @@ impl Board {
         }
     }
 
+    /// True for a changed file that a comparison of the workspace shows, or where none was made.
+    pub fn is_seen(&self, path: &str) -> bool {
+        self.base.is_none() || self.compared.contains(path)
+    }
+
     /// A diff since the turn began says which files are changed, whatever earlier ones said. Those of the last looks
     /// say so of what there was: what they name beside it, somebody else did.
     fn compared(&mut self, from: &str, files: &[String]) {

@@ -36,9 +36,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         ("cost", cost_words(total)),
     ];
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
-    if !board.changed.is_empty() {
-        rows.push(("files", format!("changed: {}", names_shown(&board.changed))));
-    }
+    rows.extend(file_words(board).map(|words| ("files", words)));
     if !board.approvals.is_empty() {
         let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
         rows.push(("asks", open.collect::<Vec<_>>().join(", ")));
@@ -101,6 +99,18 @@ fn end_words(board: &Board, lacks: Option<&str>) -> String {
         (BoardState::Sealed(cause), None) => words::stop_cause(cause).to_owned(),
         (BoardState::Idle, None) => "nothing was asked".to_owned(),
     }
+}
+
+/// What was changed; what tools wrote and no comparison shows is not claimed to be there.
+fn file_words(board: &Board) -> Option<String> {
+    let (shown, unseen): (Vec<&String>, Vec<&String>) =
+        board.changed.iter().partition(|path| board.is_seen(path));
+    let changed = (!shown.is_empty()).then(|| format!("changed: {}", names_shown(shown)));
+    let written = (!unseen.is_empty()).then(|| {
+        format!("written, but in no comparison (git ignores it, or it was undone): {}", names_shown(unseen))
+    });
+    let words: Vec<String> = changed.into_iter().chain(written).collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 fn work_words(board: &Board, total: &Tally, ms: u64) -> String {

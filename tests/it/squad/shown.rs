@@ -148,6 +148,16 @@ fn a_recorded_run_is_told_in_words_with_what_its_checks_came_to() {
 }
 
 #[test]
+fn a_file_that_was_written_and_that_no_comparison_shows_is_not_told_as_changed() {
+    let server = Server::start(play);
+    let env = project(&server);
+    env.write("work/.gitignore", "greeting.txt\n");
+    let ran = squad(&env, &[]);
+    let words = "written, but in no comparison (git ignores it, or it was undone): greeting.txt";
+    assert!(ran.stderr.contains(words) && !ran.stderr.contains("changed: greeting.txt"), "{ran}");
+}
+
+#[test]
 fn a_squad_that_reached_a_limit_says_what_stands() {
     let server = Server::start(play);
     let env = project(&server);
