@@ -133,20 +133,22 @@ fn under(entry: &Arc<Entry>, rules: &[Rule]) -> Arc<Entry> {
     use ArenaEvent as E;
     let mut entry = Arc::clone(entry);
     // Every other entry stays shared.
-    let (E::SessionOpened(_)
-    | E::SessionResumed(_)
-    | E::SessionForked(_)
-    | E::PromptGiven(_)
-    | E::SettingsChanged(_)) = &entry.events[0]
+    let Some(
+        E::SessionOpened(_)
+        | E::SessionResumed(_)
+        | E::SessionForked(_)
+        | E::PromptGiven(_)
+        | E::SettingsChanged(_),
+    ) = entry.events.first()
     else {
         return entry;
     };
-    match &mut Arc::make_mut(&mut entry).events[0] {
-        E::SessionOpened(data) => data.spec.policy.add(rules),
-        E::SessionResumed(data) => add_to(&mut data.changed, rules),
-        E::SessionForked(data) => add_to(&mut data.changed, rules),
-        E::PromptGiven(data) => add_to(&mut data.changed, rules),
-        E::SettingsChanged(data) => add_to(&mut data.changed, rules),
+    match Arc::make_mut(&mut entry).events.first_mut() {
+        Some(E::SessionOpened(data)) => data.spec.policy.add(rules),
+        Some(E::SessionResumed(data)) => add_to(&mut data.changed, rules),
+        Some(E::SessionForked(data)) => add_to(&mut data.changed, rules),
+        Some(E::PromptGiven(data)) => add_to(&mut data.changed, rules),
+        Some(E::SettingsChanged(data)) => add_to(&mut data.changed, rules),
         _ => {}
     }
     entry

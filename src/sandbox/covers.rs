@@ -48,6 +48,10 @@ impl Found {
             if entries.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
                 && folder.parent().is_some()
             {
+                if found.names.len() >= MOST_COVERED {
+                    found.is_cut = true;
+                    return found;
+                }
                 found.names.insert(folder.clone(), Kind::Closed);
             }
             for entry in entries.into_iter().flatten().flatten() {
@@ -84,5 +88,31 @@ impl Found {
         if kind == Kind::Guarded {
             self.links.extend(links);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn closed_folders_are_covered_up_to_the_same_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |mode: u32| {
+            for i in 0..=MOST_COVERED {
+                let closed = folder.path().join(format!("d{i}"));
+                fs::create_dir_all(&closed).unwrap();
+                fs::set_permissions(&closed, Permissions::from_mode(mode)).unwrap();
+            }
+        };
+        set(0);
+        let found = Found::of(folder.path(), &GlobSet::empty());
+        set(0o755);
+        // Nothing is closed to root.
+        let expected = if rustix::process::geteuid().is_root() { (0, false) } else { (MOST_COVERED, true) };
+        assert_eq!((found.names.len(), found.is_cut), expected);
     }
 }

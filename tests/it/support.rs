@@ -13,8 +13,10 @@ pub mod world;
 use std::sync::Mutex;
 
 use agon::ports::Live;
-use agon::protocol::event::SessionForked;
-use agon::protocol::{EventRef, Lane, Message, Part, RULES, Request, Role};
+use agon::protocol::effect::ToolCall;
+use agon::protocol::event::{PathBase, SessionForked, ToolUse};
+use agon::protocol::{EventRef, Lane, Message, Part, RULES, Request, Role, SparkId};
+use serde_json::Value;
 
 /// Keeps everything that was pushed, in order.
 #[derive(Debug, Default)]
@@ -74,5 +76,20 @@ pub fn forked(seq: u64) -> SessionForked {
         active_ms: 0,
         awaits: None,
         goes_on: false,
+    }
+}
+
+/// A call of a tool as the session makes it, by a spark that has seen these files.
+pub fn tool_call(tool: &str, args: Value, seen: &[PathBase]) -> ToolCall {
+    ToolCall {
+        tool_use: ToolUse { answer: EventRef::fact(2), part: 0 },
+        spark: SparkId(1),
+        tool: tool.into(),
+        args,
+        bases: seen.to_vec(),
+        place: None,
+        denied: Vec::new(),
+        timeout_ms: 60_000,
+        output_cap: 64 * 1024,
     }
 }

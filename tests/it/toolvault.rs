@@ -9,15 +9,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agon::ports::{Live, Preparation, Sandbox, Tool, ToolEnd};
+use agon::protocol::Lane;
 use agon::protocol::effect::ToolCall;
-use agon::protocol::event::{PathBase, Plan, PrepareResult, ToolStatus, ToolUse};
+use agon::protocol::event::{PathBase, Plan, PrepareResult, ToolStatus};
 use agon::protocol::spec::{Risk, ToolSpec};
-use agon::protocol::{EventRef, Lane, SparkId};
 use agon::sandbox::Unconfined;
 use agon::toolvault::{ToolVault, VaultError};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+
+use crate::support::tool_call;
 
 struct Silent;
 
@@ -56,17 +58,7 @@ impl Bench {
     }
 
     fn call(&self, tool: &str, args: Value) -> ToolCall {
-        ToolCall {
-            tool_use: ToolUse { answer: EventRef::fact(2), part: 0 },
-            spark: SparkId(1),
-            tool: tool.into(),
-            args,
-            bases: self.seen.clone(),
-            place: None,
-            denied: Vec::new(),
-            timeout_ms: 60_000,
-            output_cap: 64 * 1024,
-        }
+        tool_call(tool, args, &self.seen)
     }
 
     async fn prepare(&self, tool: &str, args: Value) -> Result<Plan, String> {

@@ -1,14 +1,14 @@
 //! Names that are patterns, options or no text: what every tool makes of them, in every kind of sandbox.
 
 use agon::ports::{Live, ToolEnd};
-use agon::protocol::effect::ToolCall;
-use agon::protocol::event::{PathBase, PrepareResult, ToolStatus, ToolUse};
-use agon::protocol::{EventRef, Lane, SparkId};
+use agon::protocol::Lane;
+use agon::protocol::event::{PathBase, PrepareResult, ToolStatus};
 use agon::toolvault::ToolVault;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::contract::Opened;
+use crate::support::tool_call;
 
 const NAMES: [&str; 12] = [
     "[id].tsx",
@@ -41,17 +41,7 @@ struct Hand<'a> {
 impl Hand<'_> {
     /// Prepares and runs, as the session does.
     async fn ok(&mut self, tool: &str, args: Value) -> String {
-        let call = ToolCall {
-            tool_use: ToolUse { answer: EventRef::fact(2), part: 0 },
-            spark: SparkId(1),
-            tool: tool.into(),
-            args,
-            bases: self.seen.clone(),
-            place: None,
-            denied: Vec::new(),
-            timeout_ms: 60_000,
-            output_cap: 64 * 1024,
-        };
+        let call = tool_call(tool, args, &self.seen);
         let (sandbox, never) = (&*self.opened.sandbox, CancellationToken::new());
         let PrepareResult::Ready(plan) = self.vault.prepare(&call, sandbox).await.result else {
             panic!("unfit: {tool} {}", call.args)
