@@ -13,7 +13,7 @@ use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::live_line::LiveLine;
-use crate::cli::output::{Output, visible};
+use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
@@ -321,7 +321,7 @@ impl Watch {
         }
         let complaint = self.complaint(&ending, id);
         if let Some((words, _)) = &complaint {
-            self.output.say(&format!("error: {}", visible(words)));
+            self.output.say(&format!("error: {words}"));
         }
         if (self.squad.is_squad || debate.is_some()) && self.costs.total.calls > 0 {
             self.output.tell(&plain::role_table(&costs));
