@@ -247,7 +247,7 @@ pub enum ConfigCommand {
     Path,
     /// Print the JSON Schema of configuration files
     Schema,
-    /// Trust this workspace's own configuration and personas as they are now
+    /// Trust this workspace's own configuration, personas and blueprints as they are now
     Trust {
         /// Take the trust back
         #[arg(long)]

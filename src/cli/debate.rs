@@ -116,7 +116,7 @@ pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan,
             .hint("agon debate --personas pragmatist,devils-advocate \"...\""));
     }
     for id in personas.iter().chain([&typed.moderator]) {
-        known(&library, id)?;
+        known(config, &library, id)?;
     }
     if personas.len() < 2 {
         return Err(Failure::usage("a debate needs at least two personas")
@@ -144,7 +144,7 @@ pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan,
     })
 }
 
-fn known(library: &Library, id: &str) -> Result<(), Failure> {
+fn known(config: &Config, library: &Library, id: &str) -> Result<(), Failure> {
     if library.is_worker(id) {
         let debaters = DEBATERS.join(", ");
         return Err(Failure::usage(format!(
@@ -152,7 +152,7 @@ fn known(library: &Library, id: &str) -> Result<(), Failure> {
         ))
         .hint(format!("there are {debaters}, and your own: agon personas new ID")));
     }
-    library.get(id).map(drop).ok_or_else(|| super::personas::no_persona(library, id))
+    Ok(wiring::persona_of(config, library, id).map(drop)?)
 }
 
 /// A model for each persona that is given one, and only one.

@@ -135,5 +135,5 @@ fn show(read: Read, json: bool, output: Output) -> Result<(), Failure> {
         true => output.json(&report.debate())?,
         false => output.data(&plain::page(&report))?,
     }
-    report::fault(read)
+    Ok(read.whole()?)
 }

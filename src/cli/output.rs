@@ -52,9 +52,9 @@ impl Output {
         filled
     }
 
-    /// Writes a value as indented JSON.
+    /// Writes a value as indented JSON; for a person like an answer.
     pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
-        self.data(&(serde_json::to_string_pretty(value)? + "\n"))
+        self.answer(&(serde_json::to_string_pretty(value)? + "\n"))
     }
 
     /// Writes an answer: as it is for a program, without what could steer the terminal for a person.
@@ -67,38 +67,34 @@ impl Output {
 
     /// Tells lines that end with their own newline and were made safe already.
     pub fn tell(&self, lines: &str) {
+        // A closed standard error is nothing to fail for.
         let _ = io::stderr().lock().write_all(lines.as_bytes());
     }
 
-    /// Says something beside the data. A closed standard error is nothing to fail for.
+    /// Says something beside the data. Names of files and models come from others: nothing in it steers the terminal.
     pub fn say(&self, line: &str) {
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        self.tell(&format!("{}\n", shown(line)));
     }
 
     /// Warns.
     pub fn warn(&self, text: &str) {
-        match self.colour {
-            true => self.say(&format!("\x1b[33mwarning:\x1b[0m {}", visible(text))),
-            false => self.say(&format!("warning: {}", visible(text))),
-        }
+        let word = if self.colour { "\x1b[33mwarning:\x1b[0m" } else { "warning:" };
+        self.tell(&format!("{word} {}\n", shown(text)));
     }
 
     /// A warning nobody should overlook, in red.
     pub fn alarm(&self, text: &str) {
-        match self.colour {
-            true => self.say(&format!("\x1b[1;31mwarning: {}\x1b[0m", visible(text))),
-            false => self.say(&format!("warning: {}", visible(text))),
-        }
+        let (on, off) = if self.colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+        self.tell(&format!("{on}warning: {}{off}\n", shown(text)));
     }
 
     /// Says why the command failed.
     pub fn fail(&self, failure: &Failure) {
-        let text = visible(&failure.text());
-        let painted = match text.strip_prefix("error:") {
-            Some(rest) if self.colour => format!("\x1b[31merror:\x1b[0m{rest}"),
-            _ => text,
-        };
-        let _ = io::stderr().lock().write_all(painted.as_bytes());
+        let text = failure.text();
+        match shown(&text).strip_prefix("error:") {
+            Some(rest) if self.colour => self.tell(&format!("\x1b[31merror:\x1b[0m{rest}")),
+            _ => self.tell(&shown(&text)),
+        }
     }
 
     /// True when data for people may be coloured.
@@ -137,9 +133,4 @@ impl Output {
     pub fn is_live(&self) -> bool {
         io::stderr().is_terminal()
     }
-}
-
-/// The text without what could steer a terminal: names of files and models come from others.
-pub fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::cli::args::{DemoArgs, DemoKind, ForkArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::asked;
 use crate::cli::error::{DONE, Failure, USAGE};
-use crate::cli::output::{Output, visible};
+use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::{Watch, check_target};
 use crate::config::{Config, Environment, KeyPath, ModelName, Override, Source};
@@ -325,7 +325,7 @@ pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
 
 /// What people have to know of how a workspace was opened.
 fn tell_of_place(told: &[String], output: Output) {
-    told.iter().for_each(|line| output.say(&format!("note: {}", visible(line))));
+    told.iter().for_each(|line| output.say(&format!("note: {line}")));
 }
 
 /// True when a value was given on the command line.

@@ -106,6 +106,11 @@ fn first_words(text: &str) -> String {
     }
 }
 
+/// Where no process is at work on a session any more, what still ran was cut off.
+pub fn settled(sessions: &Sessions, id: &str, costs: Costs) -> Costs {
+    if sessions.standing(id).is_held() { costs } else { costs.at_the_end() }
+}
+
 fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(), Failure> {
     let read = sessions.read(name)?;
     let (mut board, mut costs) = (Board::default(), Costs::default());
@@ -116,14 +121,15 @@ fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(
         board.apply(entry);
         costs.apply(entry);
     }
+    let costs = settled(sessions, &read.id, costs);
     if json {
+        let total = costs.total.at_most();
         output.json(&json!({
             "id": read.id, "entries": read.head.count, "head": read.head.hash, "turns": board.turn,
             "parent": board.parent.as_ref().map(|(id, seq)| json!({ "session": id, "seq": seq })),
             "workspace": board.workspace, "model": board.model, "program": board.program,
-            "tokens": { "input": costs.total.usage.input, "cached": costs.total.usage.cached,
-                        "output": costs.total.usage.output },
-            "micro_usd": costs.total.micro_usd, "unpriced_calls": costs.total.unpriced,
+            "tokens": { "input": total.usage.input, "cached": total.usage.cached, "output": total.usage.output },
+            "micro_usd": total.micro_usd, "unpriced_calls": total.unpriced, "cut_off_calls": total.unknown,
             "open_approvals": board.approvals.len(), "unfinished_bytes": read.unfinished,
             "fault": read.fault.as_ref().map(ToString::to_string),
         }))?;
@@ -132,8 +138,5 @@ fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(
         output.data(&plain::ending(&board, &costs, &team, Some(&read.head)))?;
         output.data(&plain::cost_table(&costs))?;
     }
-    match read.fault {
-        Some(fault) => Err(crate::wiring::WireError::from(fault).into()),
-        None => Ok(()),
-    }
+    Ok(read.whole()?)
 }

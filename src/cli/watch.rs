@@ -13,7 +13,7 @@ use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::live_line::LiveLine;
-use crate::cli::output::{Output, visible};
+use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
@@ -175,7 +175,7 @@ impl Watch {
             self.entries.push(Arc::clone(&entry));
             self.tell(&entry);
             let told = entry.effective().flat_map(|(_, event)| event.told());
-            told.for_each(|line| self.output.say(&format!("note: {}", visible(line))));
+            told.for_each(|line| self.output.say(&format!("note: {line}")));
             self.fold(&entry);
             self.tell_of_unused_run(&entry);
         }
@@ -320,7 +320,7 @@ impl Watch {
         }
         let complaint = self.complaint(&ending, id);
         if let Some((words, _)) = &complaint {
-            self.output.say(&format!("error: {}", visible(words)));
+            self.output.say(&format!("error: {words}"));
         }
         if (self.squad.is_squad || debate.is_some()) && self.costs.total.calls > 0 {
             self.output.tell(&plain::role_table(&costs));

@@ -106,7 +106,7 @@ fn with_link(root: &Path, why: String) -> String {
 struct Options {
     secrets: Vec<String>,
     read_only: bool,
-    notes: Option<PathBuf>,
+    notes: PathBuf,
     own: Vec<PathBuf>,
 }
 
@@ -114,7 +114,7 @@ fn options(config: &Config, wanted: Wanted<'_>) -> Options {
     Options {
         secrets: policy::denied_to_all(&config.policy()),
         read_only: wanted.read_only,
-        notes: Some(unsettled::notes_of(&config.places().state)),
+        notes: unsettled::notes_of(&config.places().state),
         own: own_folders(config),
     }
 }
@@ -135,7 +135,7 @@ pub(super) async fn plain(
     kind: SandboxKind,
     root: &Path,
     read_only: bool,
-    state: Option<&Path>,
+    state: &Path,
 ) -> Result<Arc<dyn Sandbox>, WireError> {
     if !root.is_dir() {
         return Err(WireError::WorkspaceGone(root.to_owned()));
@@ -157,12 +157,12 @@ pub(super) async fn plain(
     }
 }
 
-fn plain_options(read_only: bool, state: Option<&Path>) -> Options {
+fn plain_options(read_only: bool, state: &Path) -> Options {
     Options {
         secrets: policy::denied_to_all(&policy::standard()),
         read_only,
-        notes: state.map(unsettled::notes_of),
-        own: state.map(Path::to_owned).into_iter().collect(),
+        notes: unsettled::notes_of(state),
+        own: vec![state.to_owned()],
     }
 }
 
@@ -171,7 +171,7 @@ fn local_options(options: &Options) -> crate::sandbox::LocalOptions {
     crate::sandbox::LocalOptions {
         secrets: options.secrets.clone(),
         read_only: options.read_only,
-        notes: options.notes.clone(),
+        notes: Some(options.notes.clone()),
         own: options.own.clone(),
         ..crate::sandbox::LocalOptions::default()
     }

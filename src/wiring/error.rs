@@ -48,6 +48,9 @@ pub enum WireError {
     /// No persona has this id.
     #[error("no persona is called `{id}`")]
     NoPersona { id: String, suggestion: Option<String> },
+    /// The file of a persona cannot be used.
+    #[error("`{}` cannot be used: {error}", .path.display())]
+    BadPersona { path: PathBuf, error: String },
     /// What was named is in a project that nobody trusts yet.
     #[error("the {what} `{id}` is this project's, and `{}` is not trusted", .root.display())]
     Untrusted { what: &'static str, id: String, root: PathBuf },

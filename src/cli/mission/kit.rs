@@ -7,7 +7,7 @@ use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::run::config_for;
 use crate::config::{Config, ConfigError, Environment, ModelName, Override, SandboxKind};
 use crate::protocol::spec::Mode;
-use crate::wiring::{Changes, LimitChanges, Request, Sessions};
+use crate::wiring::{self, Changes, LimitChanges, Request, Sessions};
 
 use super::wish::Company;
 
@@ -33,7 +33,7 @@ impl Kit {
 
     /// The same with another model, which must be one that can be called.
     pub fn with_model(&self, name: &ModelName) -> Result<Kit, Failure> {
-        crate::wiring::check_model(&self.config, name)?;
+        wiring::check_model(&self.config, name)?;
         let text = toml::Value::String(name.to_string());
         let mut kit = self.with(vec![plan::set("--model", &["model"], text)])?;
         kit.changes.model = Some(name.clone());
@@ -44,9 +44,7 @@ impl Kit {
     pub fn with_persona(&self, id: &str) -> Result<Kit, Failure> {
         let text = toml::Value::String(id.to_owned());
         let mut kit = self.with(vec![plan::set("--persona", &["persona"], text)])?;
-        if crate::wiring::personas(&kit.config).get(id).is_none() {
-            return Err(crate::cli::personas::no_persona(&crate::wiring::personas(&kit.config), id));
-        }
+        wiring::persona_of(&kit.config, &wiring::personas(&kit.config), id)?;
         kit.changes.persona = Some(id.to_owned());
         Ok(kit)
     }

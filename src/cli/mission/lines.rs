@@ -260,7 +260,8 @@ impl Lines {
 
     async fn demo(&mut self, rest: &str) -> Result<Came, Failure> {
         let show = demo_kind(if rest.is_empty() { "run" } else { rest })?;
-        let demo = DemoArgs { show, tui: false, look: LookArgs::default(), arena: ArenaArgs::default() };
+        let arena = ArenaArgs { sandbox: self.kit.changes.sandbox, ..ArenaArgs::default() };
+        let demo = DemoArgs { show, tui: false, look: LookArgs::default(), arena };
         Ok(Came::Ended(run::demo(&demo, self.kit.environment.clone(), self.output).await?))
     }
 
