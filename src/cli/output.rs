@@ -80,11 +80,12 @@ impl Output {
 
     /// Tells what agon itself knows, in rows of which only the first begins at the margin: names in it are others'.
     pub fn note(&self, text: &str) {
-        let line = shown(&format!("note: {text}")).into_owned();
-        self.say(&match self.talk_columns() {
+        let line = format!("note: {}", shown(text));
+        let rows = match self.talk_columns() {
             Some(columns) => broken(&line, 0, "note: ".len(), columns),
             None => line,
-        });
+        };
+        self.tell(&format!("{rows}\n"));
     }
 
     /// Warns.

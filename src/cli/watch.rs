@@ -23,6 +23,7 @@ use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
 use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CacheStep, CallCancelled, TurnCause};
+use crate::protocol::spec::Mode;
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 use crate::session::unfenced;
 use crate::wiring::Running;
@@ -148,7 +149,7 @@ impl Watch {
                 }
                 News::Interrupt => {
                     self.is_interrupted = true;
-                    self.output.say(match self.debate().is_some() {
+                    self.output.say(match matches!(self.board.mode, Some(Mode::Debate(_))) {
                         true => "interrupted; the debate ends with what it reached (once more: it waits for nothing)",
                         false => "interrupted; once more ends it at once",
                     });
@@ -319,7 +320,7 @@ impl Watch {
             let old = if file.exists() { "; what it held before is still there" } else { "" };
             self.output.warn(&format!("nothing was written to `{}`{old}", file.display()));
         }
-        let complaint = self.complaint(&ending, id);
+        let complaint = self.complaint(&ending, debate.as_ref(), id);
         if let Some((words, _)) = &complaint {
             self.output.say(&format!("error: {words}"));
         }
