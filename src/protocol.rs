@@ -32,10 +32,9 @@ pub const FORMAT: u16 = 1;
 
 /// Version of the decision rules; written into every segment of a log so that verify knows how strict to be.
 ///
-/// What 6 changed: a squad that changed files looks at the workspace once more when its answer is there, and is not done
-/// where somebody else changed the work after its checks; what no tool of it wrote is not its work; the key of the team
-/// cache holds the state of `.git` where commands may run.
-pub const RULES: u32 = 6;
+/// What 7 changed: each comparison of a squad's work asks what became of the files its tools wrote; a squad of whose
+/// written files nothing is left is not done, and one whose answer claims without evidence that checks pass is not stored.
+pub const RULES: u32 = 7;
 
 /// One fact and the decisions the session drew from it: the unit of the log, the bus and the replay slider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

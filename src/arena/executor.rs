@@ -260,7 +260,7 @@ impl Shared {
                 Ok(taken) => OutcomeBody::WorkspaceCheckpointed(taken),
                 Err(error) => failed(FailStatus::Failed, error),
             },
-            Effect::Diff { from } => match self.ports.workspace.diff(&from).await {
+            Effect::Diff { from, written } => match self.ports.workspace.diff(&from, &written).await {
                 Ok(taken) => OutcomeBody::DiffTaken(taken),
                 Err(error) => failed(FailStatus::Failed, error),
             },

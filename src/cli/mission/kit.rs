@@ -33,6 +33,10 @@ impl Kit {
 
     /// The same with another model, which must be one that can be called.
     pub fn with_model(&self, name: &ModelName) -> Result<Kit, Failure> {
+        if crate::wiring::is_demo(&self.config, &name.to_string()) {
+            let words = format!("`{name}` is the script of the demo and knows no other task");
+            return Err(Failure::usage(words).hint("/demo shows it"));
+        }
         crate::wiring::check_model(&self.config, name)?;
         let text = toml::Value::String(name.to_string());
         let mut kit = self.with(vec![plan::set("--model", &["model"], text)])?;
