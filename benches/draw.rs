@@ -134,7 +134,8 @@ fn an_answer_streams(bencher: Bencher<'_, '_>, size: (u16, u16)) {
 fn a_key_after_a_paste(bencher: Bencher<'_, '_>, how: &str) {
     let (mut state, _) = working();
     let (mut terminal, _) = screen(120, 40);
-    let piece = if how == "one line" { "forty bytes of a text without an ending " } else { "a line of a text\n" };
+    let piece =
+        if how == "one line" { "forty bytes of a text without an ending " } else { "a line of a text\n" };
     let _ = update(&mut state, Msg::Paste(piece.repeat(10_000_000 / piece.len())));
     bencher.bench_local(|| {
         let _ = update(&mut state, Msg::Key(KeyEvent::from(KeyCode::Char('k'))));

@@ -6,7 +6,7 @@ use crate::projection::about::about;
 use crate::projection::about::kept::{order, short};
 use crate::projection::calls::Activity;
 use crate::projection::safe_text::shown;
-use crate::projection::words;
+use crate::projection::{typed, words};
 use crate::protocol::command::Choice;
 use crate::protocol::event::{
     ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
@@ -56,6 +56,8 @@ impl Renderer {
             E::ApprovalRequested(data) => self.say_asked(data, lookup),
             E::CallLost(data) => self.say_lost(data),
             E::CheckRan(data) => self.say_check(data.call, &data.body),
+            // Of a last look at the workspace that found nothing there is nothing to say.
+            E::DiffTaken(data) if data.body.files.is_empty() && !self.options.full => return Vec::new(),
             E::DiffTaken(data) => self.say_diff(data.call, &data.body),
             E::InputRefused(data) => Line::new(Who::Agon, "refused", Tone::Warn, &data.reason),
             E::Unknown { kind, raw } => say_unknown(kind, raw),
@@ -211,6 +213,8 @@ impl Renderer {
         let asks = reply.message.iter().any(|part| matches!(part, Part::Call { .. }));
         let (word, tone) = if asks { ("says", Tone::Plain) } else { ("answer", Tone::Good) };
         let text = reply.text();
+        // What programs read is told in words; in full it is what the model wrote.
+        let text = typed::readable(&text, &[]).filter(|_| !self.options.full).unwrap_or(text);
         if !text.trim().is_empty() {
             lines.push(Line::said(who.clone(), word, tone, &text));
         } else if !asks {
