@@ -40,12 +40,10 @@ async fn go_on(
     output: Output,
 ) -> Result<u8, Failure> {
     refuse_another(typed)?;
-    let config = run::config_for(session, environment, &plan::overrides(&typed.arena))?;
+    let config = run::config_for(session, environment, &plan::overrides(&typed.arena.held))?;
     super::config::warn(&config, output);
-    let rules = plan::rules_of(typed.arena.policy.as_deref())?;
-    let limits = plan::limit_changes(&typed.arena, &config);
-    let sandbox = typed.arena.sandbox;
-    let changes = Changes { limits, rules, sandbox, reads_only: true, ..Changes::default() };
+    let changes = plan::changes(&typed.arena.held, (None, None), &config)?;
+    let changes = Changes { reads_only: true, ..changes };
     let show = ShowPlan::of(&typed.arena);
     let read = Sessions::of(&config).read(session)?;
     match stage_of_debate(&read.entries) {

@@ -1,11 +1,13 @@
 //! The one place that writes to standard output (data) and standard error (talk).
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use serde::Serialize;
 
 use crate::cli::error::Failure;
 use crate::config::Environment;
+use crate::projection::lines::broken;
 use crate::projection::safe_text::shown;
 
 /// The two streams of the process.
@@ -76,6 +78,16 @@ impl Output {
         self.tell(&format!("{}\n", shown(line)));
     }
 
+    /// Tells what agon itself knows, in rows of which only the first begins at the margin: names in it are others'.
+    pub fn note(&self, text: &str) {
+        let line = format!("note: {}", shown(text));
+        let rows = match self.talk_columns() {
+            Some(columns) => broken(&line, 0, "note: ".len(), columns),
+            None => line,
+        };
+        self.tell(&format!("{rows}\n"));
+    }
+
     /// Warns.
     pub fn warn(&self, text: &str) {
         let word = if self.colour { "\x1b[33mwarning:\x1b[0m" } else { "warning:" };
@@ -124,13 +136,21 @@ impl Output {
 
     /// Columns of the terminal that data goes to; none when it goes elsewhere.
     pub fn columns(&self) -> Option<usize> {
-        let stdout = io::stdout();
-        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        columns(&io::stdout())
+    }
+
+    /// Columns of the terminal that talk goes to; none when it goes elsewhere.
+    pub fn talk_columns(&self) -> Option<usize> {
+        columns(&io::stderr())
     }
 
     /// True when live text may be shown on standard error.
     pub fn is_live(&self) -> bool {
         io::stderr().is_terminal()
     }
+}
+
+fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }

@@ -91,19 +91,10 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
             "{}  {when}  {state:<8}  {:>7}  {}{parent}{fault}\n",
             row.id,
             row.entries,
-            first_words(prompt)
+            safe_line(&words::start(prompt, 60))
         )
     });
     output.data(&lines.collect::<String>())
-}
-
-/// The start of a text on one line.
-fn first_words(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", safe_line(&line[..end])),
-        None => safe_line(&line).into_owned(),
-    }
 }
 
 /// Where no process is at work on a session any more, what still ran was cut off.
