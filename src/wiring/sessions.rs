@@ -106,9 +106,7 @@ impl Sessions {
             if !path.stored {
                 return Err(LogError::NotALog(path.log).into());
             }
-            // A session is there from its first entry on; a log without one has lost it.
-            let (session, why) = (read.id.clone(), "it holds no entry");
-            read.fault = Some(LogError::Corrupt { seq: 0, offset: 0, why, session });
+            return Err(LogError::NeverOpened(read.id).into());
         }
         Ok(read)
     }
@@ -249,7 +247,7 @@ impl Sessions {
                 _ => {}
             }
         }
-        root.map(PathBuf::from).ok_or(WireError::NeverOpened(path.id))
+        root.map(PathBuf::from).ok_or_else(|| LogError::NeverOpened(path.id).into())
     }
 
     /// Removes a session, and the files of one that is a fork; gives its whole id.
