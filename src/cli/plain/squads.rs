@@ -3,7 +3,7 @@
 use crate::projection::about::about;
 use crate::projection::words;
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, CacheStep, CritiqueIssued, Finding, Judgement};
+use crate::protocol::event::{ArenaEvent, CritiqueIssued, Finding, Judgement};
 use crate::protocol::text::names_shown;
 
 use super::{Line, Renderer, Tone, Who};
