@@ -3,7 +3,6 @@
 //! Entries are told as lines that stay. Between them this line is rewritten in place, and it is gone before
 //! anything else is printed, so what remains on the terminal is the story alone.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use unicode_segmentation::UnicodeSegmentation;
@@ -11,6 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::output::Output;
 use crate::projection::Board;
+use crate::projection::lines::WIDTH;
 use crate::projection::safe_text::safe_line;
 use crate::protocol::spec::Mode;
 use crate::protocol::{Lane, Signal};
@@ -19,8 +19,6 @@ use crate::protocol::{Lane, Signal};
 const PAUSE: Duration = Duration::from_millis(60);
 /// Bytes of what was said that are looked at.
 const TAIL: usize = 2048;
-/// Columns when the terminal does not tell.
-const COLUMNS: usize = 80;
 
 /// The line.
 pub struct LiveLine {
@@ -42,7 +40,7 @@ impl LiveLine {
             return;
         }
         let Some(text) = newest(board, signal) else { return };
-        output.tell(&format!("\r{}\x1b[K", fitted(&text, columns().saturating_sub(1))));
+        output.tell(&format!("\r{}\x1b[K", fitted(&text, output.talk_columns().unwrap_or(WIDTH) - 1)));
         (self.drawn, self.is_shown) = (Some(Instant::now()), true);
     }
 
@@ -100,12 +98,6 @@ fn fitted(text: &str, room: usize) -> String {
         (room, end) = (left, at);
     }
     head + &said[end..]
-}
-
-fn columns() -> usize {
-    let stderr = std::io::stderr();
-    let size = stderr.is_terminal().then(|| rustix::termios::tcgetwinsize(&stderr).ok()).flatten();
-    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The one place that writes to standard output (data) and standard error (talk).
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use serde::Serialize;
 
@@ -124,13 +125,21 @@ impl Output {
 
     /// Columns of the terminal that data goes to; none when it goes elsewhere.
     pub fn columns(&self) -> Option<usize> {
-        let stdout = io::stdout();
-        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        columns_of(&io::stdout())
+    }
+
+    /// Columns of the terminal that talk goes to; none when it goes elsewhere.
+    pub fn talk_columns(&self) -> Option<usize> {
+        columns_of(&io::stderr())
     }
 
     /// True when live text may be shown on standard error.
     pub fn is_live(&self) -> bool {
         io::stderr().is_terminal()
     }
+}
+
+fn columns_of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
