@@ -33,7 +33,7 @@ pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, prove, sandbox};
 pub use providers::is_demo;
 pub use sessions::{Read, Sessions};
-pub use spec::{Request, check_model, personas};
+pub use spec::{Request, check_model, persona_of, personas};
 pub use squad::SquadWish;
 
 use confine::kind_of;

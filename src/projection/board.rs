@@ -12,7 +12,7 @@ use crate::protocol::event::{
 use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
-use super::calls::{Activity, OpenCall, OpenCalls, answered_call};
+use super::calls::{Activity, OpenCall, OpenCalls, ToolFace, answered_call};
 use super::partials::{Partial, Partials};
 use super::words;
 pub use row::{Counts, OpenApproval, SparkRow};
@@ -178,10 +178,8 @@ impl Board {
 
     /// An open call in words.
     pub fn say(&self, open: &OpenCall) -> String {
-        let tool = |tool_use: &ToolUse| match self.calls.tool(*tool_use) {
-            Some(face) if face.target.is_empty() => face.tool.clone(),
-            Some(face) => format!("{}: {}", face.tool, face.target),
-            None => "a tool".to_owned(),
+        let tool = |tool_use: &ToolUse| {
+            self.calls.tool(*tool_use).map_or_else(|| "a tool".to_owned(), ToolFace::words)
         };
         let said = match &open.activity {
             Activity::Thinking { .. } if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::report::wording;
+use crate::protocol::text::unfenced;
 
 /// Fields whose text needs no label: they are what the answer says.
 const PLAIN: [&str; 6] = ["answer", "position", "plan", "summary", "text", "opening"];
@@ -13,9 +14,7 @@ const DEEPEST: usize = 4;
 /// A JSON object, fenced or not, as Markdown; none for any other text. What rates or rules on one of these propositions
 /// is told with its words.
 pub fn readable(text: &str, propositions: &[String]) -> Option<String> {
-    let text = text.trim();
-    let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
-    let body = inner.and_then(|inner| inner.split_once('\n')).map_or(text, |(_, body)| body).trim();
+    let body = unfenced(text);
     if !body.starts_with('{') {
         return None;
     }

@@ -3,7 +3,7 @@
 use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
-    ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, Severity, ToolStatus, TurnCause,
+    ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, ToolStatus, TurnCause,
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
@@ -51,6 +51,15 @@ pub fn counted(count: u64, noun: &str) -> String {
         (1, _) => format!("1 {noun}"),
         (_, Some(stem)) => format!("{} {stem}ries", grouped(count)),
         (_, None) => format!("{} {noun}s", grouped(count)),
+    }
+}
+
+/// The start of a text on one line; `…` stands where it is cut.
+pub fn start(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
 }
 
@@ -215,16 +224,6 @@ pub fn choice(choice: &Choice) -> &'static str {
         Choice::Session => "allowed for the session",
         Choice::Rule(_) => "allowed by a new rule",
         Choice::Deny(_) => "denied",
-    }
-}
-
-/// How bad a finding is.
-pub fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Blocker => "blocker",
-        Severity::Major => "major",
-        Severity::Minor => "minor",
-        Severity::Note => "note",
     }
 }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::protocol::EventRef;
 use crate::protocol::ballot::digest::digest;
 use crate::protocol::event::{
-    ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, Severity, ToolStatus, ToolUse,
+    ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, ToolStatus, ToolUse,
 };
 use crate::protocol::message::{Message, Part, Request, Role, ToolDecl};
 use crate::protocol::spec::ToolSpec;
@@ -236,17 +236,7 @@ fn critique(data: &CritiqueIssued) -> String {
     };
     let mut text = format!("{verdict}; {} open", data.findings.len());
     for finding in &data.findings {
-        let severity = match finding.severity {
-            Severity::Blocker => "blocker",
-            Severity::Major => "major",
-            Severity::Minor => "minor",
-            Severity::Note => "note",
-        };
-        let place = match (&finding.file, finding.line) {
-            (Some(file), Some(line)) => format!(" {file}:{line}"),
-            (Some(file), None) => format!(" {file}"),
-            (None, _) => String::new(),
-        };
+        let (severity, place) = (finding.severity.word(), finding.place());
         text.push_str(&format!("\n{} ({severity}){place}: {}", finding.id, finding.problem));
         if let Some(fix) = &finding.fix {
             text.push_str(&format!("\n   suggested: {fix}"));

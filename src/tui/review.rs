@@ -95,12 +95,7 @@ fn lay_out(scene: &Scene<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
     });
     let mut out = Vec::new();
     for finding in findings.iter().filter(|finding| !placed.contains(&finding.id)) {
-        let place = match (&finding.file, finding.line) {
-            (Some(file), Some(line)) => format!(" {file}:{line}"),
-            (Some(file), None) => format!(" {file}"),
-            (None, _) => String::new(),
-        };
-        tell(scene, finding, &place, width, &mut out);
+        tell(scene, finding, &finding.place(), width, &mut out);
     }
     if !out.is_empty() {
         out.insert(0, Line::styled("about no line of this diff:", scene.style(Tone::Quiet)));
@@ -112,7 +107,7 @@ fn lay_out(scene: &Scene<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
 
 /// A finding, beneath the line it is about.
 fn tell(scene: &Scene<'_>, finding: &Finding, place: &str, width: usize, out: &mut Vec<Line<'static>>) {
-    let severity = words::severity(finding.severity);
+    let severity = finding.severity.word();
     let text = format!("{} {severity}{place}: {}", finding.id, finding.problem);
     let wrap = Wrap::to(width)
         .with(diff::prefix(scene.theme, Tone::Warn, "  ▲ "), diff::prefix(scene.theme, Tone::Warn, "    "));

@@ -35,6 +35,11 @@ impl Read {
     pub fn event(&self, at: EventRef) -> Option<&ArenaEvent> {
         self.entries.get(usize::try_from(at.seq).ok()?)?.events.get(usize::from(at.i))
     }
+
+    /// What could be read has been told; what could not be read is an error.
+    pub fn whole(self) -> Result<(), WireError> {
+        self.fault.map_or(Ok(()), |fault| Err(fault.into()))
+    }
 }
 
 /// The recorded sessions of a state folder.

@@ -6,9 +6,9 @@ use std::pin::pin;
 
 use clap::ValueEnum;
 
-use crate::cli::args::SessionsCommand;
 use crate::cli::args::{
-    ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, LookArgs, ReplayArgs, SessionsArgs,
+    ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs, SessionsArgs,
+    SessionsCommand,
 };
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::interrupts::Interrupts;
@@ -115,7 +115,7 @@ impl Lines {
             true => Some(newest(&kit.sessions(), kit.config.workspace())?),
             false => None,
         };
-        Ok(Lines { kit, yes: typed.yes, output, wish: Wish::default(), session })
+        Ok(Lines { kit, yes: typed.held.yes, output, wish: Wish::default(), session })
     }
 
     /// The exit code, once it is said how the session is gone on with; a script has its exit code and the log.
@@ -274,7 +274,9 @@ impl Lines {
 
     async fn demo(&mut self, rest: &str) -> Result<Came, Failure> {
         let show = demo_kind(if rest.is_empty() { "run" } else { rest })?;
-        let demo = DemoArgs { show, tui: false, look: LookArgs::default(), arena: ArenaArgs::default() };
+        let held = HeldArgs { sandbox: self.kit.changes.sandbox, ..HeldArgs::default() };
+        let arena = ArenaArgs { held, ..ArenaArgs::default() };
+        let demo = DemoArgs { show, tui: false, look: LookArgs::default(), arena };
         Ok(Came::Ended(run::demo(&demo, self.kit.environment.clone(), self.output).await?))
     }
 

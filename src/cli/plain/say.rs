@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::projection::about::about;
 use crate::projection::about::kept::{order, short};
-use crate::projection::calls::Activity;
+use crate::projection::calls::{Activity, ToolFace};
 use crate::projection::safe_text::shown;
 use crate::projection::{typed, words};
 use crate::protocol::command::Choice;
@@ -346,11 +346,8 @@ impl Renderer {
 
     /// A tool call as people speak of it.
     fn tool(&self, tool_use: ToolUse) -> String {
-        match self.calls.tool(tool_use) {
-            Some(face) if face.target.is_empty() => face.tool.clone(),
-            Some(face) => format!("{}: {}", face.tool, face.target),
-            None => format!("tool call {} of {}", tool_use.part, tool_use.answer),
-        }
+        let unnamed = || format!("tool call {} of {}", tool_use.part, tool_use.answer);
+        self.calls.tool(tool_use).map_or_else(unnamed, ToolFace::words)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::projection::about::about;
 use crate::projection::words;
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, CritiqueIssued, Judgement};
+use crate::protocol::event::{ArenaEvent, CritiqueIssued, Finding, Judgement};
 use crate::protocol::text::names_shown;
 
 use super::{Line, Renderer, Tone, Who};
@@ -73,17 +73,9 @@ fn say_critique(data: &CritiqueIssued) -> Line {
         Judgement::Approve => ("approved", Tone::Good),
         Judgement::RequestChanges => ("changes requested", Tone::Warn),
     };
-    let findings: Vec<_> = data
-        .findings
-        .iter()
-        .map(|finding| {
-            let place = match (&finding.file, finding.line) {
-                (Some(file), Some(line)) => format!(" {file}:{line}"),
-                (Some(file), None) => format!(" {file}"),
-                (None, _) => String::new(),
-            };
-            format!("{} {}{place}: {}", finding.id, words::severity(finding.severity), finding.problem)
-        })
-        .collect();
+    let finding = |found: &Finding| {
+        format!("{} {}{}: {}", found.id, found.severity.word(), found.place(), found.problem)
+    };
+    let findings: Vec<_> = data.findings.iter().map(finding).collect();
     Line::new(Who::Spark(data.spark), "review", tone, word).with_whole(findings.join("\n"))
 }

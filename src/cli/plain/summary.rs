@@ -46,7 +46,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
     }
     if let Some(head) = head {
-        rows.push(("log", format!("{}, head {}", entries(head.count), head.hash)));
+        rows.push(("log", format!("{}, head {}", words::counted(head.count, "entry"), head.hash)));
     }
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
 }
@@ -130,10 +130,6 @@ fn work_words(board: &Board, total: &Tally, ms: u64) -> String {
     }
     words_of.push(words::duration(ms));
     words_of.join(", ")
-}
-
-fn entries(count: u64) -> String {
-    if count == 1 { "1 entry".to_owned() } else { format!("{} entries", words::grouped(count)) }
 }
 
 /// The cost sheet as an aligned table with a line of headings.

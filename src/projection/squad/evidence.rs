@@ -240,10 +240,9 @@ impl Evidence {
         }
         let file = |(path, word): (&String, &&str)| format!("{} {word}", name_in_list(path));
         let files: Vec<String> = self.left.iter().map(file).collect();
-        let undone: Vec<String> = self.undone().map(|path| format!("`{path}`")).collect();
-        let undone = match undone.is_empty() {
-            true => String::new(),
-            false => format!("\nThat undid the work in {}.", undone.join(", ")),
+        let undone = match listed(self.undone()) {
+            none if none.is_empty() => none,
+            files => format!("\nThat undid the work in {files}."),
         };
         format!("\n\nA check or somebody else changed while the checks ran: {}.{undone}", files.join(", "))
     }
@@ -329,10 +328,7 @@ fn applied_words(applied: &PatchApplied) -> String {
         applied.paths.iter().partition(|path| applied.removed.contains(path));
     let line = |word: &str, paths: &[&String]| match paths {
         [] => String::new(),
-        paths => {
-            let names: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
-            format!(" {word} just now: {}.", names.join(", "))
-        }
+        paths => format!(" {word} just now: {}.", listed(paths.iter().copied())),
     };
     line("Written", &kept) + &line("Removed", &gone)
 }
@@ -348,12 +344,8 @@ fn by_path(taken: &DiffTaken) -> BTreeMap<String, &'static str> {
 }
 
 fn finding_line(finding: &Finding) -> String {
-    let place = match (&finding.file, finding.line) {
-        (Some(file), Some(line)) => format!(" {file}:{line}"),
-        (Some(file), None) => format!(" {file}"),
-        (None, _) => String::new(),
-    };
-    format!("\n- {} {}{place}: {}", finding.id, words::severity(finding.severity), finding.problem.trim())
+    let (severity, place) = (finding.severity.word(), finding.place());
+    format!("\n- {} {severity}{place}: {}", finding.id, finding.problem.trim())
 }
 
 #[cfg(test)]

@@ -209,7 +209,7 @@ impl Page<'_> {
             let text = format!(
                 "{} {}{}  {}",
                 clean_line(&finding.id),
-                words::severity(finding.severity),
+                finding.severity.word(),
                 place.unwrap_or_default(),
                 clean_line(&finding.problem)
             );

@@ -66,6 +66,13 @@ fn what_is_set_counts_from_the_next_task_on_and_a_fork_is_gone_on_with() {
     assert!(ran.stdout.starts_with("second\n"), "{}", ran.stdout);
 }
 
+#[test]
+fn a_demo_among_the_lines_works_in_the_sandbox_that_was_asked_for() {
+    let env = Env::new();
+    let ran = env.run_with(&["--plain", "--sandbox", "none"], b"/demo run\n");
+    assert!(ran.code == 0 && ran.stderr.contains("UNCONFINED"), "{}", ran.stderr);
+}
+
 /// The program at a terminal, in lines.
 fn terminal(env: &Env) -> Terminal {
     Terminal::start(env, &["--plain", "--sandbox", "none"], 100, 60)
@@ -78,7 +85,7 @@ fn at_a_terminal_an_interrupt_ends_the_task_and_one_more_leaves_and_says_how_to_
     let mut terminal = terminal(&env);
     terminal.wait_for("> ");
     terminal.press("first\r");
-    terminal.wait_for("may it run?");
+    terminal.wait_for("no REASON: ");
     terminal.press("yes\r");
     terminal.wait_for("head ");
     // What answered a question takes no line of what comes after it.
