@@ -18,8 +18,9 @@ use crate::protocol::event::{
 };
 use crate::protocol::message::Request;
 use crate::protocol::text::MOST_SHOWN;
+use crate::protocol::text::cut_middle;
 use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
-use crate::toolvault::{cut_middle, mention};
+use crate::toolvault::mention;
 
 use super::ArenaPorts;
 use super::doors::Doors;

@@ -79,7 +79,7 @@ fn newest(board: &Board, signal: &Signal) -> Option<String> {
 
 /// Whose answers are awaited. Debaters speak at once and in JSON, and their ballots may be sealed: only who is told.
 fn awaited(board: &Board) -> Option<String> {
-    let is_asked = |row: &&crate::projection::board::SparkRow| board.doing(Some(row.spark)).next().is_some();
+    let is_asked = |row: &&crate::projection::board::SparkRow| board.is_busy(row.spark);
     let names: Vec<_> = board.sparks.iter().filter(is_asked).map(|row| safe_line(&row.role)).collect();
     match names.len() {
         0 => None,

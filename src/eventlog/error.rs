@@ -130,9 +130,6 @@ impl LogError {
         match self {
             LogError::Held { .. } => Some("it can be watched meanwhile: `agon replay`".to_owned()),
             LogError::Corrupt { seq: 0, .. } => None,
-            LogError::Corrupt { seq, session, .. } if session.is_empty() => {
-                Some(format!("it can be read up to entry {}: agon replay FILE", seq - 1))
-            }
             LogError::Corrupt { seq, session, .. } => Some(format!(
                 "it can be read up to entry {0}, and continued from there: agon fork {session} --at {0}",
                 seq - 1

@@ -10,6 +10,7 @@ use super::summary::{self, SessionSummary};
 use super::writer::{Marks, SessionLog, Start};
 use super::{LOG_NAME, LogError, blobs, chain::Link};
 use crate::protocol::Entry;
+use crate::protocol::expand::is_sha256;
 
 /// A log that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +169,7 @@ impl SessionStore {
 
     /// Reads a blob by its SHA-256 in hex.
     pub fn blob(&self, sha256: &str) -> Result<Vec<u8>, LogError> {
-        if !blobs::is_sha256(sha256) {
+        if !is_sha256(sha256) {
             return Err(LogError::BadBlob(sha256.to_owned()));
         }
         let path = blobs::place(&self.blobs(), sha256);

@@ -157,6 +157,11 @@ impl Board {
         self.calls.iter().filter(move |(_, open)| open.spark == spark && open.activity != Activity::Clock)
     }
 
+    /// True while a spark has an open call.
+    pub fn is_busy(&self, spark: SparkId) -> bool {
+        self.doing(Some(spark)).next().is_some()
+    }
+
     /// True while the last turn is not over, whoever works on it or left it.
     pub fn has_open_turn(&self) -> bool {
         self.turn > 0 && self.cause.is_none()

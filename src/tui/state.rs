@@ -285,8 +285,7 @@ impl State {
     /// How soon time has to come by again; none while nothing moves.
     pub fn wants_tick(&self) -> Option<Duration> {
         let board = &self.record.now.board;
-        let works =
-            self.is_live && board.sparks.iter().any(|row| board.doing(Some(row.spark)).next().is_some());
+        let works = self.is_live && board.sparks.iter().any(|row| board.is_busy(row.spark));
         if self.past.as_ref().is_some_and(|past| past.play.is_some()) {
             return Some(Duration::from_millis(33));
         }

@@ -71,8 +71,8 @@ pub(super) fn fault(state: &State, frame: &mut Frame<'_>, area: Rect) {
 /// What is told, whole. What lies over the screen leaves it the last line only.
 fn told_lines(state: &State, wide: u16) -> Vec<Line<'static>> {
     let Some(told) = state.told().filter(|_| state.overlays.is_empty()) else { return Vec::new() };
-    let (mut lines, edge) = (Vec::new(), || vec![Span::raw(" ")]);
-    let wrap = Wrap::to(usize::from(wide).saturating_sub(1)).with(edge(), edge());
+    let mut lines = Vec::new();
+    let wrap = Wrap::to(usize::from(wide).saturating_sub(1)).barred(vec![Span::raw(" ")]);
     wrap.line(&[(state.theme.style(Tone::Warn), clean_line(told).as_str())], &mut lines);
     lines
 }

@@ -200,8 +200,7 @@ pub(super) fn fork(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 /// A question in the last rows of the screen.
 pub(super) fn question(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, text: &str) {
     let mut lines = vec![Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn))];
-    let wrap =
-        Wrap::to(usize::from(area.width).saturating_sub(1)).with(vec![Span::raw(" ")], vec![Span::raw(" ")]);
+    let wrap = Wrap::to(usize::from(area.width).saturating_sub(1)).barred(vec![Span::raw(" ")]);
     wrap.line(&[(scene.style(Tone::Strong), text)], &mut lines);
     let height = u16::try_from(lines.len()).unwrap_or(2).min(area.height);
     let area = Rect { y: area.bottom() - height, height, ..area };

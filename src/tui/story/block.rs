@@ -276,8 +276,7 @@ impl Page<'_> {
             return self.remark(Tone::Quiet, "∙ ", &format!("thought: {}", clean_line(text.trim())));
         }
         let mut out = Vec::new();
-        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  ┊ ");
-        let wrap = Wrap::to(self.width).with(prefix(), prefix());
+        let wrap = Wrap::to(self.width).barred(diff::prefix(self.scene.theme, Tone::Quiet, "  ┊ "));
         wrap.text(self.scene.style(Tone::Quiet), clean(&text).trim(), &mut out);
         out
     }
@@ -413,8 +412,8 @@ impl Page<'_> {
     pub fn output(&self, text: &str) -> Vec<Line<'static>> {
         let text = clean(text.trim_end());
         let mut out = Vec::new();
-        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  │ ");
-        let wrap = Wrap::to(self.width).with(prefix(), prefix()).anywhere();
+        let wrap =
+            Wrap::to(self.width).barred(diff::prefix(self.scene.theme, Tone::Quiet, "  │ ")).anywhere();
         wrap.text(self.scene.style(Tone::Text), &text, &mut out);
         self.fold(out)
     }
@@ -422,8 +421,8 @@ impl Page<'_> {
     /// A diff, folded when it is long.
     pub fn changes(&self, text: &str) -> Vec<Line<'static>> {
         let mut out = Vec::new();
-        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  │ ");
-        let wrap = Wrap::to(self.width).with(prefix(), prefix()).anywhere();
+        let wrap =
+            Wrap::to(self.width).barred(diff::prefix(self.scene.theme, Tone::Quiet, "  │ ")).anywhere();
         // As it was shown to whoever allowed it: nothing dropped.
         diff::diff(self.scene.theme, &bare(text.trim_end()), &wrap, &mut out);
         self.fold(out)
