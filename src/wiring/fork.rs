@@ -86,7 +86,7 @@ impl Fork {
         let copied = Copied { store: store.clone(), parent, id: id.clone(), recorded, log, replaced };
         let made = take_up(config, plan, copied, attended).await;
         if made.is_err() {
-            discard(config.places().state.as_path(), &store, &id);
+            discard(&folder(&config.places().state, &id), &store, &id);
         }
         made
     }
@@ -110,7 +110,7 @@ impl Fork {
         let active_ms = forked.active_ms;
         let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
         let arena = Arena::take_up(&recorded, facts, active_ms, ports).await;
-        let arena = arena.inspect_err(|_| discard_at(&workspace, &store, &id))?;
+        let arena = arena.inspect_err(|_| discard(&workspace, &store, &id))?;
         // Open approvals are withdrawn by the fork and asked again as new calls, so none is open yet.
         Ok(Running { arena, id, recorded, asks: Vec::new(), has_open_turn, sandbox, workspace, lock, told })
     }
@@ -120,7 +120,7 @@ impl Fork {
         let Fork { id, workspace, store, recorded, forked, ports, replaced, .. } = self;
         let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
         let made = Arena::record(&recorded, facts, &ports).await;
-        Ok(made.inspect_err(|_| discard_at(&workspace, &store, &id))?)
+        Ok(made.inspect_err(|_| discard(&workspace, &store, &id))?)
     }
 }
 
@@ -129,12 +129,8 @@ pub(super) fn folder(state: &Path, id: &str) -> PathBuf {
     state.join("forks").join(id)
 }
 
-fn discard(state: &Path, store: &SessionStore, id: &str) {
-    discard_at(&folder(state, id), store, id);
-}
-
 /// The first error is the one to tell; a copy that cannot be removed is only a stray session.
-fn discard_at(folder: &Path, store: &SessionStore, id: &str) {
+fn discard(folder: &Path, store: &SessionStore, id: &str) {
     let _ = store.find(id).and_then(|path| store.remove(&path));
     let _ = std::fs::remove_dir_all(folder);
 }
