@@ -3,6 +3,7 @@
 mod doors;
 mod driver;
 mod executor;
+mod fitting;
 mod live;
 mod places;
 pub mod redact;

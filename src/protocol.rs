@@ -32,10 +32,10 @@ pub const FORMAT: u16 = 1;
 
 /// Version of the decision rules; written into every segment of a log so that verify knows how strict to be.
 ///
-/// What 6 changed: a squad that changed files looks at the workspace once more when its answer is there, and is not done
-/// where somebody else changed the work after its checks; what no tool of it wrote is not its work; the key of the team
-/// cache holds the state of `.git` where commands may run.
-pub const RULES: u32 = 6;
+/// What 7 changed: the lead of a squad remembers the turn before whoever begins first, and a debate in between; what a
+/// copy ordered that was only made costs nothing, also where it gave a prompt or a result anew; a brief names twenty
+/// files at most.
+pub const RULES: u32 = 7;
 
 /// One fact and the decisions the session drew from it: the unit of the log, the bus and the replay slider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -76,7 +76,7 @@ pub struct Session {
     grants: Vec<Rule>,
     /// The workspace's recorded trees.
     checkpoints: Checkpoints,
-    /// The entry that made this session a copy.
+    /// The entry that made this session a copy; the last of them where it gave a fact anew.
     forked: Option<u64>,
     /// Where the sessions it is a copy of worked, the first one first.
     former_roots: Vec<String>,

@@ -16,7 +16,7 @@ use crate::session::Session;
 
 use super::executor::Executor;
 use super::redact::Redactor;
-use super::{ArenaError, Ending, SubmitError};
+use super::{ArenaError, Ending, SubmitError, fitting};
 
 /// Inputs handled before one acknowledgement is awaited.
 const BATCH: usize = 256;
@@ -110,7 +110,7 @@ impl Driver {
         let mut replies: Vec<(Reply, Result<u64, SubmitError>)> = Vec::new();
         for message in messages {
             let (event, reply) = match message {
-                Message::Command { command, reply } => match fitting(fact_of(command)) {
+                Message::Command { command, reply } => match fitting::command(fact_of(command)) {
                     Ok(event) => (event, Some(reply)),
                     Err(reason) => {
                         replies.push((reply, Err(SubmitError::Refused(reason))));
@@ -128,7 +128,7 @@ impl Driver {
                 }
                 Message::Outcome(outcome) => {
                     self.executor.forget(outcome.call);
-                    (self.timed(outcome.into_event()), None)
+                    (self.timed(fitting::outcome(outcome)), None)
                 }
             };
             let Ok(fact) = Fact::new(event) else { continue };
@@ -271,18 +271,6 @@ impl Driver {
         }
         sandbox.close().await;
         ending
-    }
-}
-
-/// Most bytes a command's fact may have, so that the decisions beside it still fit into its line.
-const MAX_FACT: usize = 700 * 1024;
-
-/// A fact that would not fit into a line of the log is refused before the session sees it.
-fn fitting(fact: ArenaEvent) -> Result<ArenaEvent, String> {
-    match serde_json::to_vec(&fact).map(|json| json.len()) {
-        Ok(bytes) if bytes <= MAX_FACT => Ok(fact),
-        Ok(bytes) => Err(format!("it has {bytes} bytes as a log entry; at most {MAX_FACT} fit")),
-        Err(error) => Err(format!("it cannot be written to the log: {error}")),
     }
 }
 

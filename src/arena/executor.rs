@@ -13,8 +13,8 @@ use tokio_util::task::TaskTracker;
 use crate::ports::{Sandbox, ToolEnd};
 use crate::protocol::effect::{MentionedPlace, ToolCall};
 use crate::protocol::event::{
-    Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, MentionExpanded, ModelFailed, PrepareResult,
-    TimerFired, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
+    Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, MentionExpanded, ModelFailed, ModelReply,
+    PrepareResult, TimerFired, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
 use crate::protocol::text::MOST_SHOWN;
@@ -32,9 +32,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// How long an effect without a deadline of its own may take: recording and comparing a workspace.
 const LONGEST: Duration = Duration::from_secs(600);
-
-/// Bytes a model's answer may have as a log entry, leaving room for the decisions beside it.
-const MAX_REPLY: usize = 700 * 1024;
 
 /// Starts, cancels and awaits effects.
 pub(super) struct Executor {
@@ -252,18 +249,15 @@ impl Shared {
                 self.checked(self.ports.checks.run(&command, timeout_ms, &live, &token).await),
             ),
             Effect::Timer { ms } => self.wait(ms, &token).await,
-            Effect::Fingerprint => match self.ports.workspace.fingerprint().await {
-                Ok(taken) => OutcomeBody::WorkspaceFingerprinted(taken),
-                Err(error) => failed(FailStatus::Failed, error),
-            },
-            Effect::Checkpoint => match self.ports.workspace.checkpoint().await {
-                Ok(taken) => OutcomeBody::WorkspaceCheckpointed(taken),
-                Err(error) => failed(FailStatus::Failed, error),
-            },
-            Effect::Diff { from } => match self.ports.workspace.diff(&from).await {
-                Ok(taken) => OutcomeBody::DiffTaken(taken),
-                Err(error) => failed(FailStatus::Failed, error),
-            },
+            Effect::Fingerprint => {
+                or_failed(self.ports.workspace.fingerprint().await.map(OutcomeBody::WorkspaceFingerprinted))
+            }
+            Effect::Checkpoint => {
+                or_failed(self.ports.workspace.checkpoint().await.map(OutcomeBody::WorkspaceCheckpointed))
+            }
+            Effect::Diff { from } => {
+                or_failed(self.ports.workspace.diff(&from).await.map(OutcomeBody::DiffTaken))
+            }
             Effect::Mention { place, denied } => self.read_mention(place, &denied, &token).await,
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
             Effect::CacheGet { key } => self.cache_get(key, &live, &token).await,
@@ -294,20 +288,8 @@ impl Shared {
             let message = format!("no provider `{name}` is configured for model `{}`", request.model);
             return model_failed(ErrorKind::BadRequest, message);
         };
-        let answer = provider.call(request, live, token).await;
-        match answer {
-            Ok(mut reply) => {
-                reply.waited_ms = waited_ms;
-                let bytes = serde_json::to_vec(&reply).map(|json| json.len()).unwrap_or_default();
-                if bytes > MAX_REPLY {
-                    let usage = Some(reply.usage);
-                    let message = format!("the answer has {bytes} bytes; a log entry may have {MAX_REPLY}");
-                    let kind = ErrorKind::TooLarge;
-                    let failed = ModelFailed { usage, waited_ms, ..ModelFailed::new(kind, message) };
-                    return OutcomeBody::ModelFailed(failed);
-                }
-                OutcomeBody::ModelAnswered(reply)
-            }
+        match provider.call(request, live, token).await {
+            Ok(reply) => OutcomeBody::ModelAnswered(ModelReply { waited_ms, ..reply }),
             Err(failed) => OutcomeBody::ModelFailed(ModelFailed { waited_ms, ..failed }),
         }
     }
@@ -400,6 +382,10 @@ impl Shared {
 
 fn failed(status: FailStatus, error: String) -> OutcomeBody {
     OutcomeBody::EffectFailed(EffectFailed { status, error })
+}
+
+fn or_failed(done: Result<OutcomeBody, String>) -> OutcomeBody {
+    done.unwrap_or_else(|error| failed(FailStatus::Failed, error))
 }
 
 /// The provider's name: what stands before the first slash of `PROVIDER/MODEL`.

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cli::error::Failure;
 use crate::config::Environment;
+use crate::projection::lines::broken;
 use crate::projection::safe_text::shown;
 
 /// The two streams of the process.
@@ -77,6 +78,16 @@ impl Output {
         self.tell(&format!("{}\n", shown(line)));
     }
 
+    /// Tells what agon itself knows, in rows of which only the first begins at the margin: names in it are others'.
+    pub fn note(&self, text: &str) {
+        let line = format!("note: {}", shown(text));
+        let rows = match self.talk_columns() {
+            Some(columns) => broken(&line, 0, "note: ".len(), columns),
+            None => line,
+        };
+        self.tell(&format!("{rows}\n"));
+    }
+
     /// Warns.
     pub fn warn(&self, text: &str) {
         let word = if self.colour { "\x1b[33mwarning:\x1b[0m" } else { "warning:" };
@@ -125,12 +136,12 @@ impl Output {
 
     /// Columns of the terminal that data goes to; none when it goes elsewhere.
     pub fn columns(&self) -> Option<usize> {
-        columns_of(&io::stdout())
+        columns(&io::stdout())
     }
 
     /// Columns of the terminal that talk goes to; none when it goes elsewhere.
     pub fn talk_columns(&self) -> Option<usize> {
-        columns_of(&io::stderr())
+        columns(&io::stderr())
     }
 
     /// True when live text may be shown on standard error.
@@ -139,7 +150,7 @@ impl Output {
     }
 }
 
-fn columns_of(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }

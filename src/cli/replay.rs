@@ -31,8 +31,13 @@ pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Outpu
         return copy_out(&sessions, &typed.session, typed.at, output);
     }
     let shown = read.entries.iter().take_while(|entry| typed.at.is_none_or(|at| entry.seq <= at));
-    let mut renderer =
-        Renderer::new(Options { color: output.colours_data(), full: typed.full, ..Options::default() });
+    let options = Options {
+        color: output.colours_data(),
+        full: typed.full,
+        columns: output.columns(),
+        ..Options::default()
+    };
+    let mut renderer = Renderer::new(options);
     let (mut board, mut costs) = (Board::default(), Costs::default());
     let (mut squad, mut cache) = (SquadSheet::default(), CacheSheet::default());
     let mut last = None;

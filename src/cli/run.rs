@@ -333,7 +333,7 @@ pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
 
 /// What people have to know of how a workspace was opened.
 fn tell_of_place(told: &[String], output: Output) {
-    told.iter().for_each(|line| output.say(&format!("note: {line}")));
+    told.iter().for_each(|line| output.note(line));
 }
 
 /// True when a value was given on the command line.

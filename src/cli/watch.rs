@@ -72,7 +72,8 @@ impl Watch {
     pub fn new(output: Output, show: ShowPlan, by: &'static str) -> Self {
         let tells = output.is_live() && !show.json;
         let desk = (show.is_attended() && !show.yes).then(Desk::default);
-        let options = Options { color: output.has_colour(), summed_up: true, ..Options::default() };
+        let (color, columns) = (output.has_colour(), output.talk_columns());
+        let options = Options { color, summed_up: true, columns, ..Options::default() };
         Watch {
             output,
             show,
@@ -176,7 +177,7 @@ impl Watch {
             self.entries.push(Arc::clone(&entry));
             self.tell(&entry);
             let told = entry.effective().flat_map(|(_, event)| event.told());
-            told.for_each(|line| self.output.say(&format!("note: {line}")));
+            told.for_each(|line| self.output.note(line));
             self.fold(&entry);
             self.tell_of_unused_run(&entry);
         }

@@ -81,6 +81,7 @@ impl DockerTable {
             .or_else(|| small("memory", self.memory.is_some_and(|memory| memory.0 < 16 << 20), "16m"))
             .or_else(|| small("cpus", self.cpus.is_some_and(|cpus| cpus.0 < 10), "0.01"))
             .or_else(|| small("pids", self.pids.is_some_and(|pids| pids < 16), "16"))
+            .or_else(|| large("memory", self.memory.is_some_and(|memory| memory.0 > 64 << 40), "65536g"))
             .or_else(|| large("cpus", self.cpus.is_some_and(|cpus| cpus.0 > 1_000_000), "1000"))
             .or_else(|| large("pids", self.pids.is_some_and(|pids| pids > 4_194_304), "4194304"))
             .or_else(|| self.shared_network())
@@ -247,6 +248,7 @@ mod tests {
         for (text, part) in [
             ("memory = \"4q\"", "4q"),
             ("memory = \"1m\"", "`memory`"),
+            ("memory = \"900000g\"", "`memory`"),
             ("cpus = 0", "`cpus`"),
             ("pids = 3", "`pids`"),
             ("pids = 99999999", "`pids`"),

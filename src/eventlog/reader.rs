@@ -81,7 +81,7 @@ impl EntryReader {
         if self.state == State::Over {
             return Ok(None);
         }
-        let why = match self.lines.next_piece() {
+        let (why, end) = match self.lines.next_piece() {
             Err(error) => {
                 self.state = State::Over;
                 return Err(LogError::Io { path: self.path.clone(), error });
@@ -101,13 +101,14 @@ impl EntryReader {
                     }
                     return Ok(Some(CheckedLine { header, bytes: line }));
                 }
-                Err(why) => why,
+                Err(why) => (why, self.limit),
             },
-            Ok(Piece::Rest(_)) => "the line has no end",
-            Ok(Piece::TooLong) => "the line is too long",
+            // What a writer at work has put there since is the rest of this line, and no line after it.
+            Ok(Piece::Rest(rest)) => ("the line has no end", self.ending.len + rest.len() as u64),
+            Ok(Piece::TooLong) => ("the line is too long", self.limit),
         };
         self.state = State::Over;
-        judge(&self.path, &self.file, self.limit, &mut self.ending, why, &self.session).map(|()| None)
+        judge(&self.path, &self.file, end, &mut self.ending, why, &self.session).map(|()| None)
     }
 
     /// The next entry, typed; none at the end.
@@ -147,7 +148,7 @@ fn check(before: &Ending, line: &[u8]) -> Result<(Header, Link), &'static str> {
     Ok((header, link))
 }
 
-/// A bad place was met: the tail of a crash, which is noted, or damage?
+/// A bad place was met before `limit`: the tail of a crash, which is noted, or damage?
 fn judge(
     path: &Path,
     file: &Arc<dyn LogFile>,

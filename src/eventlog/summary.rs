@@ -63,7 +63,7 @@ fn read_ends(
     let file = store.fs().open(path, Access::Read).map_err(LogError::io(path))?;
     summary.bytes = file.size().map_err(LogError::io(path))?;
     if let Some(last) = last_header(&file, summary.bytes).map_err(LogError::io(path))? {
-        summary.entries = last.seq + 1;
+        summary.entries = last.seq.saturating_add(1);
         summary.newest_at = last.at;
     }
     let mut reader = store.read(session)?;

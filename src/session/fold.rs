@@ -123,6 +123,7 @@ impl Session {
     }
 
     fn fold_prompt(&mut self, at: EventRef, data: &PromptGiven) {
+        self.fold_given_anew(at, data.by.as_deref());
         self.fold_settings(at, &data.changed);
         self.debate = match &data.mode {
             Mode::Debate(plan) => Some(Debate::of(plan)),
@@ -143,12 +144,17 @@ impl Session {
         });
     }
 
+    /// The fact that a copy gives in place of another is part of making it.
+    pub(super) fn fold_given_anew(&mut self, at: EventRef, by: Option<&str>) {
+        self.forked =
+            self.forked.map(|last| if by == Some("fork") && last + 1 == at.seq { at.seq } else { last });
+    }
+
     /// Whoever leaves right after a copy was made has sent nothing of what it ordered.
     fn fold_unsent(&mut self, at: EventRef) {
-        if self.forked.is_none_or(|fork| fork + 1 != at.seq) {
-            return;
+        if self.forked.is_some_and(|last| last + 1 == at.seq) {
+            self.calls.values_mut().for_each(|call| call.unsent = true);
         }
-        self.calls.values_mut().for_each(|call| call.unsent = true);
     }
 
     fn fold_interrupt(&mut self, spark: Option<SparkId>) {
@@ -242,8 +248,9 @@ impl Session {
     fn fold_ignited(&mut self, data: &SparkIgnited) {
         self.next_spark = self.next_spark.max(data.spark.0 + 1);
         let before = data.continues.and_then(|id| self.sparks.remove(&id));
-        // The last solo conversation outlives turns of other modes.
-        self.sparks.retain(|_, spark| spark.completed.is_none() || spark.role == "solo");
+        // The conversation with the person outlives turns in which it is not gone on with.
+        let lead = self.lead_name().map(str::to_owned);
+        self.sparks.retain(|_, spark| spark.completed.is_none() || spark.talks(lead.as_deref()));
         let mut transcript = self.head(&data.persona);
         let mut seen = Default::default();
         let mut sent = None;

@@ -121,7 +121,8 @@ impl Session {
             return self.role_tools(spark);
         }
         if let Some(debate) = self.debate.as_ref().filter(|_| self.turn.is_some()) {
-            let id = self.sparks.iter().find(|(_, known)| known.role == spark.role).map(|(id, _)| *id)?;
+            // An earlier turn's spark may have had the name of this debater.
+            let id = self.sparks.iter().rfind(|(_, known)| known.role == spark.role).map(|(id, _)| *id)?;
             return Some(debate.tools_of(id).clone());
         }
         let persona = self.spec.as_ref()?.personas.iter().find(|persona| persona.id == spark.persona);

@@ -206,10 +206,14 @@ impl Session {
 
     /// The spark that talked with the person in the turn before.
     pub(super) fn last_talker(&self) -> Option<SparkId> {
-        let lead = self.spec.as_ref().and_then(|spec| spec.blueprint.as_ref());
-        let lead = lead.and_then(|b| lead_of(b).and_then(|i| b.roles.get(i))).map(|r| r.name.as_str());
-        let talks = |spark: &Spark| spark.role == "solo" || Some(spark.role.as_str()) == lead;
-        self.sparks.iter().rev().find(|(_, s)| s.completed.is_some() && talks(s)).map(|(id, _)| *id)
+        let lead = self.lead_name();
+        self.sparks.iter().rev().find(|(_, s)| s.completed.is_some() && s.talks(lead)).map(|(id, _)| *id)
+    }
+
+    /// The role that leads the squads of this session.
+    pub(super) fn lead_name(&self) -> Option<&str> {
+        let blueprint = self.spec.as_ref()?.blueprint.as_ref()?;
+        lead_of(blueprint).and_then(|i| blueprint.roles.get(i)).map(|role| role.name.as_str())
     }
 
     /// Takes the next piece of a writer's proof, or proposes the work once it is whole: the diff first, then

@@ -155,6 +155,11 @@ pub struct Spark {
 }
 
 impl Spark {
+    /// True for one that talks with the person: a solo turn's, or the lead of a squad.
+    pub fn talks(&self, lead: Option<&str>) -> bool {
+        self.role == "solo" || Some(self.role.as_str()) == lead
+    }
+
     /// Entries its next request needs.
     pub fn seqs(&self) -> Vec<u64> {
         let items = self.transcript.iter().chain(&self.queue).map(|item| item.part.from.seq);

@@ -11,6 +11,7 @@ use crate::ports::{Exec, ExecEnd, Live, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::spec::{Risk, ToolSpec};
+use crate::protocol::text::name_shown;
 
 /// Bytes kept of each stream; what goes beyond the call's output cap is kept beside the log.
 const CAPTURE: usize = 1024 * 1024;
@@ -58,7 +59,7 @@ impl Tool for Bash {
             Ok(cwd)
         })
         .await?;
-        let place = if cwd.is_empty() { String::new() } else { format!("in {cwd}/:\n") };
+        let place = if cwd.is_empty() { String::new() } else { format!("in {}/:\n", name_shown(&cwd)) };
         Ok(Preparation {
             paths: Vec::new(),
             preview: format!("{place}{}", args.command),

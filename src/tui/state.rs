@@ -229,6 +229,8 @@ pub struct State {
     pub(super) is_dirty: bool,
     /// How far what lies over the screen can be scrolled, as drawn last.
     pub(super) most: std::cell::Cell<usize>,
+    /// How many phases of a debate lie before those that have room, as drawn last.
+    pub(super) farthest: std::cell::Cell<usize>,
     /// What was proposed was drawn beside the story last.
     pub(super) has_review: std::cell::Cell<bool>,
 }

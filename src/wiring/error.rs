@@ -69,9 +69,9 @@ pub enum WireError {
     /// A sandbox is not to be had.
     #[error("the sandbox `{kind}` is not to be had here: {why}")]
     NoSandbox { kind: &'static str, why: String },
-    /// `auto` can have neither `local` nor `docker`.
-    #[error("nothing here can confine the tools: `local`: {local}; `docker`: {error}")]
-    Neither { local: String, error: Box<WireError> },
+    /// The workspace, or the folder for temporary files, has to be mended before anything can be confined.
+    #[error("{0}")]
+    Uncovered(String),
     /// None of the sandboxes that `auto` may choose is to be had.
     #[error("nothing here can confine the tools: {why}")]
     NothingConfines { why: String, gaps: Vec<&'static str> },
@@ -162,7 +162,6 @@ impl WireError {
             WireError::NothingHolds(_) => Some(
                 "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
             ),
-            WireError::Neither { error, .. } => error.hint(),
             WireError::NoSandbox { .. } | WireError::NothingConfines { .. } => Some(
                 "`--sandbox landlock-only` needs no namespaces and leaves more open (`agon doctor --sandbox \
                  landlock-only`); `agon doctor --sandbox local` and `agon doctor --sandbox docker` say what each needs here; where neither \

@@ -9,7 +9,7 @@ use super::objects::Objects;
 use super::tree::{Kind, Tree};
 use crate::ports::{FileChange, FileContent};
 use crate::protocol::event::DiffTaken;
-use crate::protocol::text::cut_middle;
+use crate::protocol::text::{cut_middle, name_shown};
 
 /// Bytes of the diff that are kept.
 const DIFF_MAX: usize = 64 * 1024;
@@ -78,7 +78,7 @@ fn one(objects: &Objects, path: &str, old: Option<&Kind>, new: Option<&Kind>) ->
         return Ok(text);
     };
     let name = |side: &str, kind: Option<&Kind>| match kind {
-        Some(_) => format!("{side}/{path}"),
+        Some(_) => name_shown(&format!("{side}/{path}")).into_owned(),
         None => "/dev/null".to_owned(),
     };
     text += &TextDiff::configure()
@@ -97,6 +97,7 @@ fn heading(path: &str, old: Option<&Kind>, new: Option<&Kind>) -> String {
         Kind::File { exec: true, .. } => "executable file",
         Kind::Link { .. } => "symbolic link",
     };
+    let path = name_shown(path);
     match (old, new) {
         (None, Some(new)) => format!("added {}: {path}\n", word(new)),
         (Some(old), None) => format!("removed {}: {path}\n", word(old)),

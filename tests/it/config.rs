@@ -272,6 +272,8 @@ fn settings_of_containers_are_checked_and_never_a_strangers() {
         ("imgae = \"x\"", "unknown key `sandbox.docker.imgae`; did you mean", "image"),
         ("mounts = [{ sourc = \"/x\" }]", "source", "source"),
         ("memory = \"lots\"", "`lots` is not a size", "line 2"),
+        ("pids = 99999999999", "`sandbox.docker.pids`: ", "line 2"),
+        ("cpus = -1", "`sandbox.docker.cpus`: ", "line 2"),
         ("env = [\"TOKEN=1\"]", "only names are taken", "line 2"),
         ("mounts = [{ source = \"relative\" }]", "`relative`", "line 2"),
     ];

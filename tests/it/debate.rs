@@ -479,3 +479,16 @@ fn evidence_is_read_in_its_phase_only_and_cited_by_reference() {
     assert!(shown[0].contains("# Evidence the ballots cite") && shown[0].contains("] done"), "{}", shown[0]);
     world.every_use_ends_once();
 }
+
+#[test]
+fn a_debater_looks_at_files_though_an_earlier_turns_spark_had_its_name() {
+    let mut world = World::open(debate_spec());
+    world.prompt("First a small thing.");
+    world.model_says(text("done"));
+    let mut plan = plan(2, 3);
+    plan.personas[0] = "solo".to_owned();
+    world.give(debate_prompt("Shall we build it?", plan));
+    let sets = world.debate_to_the_end(&mut stubborn);
+    let looks = |role: &str| sets.iter().flatten().any(|it| it.spark == role && !it.tools.is_empty());
+    assert!(looks("solo") && looks(DEBATERS[1]), "{}", world.story());
+}

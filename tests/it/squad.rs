@@ -100,3 +100,35 @@ fn whole(world: &World) {
     let found = agon::arena::replay::verify(&world.log);
     assert!(found.holds(true), "{found:#?}");
 }
+
+#[test]
+fn a_lead_remembers_the_turn_before_whoever_begins_first() {
+    let mut plan = blueprint(&[]);
+    plan.lead = Some("coordinator".to_owned());
+    plan.roles.insert(0, role("scout", &[]));
+    let mut world = squad(plan);
+    for turn in ["first", "second"] {
+        for _ in 0..8 {
+            let Some((open, request)) = world.session.outstanding().into_iter().find_map(|open| match world
+                .session
+                .effect(open.call)?
+            {
+                agon::protocol::Effect::Model { request, .. } => Some((open, request)),
+                _ => None,
+            }) else {
+                break;
+            };
+            if turn == "second" && request.spark == "coordinator" {
+                assert!(all_words(&request).contains("Mend the clock."), "{}", all_words(&request));
+            }
+            let body = agon::protocol::OutcomeBody::ModelAnswered(fitting(&request));
+            world.answer(open.call.0, open.attempt, body);
+            world.run_tools();
+        }
+        assert!(!world.session.has_open_turn(), "{}", world.story());
+        if turn == "first" {
+            world.prompt("And now the bell.");
+            world.run_tools();
+        }
+    }
+}

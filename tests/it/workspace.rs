@@ -317,3 +317,19 @@ async fn five_thousand_files_are_read_once() {
     place.put("d00/f0000", "changed\n");
     assert_eq!(place.store.diff(&first.tree).await.unwrap().files, ["d00/f0000"]);
 }
+
+#[tokio::test]
+async fn a_name_with_a_line_in_it_forges_no_line_of_a_diff() {
+    let place = Place::new();
+    let before = place.tree().await;
+    place.put("odd\n+++ b/safe.rs", "new\n");
+    let taken = place.store.diff(&before).await.unwrap();
+    assert_eq!(taken.files, ["odd\n+++ b/safe.rs"]);
+    let heads: Vec<&str> = taken.diff.lines().filter(|line| line.contains("safe.rs")).collect();
+    assert_eq!(
+        heads,
+        [r#"added file: "odd\n+++ b/safe.rs""#, r#"+++ "b/odd\n+++ b/safe.rs""#],
+        "{}",
+        taken.diff
+    );
+}

@@ -12,11 +12,11 @@ use crate::ports::{CacheMiss, FileChange, TeamCache};
 use crate::protocol::OutcomeBody;
 use crate::protocol::effect::FinishedRun;
 use crate::protocol::event::{
-    CacheHit, CacheMissed, CacheStored, FailStatus, PatchApplied, PatchRefused, PathBase, TurnCause,
+    CacheHit, CacheMissed, CacheStored, PatchApplied, PatchRefused, PathBase, TurnCause,
 };
 
 use super::super::live::LiveSink;
-use super::{MAX_REPLY, Shared, failed};
+use super::{Shared, or_failed};
 use refusal::{gone, refused, untold_words, whole};
 
 /// Bytes of changed files a run may have to be stored.
@@ -33,13 +33,9 @@ impl Shared {
             Some(cache) => self.found(&**cache, &key, live, token).await,
             None => Err(CacheMiss::Disabled),
         };
-        let hit = match found {
-            Ok(hit) => hit,
-            Err(miss) => return missed(key, &miss),
-        };
-        match serde_json::to_vec(&hit).map(|json| json.len()) {
-            Ok(bytes) if bytes <= MAX_REPLY => OutcomeBody::CacheHit(hit),
-            _ => missed(key, &CacheMiss::Unusable("the run does not fit into a log entry".to_owned())),
+        match found {
+            Ok(hit) => OutcomeBody::CacheHit(hit),
+            Err(miss) => OutcomeBody::CacheMissed(CacheMissed { key, reason: miss.to_string() }),
         }
     }
 
@@ -80,10 +76,9 @@ impl Shared {
         looked: (&[String], &[PathBase]),
         run: FinishedRun,
     ) -> OutcomeBody {
-        match self.stored(&key, trees, git, looked, run).await {
-            Ok(bytes) => OutcomeBody::CacheStored(CacheStored { key, bytes }),
-            Err(reason) => failed(FailStatus::Failed, format!("the run is not stored: {reason}")),
-        }
+        let stored = self.stored(&key, trees, git, looked, run).await;
+        let stored = stored.map(|bytes| OutcomeBody::CacheStored(CacheStored { key, bytes }));
+        or_failed(stored.map_err(|reason| format!("the run is not stored: {reason}")))
     }
 
     async fn stored(
@@ -184,10 +179,6 @@ impl Shared {
             Err(error) => Err(whole(error.to_string())),
         }
     }
-}
-
-fn missed(key: String, miss: &CacheMiss) -> OutcomeBody {
-    OutcomeBody::CacheMissed(CacheMissed { key, reason: miss.to_string() })
 }
 
 #[cfg(test)]

@@ -259,7 +259,7 @@ impl Answer {
 
     /// What the provider counted; none when it did not.
     pub fn usage(&self) -> Option<Usage> {
-        let usage = self.usage.filter(|usage| usage.prompt_tokens + usage.completion_tokens > 0)?;
+        let usage = self.usage.filter(|usage| (usage.prompt_tokens, usage.completion_tokens) != (0, 0))?;
         Some(Usage {
             input: usage.prompt_tokens,
             cached: usage.prompt_tokens_details.cached_tokens.max(usage.prompt_cache_hit_tokens),

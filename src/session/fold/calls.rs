@@ -109,6 +109,7 @@ impl Session {
     }
 
     pub(super) fn fold_resolved(&mut self, at: EventRef, data: &Answered<ToolResolved>) {
+        self.fold_given_anew(at, data.body.by.as_deref());
         let spark = self.calls.remove(&data.call).and_then(|call| call.spark);
         if let Some(spark) = spark.and_then(|id| self.sparks.get_mut(&id)) {
             for file in &data.body.seen {

@@ -9,6 +9,9 @@ use crate::session::Session;
 
 use super::state::{RoleKind, RoleState, Squad, Stage};
 
+/// Files that a brief names at most: a branch that somebody switched may have changed thousands.
+const MOST_NAMED: usize = 20;
+
 impl Session {
     /// The task of a role that begins, or that looks again.
     pub(super) fn task_brief(&self, i: usize, sources: &[(SparkId, EventRef)]) -> Option<String> {
@@ -94,8 +97,10 @@ impl Session {
             if role.wants_changes() {
                 let _ = write!(text, "\n`{name}` has not approved the work. Say so.");
             }
-            for path in role.proof.undone() {
-                let _ = write!(text, "\nThe work in `{path}` was undone while the checks ran. Say so.");
+            let undone = role.proof.undone();
+            if !undone.is_empty() {
+                let _ =
+                    write!(text, "\nThe work in {} was undone while the checks ran. Say so.", some(&undone));
             }
             if role.proof.fails() {
                 let _ = write!(
@@ -199,7 +204,7 @@ fn unseen(squad: &Squad, reader: &RoleState) -> String {
             let _ = write!(
                 text,
                 "\nNot the work of `{name}`, changed meanwhile by somebody else: {}.",
-                list(&work.foreign)
+                some(&work.foreign)
             );
         }
         match (role.proof.diff, &squad.base) {
@@ -216,6 +221,14 @@ fn unseen(squad: &Squad, reader: &RoleState) -> String {
         }
     }
     text
+}
+
+/// As many names as somebody reads.
+fn some(paths: &[String]) -> String {
+    match paths.split_at_checked(MOST_NAMED) {
+        Some((first, rest)) if !rest.is_empty() => format!("{} and {} more files", list(first), rest.len()),
+        _ => list(paths),
+    }
 }
 
 fn list(names: &[String]) -> String {

@@ -146,9 +146,10 @@ pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame:
         lines.push(Line::styled("no session fits", scene.style(Tone::Quiet)));
     }
     let height = usize::from(inner.height).saturating_sub(2).max(1);
-    let from = (list.chosen + 1).saturating_sub(height);
+    let chosen = list.chosen.min(rows.len().saturating_sub(1));
+    let from = (chosen + 1).saturating_sub(height);
     for (nth, row) in rows.iter().enumerate().skip(from).take(height) {
-        let is_chosen = nth == list.chosen;
+        let is_chosen = nth == chosen;
         let text = session_row(row, scene.record.now.board.id == row.id, wide.saturating_sub(2));
         let (mark, tone) = if is_chosen { ("▸ ", Tone::Chosen) } else { ("  ", Tone::Text) };
         lines.push(Line::styled(cut(&format!("{mark}{text}"), wide), scene.style(tone)));

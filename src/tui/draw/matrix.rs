@@ -39,7 +39,9 @@ pub(super) fn draw(
         lines.push(Line::styled(text, scene.style(Tone::Warn)));
         lines.push(Line::default());
     }
-    table(scene, matrix, (wide, back), &mut lines);
+    let columns = columns(matrix, wide, back);
+    state.farthest.set(columns.1 + columns.2);
+    table(scene, matrix, wide, columns, &mut lines);
     let legend = "one sign for each proposition: ++ strongly for, + for, 0 undecided, - against, -- strongly against; then how sure";
     wrapped(Line::styled(legend, scene.style(Tone::Quiet)), wide, &mut lines);
     lines.push(Line::default());
@@ -54,9 +56,11 @@ pub(super) fn draw(
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
-/// Phases in which somebody says where they stand, as many as have room, so many back from the newest; and how many
-/// there are before and after them.
-fn columns(matrix: &Matrix, wide: usize, back: usize) -> (Vec<&Phase>, usize, usize) {
+/// Phases that have room, and how many there are before and after them.
+type Columns<'a> = (Vec<&'a Phase>, usize, usize);
+
+/// Phases in which somebody says where they stand, as many as have room, so many back from the newest.
+fn columns(matrix: &Matrix, wide: usize, back: usize) -> Columns<'_> {
     let room = (wide.saturating_sub(NAME) / CELL).max(1);
     let last = matrix.phases.len().saturating_sub(1);
     let is_over = matrix.upheld.is_some() || matrix.gated.is_some();
@@ -68,8 +72,13 @@ fn columns(matrix: &Matrix, wide: usize, back: usize) -> (Vec<&Phase>, usize, us
     (all[before..all.len() - after].to_vec(), before, after)
 }
 
-fn table(scene: &Scene<'_>, matrix: &Matrix, (wide, back): (usize, usize), lines: &mut Vec<Line<'static>>) {
-    let (phases, before, after) = columns(matrix, wide, back);
+fn table(
+    scene: &Scene<'_>,
+    matrix: &Matrix,
+    wide: usize,
+    (phases, before, after): Columns<'_>,
+    lines: &mut Vec<Line<'static>>,
+) {
     if before + after > 0 {
         let older = format!("← {} before these", words::counted(before as u64, "phase"));
         let newer = format!("{} after →", words::counted(after as u64, "phase"));

@@ -1,6 +1,6 @@
 //! Keys of the composer: editing, sending, steering, slash commands.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
@@ -19,7 +19,6 @@ use crate::tui::{Act, Wish, Worker};
 const FARTHEST: usize = 20_000;
 
 pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &mut Vec<Act>) {
-    let control = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     match what {
         Some(Do::Send) => send(state, acts),
         Some(Do::NewLine) => state.composer.insert("\n"),
@@ -27,7 +26,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &m
         Some(Do::Interrupt) => interrupt(state, acts),
         Some(Do::LeaveIfEmpty) if state.composer.is_empty() => acts.push(Act::Quit),
         Some(Do::LeaveIfEmpty) => state.composer.delete(),
-        _ => edit(state, key, control),
+        _ => edit(state, key),
     }
     if state.composer.files.is_empty() && state.composer.wants_files() {
         acts.push(Act::Files);
@@ -40,30 +39,13 @@ pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &m
     }
 }
 
-fn edit(state: &mut State, key: KeyEvent, control: bool) {
+fn edit(state: &mut State, key: KeyEvent) {
     let composer = &mut state.composer;
     match key.code {
-        KeyCode::Char('a') if control => composer.home(),
-        KeyCode::Char('e') if control => composer.end(),
-        KeyCode::Char('u') if control => composer.delete_line(),
-        KeyCode::Char('k') if control => composer.delete_rest(),
-        KeyCode::Char('w') if control => composer.delete_word(),
-        KeyCode::Char('b') if control => composer.word_left(),
-        KeyCode::Char('f') if control => composer.word_right(),
-        KeyCode::Backspace if control => composer.delete_word(),
-        KeyCode::Left if control => composer.word_left(),
-        KeyCode::Right if control => composer.word_right(),
         KeyCode::Char('?') if composer.is_empty() => state.overlays.push(Overlay::Help { scroll: 0 }),
-        KeyCode::Char(c) if !control => composer.insert(c.encode_utf8(&mut [0; 4])),
-        KeyCode::Backspace => composer.backspace(),
-        KeyCode::Delete => composer.delete(),
-        KeyCode::Left => composer.left(),
-        KeyCode::Right => composer.right(),
-        KeyCode::Home => composer.home(),
-        KeyCode::End => composer.end(),
         KeyCode::Up if !composer.choose(false) => composer.up(),
         KeyCode::Down if !composer.choose(true) => composer.down(),
-        _ => {}
+        _ => drop(composer.edit(key)),
     }
 }
 

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use agon::arena::ArenaPorts;
 use agon::bus::Bus;
 use agon::eventlog::SessionStore;
-use agon::ports::{AppendError, EventLog, Head};
+use agon::ports::{AppendError, EventLog, Head, Live, Preparation, Sandbox, Tool, ToolEnd};
+use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{PauseCause, TurnCause};
-use agon::protocol::spec::Limits;
+use agon::protocol::spec::{Blueprint, Limits, Mode, Risk, RoleSpec, ToolSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
 use agon::provider::script::Script;
 use agon::sandbox::Unconfined;
@@ -18,8 +19,10 @@ use agon::toolvault::ToolVault;
 use agon::wiring::SystemClock;
 use agon::workspace::WorkspaceStore;
 use agon::{Arena, Ending};
+use tokio_util::sync::CancellationToken;
 
 use super::kit::*;
+use crate::support::squad::{persona, role};
 use crate::support::world;
 
 fn odd(habit: Habit) -> (Arc<Odd>, Arc<AtomicU32>) {
@@ -152,6 +155,75 @@ async fn a_diff_too_long_for_the_log_is_an_answer_and_not_the_end_of_the_session
     let refused = refused.unwrap_or_default();
     assert!(refused.contains("to show for approval") && refused.contains("smaller steps"), "{refused}");
     assert!(std::fs::read_to_string(place.work().join("big.txt")).unwrap().starts_with("old"));
+}
+
+/// A tool of somebody's own whose text the log cannot hold.
+struct Wordy;
+
+#[async_trait::async_trait]
+impl Tool for Wordy {
+    fn spec(&self) -> ToolSpec {
+        let (name, description) = ("wordy".to_owned(), "Says much.".to_owned());
+        let schema = serde_json::json!({"type": "object"});
+        ToolSpec { name, description, schema, risk: Risk::Read, repeatable: true, output_cap: u32::MAX }
+    }
+
+    async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
+        let (paths, command) = (Vec::new(), None);
+        Ok(Preparation { paths, command, cwd: String::new(), preview: String::new(), risk: Risk::Read })
+    }
+
+    async fn run(&self, _: &ToolCall, _: &dyn Sandbox, _: &dyn Live, _: &CancellationToken) -> ToolEnd {
+        ToolEnd::ok("word ".repeat(200_000))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_too_long_for_the_log_is_an_answer_and_not_the_end_of_the_session() {
+    let place = Place::new();
+    let script = "[[answer]]\ncalls = [{ tool = \"wordy\" }]\n\
+                  [[answer]]\nexpect = \"a log entry may have\"\ntext = \"I saw\"\n";
+    let running = place.scripted(script).tool(Arc::new(Wordy)).open().await.unwrap();
+    let log = whole_turn(&running, "talk").await;
+    assert_eq!(ends(&log)[0].0, "Failed", "{:?}", running.arena.ended().await);
+    assert!(
+        matches!(running.arena.ended().await, Ending::Sealed(Some(closed)) if closed.cause == TurnCause::Done)
+    );
+}
+
+/// A squad whose coder makes more files than the entry of a diff can name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_diff_that_names_too_many_files_is_none_and_not_the_end_of_the_session() {
+    let place = Place::new();
+    let make = "mkdir many; cd many; i=0; while [ $i -lt 2500 ]; do \
+                : >a-file-with-a-name-of-well-over-a-hundred-and-fifty-letters-because-so-many-of-them-would-otherwise-be-needed-\
+to-fill-an-entry-of-the-log-with-nothing-but-names-$i; i=$((i+1)); done";
+    let script = format!(
+        "[[answer]]\nspark = \"lead\"\nnth = 1\ntext = \"make them\"\n\
+         [[answer]]\nspark = \"coder\"\nnth = 1\ncalls = [{{ tool = \"bash\", args = {{ command = \"{make}\" }} }}]\n\
+         [[answer]]\nspark = \"coder\"\nnth = 2\ntext = \"made\"\n\
+         [[answer]]\nspark = \"lead\"\nnth = 2\nexpect = \"could not be compared\"\n\
+         text = '{{\"answer\": \"made\", \"claims\": [], \"open\": []}}'\n"
+    );
+    let coder = RoleSpec { tools: Some(vec!["bash".to_owned()]), ..role("coder", &["lead"]) };
+    let roles = vec![role("lead", &[]), coder];
+    let blueprint = Blueprint { name: "makers".to_owned(), lead: None, roles, checks: vec![] };
+    let builder = place.scripted(&script).persona(persona("lead")).persona(persona("coder"));
+    let running = builder.blueprint(blueprint).open().await.unwrap();
+    let (text, mode) = ("make files".to_owned(), Mode::Squad);
+    running.arena.submit(Command::Prompt { text, mode, schema: None }).await.unwrap();
+    let closed = tokio::select! {
+        closed = closed(&running.arena) => closed,
+        ending = running.arena.ended() => panic!("{ending:?}"),
+    };
+    assert_eq!(closed.cause, TurnCause::Done);
+    assert_eq!(std::fs::read_dir(place.work().join("many")).unwrap().count(), 2500);
+    let told =
+        log(&running.arena).iter().flat_map(|entry| entry.events.clone()).find_map(|event| match event {
+            ArenaEvent::EffectFailed(data) => Some(data.body.error),
+            _ => None,
+        });
+    assert!(told.is_some_and(|told| told.contains("a log entry may have")));
 }
 
 /// A real log that refuses from its n-th append on.

@@ -203,3 +203,28 @@ fn an_overflow_with_nothing_to_summarise_ends_the_turn_by_name() {
     world.model_fails(ErrorKind::ContextOverflow);
     assert_eq!(cause(&world), TurnCause::ContextFull);
 }
+
+#[test]
+fn a_call_of_a_copy_that_was_only_made_costs_nothing_when_it_is_taken_up() {
+    let mut world = World::open(spec());
+    world.prompt("the first task");
+    world.model_says(text("done"));
+    world.give(ArenaEvent::SessionForked(crate::support::forked(world.log.len() as u64 - 1)));
+    let (text, by) = ("another task".to_owned(), Some("fork".to_owned()));
+    world.give(ArenaEvent::PromptGiven(PromptGiven {
+        text,
+        mode: world.mode(),
+        changed: vec![],
+        schema: None,
+        by,
+    }));
+    world.give(ArenaEvent::SessionPaused(SessionPaused { cause: PauseCause::Quit }));
+    let mut world = reopened(world);
+    let decided = world.give(resumed(vec![], 0));
+    let settled = decided.iter().find_map(|event| match event {
+        ArenaEvent::BudgetSettled(data) => Some(data.usage.total()),
+        _ => None,
+    });
+    assert_eq!(settled, Some(0), "it was never sent\n{}", world.story());
+    world.check();
+}
