@@ -14,20 +14,15 @@ use crate::config::number::Thousandths;
 #[serde(deny_unknown_fields)]
 pub struct DockerTable {
     /// The image commands run in; default `agon-sandbox`, which `agon sandbox build` makes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Memory of a container, temporary files included, such as `"512m"`; default `"4g"`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
     /// Processors of a container, such as `1.5`; default 2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Thousandths>,
     /// Processes and threads of a container; default 512.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 16))]
     pub pids: Option<u32>,
     /// The engine's network containers are on, such as `bridge`; default `none`: no network.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     /// Folders and files that are shown beside the workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +39,6 @@ pub struct MountTable {
     /// Where it is on this machine; absolute.
     pub source: AbsolutePath,
     /// Where it is to be seen; default the same place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<AbsolutePath>,
     /// True when commands may change it; default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

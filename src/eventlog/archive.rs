@@ -15,6 +15,7 @@ use super::fs::{Access, LogFile, read_full_at, write_all_at};
 use super::store::{SessionPath, SessionStore, checked_id};
 use super::writer::SessionLog;
 use super::{LogError, blobs};
+use crate::protocol::expand::is_sha256;
 use crate::protocol::{ArenaEvent, Entry};
 
 /// What was copied out of or into the store.
@@ -161,7 +162,7 @@ impl SessionStore {
         let mut missing = Vec::new();
         let mut copied = 0;
         for name in names.iter().filter(|name| self.blob(name).is_err()) {
-            let bytes = match blobs::is_sha256(name) {
+            let bytes = match is_sha256(name) {
                 true => blobs::get(&**self.fs(), &folder.join(name), name).ok().flatten(),
                 false => None,
             };

@@ -100,6 +100,11 @@ pub fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
+/// True for what [`hex`] makes of a SHA-256: 64 lower-case digits. Only that becomes the name of a file.
+pub fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// The reference a model sees before a result's text.
 pub fn cited(from: EventRef, text: &str) -> String {
     format!("[{from}] {text}")

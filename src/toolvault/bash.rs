@@ -84,13 +84,13 @@ impl Tool for Bash {
         let cwd = args.cwd.unwrap_or_default();
         let exec = Exec { command: args.command, cwd, timeout_ms, capture_cap: CAPTURE };
         match sandbox.exec(exec, live, cancel).await {
-            Ok(end) => ToolEnd { told: end.told.clone(), ..answer(&end, timeout_ms) },
+            Ok(end) => answer(end, timeout_ms),
             Err(words) => ToolEnd::failed(words),
         }
     }
 }
 
-fn answer(end: &ExecEnd, timeout_ms: u64) -> ToolEnd {
+fn answer(end: ExecEnd, timeout_ms: u64) -> ToolEnd {
     let status = match (end.cancelled, end.exit) {
         (true, _) => ToolStatus::Cancelled,
         (false, Some(0)) if !end.timed_out => ToolStatus::Ok,
@@ -98,12 +98,12 @@ fn answer(end: &ExecEnd, timeout_ms: u64) -> ToolEnd {
     };
     let content = format!(
         "{}, {}\n{}{}",
-        how(end, timeout_ms),
+        how(&end, timeout_ms),
         took(end.ms),
         labelled("stdout", &end.stdout),
         labelled("stderr", &end.stderr)
     );
-    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), told: Vec::new() }
+    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), told: end.told }
 }
 
 fn how(end: &ExecEnd, timeout_ms: u64) -> String {

@@ -88,10 +88,7 @@ impl Tool for ReadFile {
             args.range()?;
             lines(file, path, (args.start_line, args.end_line), call.output_cap as usize, &token)
         });
-        match read.await {
-            Ok(end) => end,
-            Err(words) => ToolEnd::failed(words),
-        }
+        read.await.unwrap_or_else(ToolEnd::failed)
     }
 }
 

@@ -106,9 +106,7 @@ impl Sessions {
             if !path.stored {
                 return Err(LogError::NotALog(path.log).into());
             }
-            // A session is there from its first entry on; a log without one has lost it.
-            let (session, why) = (read.id.clone(), "it holds no entry");
-            read.fault = Some(LogError::Corrupt { seq: 0, offset: 0, why, session });
+            return Err(LogError::NeverOpened(read.id).into());
         }
         Ok(read)
     }
@@ -245,7 +243,7 @@ impl Sessions {
         match (root, fault) {
             (Some(root), _) => Ok(PathBuf::from(root)),
             (None, Some(fault)) => Err(fault.into()),
-            (None, None) => Err(WireError::NeverOpened(self.find(name)?)),
+            (None, None) => Err(LogError::NeverOpened(self.find(name)?).into()),
         }
     }
 

@@ -48,10 +48,8 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         }
     }
     lines.push(Line::default());
-    lines.push(Line::styled(
-        "@ and a part of a name completes a file or folder; what is mentioned is read and shown to the model.",
-        scene.style(Tone::Quiet),
-    ));
+    let mentions = "@ and a part of a name completes a file or folder; what is mentioned is read and shown to the model.";
+    Wrap::to(wide).line(&[(scene.style(Tone::Quiet), mentions)], &mut lines);
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
@@ -202,8 +200,7 @@ pub(super) fn fork(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 /// A question in the last rows of the screen.
 pub(super) fn question(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, text: &str) {
     let mut lines = vec![Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn))];
-    let wrap =
-        Wrap::to(usize::from(area.width).saturating_sub(1)).with(vec![Span::raw(" ")], vec![Span::raw(" ")]);
+    let wrap = Wrap::to(usize::from(area.width).saturating_sub(1)).barred(vec![Span::raw(" ")]);
     wrap.line(&[(scene.style(Tone::Strong), text)], &mut lines);
     let height = u16::try_from(lines.len()).unwrap_or(2).min(area.height);
     let area = Rect { y: area.bottom() - height, height, ..area };

@@ -55,10 +55,8 @@ fn lines_from_anywhere_are_the_acknowledged_bytes() {
         assert_eq!(lines.len() as u64, 150u64.saturating_sub(from));
         assert!(bytes.ends_with(&lines.concat()));
     }
-    let line = opened.log.line(70).unwrap().unwrap();
-    assert_eq!(serde_json::from_slice::<Entry>(&line).unwrap(), usual(70));
-    assert_eq!(opened.log.line(150).unwrap(), None);
-    assert_eq!(opened.log.reader().count(), 150);
+    let line = &opened.log.lines(70).unwrap()[0];
+    assert_eq!(serde_json::from_slice::<Entry>(line).unwrap(), usual(70));
 }
 
 #[test]
