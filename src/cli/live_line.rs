@@ -40,7 +40,10 @@ impl LiveLine {
             return;
         }
         let Some(text) = newest(board, signal) else { return };
-        output.tell(&format!("\r{}\x1b[K", fitted(&text, output.talk_columns().unwrap_or(WIDTH).saturating_sub(1))));
+        output.tell(&format!(
+            "\r{}\x1b[K",
+            fitted(&text, output.talk_columns().unwrap_or(WIDTH).saturating_sub(1))
+        ));
         (self.drawn, self.is_shown) = (Some(Instant::now()), true);
     }
 
