@@ -74,7 +74,8 @@ impl SessionStore {
     pub fn read(&self, session: &SessionPath) -> Result<EntryReader, LogError> {
         let path = session.log.clone();
         let file = self.fs.open(&path, Access::Read).map_err(LogError::io(&path))?;
-        Ok(EntryReader::new(path, file, u64::MAX, &session.id))
+        let name = if session.stored { session.id.clone() } else { path.display().to_string() };
+        Ok(EntryReader::new(path, file, &session.id, name))
     }
 
     /// Refuses a session that another writer has, or that can only be read.
