@@ -114,7 +114,7 @@ pub async fn resume(
     let mut recorded = Vec::new();
     let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
     let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
-    let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
+    let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
     let root = PathBuf::from(&spec.workspace.root);
     let consent = wanted.consent_over(&spec.workspace);

@@ -256,8 +256,8 @@ impl Shared {
             Effect::Checkpoint => {
                 or_failed(self.ports.workspace.checkpoint().await.map(OutcomeBody::WorkspaceCheckpointed))
             }
-            Effect::Diff { from } => {
-                or_failed(self.ports.workspace.diff(&from).await.map(OutcomeBody::DiffTaken))
+            Effect::Diff { from, written } => {
+                or_failed(self.ports.workspace.diff(&from, &written).await.map(OutcomeBody::DiffTaken))
             }
             Effect::Mention { place, denied } => self.read_mention(place, &denied, &token).await,
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),

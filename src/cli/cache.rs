@@ -36,10 +36,10 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
         }));
     }
     let mut text = format!(
-        "{}, {} of {}\nthey save {}, {} when each is used once\n",
+        "{}, {}{}\nthey save {}, {} when each is used once\n",
         counted(stats.fresh, "run"),
         size(stats.bytes),
-        size(stats.max_bytes),
+        if stats.max_bytes > 0 { format!(" of {}", size(stats.max_bytes)) } else { String::new() },
         counted(stats.tokens, "token"),
         words::money(stats.micro_usd),
     );

@@ -17,7 +17,7 @@ use crate::projection::safe_text::safe_line;
 use crate::projection::words;
 use crate::protocol::expand::Lookup;
 use crate::protocol::spec::Mode;
-use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
+use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
 pub use roles::role_table;
 pub use summary::{TeamWords, audit_lines, chain_lines, cost_table, ending, redecided};
@@ -141,6 +141,8 @@ pub struct Renderer {
     solo: bool,
     /// What lines of a debate refer to.
     debating: Debating,
+    /// What failed last in each call that is tried again.
+    failures: BTreeMap<CallId, String>,
     /// Width of the spark column.
     label_width: usize,
 }
@@ -194,6 +196,14 @@ impl Renderer {
     fn fold(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
         self.calls.apply(at, from, event);
         self.debating.fold(from, event);
+        match event {
+            ArenaEvent::ModelFailed(data) => {
+                self.failures.insert(data.call, data.body.message.clone());
+            }
+            ArenaEvent::ModelAnswered(data) => drop(self.failures.remove(&data.call)),
+            ArenaEvent::TurnClosed(_) => self.failures.clear(),
+            _ => {}
+        }
     }
 
     /// A debate's names are known before its first line, so its columns never move.

@@ -17,7 +17,7 @@ use crate::projection::Board;
 use crate::protocol::spec::{DebatePlan, Mode, Rule};
 use crate::protocol::{Command, StopCause};
 use crate::wiring::standing::{Stage, stage_of_debate};
-use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Sessions, SquadWish};
+use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -29,7 +29,11 @@ pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> R
 
 /// Gives one task to a squad.
 pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    Ok(perform(RunPlan::of_squad(typed, environment)?, Mode::Squad, output).await?.0)
+    let plan = RunPlan::of_squad(typed, environment)?;
+    if typed.refresh && !Runs::of(&plan.config).is_on() {
+        output.warn("`--refresh` stores nothing: the team cache is switched off in the configuration");
+    }
+    Ok(perform(plan, Mode::Squad, output).await?.0)
 }
 
 pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, String), Failure> {

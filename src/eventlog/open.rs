@@ -60,7 +60,8 @@ impl Site {
 pub(super) fn open(site: Site, fold: &mut dyn FnMut(Entry)) -> Result<Opened, LogError> {
     let lock = site.lock()?;
     let path = site.log();
-    let file = site.fs.open(&path, Access::Write).map_err(LogError::io(&path))?;
+    let file =
+        site.fs.open(&path, Access::Write).map_err(|error| LogError::opening(&site.id, &path, error))?;
     let mut marks = Marks::default();
     let mut reader = EntryReader::new(path.clone(), Arc::clone(&file), &site.id, site.id.clone());
     read_all(&mut reader, &mut marks, fold)?;

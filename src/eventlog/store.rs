@@ -73,7 +73,8 @@ impl SessionStore {
     /// Reads a log from its first entry on; needs no lock and no right to write.
     pub fn read(&self, session: &SessionPath) -> Result<EntryReader, LogError> {
         let path = session.log.clone();
-        let file = self.fs.open(&path, Access::Read).map_err(LogError::io(&path))?;
+        let file = self.fs.open(&path, Access::Read);
+        let file = file.map_err(|error| LogError::opening(&session.id, &path, error))?;
         let name = if session.stored { session.id.clone() } else { path.display().to_string() };
         Ok(EntryReader::new(path, file, &session.id, name))
     }

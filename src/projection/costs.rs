@@ -204,10 +204,12 @@ impl Costs {
         }
     }
 
-    /// The sheet: sparks, roles when there are several sparks, models, then everything.
+    /// The sheet: sparks, roles where one of them had several sparks, models, then everything.
     pub fn rows(&self) -> Vec<CostRow> {
         let sparks = self.sparks.iter().map(|(spark, costs)| (Scope::Spark(*spark), costs.tally));
-        let roles = self.roles.iter().map(|(role, tally)| (Scope::Role(role.clone()), *tally));
+        // A role of one spark would only say the same again.
+        let roles = self.roles.iter().filter(|_| self.roles.len() < self.sparks.len());
+        let roles = roles.map(|(role, tally)| (Scope::Role(role.clone()), *tally));
         let models = self.models.iter().map(|(model, tally)| (Scope::Model(model.clone()), *tally));
         sparks
             .chain(roles)

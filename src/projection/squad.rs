@@ -221,6 +221,7 @@ impl SquadSheet {
         self.evidence.changes_words().to_owned()
             + &checks
             + &self.evidence.foreign_words()
+            + &self.evidence.taken_back_words()
             + &self.evidence.left_words()
             + &self.evidence.overwritten_words()
             + &self.evidence.findings_words(said)

@@ -6,7 +6,7 @@ use crate::protocol::event::{
     ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, ToolStatus, TurnCause,
 };
 use crate::protocol::message::Usage;
-use crate::protocol::spec::{Action, Mode, RolePlace};
+use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
 pub use crate::protocol::text::{grouped, money};
 
 /// Money of calls of which `unpriced` have no known price: `$0.0123`, `price unknown`, or both.
@@ -259,6 +259,18 @@ pub fn mode(mode: &Mode) -> &'static str {
         Mode::Squad => "squad",
         Mode::Debate(_) => "debate",
     }
+}
+
+/// Limits in words.
+pub fn limits(all: &Limits) -> String {
+    let tokens = all.max_tokens.map(|max| format!("{} tokens", grouped(max)));
+    let money = all.max_micro_usd.map(money);
+    let seconds = all.max_seconds.map(|max| format!("{max} s a turn"));
+    let steps = Some(match all.max_steps {
+        ANY_STEPS => "any number of model calls a turn".to_owned(),
+        max => format!("{} a turn", counted(max.into(), "model call")),
+    });
+    [tokens, money, seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A limit that was reached, with what was used against it.

@@ -95,9 +95,24 @@ pub(super) struct Past {
 /// A record that is played.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Play {
+    /// How fast, in quarters of how it went.
     pub speed: u32,
     /// When the entry that is seen came up, by the clock of the person.
     pub since: u64,
+}
+
+impl Play {
+    /// The speed at which it went.
+    pub const AS_IT_WENT: u32 = 4;
+
+    /// The speed as it is shown: `½`, `16`.
+    pub fn words(self) -> String {
+        match self.speed {
+            0 | 1 => "¼".to_owned(),
+            2 | 3 => "½".to_owned(),
+            quarters => (quarters / Play::AS_IT_WENT).to_string(),
+        }
+    }
 }
 
 /// How an open approval is being answered.

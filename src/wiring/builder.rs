@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::arena::{Arena, ArenaPorts, PROGRAM};
 use crate::config::SandboxKind;
-use crate::eventlog::{SessionLog, SessionStore};
+use crate::eventlog::{LogError, SessionLog, SessionStore};
 use crate::ports::{Provider, Tool};
 use crate::protocol::ArenaEvent;
 use crate::protocol::blueprint;
@@ -200,7 +200,7 @@ impl ArenaBuilder {
         let mut recorded = Vec::new();
         let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
         let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
-        let mut spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
+        let mut spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
         let kind = kind_of(&spec.workspace.sandbox);
         let mut place = self.place(kind).await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };

@@ -102,9 +102,6 @@ pub enum WireError {
     /// The recorded workspace is gone.
     #[error("the session's workspace `{}` is not there any more", .0.display())]
     WorkspaceGone(PathBuf),
-    /// A log without an opening.
-    #[error("session `{0}` was never opened")]
-    NeverOpened(String),
     /// A fork is to replace what is not there.
     #[error("{0}")]
     NothingToReplace(String),
@@ -178,6 +175,7 @@ impl WireError {
             self,
             WireError::Log(
                 LogError::Corrupt { .. }
+                    | LogError::NeverOpened(_)
                     | LogError::Unfinished { .. }
                     | LogError::Unreadable { .. }
                     | LogError::BadBlob(_)

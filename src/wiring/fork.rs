@@ -11,7 +11,7 @@ use instead::Replaced;
 
 use crate::arena::{Arena, ArenaPorts, replay};
 use crate::config::Config;
-use crate::eventlog::{SessionLog, SessionPath, SessionStore};
+use crate::eventlog::{LogError, SessionLog, SessionPath, SessionStore};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
 use crate::protocol::spec::SandboxSpec;
@@ -86,7 +86,7 @@ impl Fork {
         let copied = Copied { store: store.clone(), parent, id: id.clone(), recorded, log, replaced };
         let made = take_up(config, plan, copied, attended).await;
         if made.is_err() {
-            discard(config.places().state.as_path(), &store, &id);
+            discard(&folder(&config.places().state, &id), &store, &id);
         }
         made
     }
@@ -110,7 +110,7 @@ impl Fork {
         let active_ms = forked.active_ms;
         let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
         let arena = Arena::take_up(&recorded, facts, active_ms, ports).await;
-        let arena = arena.inspect_err(|_| discard_at(&workspace, &store, &id))?;
+        let arena = arena.inspect_err(|_| discard(&workspace, &store, &id))?;
         // Open approvals are withdrawn by the fork and asked again as new calls, so none is open yet.
         Ok(Running { arena, id, recorded, asks: Vec::new(), has_open_turn, sandbox, workspace, lock, told })
     }
@@ -120,7 +120,7 @@ impl Fork {
         let Fork { id, workspace, store, recorded, forked, ports, replaced, .. } = self;
         let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
         let made = Arena::record(&recorded, facts, &ports).await;
-        Ok(made.inspect_err(|_| discard_at(&workspace, &store, &id))?)
+        Ok(made.inspect_err(|_| discard(&workspace, &store, &id))?)
     }
 }
 
@@ -129,12 +129,8 @@ pub(super) fn folder(state: &Path, id: &str) -> PathBuf {
     state.join("forks").join(id)
 }
 
-fn discard(state: &Path, store: &SessionStore, id: &str) {
-    discard_at(&folder(state, id), store, id);
-}
-
 /// The first error is the one to tell; a copy that cannot be removed is only a stray session.
-fn discard_at(folder: &Path, store: &SessionStore, id: &str) {
+fn discard(folder: &Path, store: &SessionStore, id: &str) {
     let _ = store.find(id).and_then(|path| store.remove(&path));
     let _ = std::fs::remove_dir_all(folder);
 }
@@ -156,7 +152,7 @@ async fn take_up(
     attended: bool,
 ) -> Result<Fork, WireError> {
     let session = Session::fold(&copied.recorded).map_err(crate::arena::ArenaError::from)?;
-    let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(copied.parent.id.clone()))?;
+    let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(copied.parent.id.clone()))?;
     let kind = plan.changes.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
     let mut told = Vec::new();
     let root = Path::new(&spec.workspace.root);

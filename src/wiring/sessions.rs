@@ -106,9 +106,7 @@ impl Sessions {
             if !path.stored {
                 return Err(LogError::NotALog(path.log).into());
             }
-            // A session is there from its first entry on; a log without one has lost it.
-            let (session, why) = (read.id.clone(), "it holds no entry");
-            read.fault = Some(LogError::Corrupt { seq: 0, offset: 0, why, session });
+            return Err(LogError::NeverOpened(read.id).into());
         }
         Ok(read)
     }
@@ -233,23 +231,20 @@ impl Sessions {
 
     /// The root of a session's workspace as its log last said, before its damage if there is any.
     pub fn workspace(&self, name: &str) -> Result<PathBuf, WireError> {
-        let path = self.store.find(name)?;
-        let mut reader = self.store.read(&path)?;
         let mut root = None;
-        loop {
-            let entry = match reader.next_entry() {
-                Ok(Some(entry)) => entry,
-                Ok(None) => break,
-                Err(error) if root.is_none() => return Err(error.into()),
-                Err(_) => break,
-            };
+        let fault = self.scan(name, &mut |entry| {
             match entry.fact() {
                 Some(ArenaEvent::SessionOpened(opened)) => root = Some(opened.spec.workspace.root.clone()),
                 Some(ArenaEvent::SessionForked(forked)) => root = Some(forked.workspace.clone()),
                 _ => {}
             }
+            true
+        })?;
+        match (root, fault) {
+            (Some(root), _) => Ok(PathBuf::from(root)),
+            (None, Some(fault)) => Err(fault.into()),
+            (None, None) => Err(LogError::NeverOpened(self.find(name)?).into()),
         }
-        root.map(PathBuf::from).ok_or(WireError::NeverOpened(path.id))
     }
 
     /// Removes a session, and the files of one that is a fork; gives its whole id.

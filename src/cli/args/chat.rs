@@ -33,7 +33,7 @@ pub struct ChatArgs {
 /// How mission control looks.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LookArgs {
-    /// Colours for a dark or a light screen, or none: dark, light, plain; default dark
+    /// Colours for a dark or a light screen, or none: dark, light, plain; default dark, or as COLORFGBG says
     #[arg(long, value_name = "THEME", value_parser = ["dark", "light", "plain"], hide_possible_values = true)]
     pub theme: Option<String>,
     /// Let nothing move by itself

@@ -33,6 +33,10 @@ impl Kit {
 
     /// The same with another model, which must be one that can be called.
     pub fn with_model(&self, name: &ModelName) -> Result<Kit, Failure> {
+        if wiring::is_demo(&self.config, &name.to_string()) {
+            let words = format!("`{name}` is the script of the demo and knows no other task");
+            return Err(Failure::usage(words).hint("/demo shows it"));
+        }
         wiring::check_model(&self.config, name)?;
         let mut kit = self.with(plan::named((Some(&name.to_string()), None)))?;
         kit.changes.model = Some(name.clone());

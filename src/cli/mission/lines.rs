@@ -16,6 +16,7 @@ use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
 use crate::cli::{debates, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
+use crate::projection::{Board, words};
 use crate::tui::{Order, SLASHES, Wish, Worker, parse_limits, parse_slash};
 use crate::wiring::ForkPlan;
 
@@ -184,6 +185,7 @@ impl Lines {
                 Company::of(&wish, &self.kit.config)?;
                 self.wish = wish;
             }
+            Order::Limits if rest.is_empty() => return self.say_limits(),
             Order::Limits => {
                 let flags = parse_limits(rest).map_err(refused)?;
                 self.kit = self.kit.with_limits(&wish::limits(&flags)?)?;
@@ -236,6 +238,18 @@ impl Lines {
             Order::Events => replay::replay(&replayed(true), environment, output).await,
             _ => replay::replay(&replayed(false), environment, output).await,
         }
+    }
+
+    /// Those of the session, or those it would begin with.
+    fn say_limits(&self) -> Result<(), Failure> {
+        let mut limits = self.kit.config.limits();
+        if let Some(session) = &self.session {
+            let mut board = Board::default();
+            self.kit.sessions().read(session)?.entries.iter().for_each(|entry| board.apply(entry));
+            limits = self.kit.changes.limits.over(&board.limits);
+        }
+        self.output.say(&format!("in force: {}", words::limits(&limits)));
+        Ok(())
     }
 
     async fn fork(&mut self, rest: &str) -> Result<(), Failure> {

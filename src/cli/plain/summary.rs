@@ -6,13 +6,15 @@ use crate::arena::replay::Redecided;
 use crate::ports::Head;
 use crate::projection::about::about;
 use crate::projection::board::{Board, BoardState};
+use crate::projection::calls::{ToolFace, target};
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::safe_text::safe_line;
 use crate::projection::why::{Audit, AuditEnd, Cause, Reasons};
 use crate::projection::words;
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, PrepareResult, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
+use crate::protocol::message::Part;
 use crate::protocol::text::names_shown;
 
 /// What the last summary of a squad's run says beside what every run's says.
@@ -106,10 +108,12 @@ fn file_words(board: &Board) -> Option<String> {
     let (shown, unseen): (Vec<&String>, Vec<&String>) =
         board.changed.iter().partition(|path| board.is_seen(path));
     let changed = (!shown.is_empty()).then(|| format!("changed: {}", names_shown(shown)));
-    let written = (!unseen.is_empty()).then(|| {
-        format!("written, but in no comparison (git ignores it, or it was undone): {}", names_shown(unseen))
-    });
-    let words: Vec<String> = changed.into_iter().chain(written).collect();
+    let (undone, unseen): (Vec<&String>, Vec<&String>) =
+        unseen.into_iter().partition(|path| board.undone.contains(path));
+    let undone = (!undone.is_empty()).then(|| format!("written and undone again: {}", names_shown(undone)));
+    let written = (!unseen.is_empty())
+        .then(|| format!("written, but in no comparison, since git ignores it: {}", names_shown(unseen)));
+    let words: Vec<String> = [changed, undone, written].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
@@ -135,11 +139,7 @@ pub fn cost_table(costs: &Costs) -> String {
     let headings =
         ["", "calls", "retries", "in", "cached", "out", "cost", "model time", "tools", "tool time"];
     let mut table: Vec<[String; 10]> = vec![headings.map(str::to_owned)];
-    let rows = costs.rows();
-    // A role of one spark would only say the same again.
-    let roles = rows.iter().filter(|row| matches!(row.scope, Scope::Role(_))).count();
-    let told = |row: &&CostRow| roles < costs.sparks.len() || !matches!(row.scope, Scope::Role(_));
-    table.extend(rows.iter().filter(told).map(|row| cells(row, costs)));
+    table.extend(costs.rows().iter().map(|row| cells(row, costs)));
     let widths: Vec<usize> = (0..headings.len())
         .map(|n| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0))
         .collect();
@@ -230,7 +230,7 @@ pub fn chain_lines(event: EventRef, causes: &[Cause], lookup: Lookup<'_>) -> Str
     let mut out = String::new();
     for at in events {
         let Some(told) = lookup(at) else { continue };
-        let line = format!("{:<8}{:<22}{}", at.to_string(), told.kind(), about(told));
+        let line = format!("{:<8}{:<24}{}", at.to_string(), told.kind(), about(told));
         out.push_str(safe_line(line.trim_end()).as_ref());
         out.push('\n');
         for cause in causes.iter().filter(|cause| cause.of == at) {
@@ -256,24 +256,20 @@ pub fn redecided(one: &Redecided, lookup: Lookup<'_>) -> String {
 }
 
 fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
-    use crate::protocol::message::Part;
-    let Some(ArenaEvent::ModelAnswered(answer)) = lookup(tool_use.answer) else {
-        return match lookup(tool_use.answer) {
-            Some(ArenaEvent::CacheHit(hit)) => format!("recorded run of session {}", hit.body.session),
-            _ => format!("tool call {}", tool_use.part),
-        };
+    let part = match lookup(tool_use.answer) {
+        Some(ArenaEvent::CacheHit(hit)) => return format!("recorded run of session {}", hit.body.session),
+        Some(ArenaEvent::ModelAnswered(answer)) => answer.body.message.get(usize::from(tool_use.part)),
+        _ => None,
     };
-    match answer.body.message.get(usize::from(tool_use.part)) {
+    match part {
         Some(Part::Call { name, args, .. }) => {
-            let target = crate::projection::calls::target(args);
-            if target.is_empty() { name.clone() } else { format!("{name}: {target}") }
+            ToolFace { spark: None, tool: name.clone(), target: target(args) }.words()
         }
         _ => format!("tool call {}", tool_use.part),
     }
 }
 
 fn prepared(event: EventRef, lookup: Lookup<'_>) -> String {
-    use crate::protocol::event::PrepareResult;
     match lookup(event) {
         Some(ArenaEvent::ToolPrepared(data)) => match &data.body.result {
             PrepareResult::Ready(plan) => format!("prepared, digest {}", plan.digest),

@@ -30,7 +30,9 @@ impl ImageFacts {
     pub async fn look(engine: &Engine, name: &str) -> Result<Self, DockerError> {
         let found = engine.client.inspect_image(name).await.map_err(|error| match trouble(&error) {
             Trouble::Missing => DockerError::NoImage { image: name.to_owned() },
-            Trouble::Invalid => DockerError::BadSettings(words(&error)),
+            Trouble::Invalid | Trouble::Other => {
+                DockerError::BadSettings(format!("`image`: {}", words(&error)))
+            }
             _ => engine.failure("looking at an image", &error),
         })?;
         let (system, machine) = (or_empty(found.os.as_deref()), or_empty(found.architecture.as_deref()));

@@ -30,7 +30,7 @@ pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
     let at = state.seen().unwrap_or(last);
     let (left, right) =
         (format!(" e{at} "), format!(" e{last} · {} ", words::time_of_day(scene.moment.board.at)));
-    let speed = state.past.as_ref().and_then(|past| past.play).map(|play| format!("▶ ×{} ", play.speed));
+    let speed = state.past.as_ref().and_then(|past| past.play).map(|play| format!("▶ ×{} ", play.words()));
     let speed = speed.unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(width(&left) + width(&right) + width(&speed) + 1);
     let done = match last {

@@ -48,10 +48,8 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         }
     }
     lines.push(Line::default());
-    lines.push(Line::styled(
-        "@ and a part of a name completes a file or folder; what is mentioned is read and shown to the model.",
-        scene.style(Tone::Quiet),
-    ));
+    let mentions = "@ and a part of a name completes a file or folder; what is mentioned is read and shown to the model.";
+    Wrap::to(wide).line(&[(scene.style(Tone::Quiet), mentions)], &mut lines);
     super::scrolled(state, frame, inner, lines, scroll);
 }
 

@@ -116,7 +116,7 @@ fn propositions(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec
     }
     let texts = ballot::propositions(&matrix.stated, &|at| scene.event(at));
     for (nth, text) in texts.into_iter().take(matrix.propositions as usize).enumerate() {
-        let line = format!("{}  {}", nth + 1, clean_line(&text));
+        let line = format!("P{}  {}", nth + 1, clean_line(&text));
         wrapped(Line::styled(line, scene.style(Tone::Text)), wide, lines);
     }
     lines.push(Line::default());
@@ -188,9 +188,9 @@ fn flips(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     for phase in &matrix.phases {
         for flip in phase.probe.iter().flat_map(|probe| &probe.flips) {
             let text = format!(
-                "⇄ {} crossed over on proposition {} in {}: {} to {}",
+                "⇄ {} crossed over on {} in {}: {} to {}",
                 scene.name(flip.spark),
-                flip.proposition + 1,
+                wording::name(flip.proposition),
                 clean_line(&phase.label()),
                 sign(flip.from),
                 sign(flip.to)
@@ -218,17 +218,16 @@ fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
         let word = wording::upheld(Some(*held));
         let plain = wording::majority(matrix.majority.get(nth).copied());
         let vote = if matrix.phases.len() > 1 { "a plain vote before the talk" } else { "a plain vote" };
-        let text = format!("  proposition {}  {word:<10} {vote}: {plain}", nth + 1);
+        let text = format!("  P{}  {word:<10} {vote}: {plain}", nth + 1);
         lines.push(Line::styled(text, scene.style(Tone::Text)));
     }
-    let overruled: Vec<String> = matrix.overruled().iter().map(|nth| (nth + 1).to_string()).collect();
+    let overruled = matrix.overruled();
     if !overruled.is_empty() {
-        let text = format!("  the moderator overruled the panel on {}", overruled.join(", "));
+        let text = format!("  the moderator overruled the panel on {}", wording::names(&overruled));
         lines.push(Line::styled(text, scene.style(Tone::Bad)));
     }
     for (spark, propositions) in &matrix.dissent {
-        let numbers: Vec<String> = propositions.iter().map(|nth| (nth + 1).to_string()).collect();
-        let text = format!("  {} stands against it on {}", scene.name(*spark), numbers.join(", "));
+        let text = format!("  {} stands against it on {}", scene.name(*spark), wording::names(propositions));
         lines.push(Line::styled(text, scene.style(Tone::Warn)));
     }
 }

@@ -14,6 +14,9 @@ use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
+/// Rows below which a plan is not begun: its heading, two lines, that there is more, a blank one.
+const PLAN: usize = 5;
+
 /// Lines of one finding at most.
 const FINDING: usize = 4;
 
@@ -94,8 +97,8 @@ fn plan(scene: &Scene<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'stati
         return;
     };
     let text = stated.body.text();
-    let text = clean(typed::readable(&text).unwrap_or(text).trim());
-    if room < 3 {
+    let text = clean(typed::readable(&text, &[]).unwrap_or(text).trim());
+    if room < PLAN {
         return;
     }
     // Lines a wrapped line may take more than were written do no harm: what is too long is cut below.

@@ -3,6 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use crate::projection::transcript::ItemKind;
+use crate::projection::words;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
@@ -10,7 +11,6 @@ use super::{browse, overlay};
 use crate::tui::keys::Do;
 use crate::tui::slash::{self, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
-use crate::tui::story::limits_in_words;
 use crate::tui::theme::Theme;
 use crate::tui::wish;
 use crate::tui::{Act, Wish, Worker};
@@ -145,7 +145,10 @@ fn obey(
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
         Order::Limits if rest.is_empty() => state.tell(limits(state)),
         Order::Limits => acts.push(Act::Limits(wish::limits(rest)?)),
-        Order::Theme => state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?,
+        Order::Theme => {
+            state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?;
+            state.tell(format!("theme {rest}"));
+        }
         Order::Copy => copy(state, acts),
         Order::Demo => acts.push(Act::Demo(if rest.is_empty() { "run" } else { rest }.to_owned())),
         Order::Quit => acts.push(Act::Quit),
@@ -158,7 +161,7 @@ fn limits(state: &State) -> String {
     match state.record.last() {
         Some(_) => format!(
             "in force: {}; /new goes back to those of the start",
-            limits_in_words(&state.board().limits)
+            words::limits(&state.board().limits)
         ),
         None => "there is no session yet; `agon config` shows what it would begin with".to_owned(),
     }
@@ -207,7 +210,7 @@ fn replay(state: &mut State) -> Result<(), String> {
     state.travel(0);
     state.pane = Pane::Story;
     if let Some(past) = &mut state.past {
-        past.play = Some(Play { speed: 1, since: state.now });
+        past.play = Some(Play { speed: Play::AS_IT_WENT, since: state.now });
     }
     Ok(())
 }
@@ -225,7 +228,7 @@ pub(super) fn copy(state: &mut State, acts: &mut Vec<Act>) {
     match found {
         Some(text) => {
             // What is pasted elsewhere is what was seen here: nothing that steers a terminal or hides.
-            let text = typed::readable(&text).unwrap_or(text);
+            let text = typed::readable(&text, &[]).unwrap_or(text);
             acts.push(Act::Copy(safe_text::safe(&text).into_owned()));
             state.tell("copied the last answer");
         }

@@ -39,6 +39,7 @@ fn an_unknown_slash_command_is_refused_before_a_model_is_paid_for_it() {
         ("/sandbox frog\n", "no sandbox is called `frog`"),
         ("/model\n", "/model wants PROVIDER/MODEL"),
         ("/model frog\n", "`frog`"),
+        ("/model demo/x\n", "`demo/x` is the script of the demo and knows no other task"),
         ("/policy nope.toml\n", "there is no file"),
         ("/limits --max-steps\n", "--max-steps wants a value"),
         ("/resume nope\n", "nope"),
@@ -53,8 +54,11 @@ fn an_unknown_slash_command_is_refused_before_a_model_is_paid_for_it() {
 #[test]
 fn what_is_set_counts_from_the_next_task_on_and_a_fork_is_gone_on_with() {
     let env = scripted(TWO);
-    let lines = "one\n/fork\n/persona coder\n/limits --max-steps 7\n/two\n";
+    let lines = "/limits\none\n/fork\n/persona coder\n/limits --max-steps 7\n/limits\n/two\n";
     let ran = env.run_with(&["--plain"], lines.as_bytes());
+    for told in ["in force: 100 model calls a turn\n", "in force: 7 model calls a turn\n"] {
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    }
     assert!(ran.stderr.contains("forked into"), "{}", ran.stderr);
     assert!(ran.stderr.contains("limits --max-steps 7, from the next task on"), "{}", ran.stderr);
     let ran = env.run_with(&["--plain", "--continue", "--max-steps", "7"], b" /two\n/events\n");

@@ -218,14 +218,29 @@ fn a_wanted_model_counts_more_than_the_personas_own_later_as_well() {
 }
 
 #[test]
-fn a_log_that_lost_all_its_entries_is_damaged_and_not_fine() {
+fn a_session_without_an_entry_says_so_and_is_neither_damaged_nor_fine() {
     let env = scripted(HELLO);
     check(&env.run(&["run", "greet"]), 0, "hello\n");
     let id = ids(&env).remove(0);
-    env.write(&format!("home/sessions/{id}/log-000000.jsonl"), "");
-    let ran = env.run(&["verify", &id]);
-    assert!(ran.code == 5 && ran.stdout.contains("DAMAGED    the log is damaged at entry 0"), "{ran}");
-    assert_eq!(env.run(&["replay", &id]).code, 5);
+    let says = |words: &str| {
+        for command in [&["verify", &id][..], &["replay", &id], &["resume", &id], &["sessions", "show", &id]]
+        {
+            let ran = env.run(command);
+            assert!(ran.code == 5 && ran.stderr.contains(words) && !ran.stdout.contains("DAMAGED"), "{ran}");
+            assert!(ran.stderr.contains(&format!("hint: remove it: agon sessions rm {id}")), "{ran}");
+        }
+        let list = env.run(&["sessions"]).stdout;
+        assert!(list.contains("[no entry: never opened, or emptied]"), "{list}");
+    };
+    let words = format!("session `{id}` holds no entry: it was never opened, or its log was emptied");
+    // Killed while its first entry was written, before that, and before its log was made.
+    for beginning in ["{\"v\":1,\"seq\":0,\"at\":17", ""] {
+        env.write(&format!("home/sessions/{id}/log-000000.jsonl"), beginning);
+        says(&words);
+    }
+    std::fs::remove_file(file_of(&env, &id)).unwrap();
+    says(&words);
+    assert_eq!(env.run(&["sessions", "rm", &id]).code, 0);
 }
 
 #[test]
@@ -251,7 +266,11 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         .lines()
         .fold(agon::eventlog::chain::Link::root(&id), |link, line| link.check(line.as_bytes()).unwrap());
     for (v, events, said) in [
-        (1, r#"[{"kind":"made_up_later","data":{}}]"#, "holds `made_up_later`, an event of a newer agon"),
+        (
+            1,
+            r#"[{"kind":"made_up\u001b[2J_later","data":{}}]"#,
+            "holds `made_up<ESC>[2J_later`, an event of a newer agon",
+        ),
         (2, "[]", "has format version 2"),
     ] {
         let mut line = format!(r#"{{"v":{v},"seq":{count},"at":1,"events":{events}"#).into_bytes();
@@ -264,6 +283,22 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         let newer = ran.stdout.lines().find(|line| line.starts_with("newer ")).unwrap_or_default();
         assert!(ran.code != 0 && newer.contains(said), "{ran}");
         assert!(ran.stdout.contains(&format!("in the {count} entries before that")), "{ran}");
+        for command in
+            [&["replay", &id][..], &["replay", &id, "--full"], &["sessions", "show", &id], &["report", &id]]
+        {
+            assert!(!format!("{}{ran}", env.run(command)).contains('\u{1b}'), "{command:?}");
+        }
         assert!(["DAMAGED", "differs", "unreadable"].iter().all(|word| !ran.stdout.contains(word)), "{ran}");
+    }
+}
+
+#[test]
+fn how_a_screen_looks_is_not_asked_for_where_none_is_drawn() {
+    let env = scripted(HELLO);
+    for command in [&["demo", "run"][..], &["replay", "latest"]] {
+        for look in [&["--theme", "light"][..], &["--no-animation"]] {
+            let ran = env.run(&[command, look].concat());
+            assert!(ran.code == 2 && ran.stderr.contains("--tui"), "{ran}");
+        }
     }
 }

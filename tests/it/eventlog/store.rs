@@ -262,7 +262,7 @@ fn an_export_that_fails_leaves_no_file_behind() {
     let out = folder.path().join("export.jsonl");
     let log = std::fs::read(&session.log).unwrap();
     std::fs::remove_file(&session.log).unwrap();
-    assert!(matches!(store.export(&session, &out), Err(LogError::Io { .. })));
+    assert!(matches!(store.export(&session, &out), Err(LogError::NeverOpened(_))));
     std::fs::write(&session.log, log).unwrap();
     assert_eq!(store.export(&session, &out).unwrap().entries, 2, "the name is still free");
 }
