@@ -40,10 +40,7 @@ impl LiveLine {
             return;
         }
         let Some(text) = newest(board, signal) else { return };
-        output.tell(&format!(
-            "\r{}\x1b[K",
-            fitted(&text, output.talk_columns().unwrap_or(WIDTH).saturating_sub(1))
-        ));
+        output.tell(&format!("\r{}\x1b[K", fitted(&text, output.talk_columns().unwrap_or(WIDTH) - 1)));
         (self.drawn, self.is_shown) = (Some(Instant::now()), true);
     }
 
@@ -78,7 +75,7 @@ fn newest(board: &Board, signal: &Signal) -> Option<String> {
 
 /// Whose answers are awaited. Debaters speak at once and in JSON, and their ballots may be sealed: only who is told.
 fn awaited(board: &Board) -> Option<String> {
-    let is_asked = |row: &&crate::projection::board::SparkRow| board.is_busy(row.spark);
+    let is_asked = |row: &&crate::projection::board::SparkRow| board.doing(Some(row.spark)).next().is_some();
     let names: Vec<_> = board.sparks.iter().filter(is_asked).map(|row| safe_line(&row.role)).collect();
     match names.len() {
         0 => None,
