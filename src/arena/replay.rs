@@ -53,8 +53,12 @@ pub fn verify(entries: &[Arc<Entry>]) -> Verification {
 /// The same with the scorers a program registered beside the built-in ones.
 pub fn verify_with(entries: &[Arc<Entry>], scorers: &Scorers) -> Verification {
     let mut found = Verification::default();
-    if let Some(missing) = missing_scorer(entries, scorers) {
-        found.no_scorer = Some(missing);
+    let unknown = |entry: &Arc<Entry>| {
+        let name = scorer_in(entry).filter(|name| scorers.get(name).is_none())?;
+        Some((entry.seq, name.to_owned()))
+    };
+    found.no_scorer = entries.iter().find_map(unknown);
+    if found.no_scorer.is_some() {
         return found;
     }
     let mut session = Session::new().with_scorers(scorers.clone());
@@ -162,17 +166,15 @@ fn add_to(settings: &mut [Setting], rules: &[Rule]) {
     }
 }
 
-/// The first debate that was begun with a scorer which is not among these, and that scorer's name.
-pub fn missing_scorer(entries: &[Arc<Entry>], scorers: &Scorers) -> Option<(u64, String)> {
-    entries.iter().filter(|entry| !entry.is_void()).find_map(|entry| match entry.fact()? {
+/// The scorer of the debate that an entry begins.
+pub(super) fn scorer_in(entry: &Entry) -> Option<&str> {
+    match entry.fact().filter(|_| !entry.is_void())? {
         ArenaEvent::PromptGiven(data) => match &data.mode {
-            Mode::Debate(plan) if scorers.get(&plan.scorer).is_none() => {
-                Some((entry.seq, plan.scorer.clone()))
-            }
-            _ => None,
+            Mode::Debate(plan) => Some(&plan.scorer),
+            Mode::Solo | Mode::Squad => None,
         },
         _ => None,
-    })
+    }
 }
 
 /// The rules a segment was written under, for an entry that begins one.
@@ -185,29 +187,8 @@ fn rules_of(entry: &Entry) -> Option<u32> {
     }
 }
 
-/// Active milliseconds of the open turn: time between its entries, without the gaps in which no process ran.
-pub fn active_ms(entries: &[Arc<Entry>]) -> u64 {
-    let mut total: u64 = 0;
-    let mut last: Option<u64> = None;
-    for entry in entries {
-        let Some(fact) = entry.fact() else { continue };
-        match fact {
-            ArenaEvent::PromptGiven(_) if !entry.is_void() => total = 0,
-            // No process ran before these.
-            ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_) | ArenaEvent::FaultRecovered(_) => {}
-            _ => total += entry.at.saturating_sub(last.unwrap_or(entry.at)),
-        }
-        last = Some(entry.at);
-    }
-    total / 1000
-}
-
-/// True when every event of the log is of a kind this program knows.
-pub fn knows_all(entries: &[Arc<Entry>]) -> bool {
-    entries.iter().all(|entry| unknown_kind(entry).is_none())
-}
-
-fn unknown_kind(entry: &Entry) -> Option<&str> {
+/// The first kind of a newer program in an entry.
+pub(super) fn unknown_kind(entry: &Entry) -> Option<&str> {
     entry.events.iter().find_map(|event| match event {
         ArenaEvent::Unknown { kind, .. } => Some(kind.as_str()),
         _ => None,

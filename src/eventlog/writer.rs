@@ -134,31 +134,6 @@ impl SessionLog {
         })?;
         Ok(found)
     }
-
-    /// Shows `visit` the raw lines from entry `from` on, until it says false or the acknowledged end.
-    pub fn visit(&self, from: u64, visit: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
-        let (mut seq, offset, len) = {
-            let durable = self.shared.lock();
-            let (seq, offset) = durable.marks.before(from);
-            (seq, offset, durable.len)
-        };
-        let mut lines = Lines::new(Arc::clone(&self.file), offset, len);
-        loop {
-            match lines.next_piece()? {
-                Piece::Line(line) if seq >= from => {
-                    if !visit(line) {
-                        return Ok(());
-                    }
-                }
-                Piece::Line(_) => {}
-                Piece::End => return Ok(()),
-                Piece::Rest(_) | Piece::TooLong => {
-                    return Err(io::Error::other("the log was changed by another program"));
-                }
-            }
-            seq += 1;
-        }
-    }
 }
 
 impl Drop for SessionLog {
@@ -184,13 +159,28 @@ impl EventLog for SessionLog {
         acknowledged.await.map_err(|_| gone())?
     }
 
-    fn lines(&self, from: u64) -> io::Result<Vec<Vec<u8>>> {
-        let mut lines = Vec::new();
-        self.visit(from, &mut |line| {
-            lines.push(line.to_vec());
-            true
-        })?;
-        Ok(lines)
+    fn visit(&self, from: u64, visit: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
+        let (mut seq, offset, len) = {
+            let durable = self.shared.lock();
+            let (seq, offset) = durable.marks.before(from);
+            (seq, offset, durable.len)
+        };
+        let mut lines = Lines::new(Arc::clone(&self.file), offset, len);
+        loop {
+            match lines.next_piece()? {
+                Piece::Line(line) if seq >= from => {
+                    if !visit(line) {
+                        return Ok(());
+                    }
+                }
+                Piece::Line(_) => {}
+                Piece::End => return Ok(()),
+                Piece::Rest(_) | Piece::TooLong => {
+                    return Err(io::Error::other("the log was changed by another program"));
+                }
+            }
+            seq += 1;
+        }
     }
 
     async fn put_blob(&self, bytes: Vec<u8>) -> io::Result<String> {
