@@ -7,6 +7,7 @@ use agon::protocol::{CallId, Entry, Lane, Signal};
 use agon::tui::{Msg, Profile, Record, State, draw, update};
 use divan::{Bencher, black_box};
 use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
@@ -126,4 +127,18 @@ fn a_spinner_turned(bencher: Bencher<'_, '_>, size: (u16, u16)) {
 #[divan::bench(args = SIZES)]
 fn an_answer_streams(bencher: Bencher<'_, '_>, size: (u16, u16)) {
     frames(bencher, size, stream);
+}
+
+/// A key and its frame while 10 MB stand in what is being written, in one line or in many.
+#[divan::bench(args = ["one line", "many lines"])]
+fn a_key_after_a_paste(bencher: Bencher<'_, '_>, how: &str) {
+    let (mut state, _) = working();
+    let (mut terminal, _) = screen(120, 40);
+    let piece =
+        if how == "one line" { "forty bytes of a text without an ending " } else { "a line of a text\n" };
+    let _ = update(&mut state, Msg::Paste(piece.repeat(10_000_000 / piece.len())));
+    bencher.bench_local(|| {
+        let _ = update(&mut state, Msg::Key(KeyEvent::from(KeyCode::Char('k'))));
+        terminal.draw(|frame| draw(black_box(&state), frame)).map(|_| ()).unwrap();
+    });
 }

@@ -50,11 +50,18 @@ fn sandbox_exec(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The same in namespaces of its own, with everything that `local` takes away.
-#[divan::bench]
-fn local_exec(bencher: Bencher<'_, '_>) {
+/// The same in namespaces of its own, with everything that `local` takes away, and so many secrets covered.
+#[divan::bench(args = [0, 400, 4000])]
+fn local_exec(bencher: Bencher<'_, '_>, secrets: usize) {
     let folder = tempfile::tempdir().unwrap();
-    let options = LocalOptions { program: env!("CARGO_BIN_EXE_agon").into(), ..LocalOptions::default() };
+    for i in 0..secrets {
+        std::fs::write(folder.path().join(format!("{i}.key")), "").unwrap();
+    }
+    let options = LocalOptions {
+        program: env!("CARGO_BIN_EXE_agon").into(),
+        secrets: vec!["*.key".to_owned()],
+        ..LocalOptions::default()
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let sandbox = LocalSandbox::open(folder.path(), options).unwrap();
     runtime.block_on(sandbox.start()).unwrap();

@@ -34,6 +34,9 @@ pub enum ConfigError {
     /// A file or folder cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    /// The workspace cannot be entered.
+    #[error("the workspace `{}` is closed to you", .0.display())]
+    Closed(PathBuf),
     /// A file cannot be read whole.
     #[error(transparent)]
     File(#[from] crate::library::FileError),
@@ -84,6 +87,9 @@ impl ConfigError {
     /// What the person may try.
     pub fn hint(&self) -> Option<String> {
         match self {
+            ConfigError::Closed(path) => {
+                Some(format!("a command may have closed it; `chmod u+rwx '{}'` opens it", path.display()))
+            }
             ConfigError::NoKey { variable, .. } => Some(format!("export {variable}=...")),
             ConfigError::NoProvider { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
             ConfigError::NoProvider { name, .. } => {
@@ -159,6 +165,10 @@ impl Config {
         workspace: &Path,
         overrides: &[Override],
     ) -> Result<Self, ConfigError> {
+        let looked = std::fs::symlink_metadata(workspace.join(".agon"));
+        if looked.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied) {
+            return Err(ConfigError::Closed(workspace.to_owned()));
+        }
         let places = Places::find(&environment)?;
         let mut layer = Layer::defaults()?;
         if let Some(user) = Layer::read(&places.config_file())? {

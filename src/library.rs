@@ -86,8 +86,8 @@ fn read_of(folder: &Path, path: &Path, max: u64) -> Result<Option<String>, FileE
     read_within(folder, path, max)
 }
 
-/// The `*.md` files of a folder, sorted by name; empty when there is no such folder.
-pub fn markdown_files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+/// The files of a folder with this ending, sorted by name; empty when there is no such folder.
+pub fn files_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, FileError> {
     let io = |source| FileError::Io { path: folder.to_owned(), source };
     let entries = match std::fs::read_dir(folder) {
         Err(error) if is_absent(&error) => return Ok(Vec::new()),
@@ -96,7 +96,7 @@ pub fn markdown_files(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(io)?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
+        if path.extension().is_some_and(|extension| extension == ending) {
             files.push(path);
         }
     }

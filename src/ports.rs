@@ -297,8 +297,9 @@ pub trait Workspace: Send + Sync {
     async fn fingerprint(&self) -> Result<WorkspaceFingerprinted, String>;
     /// Records the content; the same content gives the same tree.
     async fn checkpoint(&self) -> Result<WorkspaceCheckpointed, String>;
-    /// Compares the content with a recorded tree.
-    async fn diff(&self, from: &str) -> Result<DiffTaken, String>;
+    /// Compares the content with a recorded tree; tells which of the written files, ignored ones too, hold again what
+    /// they are said to have held before.
+    async fn diff(&self, from: &str, written: &[PathBase]) -> Result<DiffTaken, String>;
     /// Records the content and lists every file that is not as a recorded tree has it, sorted by path.
     /// Refused when something changed, or could have, that is no recorded file: a link, a file that is
     /// too large, a name that is no text.

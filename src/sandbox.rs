@@ -57,6 +57,17 @@ pub fn temporary() -> PathBuf {
     named.map_or_else(|| "/tmp".into(), PathBuf::from)
 }
 
+/// Why a local sandbox is not to be had.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocalError {
+    /// The machine does not give what is needed.
+    #[error("{0}")]
+    Machine(String),
+    /// The workspace or the folder for temporary files has to be mended: what else confines would not do either.
+    #[error("{0}")]
+    Unfit(String),
+}
+
 /// The kind `none`: file tools are held beneath the workspace, commands are not confined at all.
 #[derive(Debug)]
 pub struct Unconfined {
@@ -79,6 +90,7 @@ impl Unconfined {
         let mut environment: BTreeMap<String, String> = PASSED_ON
             .into_iter()
             .filter_map(|name| std::env::var(name).ok().map(|value| (name.to_owned(), value)))
+            .filter(|(name, value)| name != "TMPDIR" || !value.is_empty())
             .collect();
         environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
         environment.insert("TERM".to_owned(), "dumb".to_owned());

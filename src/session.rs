@@ -213,7 +213,9 @@ impl Session {
             }
             EffectOrder::Fingerprint => Effect::Fingerprint,
             EffectOrder::Checkpoint => Effect::Checkpoint,
-            EffectOrder::Diff { from } => Effect::Diff { from: from.clone() },
+            EffectOrder::Diff { from, written } => {
+                Effect::Diff { from: from.clone(), written: written.clone() }
+            }
             EffectOrder::CacheGet { key } => Effect::CacheGet { key: key.clone() },
             EffectOrder::CachePut { key, before, after, git, answer, cause } => Effect::CachePut {
                 key: key.clone(),

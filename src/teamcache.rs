@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ports::{CacheMiss, CachedRun, Clock, FileChange, FoundRun, Live, TeamCache};
 use crate::protocol::Lane;
 use crate::protocol::effect::FinishedRun;
+use crate::protocol::expand::is_sha256;
 use entry::Cache;
 use lock::KeyLock;
 
@@ -119,10 +120,9 @@ impl TeamCache for RunStore {
             let first = removed.get_or_insert(miss).clone();
             match self.turn(key).await {
                 Turn::Nobodys => return Err(first),
+                _ if first == CacheMiss::Refreshed => return Err(first),
                 // The other may have stored the run between the look and the lock.
-                Turn::Ours if first == CacheMiss::Refreshed => return Err(first),
                 Turn::Ours => return self.look(key).await.map_err(|_| first),
-                Turn::Theirs if first == CacheMiss::Refreshed => return Err(first),
                 Turn::Theirs => {}
             }
             if !told {
@@ -178,7 +178,7 @@ impl Inner {
 
     /// A run with its contents, noted as used. One that is damaged or expired is removed.
     fn load(&self, key: &str) -> Result<(FoundRun, BTreeMap<String, Vec<u8>>), CacheMiss> {
-        if !record::is_sha256(key) {
+        if !is_sha256(key) {
             return Err(CacheMiss::Unusable(format!("`{key}` is not a key")));
         }
         let cache = match Cache::open(&self.settings.folder) {
@@ -215,7 +215,7 @@ impl Inner {
     }
 
     fn store(&self, key: &str, run: CachedRun, contents: &BTreeMap<String, Vec<u8>>) -> Result<u64, String> {
-        if !record::is_sha256(key) {
+        if !is_sha256(key) {
             return Err(format!("`{key}` is not a key"));
         }
         if let Some(missing) = record::contents(&run).iter().find(|sha256| !contents.contains_key(*sha256)) {

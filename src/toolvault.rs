@@ -25,7 +25,6 @@ use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{Plan, PrepareResult, ToolPrepared, ToolStatus};
 use crate::protocol::fit::did_you_mean;
 use crate::protocol::spec::ToolSpec;
-pub use crate::protocol::text::cut_middle;
 use check::ArgumentCheck;
 
 /// Most bytes a preview and its command may have as JSON: they are never cut and must fit into a line of the log.

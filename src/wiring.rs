@@ -33,7 +33,7 @@ pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, prove, sandbox};
 pub use providers::is_demo;
 pub use sessions::{Read, Sessions};
-pub use spec::{Request, check_model, personas};
+pub use spec::{Request, check_model, persona_of, personas};
 pub use squad::SquadWish;
 
 use confine::kind_of;
@@ -115,7 +115,7 @@ pub async fn resume(
     })?;
     let session = recorded.session();
     let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
-    let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
+    let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
     let root = PathBuf::from(&spec.workspace.root);
     let consent = wanted.consent_over(&spec.workspace);

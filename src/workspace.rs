@@ -126,12 +126,14 @@ impl Workspace for WorkspaceStore {
         .await
     }
 
-    async fn diff(&self, from: &str) -> Result<DiffTaken, String> {
-        let from = from.to_owned();
+    async fn diff(&self, from: &str, written: &[PathBase]) -> Result<DiffTaken, String> {
+        let (from, written) = (from.to_owned(), written.to_owned());
         self.blocking(move |inner| {
             let before = Tree::load(&inner.objects, &from)?;
             let (to, scan) = inner.checkpoint()?;
-            compare::trees(&inner.objects, &before, &scan.tree).map(|taken| DiffTaken { from, to, ..taken })
+            let undone = held::again(&inner.root, &scan.tree, &written);
+            let taken = compare::trees(&inner.objects, &before, &scan.tree)?;
+            Ok(DiffTaken { from, to, undone, ..taken })
         })
         .await
     }

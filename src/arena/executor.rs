@@ -18,8 +18,9 @@ use crate::protocol::event::{
 };
 use crate::protocol::message::Request;
 use crate::protocol::text::MOST_SHOWN;
+use crate::protocol::text::cut_middle;
 use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
-use crate::toolvault::{cut_middle, mention};
+use crate::toolvault::mention;
 
 use super::ArenaPorts;
 use super::doors::Doors;
@@ -255,8 +256,8 @@ impl Shared {
             Effect::Checkpoint => {
                 or_failed(self.ports.workspace.checkpoint().await.map(OutcomeBody::WorkspaceCheckpointed))
             }
-            Effect::Diff { from } => {
-                or_failed(self.ports.workspace.diff(&from).await.map(OutcomeBody::DiffTaken))
+            Effect::Diff { from, written } => {
+                or_failed(self.ports.workspace.diff(&from, &written).await.map(OutcomeBody::DiffTaken))
             }
             Effect::Mention { place, denied } => self.read_mention(place, &denied, &token).await,
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),

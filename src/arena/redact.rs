@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::protocol::event::ArenaEvent;
 use crate::protocol::message::{Opaque, Part};
+use crate::protocol::text::cut_middle;
 use crate::protocol::{Fact, expand};
-use crate::toolvault::cut_middle;
 
 /// Secrets shorter than this would turn ordinary words into placeholders.
 const SHORTEST: usize = 8;

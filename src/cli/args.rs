@@ -122,6 +122,14 @@ pub struct ArenaArgs {
     /// Write the answer to a file as well
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// What the session is held to.
+    #[command(flatten)]
+    pub held: HeldArgs,
+}
+
+/// What a session is held to: who answers, by which rules, in which sandbox, where it stops by itself.
+#[derive(Debug, Clone, Default, Args)]
+pub struct HeldArgs {
     /// Answer every approval with yes; what policy denies stays denied
     #[arg(long)]
     pub yes: bool,
@@ -137,7 +145,7 @@ pub struct ArenaArgs {
     /// Stop before the session costs more than this many dollars; needs a model with a known price
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     pub max_usd: Option<Dollars>,
-    /// Stop after this many seconds of work
+    /// Stop a turn after this many seconds of work
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = at_least_one::<u64>)]
     pub max_seconds: Option<u64>,
     /// Stop a turn after this many model calls, or `none`; default 100, in a debate 600
@@ -247,7 +255,7 @@ pub enum ConfigCommand {
     Path,
     /// Print the JSON Schema of configuration files
     Schema,
-    /// Trust this workspace's own configuration and personas as they are now
+    /// Trust this workspace's own configuration, personas and blueprints as they are now
     Trust {
         /// Take the trust back
         #[arg(long)]

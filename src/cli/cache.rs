@@ -11,7 +11,6 @@ use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::squad::SquadSheet;
 use crate::projection::words::{self, counted};
 use crate::protocol::effect::FinishedRun;
-use crate::protocol::text::unfenced;
 use crate::wiring::{RunAge, Runs};
 
 /// Runs a `cache` command.
@@ -37,10 +36,10 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
         }));
     }
     let mut text = format!(
-        "{}, {} of {}\nthey save {}, {} when each is used once\n",
+        "{}, {}{}\nthey save {}, {} when each is used once\n",
         counted(stats.fresh, "run"),
         size(stats.bytes),
-        size(stats.max_bytes),
+        if stats.max_bytes > 0 { format!(" of {}", size(stats.max_bytes)) } else { String::new() },
         counted(stats.tokens, "token"),
         words::money(stats.micro_usd),
     );
@@ -89,7 +88,7 @@ fn list(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
                 when(found.run.stored_at),
                 size(row.bytes),
                 counted(found.run.changes.len() as u64, "file"),
-                first_words(&about(&found.run.run)),
+                safe_line(&words::start(&about(&found.run.run), 50)),
                 match row.age {
                     Some(RunAge::Expired) => "  [expired]",
                     Some(RunAge::Ahead) => "  [ahead of the clock]",
@@ -134,7 +133,7 @@ fn about(run: &FinishedRun) -> String {
 
 /// The answer in words, safe to print.
 fn answer_of(run: &FinishedRun) -> String {
-    SquadSheet::of_recorded(run.flags.clone()).recorded_words(unfenced(run.answer.trim_end()))
+    SquadSheet::recorded_words(&run.flags, &run.answer)
 }
 
 fn file_line(change: &FileChange) -> String {
@@ -164,14 +163,5 @@ fn size(bytes: u64) -> String {
         0..=1023 => format!("{bytes} B"),
         1024..=1_048_575 => format!("{} KiB", bytes.div_ceil(1024)),
         _ => format!("{} MiB", bytes.div_ceil(1024 * 1024)),
-    }
-}
-
-/// The start of a text on one line.
-fn first_words(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(50) {
-        Some((end, _)) => format!("{}…", safe_line(&line[..end])),
-        None => safe_line(&line).into_owned(),
     }
 }

@@ -78,7 +78,10 @@ fn trust(
     let root = plan::workspace(typed)?;
     let places = Places::find(environment)?;
     let Some(digest) = ProjectDigest::of(&root)? else {
-        let words = format!("`{}` has neither `.agon/config.toml` nor `.agon/personas`", root.display());
+        let words = format!(
+            "`{}` has nothing of agon's: no configuration, persona or blueprint in `.agon`",
+            root.display()
+        );
         return Err(Failure::usage(words));
     };
     let recorded = digest.record(&places, trusted);

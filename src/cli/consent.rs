@@ -2,7 +2,7 @@
 
 use crate::cli::desk::{Desk, PERSON};
 use crate::cli::error::Failure;
-use crate::cli::output::{Output, visible};
+use crate::cli::output::Output;
 use crate::cli::typed_lines;
 use crate::protocol::spec::Consent;
 use crate::wiring::WireError;
@@ -26,7 +26,7 @@ async fn ask(why: &str, gaps: &[&str], output: Output) -> Result<bool, Failure> 
     output.alarm(&format!("nothing here can confine the tools: {why}"));
     output.tell("Without a sandbox, for this whole session:\n");
     for gap in gaps {
-        output.tell(&format!("  - {}\n", visible(gap)));
+        output.say(&format!("  - {gap}"));
     }
     output.tell("`agon doctor` says more. May they work with your own rights? yes | no: ");
     typed_lines::yes().await

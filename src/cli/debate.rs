@@ -40,12 +40,10 @@ async fn go_on(
     output: Output,
 ) -> Result<u8, Failure> {
     refuse_another(typed)?;
-    let config = run::config_for(session, environment, &plan::overrides(&typed.arena))?;
+    let config = run::config_for(session, environment, &plan::overrides(&typed.arena.held))?;
     super::config::warn(&config, output);
-    let rules = plan::rules_of(typed.arena.policy.as_deref())?;
-    let limits = plan::limit_changes(&typed.arena, &config);
-    let sandbox = typed.arena.sandbox;
-    let changes = Changes { limits, rules, sandbox, reads_only: true, ..Changes::default() };
+    let changes = plan::changes(&typed.arena.held, (None, None), &config)?;
+    let changes = Changes { reads_only: true, ..changes };
     let show = ShowPlan::of(&typed.arena);
     let read = Sessions::of(&config).read(session)?;
     match stage_of_debate(&read.entries) {
@@ -116,7 +114,7 @@ pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan,
             .hint("agon debate --personas pragmatist,devils-advocate \"...\""));
     }
     for id in personas.iter().chain([&typed.moderator]) {
-        known(&library, id)?;
+        known(config, &library, id)?;
     }
     if personas.len() < 2 {
         return Err(Failure::usage("a debate needs at least two personas")
@@ -144,7 +142,7 @@ pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan,
     })
 }
 
-fn known(library: &Library, id: &str) -> Result<(), Failure> {
+fn known(config: &Config, library: &Library, id: &str) -> Result<(), Failure> {
     if library.is_worker(id) {
         let debaters = DEBATERS.join(", ");
         return Err(Failure::usage(format!(
@@ -152,7 +150,7 @@ fn known(library: &Library, id: &str) -> Result<(), Failure> {
         ))
         .hint(format!("there are {debaters}, and your own: agon personas new ID")));
     }
-    library.get(id).map(drop).ok_or_else(|| super::personas::no_persona(library, id))
+    Ok(wiring::persona_of(config, library, id).map(drop)?)
 }
 
 /// A model for each persona that is given one, and only one.

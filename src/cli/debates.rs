@@ -45,7 +45,7 @@ fn with_debate(sessions: &Sessions, name: &str) -> Result<Read, Failure> {
 
 fn has_debate(read: &Read) -> bool {
     read.entries.iter().any(|entry| match entry.fact() {
-        Some(ArenaEvent::PromptGiven(data)) => matches!(data.mode, Mode::Debate(_)),
+        Some(ArenaEvent::PromptGiven(data)) => !entry.is_void() && matches!(data.mode, Mode::Debate(_)),
         _ => false,
     })
 }
@@ -89,7 +89,7 @@ fn row(id: &str, report: &Report, debate: &DebateReport, columns: usize) -> Stri
     let heard = format!("{}/{} heard", debate.heard.ever, debate.heard.of);
     let start = format!("{id}  {when}  {:<12}  {heard}  ", ending(debate));
     let room = columns.saturating_sub(start.chars().count()).max(20);
-    format!("{start}{}\n", first_words(&debate.question, room))
+    format!("{start}{}\n", words::start(&safe_line(&debate.question), room - 1))
 }
 
 /// As much of each id as no other begins with, and the time it was made at in any case.
@@ -120,20 +120,11 @@ fn ending(debate: &DebateReport) -> String {
     }
 }
 
-/// The start of a text on one line.
-fn first_words(text: &str, room: usize) -> String {
-    let line = safe_line(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    match (line.char_indices().nth(room), line.char_indices().nth(room.saturating_sub(1))) {
-        (Some(_), Some((end, _))) => format!("{}…", &line[..end]),
-        _ => line,
-    }
-}
-
 fn show(read: Read, json: bool, output: Output) -> Result<(), Failure> {
     let report = Report::of(&read.entries);
     match json {
         true => output.json(&report.debate())?,
         false => output.data(&plain::page(&report))?,
     }
-    report::fault(read)
+    Ok(read.whole()?)
 }

@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use crate::cli::args::DoctorArgs;
 use crate::cli::error::{Failure, USAGE};
-use crate::cli::output::{Output, visible};
+use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Connection, Environment, Places, SandboxKind};
+use crate::projection::safe_text::shown;
 use crate::protocol::spec::SandboxSpec;
 use crate::wiring::Verdict as Tried;
 
@@ -97,15 +98,15 @@ fn print(checks: &[Check], json: bool, output: Output) -> Result<(), Failure> {
             Verdict::Warning => "warning",
             Verdict::Broken => "broken",
         };
-        text += &format!("{word:8} {name:16} {}\n", visible(found));
+        text += &format!("{word:8} {name:16} {found}\n");
         for detail in details {
-            text += &format!("{:25} - {}\n", "", visible(detail));
+            text += &format!("{:25} - {detail}\n", "");
         }
         if let Some(advice) = advice {
-            text += &format!("{:25} {}\n", "", visible(advice));
+            text += &format!("{:25} {advice}\n", "");
         }
     }
-    output.data(&text)
+    output.data(&shown(&text))
 }
 
 /// A session must be able to write and sync here.

@@ -3,7 +3,6 @@
 //! Entries are told as lines that stay. Between them this line is rewritten in place, and it is gone before
 //! anything else is printed, so what remains on the terminal is the story alone.
 
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use unicode_segmentation::UnicodeSegmentation;
@@ -42,7 +41,10 @@ impl LiveLine {
             return;
         }
         let Some(text) = newest(board, signal) else { return };
-        output.tell(&format!("\r{}\x1b[K", fitted(&text, columns().saturating_sub(1))));
+        output.tell(&format!(
+            "\r{}\x1b[K",
+            fitted(&text, output.talk_columns().unwrap_or(COLUMNS).saturating_sub(1))
+        ));
         (self.drawn, self.is_shown) = (Some(Instant::now()), true);
     }
 
@@ -77,7 +79,7 @@ fn newest(board: &Board, signal: &Signal) -> Option<String> {
 
 /// Whose answers are awaited. Debaters speak at once and in JSON, and their ballots may be sealed: only who is told.
 fn awaited(board: &Board) -> Option<String> {
-    let is_asked = |row: &&crate::projection::board::SparkRow| board.doing(Some(row.spark)).next().is_some();
+    let is_asked = |row: &&crate::projection::board::SparkRow| board.is_busy(row.spark);
     let names: Vec<_> = board.sparks.iter().filter(is_asked).map(|row| safe_line(&row.role)).collect();
     match names.len() {
         0 => None,
@@ -100,12 +102,6 @@ fn fitted(text: &str, room: usize) -> String {
         (room, end) = (left, at);
     }
     head + &said[end..]
-}
-
-fn columns() -> usize {
-    let stderr = std::io::stderr();
-    let size = stderr.is_terminal().then(|| rustix::termios::tcgetwinsize(&stderr).ok()).flatten();
-    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
 use crate::cli::plain;
+use crate::cli::run::next_step;
 use crate::config::{Environment, Places};
-use crate::protocol::spec::Mode;
 use crate::tui::screen::{self, Left};
 use crate::tui::{Msg, State, update};
 use crate::wiring::Sessions;
@@ -39,17 +39,8 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
 
 /// The screen on the built-in demo.
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let chat = ChatArgs {
-        yes: typed.arena.yes,
-        look: typed.look.clone(),
-        policy: typed.arena.policy.clone(),
-        sandbox: typed.arena.sandbox,
-        max_usd: typed.arena.max_usd,
-        max_tokens: typed.arena.max_tokens,
-        max_seconds: typed.arena.max_seconds,
-        max_steps: typed.arena.max_steps,
-        ..ChatArgs::default()
-    };
+    let (look, held) = (typed.look.clone(), typed.arena.held.clone());
+    let chat = ChatArgs { look, held, ..ChatArgs::default() };
     let mut mission = arrange::mission(&chat, environment)?;
     let mut state = State::new(mission.profile(), 80, 24);
     take(&mut state, mission.demo(typed.show, typed.arena.workspace.workspace.clone()));
@@ -86,11 +77,7 @@ fn take(state: &mut State, news: Vec<Msg>) {
 /// How the session is gone on with from where this program was started.
 fn way_on(state: &State, id: &str, here: &std::path::Path) -> String {
     let board = state.board();
-    let again = match (board.has_open_turn(), &board.mode) {
-        (true, _) => format!("agon resume {id}"),
-        (false, Some(Mode::Squad)) => format!("agon squad --resume {id} \"...\""),
-        (false, _) => format!("agon run --resume {id} \"...\""),
-    };
+    let again = next_step(board, id);
     match std::path::Path::new(&board.workspace) == here {
         true => format!("agon --continue, or {again}"),
         false => again,

@@ -1,11 +1,13 @@
 //! The one place that writes to standard output (data) and standard error (talk).
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use serde::Serialize;
 
 use crate::cli::error::Failure;
 use crate::config::Environment;
+use crate::projection::lines::broken;
 use crate::projection::safe_text::shown;
 
 /// The two streams of the process.
@@ -52,9 +54,9 @@ impl Output {
         filled
     }
 
-    /// Writes a value as indented JSON.
+    /// Writes a value as indented JSON; for a person like an answer.
     pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
-        self.data(&(serde_json::to_string_pretty(value)? + "\n"))
+        self.answer(&(serde_json::to_string_pretty(value)? + "\n"))
     }
 
     /// Writes an answer: as it is for a program, without what could steer the terminal for a person.
@@ -67,38 +69,44 @@ impl Output {
 
     /// Tells lines that end with their own newline and were made safe already.
     pub fn tell(&self, lines: &str) {
+        // A closed standard error is nothing to fail for.
         let _ = io::stderr().lock().write_all(lines.as_bytes());
     }
 
-    /// Says something beside the data. A closed standard error is nothing to fail for.
+    /// Says something beside the data. Names of files and models come from others: nothing in it steers the terminal.
     pub fn say(&self, line: &str) {
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        self.tell(&format!("{}\n", shown(line)));
+    }
+
+    /// Tells what agon itself knows, in rows of which only the first begins at the margin: names in it are others'.
+    pub fn note(&self, text: &str) {
+        let line = format!("note: {}", shown(text));
+        let rows = match self.talk_columns() {
+            Some(columns) => broken(&line, 0, "note: ".len(), columns),
+            None => line,
+        };
+        self.tell(&format!("{rows}\n"));
     }
 
     /// Warns.
     pub fn warn(&self, text: &str) {
-        match self.colour {
-            true => self.say(&format!("\x1b[33mwarning:\x1b[0m {}", visible(text))),
-            false => self.say(&format!("warning: {}", visible(text))),
-        }
+        let word = if self.colour { "\x1b[33mwarning:\x1b[0m" } else { "warning:" };
+        self.tell(&format!("{word} {}\n", shown(text)));
     }
 
     /// A warning nobody should overlook, in red.
     pub fn alarm(&self, text: &str) {
-        match self.colour {
-            true => self.say(&format!("\x1b[1;31mwarning: {}\x1b[0m", visible(text))),
-            false => self.say(&format!("warning: {}", visible(text))),
-        }
+        let (on, off) = if self.colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+        self.tell(&format!("{on}warning: {}{off}\n", shown(text)));
     }
 
     /// Says why the command failed.
     pub fn fail(&self, failure: &Failure) {
-        let text = visible(&failure.text());
-        let painted = match text.strip_prefix("error:") {
-            Some(rest) if self.colour => format!("\x1b[31merror:\x1b[0m{rest}"),
-            _ => text,
-        };
-        let _ = io::stderr().lock().write_all(painted.as_bytes());
+        let text = failure.text();
+        match shown(&text).strip_prefix("error:") {
+            Some(rest) if self.colour => self.tell(&format!("\x1b[31merror:\x1b[0m{rest}")),
+            _ => self.tell(&shown(&text)),
+        }
     }
 
     /// True when data for people may be coloured.
@@ -128,9 +136,12 @@ impl Output {
 
     /// Columns of the terminal that data goes to; none when it goes elsewhere.
     pub fn columns(&self) -> Option<usize> {
-        let stdout = io::stdout();
-        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        columns(&io::stdout())
+    }
+
+    /// Columns of the terminal that talk goes to; none when it goes elsewhere.
+    pub fn talk_columns(&self) -> Option<usize> {
+        columns(&io::stderr())
     }
 
     /// True when live text may be shown on standard error.
@@ -139,7 +150,7 @@ impl Output {
     }
 }
 
-/// The text without what could steer a terminal: names of files and models come from others.
-pub fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }

@@ -6,9 +6,11 @@ use serde_json::json;
 
 use crate::cli::args::{PersonasArgs, PersonasCommand};
 use crate::cli::error::Failure;
-use crate::cli::output::{Output, visible};
-use crate::config::{Config, Environment, unknown};
-use crate::library::{BadPersona, Library};
+use crate::cli::output::Output;
+use crate::config::{Config, Environment};
+use crate::library::Library;
+use crate::projection::safe_text::shown;
+use crate::wiring::persona_of;
 
 /// Runs a `personas` command; without one they are listed.
 pub fn run(typed: PersonasArgs, environment: Environment, output: Output) -> Result<(), Failure> {
@@ -22,7 +24,7 @@ pub fn run(typed: PersonasArgs, environment: Environment, output: Output) -> Res
             let config = super::config::load(workspace, environment, output)?;
             let library = load(&config, output);
             let text = match from {
-                Some(from) => library.get(from).ok_or_else(|| no_persona(&library, from))?.text.clone(),
+                Some(from) => persona_of(&config, &library, from)?.text.clone(),
                 None => TEMPLATE.to_owned(),
             };
             write_new(&config.places().personas(), id, &text, output)
@@ -30,9 +32,9 @@ pub fn run(typed: PersonasArgs, environment: Environment, output: Output) -> Res
         PersonasCommand::Show { id, workspace } => {
             let config = super::config::load(workspace, environment, output)?;
             let library = crate::wiring::personas(&config);
-            let Some(spec) = library.get(id) else { return Err(no_persona(&library, id)) };
+            let spec = persona_of(&config, &library, id)?;
             warn_of_broken(&library, output);
-            output.data(&format!("{}\n", visible(&spec.text)))
+            output.data(&format!("{}\n", shown(&spec.text)))
         }
     }
 }
@@ -59,7 +61,7 @@ fn write_new(folder: &Path, id: &str, text: &str, output: Output) -> Result<(), 
 }
 
 /// The personas that count in a workspace; says which files are broken.
-pub fn load(config: &Config, output: Output) -> Library {
+fn load(config: &Config, output: Output) -> Library {
     let library = crate::wiring::personas(config);
     warn_of_broken(&library, output);
     library
@@ -68,25 +70,6 @@ pub fn load(config: &Config, output: Output) -> Library {
 fn warn_of_broken(library: &Library, output: Output) {
     for broken in library.broken() {
         output.warn(&format!("`{}` is not used: {}", broken.path.display(), broken.error));
-    }
-}
-
-/// No persona has this id: its file is broken, or it is called something else.
-pub fn no_persona(library: &Library, id: &str) -> Failure {
-    let stem = |broken: &BadPersona| broken.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let is_meant = |broken: &&BadPersona| match &broken.id {
-        Some(known) => known == id,
-        None => stem(broken).as_deref() == Some(id),
-    };
-    if let Some(broken) = library.broken().iter().find(is_meant) {
-        return Failure::usage(format!("`{}` cannot be used: {}", broken.path.display(), broken.error));
-    }
-    let failure = Failure::usage(format!("no persona is called `{id}`"));
-    let files: Vec<String> = library.broken().iter().filter_map(stem).collect();
-    let known = library.all().map(|(spec, _)| spec.id.as_str()).chain(files.iter().map(String::as_str));
-    match unknown::closest(id, known) {
-        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
-        None => failure.hint("`agon personas list` shows them all"),
     }
 }
 
@@ -101,10 +84,10 @@ fn list(library: &Library, json: bool, output: Output) -> Result<(), Failure> {
     let width = library.all().map(|(spec, _)| spec.id.len()).max().unwrap_or(0);
     let lines = library.all().map(|(spec, origin)| {
         let words = match spec.description.trim() {
-            "" => "no description".to_owned(),
-            words => visible(words),
+            "" => "no description",
+            words => words,
         };
         format!("{:width$}  {words}  ({origin})\n", spec.id)
     });
-    output.data(&lines.collect::<String>())
+    output.data(&shown(&lines.collect::<String>()))
 }

@@ -1,4 +1,4 @@
-//! Entries as plain lines for people and screen readers; knows no terminal, its width or where lines go.
+//! Entries as plain lines for people and screen readers; knows no terminal, or where lines go.
 
 mod blocks;
 mod debates;
@@ -10,13 +10,14 @@ mod summary;
 use std::collections::BTreeMap;
 
 use debates::Debating;
+use unicode_width::UnicodeWidthStr;
 
 use crate::projection::calls::OpenCalls;
 use crate::projection::safe_text::safe_line;
 use crate::projection::words;
 use crate::protocol::expand::Lookup;
 use crate::protocol::spec::Mode;
-use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
+use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
 pub use roles::role_table;
 pub use summary::{TeamWords, audit_lines, chain_lines, cost_table, ending, redecided};
@@ -35,6 +36,8 @@ pub struct Options {
     pub times: bool,
     /// The caller tells at the end what a debate came to, so its lines need not.
     pub summed_up: bool,
+    /// Columns of the terminal that lines go to; none where they go elsewhere, and nothing is broken.
+    pub columns: Option<usize>,
 }
 
 /// What a line is about, as a colour says it once more.
@@ -138,6 +141,8 @@ pub struct Renderer {
     solo: bool,
     /// What lines of a debate refer to.
     debating: Debating,
+    /// What failed last in each call that is tried again.
+    failures: BTreeMap<CallId, String>,
     /// Width of the spark column.
     label_width: usize,
 }
@@ -191,6 +196,14 @@ impl Renderer {
     fn fold(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
         self.calls.apply(at, from, event);
         self.debating.fold(from, event);
+        match event {
+            ArenaEvent::ModelFailed(data) => {
+                self.failures.insert(data.call, data.body.message.clone());
+            }
+            ArenaEvent::ModelAnswered(data) => drop(self.failures.remove(&data.call)),
+            ArenaEvent::TurnClosed(_) => self.failures.clear(),
+            _ => {}
+        }
     }
 
     /// A debate's names are known before its first line, so its columns never move.
@@ -221,10 +234,12 @@ impl Renderer {
         if !line.text.is_empty() {
             // Padding stays outside the colour, so that lines without colour are the same lines.
             let gap = 10usize.saturating_sub(line.word.len()).max(2);
-            out.push_str(&format!("{:gap$}{}", "", safe_line(&line.text).trim_end()));
+            out.push_str(&" ".repeat(gap));
+            let taken = place.len() + width.max(who.width()) + 2 + line.word.len() + gap;
+            blocks::begun(out, safe_line(&line.text).trim_end(), taken, self.options.columns);
         }
         out.push('\n');
-        blocks::indent(out, &line.detail, line.cut && !self.options.full);
+        blocks::indent(out, &line.detail, line.cut && !self.options.full, self.options.columns);
     }
 
     fn painted(&self, text: &str, tone: Tone) -> String {

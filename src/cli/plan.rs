@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
-use crate::cli::args::{ArenaArgs, DebateArgs, RunArgs, SquadArgs, WorkspaceArgs};
+use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, WorkspaceArgs};
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
-use crate::config::{Config, Environment, ModelName, Override, Places};
+use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::{Policy, Rule};
@@ -72,24 +72,13 @@ impl RunPlan {
             Some(session) => recorded_workspace(session, &environment)?,
             None => workspace(&typed.arena.workspace)?,
         };
-        let mut overrides = overrides(&typed.arena);
+        let who = (typed.model.as_deref(), typed.persona.as_deref());
+        let mut overrides = overrides(&typed.arena.held);
         overrides.extend(more);
-        let text = |text: &String| toml::Value::String(text.clone());
-        overrides.extend(typed.model.as_ref().map(|model| set("--model", &["model"], text(model))));
-        overrides.extend(typed.persona.as_ref().map(|id| set("--persona", &["persona"], text(id))));
-        let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
-        let model = model.map_err(crate::config::ConfigError::from)?;
+        overrides.extend(named(who));
         let config = Config::load(environment, &workspace, &overrides)?;
-        let rules = rules_of(typed.arena.policy.as_deref())?;
         Ok(RunPlan {
-            changes: Changes {
-                model,
-                persona: typed.persona.clone(),
-                limits: limit_changes(&typed.arena, &config),
-                rules,
-                sandbox: typed.arena.sandbox,
-                ..Changes::default()
-            },
+            changes: changes(&typed.arena.held, who, &config)?,
             prompt: prompt(verb, typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
             resume: typed.resume.clone(),
             show: ShowPlan::of(&typed.arena),
@@ -97,9 +86,7 @@ impl RunPlan {
             config,
         })
     }
-}
 
-impl RunPlan {
     /// The same for `squad`.
     pub fn of_squad(typed: &SquadArgs, environment: Environment) -> Result<Self, Failure> {
         let typed = typed.clone();
@@ -148,7 +135,12 @@ impl ShowPlan {
 
     /// How the shared flags want a session shown.
     pub fn of(typed: &ArenaArgs) -> Self {
-        ShowPlan { json: typed.json, signals: typed.signals, output: typed.output.clone(), yes: typed.yes }
+        ShowPlan {
+            json: typed.json,
+            signals: typed.signals,
+            output: typed.output.clone(),
+            yes: typed.held.yes,
+        }
     }
 }
 
@@ -171,7 +163,7 @@ pub fn workspace(typed: &WorkspaceArgs) -> Result<PathBuf, Failure> {
 }
 
 /// The values that the shared flags set.
-pub fn overrides(typed: &ArenaArgs) -> Vec<Override> {
+pub fn overrides(typed: &HeldArgs) -> Vec<Override> {
     let number = |number: u64| toml::Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
     let text = |text: String| toml::Value::String(text);
     let sets = [
@@ -184,8 +176,31 @@ pub fn overrides(typed: &ArenaArgs) -> Vec<Override> {
     sets.into_iter().flatten().collect()
 }
 
+/// The values that naming a model and a persona sets.
+pub fn named((model, persona): (Option<&str>, Option<&str>)) -> Vec<Override> {
+    let text = |text: &str| toml::Value::String(text.to_owned());
+    let model = model.map(|model| set("--model", &["model"], text(model)));
+    model.into_iter().chain(persona.map(|id| set("--persona", &["persona"], text(id)))).collect()
+}
+
+/// What flags make different from the recorded settings of a session that is taken up.
+pub fn changes(
+    typed: &HeldArgs,
+    (model, persona): (Option<&str>, Option<&str>),
+    config: &Config,
+) -> Result<Changes, Failure> {
+    Ok(Changes {
+        model: model.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?,
+        persona: persona.map(str::to_owned),
+        limits: limit_changes(typed, config),
+        rules: rules_of(typed.policy.as_deref())?,
+        sandbox: typed.sandbox,
+        ..Changes::default()
+    })
+}
+
 /// The limits that were given as flags; what configuration alone says changes no recorded session.
-pub fn limit_changes(typed: &ArenaArgs, config: &Config) -> LimitChanges {
+pub fn limit_changes(typed: &HeldArgs, config: &Config) -> LimitChanges {
     let limits = config.limits();
     LimitChanges {
         max_steps: typed.max_steps.map(|_| limits.max_steps),

@@ -6,7 +6,7 @@ use crate::cli::args::ReplayArgs;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
-use crate::cli::sessions::copy_out;
+use crate::cli::sessions::{copy_out, settled};
 use crate::config::{Environment, Places};
 use crate::projection::caching::CacheSheet;
 use crate::projection::squad::SquadSheet;
@@ -20,19 +20,24 @@ const LONGEST_PAUSE: u64 = 10_000_000;
 /// Shows a recorded session as plain lines, or its lines as they are.
 pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
     let sessions = Sessions::at(&Places::find(environment)?);
-    if let Some(seq) = typed.at {
-        let read = sessions.read(&typed.session)?;
-        if seq >= read.head.count && read.fault.is_none() {
-            return Err(WireError::Log(LogError::NoSuchEntry { seq, count: read.head.count }).into());
-        }
+    if typed.json && typed.at.is_none() {
+        return copy_out(&sessions, &typed.session, None, output);
+    }
+    let read = sessions.read(&typed.session)?;
+    if let Some(seq) = typed.at.filter(|seq| *seq >= read.head.count && read.fault.is_none()) {
+        return Err(WireError::Log(LogError::NoSuchEntry { seq, count: read.head.count }).into());
     }
     if typed.json {
         return copy_out(&sessions, &typed.session, typed.at, output);
     }
-    let read = sessions.read(&typed.session)?;
     let shown = read.entries.iter().take_while(|entry| typed.at.is_none_or(|at| entry.seq <= at));
-    let mut renderer =
-        Renderer::new(Options { color: output.colours_data(), full: typed.full, ..Options::default() });
+    let options = Options {
+        color: output.colours_data(),
+        full: typed.full,
+        columns: output.columns(),
+        ..Options::default()
+    };
+    let mut renderer = Renderer::new(options);
     let (mut board, mut costs) = (Board::default(), Costs::default());
     let (mut squad, mut cache) = (SquadSheet::default(), CacheSheet::default());
     let mut last = None;
@@ -46,12 +51,10 @@ pub async fn replay(typed: &ReplayArgs, environment: &Environment, output: Outpu
         squad.apply(entry);
     }
     let is_whole = board.seq.is_some_and(|seq| seq + 1 == read.head.count);
+    let costs = if is_whole { settled(&sessions, &read.id, costs) } else { costs };
     let team = plain::TeamWords { lacks: squad.lacks(), cache: cache.words() };
     output.data(&plain::ending(&board, &costs, &team, is_whole.then_some(&read.head)))?;
-    match read.fault {
-        Some(fault) => Err(WireError::from(fault).into()),
-        None => Ok(()),
-    }
+    Ok(read.whole()?)
 }
 
 async fn pause(speed: Option<u32>, from: Option<u64>, to: u64) {

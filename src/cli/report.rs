@@ -11,8 +11,7 @@ use crate::cli::whole_file::write_whole;
 use crate::config::{Environment, Places};
 use crate::projection::Report;
 use crate::projection::report::{html, markdown};
-use crate::wiring::sessions::Read;
-use crate::wiring::{Sessions, WireError};
+use crate::wiring::{Read, Sessions};
 
 /// Writes the report of a session. Of a damaged log it tells what can be read, and fails all the same.
 pub fn run(typed: &ReportArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
@@ -36,15 +35,7 @@ pub fn write(typed: &ReportArgs, read: Read, output: Output) -> Result<(), Failu
             output.say(&format!("{} written", file.display()));
         }
     }
-    fault(read)
-}
-
-/// What was read is told; what could not be read is a failure.
-pub fn fault(read: Read) -> Result<(), Failure> {
-    match read.fault {
-        Some(fault) => Err(WireError::from(fault).into()),
-        None => Ok(()),
-    }
+    Ok(read.whole()?)
 }
 
 fn render(read: &Read, format: ReportFormat) -> Result<String, Failure> {

@@ -7,17 +7,17 @@ use anyhow::Context as _;
 use crate::cli::args::{DemoArgs, DemoKind, ForkArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::asked;
 use crate::cli::error::{DONE, Failure, USAGE};
-use crate::cli::output::{Output, visible};
+use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::{Watch, check_target};
 use crate::config::{Config, Environment, KeyPath, ModelName, Override, Source};
 use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
 use crate::projection::Board;
-use crate::protocol::spec::{DebatePlan, Mode};
+use crate::protocol::spec::{DebatePlan, Mode, Rule};
 use crate::protocol::{Command, StopCause};
 use crate::wiring::standing::{Stage, stage_of_debate};
-use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Sessions, SquadWish};
+use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -29,7 +29,11 @@ pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> R
 
 /// Gives one task to a squad.
 pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    Ok(perform(RunPlan::of_squad(typed, environment)?, Mode::Squad, output).await?.0)
+    let plan = RunPlan::of_squad(typed, environment)?;
+    if typed.refresh && !Runs::of(&plan.config).is_on() {
+        output.warn("`--refresh` stores nothing: the team cache is switched off in the configuration");
+    }
+    Ok(perform(plan, Mode::Squad, output).await?.0)
 }
 
 pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, String), Failure> {
@@ -86,14 +90,10 @@ pub(super) async fn begin(
 
 /// Runs the built-in script in a project of its own. Its approvals are answered by the demo itself.
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let story = match typed.show {
-        DemoKind::Run => &demo::RUN,
-        DemoKind::Squad => &demo::SQUAD,
-        DemoKind::Debate => &demo::DEBATE,
-    };
+    let (story, mode, squad, debate) = story(typed.show);
     let root = demo_folder(story, typed.arena.workspace.workspace.as_deref())?;
     output.say(&format!("the demo works in {}", root.display()));
-    let running = match open_demo(typed, story, &root, environment, output).await {
+    let running = match open_demo(typed, (squad, debate), &root, environment, output).await {
         Ok(running) => running,
         Err(failure) => {
             if typed.arena.workspace.workspace.is_none() {
@@ -103,11 +103,6 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
             return Err(failure);
         }
     };
-    let mode = match typed.show {
-        DemoKind::Run => Mode::Solo,
-        DemoKind::Squad => Mode::Squad,
-        DemoKind::Debate => demo_of_debate().1,
-    };
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
@@ -116,23 +111,15 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
 /// Opens the session a demo plays in.
 async fn open_demo(
     typed: &DemoArgs,
-    story: &demo::Story,
+    (squad, debate): (Option<SquadWish>, Option<DebatePlan>),
     root: &Path,
     environment: Environment,
     output: Output,
 ) -> Result<Running, Failure> {
-    let config = Config::load(environment, root, &plan::overrides(&typed.arena))?;
+    let config = Config::load(environment, root, &plan::overrides(&typed.arena.held))?;
     super::config::warn(&config, output);
-    let rules = plan::rules_of(typed.arena.policy.as_deref())?;
-    let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
-    let checks: Vec<String> = story.checks.iter().map(|check| (*check).to_owned()).collect();
-    let (squad, debate) = match typed.show {
-        DemoKind::Run => (None, None),
-        DemoKind::Squad => (Some(SquadWish { blueprint: Some(DEFAULT.to_owned()), checks }), None),
-        DemoKind::Debate => (None, demo_of_debate().2),
-    };
-    let request =
-        Request { model, model_is_wanted: true, rules, squad, debate, reads_only: false, consent: None };
+    let rules = plan::rules_of(typed.arena.held.policy.as_deref())?;
+    let request = demo_request(rules, squad, debate)?;
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     begin(&config, &request, &show, output).await
@@ -224,6 +211,11 @@ pub(super) async fn prepare_copy(
 pub(super) fn way_on(config: &Config, id: &str) -> String {
     // What cannot be read was told before.
     let (board, _) = board_of(&Sessions::of(config), id).unwrap_or_default();
+    next_step(&board, id)
+}
+
+/// The same for a session that was folded.
+pub(super) fn next_step(board: &Board, id: &str) -> String {
     match (board.has_open_turn(), &board.mode) {
         (true, _) => format!("agon resume {id}"),
         (false, Some(Mode::Squad)) => format!("agon squad --resume {id} \"...\""),
@@ -294,10 +286,30 @@ pub(super) fn prompt(
     }
 }
 
-/// The demonstration of a debate: what is asked, of whom.
-pub(super) fn demo_of_debate() -> (&'static demo::Story, Mode, Option<DebatePlan>) {
-    let plan = demo::debate::plan();
-    (&demo::DEBATE, Mode::Debate(plan.clone()), Some(plan))
+/// What a demo shows: its story, and who works on it.
+pub(super) fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<SquadWish>, Option<DebatePlan>) {
+    match show {
+        DemoKind::Run => (&demo::RUN, Mode::Solo, None, None),
+        DemoKind::Squad => {
+            let checks = demo::SQUAD.checks.iter().map(|check| (*check).to_owned()).collect();
+            let wish = SquadWish { blueprint: Some(DEFAULT.to_owned()), checks };
+            (&demo::SQUAD, Mode::Squad, Some(wish), None)
+        }
+        DemoKind::Debate => {
+            let plan = demo::debate::plan();
+            (&demo::DEBATE, Mode::Debate(plan.clone()), None, Some(plan))
+        }
+    }
+}
+
+/// What the session of a demo is opened with.
+pub(super) fn demo_request(
+    rules: Vec<Rule>,
+    squad: Option<SquadWish>,
+    debate: Option<DebatePlan>,
+) -> Result<Request, Failure> {
+    let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
+    Ok(Request { model, model_is_wanted: true, rules, squad, debate, reads_only: false, consent: None })
 }
 
 /// A folder with the demo's project: the one that was named, which must be empty, or a new temporary one.
@@ -331,7 +343,7 @@ pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
 
 /// What people have to know of how a workspace was opened.
 fn tell_of_place(told: &[String], output: Output) {
-    told.iter().for_each(|line| output.say(&format!("note: {}", visible(line))));
+    told.iter().for_each(|line| output.note(line));
 }
 
 /// True when a value was given on the command line.

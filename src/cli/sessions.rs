@@ -91,19 +91,15 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
             "{}  {when}  {state:<8}  {:>7}  {}{parent}{fault}\n",
             row.id,
             row.entries,
-            first_words(prompt)
+            safe_line(&words::start(prompt, 60))
         )
     });
     output.data(&lines.collect::<String>())
 }
 
-/// The start of a text on one line.
-fn first_words(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(60) {
-        Some((end, _)) => format!("{}…", safe_line(&line[..end])),
-        None => safe_line(&line).into_owned(),
-    }
+/// Where no process is at work on a session any more, what still ran was cut off.
+pub fn settled(sessions: &Sessions, id: &str, costs: Costs) -> Costs {
+    if sessions.standing(id).is_held() { costs } else { costs.at_the_end() }
 }
 
 fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(), Failure> {
@@ -116,14 +112,15 @@ fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(
         board.apply(entry);
         costs.apply(entry);
     }
+    let costs = settled(sessions, &read.id, costs);
     if json {
+        let total = costs.total.at_most();
         output.json(&json!({
             "id": read.id, "entries": read.head.count, "head": read.head.hash, "turns": board.turn,
             "parent": board.parent.as_ref().map(|(id, seq)| json!({ "session": id, "seq": seq })),
             "workspace": board.workspace, "model": board.model, "program": board.program,
-            "tokens": { "input": costs.total.usage.input, "cached": costs.total.usage.cached,
-                        "output": costs.total.usage.output },
-            "micro_usd": costs.total.micro_usd, "unpriced_calls": costs.total.unpriced,
+            "tokens": { "input": total.usage.input, "cached": total.usage.cached, "output": total.usage.output },
+            "micro_usd": total.micro_usd, "unpriced_calls": total.unpriced, "cut_off_calls": total.unknown,
             "open_approvals": board.approvals.len(), "unfinished_bytes": read.unfinished,
             "fault": read.fault.as_ref().map(ToString::to_string),
         }))?;
@@ -132,8 +129,5 @@ fn show(sessions: &Sessions, name: &str, json: bool, output: Output) -> Result<(
         output.data(&plain::ending(&board, &costs, &team, Some(&read.head)))?;
         output.data(&plain::cost_table(&costs))?;
     }
-    match read.fault {
-        Some(fault) => Err(crate::wiring::WireError::from(fault).into()),
-        None => Ok(()),
-    }
+    Ok(read.whole()?)
 }

@@ -113,10 +113,8 @@ fn redecided(read: Read, rules: &[Rule], as_json: bool, output: Output) -> Resul
         };
         output.data(&lines.chain([sum]).collect::<String>())?;
     }
-    match read.fault {
-        Some(fault) => Err(WireError::from(fault).into()),
-        None => Ok(DONE),
-    }
+    read.whole()?;
+    Ok(DONE)
 }
 
 fn redecided_json(one: &Redecided) -> serde_json::Value {

@@ -13,7 +13,7 @@ use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::live_line::LiveLine;
-use crate::cli::output::{Output, visible};
+use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
@@ -23,6 +23,7 @@ use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
 use crate::protocol::event::{ArenaEvent, CacheStep, TurnCause};
+use crate::protocol::spec::Mode;
 use crate::protocol::text::unfenced;
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 use crate::wiring::Running;
@@ -75,7 +76,8 @@ impl Watch {
     pub fn new(output: Output, show: ShowPlan, by: &'static str) -> Self {
         let tells = output.is_live() && !show.json;
         let desk = (show.is_attended() && !show.yes).then(Desk::default);
-        let options = Options { color: output.has_colour(), summed_up: true, ..Options::default() };
+        let (color, columns) = (output.has_colour(), output.talk_columns());
+        let options = Options { color, summed_up: true, columns, ..Options::default() };
         Watch {
             output,
             show,
@@ -147,7 +149,7 @@ impl Watch {
                 }
                 News::Interrupt => {
                     self.is_interrupted = true;
-                    self.output.say(match self.debate().is_some() {
+                    self.output.say(match matches!(self.board.mode, Some(Mode::Debate(_))) {
                         true => "interrupted; the debate ends with what it reached (once more: it waits for nothing)",
                         false => "interrupted; once more ends it at once",
                     });
@@ -189,7 +191,7 @@ impl Watch {
         }
         self.tell(&entry);
         let told = entry.effective().flat_map(|(_, event)| event.told());
-        told.for_each(|line| self.output.say(&format!("note: {}", visible(line))));
+        told.for_each(|line| self.output.note(line));
         self.fold(&entry);
         self.tell_of_unused_run(&entry);
         Ok(())
@@ -344,9 +346,9 @@ impl Watch {
             let old = if file.exists() { "; what it held before is still there" } else { "" };
             self.output.warn(&format!("nothing was written to `{}`{old}", file.display()));
         }
-        let complaint = self.complaint(&ending, id);
+        let complaint = self.complaint(&ending, debate.as_ref(), id);
         if let Some((words, _)) = &complaint {
-            self.output.say(&format!("error: {}", visible(words)));
+            self.output.say(&format!("error: {words}"));
         }
         if (self.squad.is_squad || debate.is_some()) && self.costs.total.calls > 0 {
             self.output.tell(&plain::role_table(&costs));

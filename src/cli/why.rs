@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::cli::args::{CostArgs, WhyArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
-use crate::cli::{plain, report};
+use crate::cli::{plain, sessions};
 use crate::config::{Environment, Places};
 use crate::projection::{Costs, Reasons, Report};
 use crate::protocol::EventRef;
@@ -16,16 +16,17 @@ const NEAREST: usize = 30;
 
 /// Shows the cost sheet of a session.
 pub fn cost(typed: &CostArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
-    let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
+    let all = Sessions::at(&Places::find(environment)?);
+    let read = all.read(&typed.session)?;
     if typed.json {
         let session = Report::of(&read.entries).session;
         output.json(&json!({ "id": read.id, "sparks": session.costs, "total": session.total }))?;
     } else {
         let mut costs = Costs::default();
         read.entries.iter().for_each(|entry| costs.apply(entry));
-        output.data(&plain::cost_table(&costs))?;
+        output.data(&plain::cost_table(&sessions::settled(&all, &read.id, costs)))?;
     }
-    report::fault(read)
+    Ok(read.whole()?)
 }
 
 /// Shows every tool call with who allowed it, or what led to one event.
@@ -46,7 +47,7 @@ pub fn run(typed: &WhyArgs, environment: &Environment, output: Output) -> Result
         true => output.say("no tool was called"),
         false => output.data(&text)?,
     }
-    report::fault(read)
+    Ok(read.whole()?)
 }
 
 fn find(read: &Read, typed: &str) -> Result<EventRef, Failure> {

@@ -14,20 +14,15 @@ use crate::config::number::Thousandths;
 #[serde(deny_unknown_fields)]
 pub struct DockerTable {
     /// The image commands run in; default `agon-sandbox`, which `agon sandbox build` makes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Memory of a container, temporary files included, such as `"512m"`; default `"4g"`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Bytes>,
     /// Processors of a container, such as `1.5`; default 2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Thousandths>,
     /// Processes and threads of a container; default 512.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 16))]
     pub pids: Option<u32>,
     /// The engine's network containers are on, such as `bridge`; default `none`: no network.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     /// Folders and files that are shown beside the workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +39,6 @@ pub struct MountTable {
     /// Where it is on this machine; absolute.
     pub source: AbsolutePath,
     /// Where it is to be seen; default the same place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<AbsolutePath>,
     /// True when commands may change it; default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -81,6 +75,7 @@ impl DockerTable {
             .or_else(|| small("memory", self.memory.is_some_and(|memory| memory.0 < 16 << 20), "16m"))
             .or_else(|| small("cpus", self.cpus.is_some_and(|cpus| cpus.0 < 10), "0.01"))
             .or_else(|| small("pids", self.pids.is_some_and(|pids| pids < 16), "16"))
+            .or_else(|| large("memory", self.memory.is_some_and(|memory| memory.0 > 64 << 40), "65536g"))
             .or_else(|| large("cpus", self.cpus.is_some_and(|cpus| cpus.0 > 1_000_000), "1000"))
             .or_else(|| large("pids", self.pids.is_some_and(|pids| pids > 4_194_304), "4194304"))
             .or_else(|| self.shared_network())
@@ -247,6 +242,7 @@ mod tests {
         for (text, part) in [
             ("memory = \"4q\"", "4q"),
             ("memory = \"1m\"", "`memory`"),
+            ("memory = \"900000g\"", "`memory`"),
             ("cpus = 0", "`cpus`"),
             ("pids = 3", "`pids`"),
             ("pids = 99999999", "`pids`"),

@@ -16,25 +16,18 @@ use crate::protocol::spec::{Limits, RetrySpec, Rule};
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
     /// The model used when none is named, as `PROVIDER/MODEL`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The persona of a solo spark; default `solo`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
     /// Where sessions stop by themselves.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsTable>,
     /// How failed model calls are repeated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryTable>,
     /// Who may do what. Rules of all layers apply together; deny wins over ask, ask over allow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyTable>,
     /// What confines the tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxTable>,
     /// The team cache: recorded runs of squads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheTable>,
     /// Providers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -49,22 +42,16 @@ pub struct ConfigFile {
 #[serde(deny_unknown_fields)]
 pub struct LimitsTable {
     /// Model calls of one turn; default 100.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
     /// Tokens of a session, input and output; default no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Dollars of a session; default no limit. Needs a known price.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_usd: Option<Dollars>,
     /// Active seconds of one turn; default no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<u64>,
     /// Milliseconds one model call may take in all; default 600000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_timeout_ms: Option<u64>,
     /// Milliseconds one tool call may take when it names no shorter time; default 120000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_timeout_ms: Option<u64>,
 }
 
@@ -73,14 +60,11 @@ pub struct LimitsTable {
 #[serde(deny_unknown_fields)]
 pub struct RetryTable {
     /// Attempts of one call, the first included; default 5.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub attempts: Option<u32>,
     /// First delay in milliseconds; default 500.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_ms: Option<u64>,
     /// Longest delay in milliseconds; default 60000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap_ms: Option<u64>,
 }
 
@@ -89,7 +73,6 @@ pub struct RetryTable {
 #[serde(deny_unknown_fields)]
 pub struct PolicyTable {
     /// False leaves out agon's own rules, which deny files that commonly hold secrets; default true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<bool>,
     /// The rules, in the order they were written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -101,10 +84,8 @@ pub struct PolicyTable {
 #[serde(deny_unknown_fields)]
 pub struct SandboxTable {
     /// Which sandbox; default `auto`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<SandboxKind>,
     /// How containers are made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub docker: Option<DockerTable>,
 }
 
@@ -113,16 +94,12 @@ pub struct SandboxTable {
 #[serde(deny_unknown_fields)]
 pub struct CacheTable {
     /// False switches it off; default true.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// True makes every run anew and stores it; default false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh: Option<bool>,
     /// Hours a run may be used; default 24, and 0 switches the cache off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_hours: Option<u64>,
     /// Mebibytes all runs may take together; default 256, and 0 switches the cache off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_mib: Option<u64>,
 }
 
@@ -169,32 +146,24 @@ impl SandboxKind {
 #[serde(deny_unknown_fields)]
 pub struct ProviderTable {
     /// How it is talked to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ProviderKind>,
     /// Where it is, up to and without `/chat/completions`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// Environment variable that holds the key; no key is sent when none is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
     /// Headers sent with each request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// Milliseconds to connect; default 10000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_timeout_ms: Option<u64>,
     /// Milliseconds until the first piece of an answer; default 300000, since local models load first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_token_timeout_ms: Option<u64>,
     /// Milliseconds between two pieces of an answer before the call counts as stalled; default 120000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
     /// Calls it takes at once; the others wait, which is no part of their own time. Default 16.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub concurrent_calls: Option<NonZeroUsize>,
     /// For `script`: the file with the answers, relative to the file that names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
 }
 
@@ -213,25 +182,18 @@ pub enum ProviderKind {
 #[serde(deny_unknown_fields)]
 pub struct ModelTable {
     /// Context window in tokens; default 128000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u64>,
     /// Most output tokens of one answer; default 8192.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output: Option<u64>,
     /// Prices; unknown when absent, nothing for a provider on this machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<PriceTable>,
     /// How typed answers are asked for; default `words`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Structured>,
     /// Sampling temperature; the provider's default when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Thousandths>,
     /// Models to try when this one cannot be had, in order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallbacks: Option<Vec<String>>,
     /// Model family, for counting independent votes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<String>,
 }
 
@@ -242,7 +204,6 @@ pub struct PriceTable {
     /// Fresh input.
     pub input: Dollars,
     /// Input the provider had cached; the price of fresh input when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<Dollars>,
     /// Output.
     pub output: Dollars,

@@ -110,7 +110,7 @@ impl Layer {
             message: plain(error.message()),
         };
         let lines = unknown::check(text, path).map_err(|error| error.unwrap_or_else(damaged))?;
-        toml::from_str::<ConfigFile>(text).map_err(damaged)?;
+        toml::from_str::<ConfigFile>(text).map_err(|error| named(damaged(error), &lines))?;
         let table: Table = toml::from_str(text).map_err(damaged)?;
         let mut layer = Layer::default();
         layer.flatten(&KeyPath::default(), table, &|key| Source::File {
@@ -178,6 +178,17 @@ impl Layer {
             }
         }
     }
+}
+
+/// The same error with the key it is about, where that stands alone on its line.
+fn named(error: ConfigError, lines: &BTreeMap<KeyPath, usize>) -> ConfigError {
+    let ConfigError::Damaged { path, line, message } = error else { return error };
+    let mut keys = lines.iter().filter(|(_, at)| **at == line).map(|(key, _)| key);
+    let message = match (keys.next(), keys.next()) {
+        (Some(key), None) => format!("`{key}`: {message}"),
+        _ => message,
+    };
+    ConfigError::Damaged { path, line, message }
 }
 
 /// Lists whose layers add up instead of replacing each other.

@@ -186,13 +186,9 @@ fn key_of(
 
 /// True when the address is this machine's own.
 pub fn is_loopback(base_url: &str) -> bool {
-    let Some((_, rest)) = base_url.split_once("://") else { return false };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    let host = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
+    // By the rules that whoever connects reads an address by.
+    let Ok(url) = reqwest::Url::parse(base_url) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
@@ -246,8 +242,13 @@ mod tests {
         {
             assert!(is_loopback(local), "{local}");
         }
-        for remote in ["https://api.openai.com/v1", "http://localhost.evil", "http://127.0.0.1@evil/v1", "x"]
-        {
+        for remote in [
+            "https://api.openai.com/v1",
+            "http://localhost.evil",
+            "http://127.0.0.1@evil/v1",
+            "http://evil\\@127.0.0.1",
+            "x",
+        ] {
             assert!(!is_loopback(remote), "{remote}");
         }
         assert_eq!(without_credentials("https://u:p@h:1/v1"), "https://h:1/v1");

@@ -1,5 +1,7 @@
 //! Which projects' files count in full, and what an untrusted one may say; asks nobody.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -7,6 +9,8 @@ use toml::Value;
 
 use crate::config::layer::{KeyPath, Layer, Leaf, read_bounded};
 use crate::config::{ConfigError, Places, places};
+use crate::library::files_ending;
+use crate::protocol::expand::hex;
 
 /// Whether a project's own files count in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,10 +39,8 @@ impl ProjectDigest {
     pub fn of(workspace: &Path) -> Result<Option<Self>, ConfigError> {
         let root = workspace.canonicalize().map_err(|error| ConfigError::read(workspace, error))?;
         let mut files = vec![places::project_file(&root)];
-        files.extend(
-            crate::library::markdown_files(&places::project_personas(&root)).map_err(ConfigError::File)?,
-        );
-        files.extend(crate::library::blueprint::files(&places::project_blueprints(&root)));
+        files.extend(files_ending(&places::project_personas(&root), "md")?);
+        files.extend(files_ending(&places::project_blueprints(&root), "toml")?);
         let mut hasher = Sha256::new();
         hasher.update(b"agon-trust-1\0");
         hasher.update(root.as_os_str().as_encoded_bytes());
@@ -54,7 +56,7 @@ impl ProjectDigest {
             }
             found.push(path);
         }
-        let hex = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = hex(&hasher.finalize());
         Ok((!found.is_empty()).then_some(ProjectDigest { files: found, config, hex, root }))
     }
 
@@ -67,7 +69,7 @@ impl ProjectDigest {
     pub fn record(&self, places: &Places, trusted: bool) -> std::io::Result<()> {
         let path = places.trust().join(&self.hex);
         if trusted {
-            create_private_folder(&places.trust())?;
+            DirBuilder::new().recursive(true).mode(0o700).create(places.trust())?;
             return std::fs::write(path, format!("{}\n", self.root.display()));
         }
         match std::fs::remove_file(path) {
@@ -75,12 +77,6 @@ impl ProjectDigest {
             _ => Ok(()),
         }
     }
-}
-
-/// Makes a folder, with those above it, that only the user may enter.
-fn create_private_folder(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Keeps of an untrusted project's layer what only tightens or names what the user already has.

@@ -11,10 +11,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use self::forming::Forming;
-use super::fs::{Access, read_full_at, write_all_at};
+use super::fs::{Access, LogFile, read_full_at, write_all_at};
 use super::store::{SessionPath, SessionStore, checked_id};
 use super::writer::SessionLog;
 use super::{LogError, blobs};
+use crate::protocol::expand::is_sha256;
 use crate::protocol::{ArenaEvent, Entry};
 
 /// What was copied out of or into the store.
@@ -57,18 +58,33 @@ impl SessionStore {
         forming.finish(reader.ending())?.start()
     }
 
-    /// Writes the log's bytes as they are, damaged or not, to the new file `target`, and its blobs beside it.
+    /// Writes the log's bytes as they are, damaged or not, to the new file `target`, and its blobs beside it. When that
+    /// fails, no file is left.
     pub fn export(&self, session: &SessionPath, target: &Path) -> Result<Copied, LogError> {
-        let copy = self.fs().open(target, Access::CreateNew).map_err(LogError::io(target))?;
         let source = self.fs().open(&session.log, Access::Read).map_err(LogError::io(&session.log))?;
+        let copy = self.fs().open(target, Access::CreateNew).map_err(LogError::io(target))?;
+        let exported = self.export_into(session, (&*source, &*copy), target);
+        if exported.is_err() {
+            // The first error is the one to tell.
+            let _ = self.fs().remove_file(target);
+        }
+        exported
+    }
+
+    fn export_into(
+        &self,
+        session: &SessionPath,
+        (source, copy): (&dyn LogFile, &dyn LogFile),
+        target: &Path,
+    ) -> Result<Copied, LogError> {
         let size = source.size().map_err(LogError::io(&session.log))?;
         let mut buffer = vec![0; 256 * 1024];
         let mut done = 0;
         while done < size {
-            let read = read_full_at(&*source, &mut buffer, done).map_err(LogError::io(&session.log))?;
+            let read = read_full_at(source, &mut buffer, done).map_err(LogError::io(&session.log))?;
             let bytes = buffer.get(..read).filter(|bytes| !bytes.is_empty());
             let Some(bytes) = bytes else { break };
-            write_all_at(&*copy, bytes, done).map_err(LogError::io(target))?;
+            write_all_at(copy, bytes, done).map_err(LogError::io(target))?;
             done += read as u64;
         }
         copy.sync_data().map_err(LogError::io(target))?;
@@ -146,7 +162,7 @@ impl SessionStore {
         let mut missing = Vec::new();
         let mut copied = 0;
         for name in names.iter().filter(|name| self.blob(name).is_err()) {
-            let bytes = match blobs::is_sha256(name) {
+            let bytes = match is_sha256(name) {
                 true => blobs::get(&**self.fs(), &folder.join(name), name).ok().flatten(),
                 false => None,
             };

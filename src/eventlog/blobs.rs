@@ -7,15 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 
 use super::fs::{Access, LogFs, create_durable_dir, read_full_at, write_all_at};
-use super::open::hex;
+use crate::protocol::expand::hex;
 
 /// Makes the temporary names of one process differ.
 static TURN: AtomicU64 = AtomicU64::new(0);
-
-/// True for 64 lower-case hexadecimal digits: a name from a log is not to be trusted as a path.
-pub(super) fn is_sha256(name: &str) -> bool {
-    name.len() == 64 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-}
 
 /// Where a blob stands: `aa/<sha256>` beneath the blob folder.
 pub(super) fn place(blobs: &Path, sha256: &str) -> PathBuf {

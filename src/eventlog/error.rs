@@ -12,6 +12,9 @@ pub enum LogError {
     /// No session has this id or prefix, and no file this path.
     #[error("there is no session `{0}`")]
     NotFound(String),
+    /// There is no entry. Where its program ended before the first one was written, nothing was asked and nothing done.
+    #[error("session `{0}` holds no entry: it was never opened, or its log was emptied")]
+    NeverOpened(String),
     /// A file that holds no entry of a log.
     #[error("`{}` is not a log of agon: it begins with no entry", .0.display())]
     NotALog(PathBuf),
@@ -114,14 +117,19 @@ impl LogError {
         move |error| LogError::Io { path: path.to_owned(), error }
     }
 
+    /// A session's log could not be opened: where there is none, its program ended before it made one.
+    pub(super) fn opening(id: &str, path: &Path, error: io::Error) -> LogError {
+        match error.kind() {
+            io::ErrorKind::NotFound => LogError::NeverOpened(id.to_owned()),
+            _ => LogError::Io { path: path.to_owned(), error },
+        }
+    }
+
     /// What can be done about it, when there is something.
     pub fn hint(&self) -> Option<String> {
         match self {
             LogError::Held { .. } => Some("it can be watched meanwhile: `agon replay`".to_owned()),
             LogError::Corrupt { seq: 0, .. } => None,
-            LogError::Corrupt { seq, session, .. } if session.is_empty() => {
-                Some(format!("it can be read up to entry {}: agon replay FILE", seq - 1))
-            }
             LogError::Corrupt { seq, session, .. } => Some(format!(
                 "it can be read up to entry {0}, and continued from there: agon fork {session} --at {0}",
                 seq - 1
@@ -145,6 +153,7 @@ impl LogError {
                         .to_owned(),
                 )
             }
+            LogError::NeverOpened(id) => Some(format!("remove it: agon sessions rm {id}")),
             LogError::Outside(_) => Some("take it in first: `agon sessions import`".to_owned()),
             _ => None,
         }

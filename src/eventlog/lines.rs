@@ -41,11 +41,6 @@ impl Lines {
         Lines { file, limit, base: offset, buffer: Vec::new(), start: 0, end: 0 }
     }
 
-    /// File offset of the piece that comes next.
-    pub fn offset(&self) -> u64 {
-        self.base + self.start as u64
-    }
-
     /// The next piece. Its bytes live until the next call.
     pub fn next_piece(&mut self) -> io::Result<Piece<'_>> {
         let mut searched = 0;

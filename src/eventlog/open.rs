@@ -10,6 +10,7 @@ use super::reader::{Ending, EntryReader};
 use super::writer::{Marks, SessionLog, Start};
 use super::{LOCK_NAME, LOG_NAME, LogError};
 use crate::protocol::event::FaultRecovered;
+use crate::protocol::expand::hex;
 use crate::protocol::{ArenaEvent, Entry};
 
 /// A log opened for writing.
@@ -59,7 +60,8 @@ impl Site {
 pub(super) fn open(site: Site, fold: &mut dyn FnMut(Entry)) -> Result<Opened, LogError> {
     let lock = site.lock()?;
     let path = site.log();
-    let file = site.fs.open(&path, Access::Write).map_err(LogError::io(&path))?;
+    let file =
+        site.fs.open(&path, Access::Write).map_err(|error| LogError::opening(&site.id, &path, error))?;
     let mut marks = Marks::default();
     let mut reader = EntryReader::new(path.clone(), Arc::clone(&file), u64::MAX, &site.id);
     read_all(&mut reader, &mut marks, fold)?;
@@ -130,13 +132,4 @@ fn copy_tail(site: &Site, file: &dyn LogFile, ending: &Ending, kept: &Path) -> s
     copy.sync_data()?;
     site.fs.sync_dir(&site.folder)?;
     Ok(hex(&digest.finalize()))
-}
-
-/// Lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

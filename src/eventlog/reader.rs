@@ -53,14 +53,8 @@ pub struct EntryReader {
     limit: u64,
     lines: Lines,
     ending: Ending,
-    state: State,
+    is_over: bool,
     session: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Reading,
-    Over,
 }
 
 impl EntryReader {
@@ -68,7 +62,7 @@ impl EntryReader {
     pub(super) fn new(path: PathBuf, file: Arc<dyn LogFile>, limit: u64, session: &str) -> Self {
         let lines = Lines::new(Arc::clone(&file), 0, limit);
         let ending = Ending { count: 0, link: Link::root(session), len: 0, unfinished: 0 };
-        EntryReader { path, file, limit, lines, ending, state: State::Reading, session: session.to_owned() }
+        EntryReader { path, file, limit, lines, ending, is_over: false, session: session.to_owned() }
     }
 
     /// Where the log ends, as far as it was read.
@@ -78,16 +72,16 @@ impl EntryReader {
 
     /// The next line, its chain checked, its events not looked at; none at the end.
     pub fn next_line(&mut self) -> Result<Option<CheckedLine<'_>>, LogError> {
-        if self.state == State::Over {
+        if self.is_over {
             return Ok(None);
         }
-        let why = match self.lines.next_piece() {
+        let (why, end) = match self.lines.next_piece() {
             Err(error) => {
-                self.state = State::Over;
+                self.is_over = true;
                 return Err(LogError::Io { path: self.path.clone(), error });
             }
             Ok(Piece::End) => {
-                self.state = State::Over;
+                self.is_over = true;
                 return Ok(None);
             }
             Ok(Piece::Line(line)) => match check(&self.ending, line) {
@@ -96,18 +90,19 @@ impl EntryReader {
                     self.ending.link = link;
                     self.ending.len += line.len() as u64;
                     if header.v > u64::from(FORMAT) {
-                        self.state = State::Over;
+                        self.is_over = true;
                         return Err(LogError::Newer { seq: header.seq, v: header.v });
                     }
                     return Ok(Some(CheckedLine { header, bytes: line }));
                 }
-                Err(why) => why,
+                Err(why) => (why, self.limit),
             },
-            Ok(Piece::Rest(_)) => "the line has no end",
-            Ok(Piece::TooLong) => "the line is too long",
+            // What a writer at work has put there since is the rest of this line, and no line after it.
+            Ok(Piece::Rest(rest)) => ("the line has no end", self.ending.len + rest.len() as u64),
+            Ok(Piece::TooLong) => ("the line is too long", self.limit),
         };
-        self.state = State::Over;
-        judge(&self.path, &self.file, self.limit, &mut self.ending, why, &self.session).map(|()| None)
+        self.is_over = true;
+        judge(&self.path, &self.file, end, &mut self.ending, why, &self.session).map(|()| None)
     }
 
     /// The next entry, typed; none at the end.
@@ -118,7 +113,7 @@ impl EntryReader {
             Err(error) => Err(error),
         };
         if result.is_err() {
-            self.state = State::Over;
+            self.is_over = true;
         }
         result
     }
@@ -147,7 +142,7 @@ fn check(before: &Ending, line: &[u8]) -> Result<(Header, Link), &'static str> {
     Ok((header, link))
 }
 
-/// A bad place was met: the tail of a crash, which is noted, or damage?
+/// A bad place was met before `limit`: the tail of a crash, which is noted, or damage?
 fn judge(
     path: &Path,
     file: &Arc<dyn LogFile>,

@@ -10,6 +10,7 @@ use super::summary::{self, SessionSummary};
 use super::writer::{Marks, SessionLog, Start};
 use super::{LOG_NAME, LogError, blobs, chain::Link};
 use crate::protocol::Entry;
+use crate::protocol::expand::is_sha256;
 
 /// A log that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +73,8 @@ impl SessionStore {
     /// Reads a log from its first entry on; needs no lock and no right to write.
     pub fn read(&self, session: &SessionPath) -> Result<EntryReader, LogError> {
         let path = session.log.clone();
-        let file = self.fs.open(&path, Access::Read).map_err(LogError::io(&path))?;
+        let file = self.fs.open(&path, Access::Read);
+        let file = file.map_err(|error| LogError::opening(&session.id, &path, error))?;
         Ok(EntryReader::new(path, file, u64::MAX, &session.id))
     }
 
@@ -167,7 +169,7 @@ impl SessionStore {
 
     /// Reads a blob by its SHA-256 in hex.
     pub fn blob(&self, sha256: &str) -> Result<Vec<u8>, LogError> {
-        if !blobs::is_sha256(sha256) {
+        if !is_sha256(sha256) {
             return Err(LogError::BadBlob(sha256.to_owned()));
         }
         let path = blobs::place(&self.blobs(), sha256);

@@ -48,9 +48,12 @@ pub struct SessionSummary {
 /// Looks at one session.
 pub(super) fn of(store: &SessionStore, session: &SessionPath) -> SessionSummary {
     let mut summary = SessionSummary { id: session.id.clone(), ..SessionSummary::default() };
-    if let Err(error) = read_ends(store, session, &mut summary) {
-        summary.fault = Some(error.to_string());
-    }
+    summary.fault = match read_ends(store, session, &mut summary) {
+        Ok(()) => summary.fault,
+        // The row names the session already.
+        Err(LogError::NeverOpened(_)) => Some("no entry: never opened, or emptied".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
     summary
 }
 
@@ -60,13 +63,13 @@ fn read_ends(
     summary: &mut SessionSummary,
 ) -> Result<(), LogError> {
     let path = &session.log;
+    let mut reader = store.read(session)?;
     let file = store.fs().open(path, Access::Read).map_err(LogError::io(path))?;
     summary.bytes = file.size().map_err(LogError::io(path))?;
     if let Some(last) = last_header(&file, summary.bytes).map_err(LogError::io(path))? {
-        summary.entries = last.seq + 1;
+        summary.entries = last.seq.saturating_add(1);
         summary.newest_at = last.at;
     }
-    let mut reader = store.read(session)?;
     while reader.ending().count < FIRST_ENTRIES
         && let Some(entry) = reader.next_entry()?
     {
@@ -75,10 +78,11 @@ fn read_ends(
     if summary.root.as_ref().is_some_and(|root| *root != session.id) {
         note_forks(store, session, summary)?;
     }
+    if reader.ending().count == 0 {
+        return Err(LogError::NeverOpened(session.id.clone()));
+    }
     if reader.ending().unfinished > 0 || !ends_whole(&file, summary.bytes).map_err(LogError::io(path))? {
         summary.fault = Some("the last entry is unfinished".to_owned());
-    } else if summary.entries == 0 {
-        summary.fault = Some("the log is empty".to_owned());
     }
     Ok(())
 }

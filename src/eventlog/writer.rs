@@ -14,7 +14,7 @@ use super::chain::Link;
 use super::fs::LogFile;
 use super::lines::{Lines, Piece};
 use super::open::Site;
-use super::reader::{Ending, EntryReader};
+use super::reader::Ending;
 use super::{LogError, MAX_LINE, blobs};
 use crate::ports::{AppendError, EventLog, Head};
 use crate::protocol::{ArenaEvent, Entry};
@@ -118,22 +118,6 @@ impl SessionLog {
     pub fn id(&self) -> &str {
         &self.site.id
     }
-
-    /// Reads every acknowledged entry from the first on, with the chain checked.
-    pub fn reader(&self) -> EntryReader {
-        let len = self.shared.lock().len;
-        EntryReader::new(self.site.log(), Arc::clone(&self.file), len, &self.site.id)
-    }
-
-    /// The raw line of one entry with its newline, if it was acknowledged.
-    pub fn line(&self, seq: u64) -> io::Result<Option<Vec<u8>>> {
-        let mut found = None;
-        self.visit(seq, &mut |line| {
-            found = Some(line.to_vec());
-            false
-        })?;
-        Ok(found)
-    }
 }
 
 impl Drop for SessionLog {
@@ -160,10 +144,9 @@ impl EventLog for SessionLog {
     }
 
     fn visit(&self, from: u64, visit: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
-        let (mut seq, offset, len) = {
+        let ((mut seq, offset), len) = {
             let durable = self.shared.lock();
-            let (seq, offset) = durable.marks.before(from);
-            (seq, offset, durable.len)
+            (durable.marks.before(from), durable.len)
         };
         let mut lines = Lines::new(Arc::clone(&self.file), offset, len);
         loop {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::library::{FileError, read_of, read_text};
+use crate::library::{FileError, files_ending, read_of, read_text};
 use crate::protocol::blueprint::{self, Known};
 use crate::protocol::complaint;
 use crate::protocol::spec::Blueprint;
@@ -61,29 +61,11 @@ pub fn find(wanted: &str, folders: &[PathBuf], known: &Known<'_>) -> Result<Blue
     Err(BlueprintError::Unknown { name: wanted.to_owned(), known: names(folders) })
 }
 
-/// Names of the blueprints there are, sorted.
+/// Names of the blueprints there are, sorted; a folder that cannot be read has none.
 pub fn names(folders: &[PathBuf]) -> Vec<String> {
-    let mut names = BTreeSet::from([DEFAULT.to_owned()]);
-    for entry in folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten() {
-        let path = entry.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
-        }
-    }
-    names.into_iter().collect()
-}
-
-/// The files of a folder that may be blueprints, sorted; a folder that is not there has none.
-pub fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
-    files.sort();
-    files
+    let files = folders.iter().filter_map(|folder| files_ending(folder, "toml").ok()).flatten();
+    let names = files.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    names.chain([DEFAULT.to_owned()]).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Reads a blueprint and holds it against what there is. `place` is for messages.

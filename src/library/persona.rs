@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::library::{markdown_files, read_of};
+use crate::library::{files_ending, read_of};
+use crate::protocol::fit::did_you_mean;
 use crate::protocol::spec::PersonaSpec;
 
 /// The most a persona file may hold, in bytes.
@@ -39,6 +40,9 @@ pub const MODERATOR: &str = "moderator";
 
 /// Who works, and takes no side: the built-in personas of single sparks and of squads.
 const WORKERS: [&str; 4] = ["solo", "coordinator", "coder", "reviewer"];
+
+/// What front matter may say.
+const KEYS: &[&str] = &["id", "description", "stance", "model", "tools", "temperature"];
 
 /// Where a persona comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +89,7 @@ impl Library {
             library.add(id, text, PersonaOrigin::Embedded);
         }
         for folder in folders {
-            match markdown_files(folder) {
+            match files_ending(folder, "md") {
                 Ok(files) => files.iter().for_each(|file| library.add_file(folder, file)),
                 Err(error) => library.broken.push(BadPersona {
                     path: folder.clone(),
@@ -216,18 +220,9 @@ fn set(spec: &mut PersonaSpec, key: &str, value: &str) -> Result<(), String> {
         "model" => spec.model = Some(text()?),
         "tools" => spec.tools = Some(list(value)?),
         "temperature" => spec.temperature_pm = Some(thousandths(&text()?)?),
-        _ => return Err(format!("unknown key `{key}`{}", meant(key))),
+        _ => return Err(format!("unknown key `{key}`{}", did_you_mean(key, KEYS))),
     }
     Ok(())
-}
-
-fn meant(key: &str) -> String {
-    let known = ["id", "description", "stance", "model", "tools", "temperature"];
-    let best = known.into_iter().map(|known| (strsim::levenshtein(key, known), known)).min();
-    match best {
-        Some((distance, known)) if distance <= 3 => format!("; did you mean `{known}`?"),
-        _ => String::new(),
-    }
 }
 
 fn check(spec: PersonaSpec) -> Result<PersonaSpec, String> {
@@ -345,7 +340,7 @@ mod tests {
             ("---\nid: a\n", "not closed"),
             ("---\nid: A b\n---\nx", "`A b` is not an id"),
             ("---\nid: a\n---\n \n", "no text"),
-            ("---\ndescripton: a\n---\nx", "line 2: unknown key `descripton`; did you mean `description`?"),
+            ("---\ndescripton: a\n---\nx", "line 2: unknown key `descripton`, did you mean `description`?"),
             ("---\n\nwords\n---\nx", "line 3: `words` is not of the form `key: value`"),
             (
                 "---\ndescription: [oops\n---\nx",

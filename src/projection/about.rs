@@ -1,9 +1,12 @@
 //! What an event is about, on one line, for lists of events; knows no layout and makes nothing safe to show.
 
+pub mod kept;
+mod team;
+
 use super::calls::target;
 use super::report::wording;
 use super::words;
-use crate::protocol::event::{ArenaEvent, Class, PrepareResult};
+use crate::protocol::event::{ArenaEvent, PrepareResult};
 use crate::protocol::message::Part;
 use crate::protocol::text::names_shown;
 
@@ -19,7 +22,7 @@ pub fn about(event: &ArenaEvent) -> String {
         E::PromptGiven(data) => short(&data.text),
         E::SteeringGiven(data) => short(&data.text),
         E::ModelCalled(data) => {
-            format!("{} · attempt {} · {}", data.model, data.attempt, short(&data.digest))
+            format!("{} · attempt {} · {}", data.model, data.attempt, kept::short(&data.digest))
         }
         E::ModelAnswered(data) => answer(&data.body.message),
         E::ModelFailed(data) => {
@@ -56,13 +59,12 @@ pub fn about(event: &ArenaEvent) -> String {
         E::EffectFailed(data) => short(&data.body.error),
         E::CallCancelled(data) => format!("{} · {}", data.call, short(&data.reason)),
         E::CallLost(data) => format!("{} · {}", data.call, short(&data.text)),
+        E::DiffTaken(data) if data.body.files.is_empty() => "nothing changed".to_owned(),
         E::DiffTaken(data) => names_shown(&data.body.files),
         E::FallbackTaken(data) => format!("{} instead of {}", data.to, data.from),
         E::RetryScheduled(data) => format!("attempt {} in {}", data.attempt, words::duration(data.delay_ms)),
         E::LimitReached(data) => words::limit(data.limit, data.used, data.max),
-        // Decisions are small: what has no words of its own is shown as it is recorded.
-        other if other.class() == Class::Decision => short(&other.data().to_string()),
-        _ => String::new(),
+        other => team::about(other).or_else(|| kept::about(other)).unwrap_or_default(),
     }
 }
 

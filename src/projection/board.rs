@@ -2,17 +2,17 @@
 
 pub mod row;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ApprovalRequested, ErrorKind, Finding, LimitKind, PauseCause, SessionForked, SessionOpened,
-    SessionResumed, SparkIgnited, ToolResolved, ToolStatus, ToolUse, TurnCause,
+    ApprovalRequested, CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked,
+    SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
-use super::calls::{Activity, OpenCall, OpenCalls, answered_call};
+use super::calls::{Activity, OpenCall, OpenCalls, ToolFace, answered_call};
 use super::partials::{Partial, Partials};
 use super::words;
 pub use row::{Counts, OpenApproval, SparkRow};
@@ -72,6 +72,8 @@ pub struct Board {
     pub failed: u32,
     /// Files that tools wrote, by workspace-relative path.
     pub changed: BTreeSet<String>,
+    /// Files that were written and held again what they held before when the workspace was compared last.
+    pub undone: Vec<String>,
     /// The event that holds the last closed turn's answer.
     pub answer: Option<EventRef>,
     /// A row per spark, in order of ignition.
@@ -82,6 +84,10 @@ pub struct Board {
     pub plan: Option<EventRef>,
     /// The `diff_taken` of what a squad's coder proposed last in this turn.
     pub proposed: Option<EventRef>,
+    /// How many times that coder has proposed something in this turn, by the spark.
+    pub proposals: BTreeMap<SparkId, u32>,
+    /// Who proposed last, and what was said of it: that changes are wanted as soon as one reviewer wants them.
+    pub judged: Option<(SparkId, Option<Judgement>)>,
     /// Findings of reviewers that are not closed.
     pub findings: Vec<Finding>,
     /// Where the session stops by itself.
@@ -151,6 +157,11 @@ impl Board {
         self.calls.iter().filter(move |(_, open)| open.spark == spark && open.activity != Activity::Clock)
     }
 
+    /// True while a spark has an open call.
+    pub fn is_busy(&self, spark: SparkId) -> bool {
+        self.doing(Some(spark)).next().is_some()
+    }
+
     /// True while the last turn is not over, whoever works on it or left it.
     pub fn has_open_turn(&self) -> bool {
         self.turn > 0 && self.cause.is_none()
@@ -172,10 +183,8 @@ impl Board {
 
     /// An open call in words.
     pub fn say(&self, open: &OpenCall) -> String {
-        let tool = |tool_use: &ToolUse| match self.calls.tool(*tool_use) {
-            Some(face) if face.target.is_empty() => face.tool.clone(),
-            Some(face) => format!("{}: {}", face.tool, face.target),
-            None => "a tool".to_owned(),
+        let tool = |tool_use: &ToolUse| {
+            self.calls.tool(*tool_use).map_or_else(|| "a tool".to_owned(), ToolFace::words)
         };
         let said = match &open.activity {
             Activity::Thinking { .. } if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),
@@ -230,15 +239,20 @@ impl Board {
             E::ApprovalRequested(data) => self.asked(at, data),
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
             // What commands changed is seen only here.
-            E::DiffTaken(data) => self.compared(&data.body.from, &data.body.files),
+            E::DiffTaken(data) => {
+                self.compared(&data.body.from, &data.body.files);
+                self.undone.clone_from(&data.body.undone);
+            }
             E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::PlanStated(data) => self.plan = Some(data.source),
             E::CodeProposed(data) => {
                 self.proposed = data.diff;
+                *self.proposals.entry(data.spark).or_default() += 1;
+                self.judged = Some((data.spark, None));
                 self.changed.retain(|path| !data.foreign.contains(path));
             }
-            E::CritiqueIssued(data) => self.found(&data.findings),
+            E::CritiqueIssued(data) => self.criticised(data),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
             E::SandboxStarted(data) => self.sandbox = Some(data.body.sandbox.clone()),
@@ -340,6 +354,8 @@ impl Board {
         (self.cause, self.answer, self.limit) = (None, None, None);
         self.findings.clear();
         (self.plan, self.proposed, self.steps) = (None, None, 0);
+        self.proposals.clear();
+        self.judged = None;
         self.sealed_ballots = matches!(self.mode, Some(Mode::Debate(_)));
     }
 
@@ -379,9 +395,13 @@ impl Board {
     }
 
     /// Findings keep their id from one review to the next; the newest words stand.
-    fn found(&mut self, findings: &[Finding]) {
+    fn criticised(&mut self, data: &CritiqueIssued) {
+        let findings = &data.findings;
         self.findings.retain(|open| findings.iter().all(|new| new.id != open.id));
         self.findings.extend_from_slice(findings);
+        if let Some((_, verdict)) = &mut self.judged {
+            *verdict = verdict.filter(|word| *word == Judgement::RequestChanges).or(Some(data.verdict));
+        }
     }
 
     fn drop_closed_approvals(&mut self) {

@@ -26,6 +26,16 @@ pub struct ToolFace {
     pub target: String,
 }
 
+impl ToolFace {
+    /// The tool and what it is about: `bash: sh check.sh`.
+    pub fn words(&self) -> String {
+        match self.target.as_str() {
+            "" => self.tool.clone(),
+            target => format!("{}: {target}", self.tool),
+        }
+    }
+}
+
 /// What an open call does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Activity {
@@ -84,13 +94,17 @@ pub struct WorkClock {
 impl WorkClock {
     /// Goes on to an entry that is not folded yet; `calls` are those that are open before it.
     pub fn tick(&mut self, entry: &Entry, calls: &OpenCalls) {
-        use ArenaEvent::{FaultRecovered, SessionForked, SessionResumed};
-        let was_away = matches!(entry.fact(), Some(FaultRecovered(_) | SessionResumed(_) | SessionForked(_)));
-        if let Some(last) = self.last_at.filter(|_| !was_away && calls.is_working()) {
+        if let Some(last) = self.last_at.filter(|_| !was_away(entry) && calls.is_working()) {
             self.us = self.us.saturating_add(entry.at.saturating_sub(last));
         }
         self.last_at = Some(entry.at);
     }
+}
+
+/// True for an entry before which no process was at work.
+pub(super) fn was_away(entry: &Entry) -> bool {
+    use ArenaEvent::{FaultRecovered, SessionForked, SessionResumed};
+    matches!(entry.fact(), Some(FaultRecovered(_) | SessionResumed(_) | SessionForked(_)))
 }
 
 /// The open calls of a session, and the tool calls that have not ended.

@@ -6,7 +6,7 @@ use crate::protocol::event::{BudgetSettled, ErrorKind};
 use crate::protocol::message::Usage;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
-use super::calls::{Activity, OpenCall, OpenCalls, WorkClock};
+use super::calls::{Activity, OpenCall, OpenCalls, WorkClock, was_away};
 use super::ledger::{Ledger, sum};
 use super::words;
 
@@ -21,8 +21,6 @@ pub struct Tally {
     pub failures: u32,
     /// Tokens of settled attempts; `estimated` when any of them was.
     pub usage: Usage,
-    /// Settled attempts whose tokens were estimated.
-    pub estimated: u32,
     /// Settled attempts that were cut off with the program: nobody knows what they took, and the whole reservation
     /// is booked, so that these tokens and this money are the most it can have been.
     pub unknown: u32,
@@ -148,7 +146,6 @@ impl Tally {
         self.attempts += other.attempts;
         self.failures += other.failures;
         self.usage = sum(self.usage, other.usage);
-        self.estimated += other.estimated;
         self.unknown += other.unknown;
         self.cut += other.cut;
         self.beyond = sum(self.beyond, other.beyond);
@@ -187,8 +184,7 @@ impl Costs {
 
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
-        use ArenaEvent::{FaultRecovered, SessionForked, SessionResumed};
-        let away = matches!(entry.fact(), Some(FaultRecovered(_) | SessionResumed(_) | SessionForked(_)));
+        let away = was_away(entry);
         self.work.tick(entry, &self.calls);
         for (from, event) in entry.effective() {
             if let ArenaEvent::ToolRefused(data) = event
@@ -208,10 +204,12 @@ impl Costs {
         }
     }
 
-    /// The sheet: sparks, roles when there are several sparks, models, then everything.
+    /// The sheet: sparks, roles where one of them had several sparks, models, then everything.
     pub fn rows(&self) -> Vec<CostRow> {
         let sparks = self.sparks.iter().map(|(spark, costs)| (Scope::Spark(*spark), costs.tally));
-        let roles = self.roles.iter().map(|(role, tally)| (Scope::Role(role.clone()), *tally));
+        // A role of one spark would only say the same again.
+        let roles = self.roles.iter().filter(|_| self.roles.len() < self.sparks.len());
+        let roles = roles.map(|(role, tally)| (Scope::Role(role.clone()), *tally));
         let models = self.models.iter().map(|(model, tally)| (Scope::Model(model.clone()), *tally));
         sparks
             .chain(roles)
@@ -284,7 +282,6 @@ impl Costs {
         let usage = Usage { estimated, ..data.usage };
         self.book_call(data.call, |tally| {
             tally.usage = sum(tally.usage, usage);
-            tally.estimated += u32::from(estimated);
             tally.unknown += u32::from(away && estimated);
             tally.micro_usd = tally.micro_usd.saturating_add(data.micro_usd);
             tally.unpriced += u32::from(!priced && data.usage.total() > 0);

@@ -1,4 +1,4 @@
-//! Which spark and model each running model call is paid for, and what is set aside; prices nothing itself.
+//! Which spark each running model call is paid for, and what is set aside; prices nothing itself.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,6 @@ use crate::protocol::{ArenaEvent, CallId, SparkId};
 pub struct Payer {
     /// The spark.
     pub spark: SparkId,
-    /// `PROVIDER/MODEL`.
-    pub model: String,
     /// False when the session has no price for the model.
     pub priced: bool,
     /// The most tokens its answer may have.
@@ -49,7 +47,7 @@ impl Ledger {
                 self.calls.retain(|call, payer| *call == data.call || payer.spark != data.spark);
                 let priced = self.priced.get(&data.model).copied().unwrap_or(false);
                 let max_output = data.params.max_output.unwrap_or_default();
-                let payer = Payer { spark: data.spark, model: data.model.clone(), priced, max_output };
+                let payer = Payer { spark: data.spark, priced, max_output };
                 self.calls.insert(data.call, payer);
             }
             E::BudgetReserved(data) => {

@@ -11,7 +11,7 @@ use super::words;
 use crate::protocol::blueprint::lead_of;
 use crate::protocol::event::{ClaimFlagged, PatchApplied, PromptGiven, TurnCause, TurnClosed};
 use crate::protocol::spec::{Blueprint, Mode};
-use crate::protocol::text::names_shown;
+use crate::protocol::text::{names_shown, unfenced};
 use crate::protocol::typed::SquadAnswer;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId, fit};
 use evidence::{Evidence, blueprint_in};
@@ -71,11 +71,6 @@ impl Missing {
 }
 
 impl SquadSheet {
-    /// A sheet that knows nothing but what the log of a recorded run did not bear out.
-    pub fn of_recorded(flags: Vec<ClaimFlagged>) -> Self {
-        SquadSheet { is_squad: true, flags, ..SquadSheet::default() }
-    }
-
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
         for (at, event) in entry.effective() {
@@ -204,9 +199,11 @@ impl SquadSheet {
         Ok(safe(&out).into_owned())
     }
 
-    /// An answer that was recorded, in words.
-    pub fn recorded_words(&self, text: &str) -> String {
-        self.said(text).unwrap_or_else(|json| json)
+    /// An answer that was recorded with what its log did not bear out, in words that are safe to print.
+    pub fn recorded_words(flags: &[ClaimFlagged], text: &str) -> String {
+        let sheet = SquadSheet { flags: flags.to_vec(), ..SquadSheet::default() };
+        let words = sheet.said(unfenced(text.trim_end())).unwrap_or_else(|json| json);
+        safe(&words).into_owned()
     }
 
     /// What there is to know of a recorded run that became the answer, in one line.
@@ -224,6 +221,7 @@ impl SquadSheet {
         self.evidence.changes_words().to_owned()
             + &checks
             + &self.evidence.foreign_words()
+            + &self.evidence.taken_back_words()
             + &self.evidence.left_words()
             + &self.evidence.overwritten_words()
             + &self.evidence.findings_words(said)
@@ -245,21 +243,24 @@ impl SquadSheet {
 
     /// What keeps the squad's work from being done, in one line; none when nothing does.
     pub fn lacks(&self) -> Option<String> {
-        let idle = self.idle.iter().map(|name| format!("{name}: it did not get to work"));
-        let missing = self.missing.iter().map(Missing::words).chain(idle);
         let evidence = if self.used.is_some() { Vec::new() } else { self.evidence.lacks() };
         let contradicted = self.flags.iter().filter(|flag| flag.contradicted);
         let claims = contradicted.map(|flag| format!("the answer claims what is not so: {}", flag.reason));
-        let line = missing.chain(evidence).chain(claims).collect::<Vec<_>>().join("; ");
+        let line = self.absent().chain(evidence).chain(claims).collect::<Vec<_>>().join("; ");
         (self.is_squad && !line.is_empty()).then_some(line)
+    }
+
+    /// Roles that did not do their part, and why.
+    fn absent(&self) -> impl Iterator<Item = String> {
+        let idle = self.idle.iter().map(|name| format!("{name}: it did not get to work"));
+        self.missing.iter().map(Missing::words).chain(idle)
     }
 
     fn missing_words(&self) -> String {
         if self.missing.is_empty() {
             return String::new();
         }
-        let idle = self.idle.iter().map(|name| format!("{name}: it did not get to work"));
-        let lines = self.missing.iter().map(Missing::words).chain(idle).map(|words| format!("\n- {words}"));
+        let lines = self.absent().map(|words| format!("\n- {words}"));
         format!("\n\nMissing:{}", lines.collect::<String>())
     }
 }
@@ -311,7 +312,12 @@ mod tests {
         let flag = ClaimFlagged { source: EventRef::fact(9), claim: 0, reason, contradicted: false };
         let why = Some("no route to host\n".to_owned());
         let reviewer = Missing { role: "reviewer".to_owned(), cause: TurnCause::ModelFailed, why };
-        let sheet = SquadSheet { missing: vec![reviewer], ..SquadSheet::of_recorded(vec![flag]) };
+        let sheet = SquadSheet {
+            is_squad: true,
+            flags: vec![flag],
+            missing: vec![reviewer],
+            ..SquadSheet::default()
+        };
         let typed = r#"{"answer":"Done.\n","claims":[{"kind":"checks_pass","text":"tests pass","evidence":["e7"]}],"open":["F2"]}"#;
         let words = sheet.words(typed);
         let flagged = "Claimed, but not borne out by the log:\n- \"tests pass\": the check of e7";

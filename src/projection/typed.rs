@@ -2,29 +2,34 @@
 
 use serde_json::Value;
 
+use super::report::wording;
+use crate::protocol::text::unfenced;
+
 /// Fields whose text needs no label: they are what the answer says.
 const PLAIN: [&str; 6] = ["answer", "position", "plan", "summary", "text", "opening"];
 
 /// Levels of nesting that are laid out; deeper ones are written as JSON.
 const DEEPEST: usize = 4;
 
-/// A JSON object, fenced or not, as Markdown; none for any other text.
-pub fn readable(text: &str) -> Option<String> {
-    let text = text.trim();
-    let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
-    let body = inner.and_then(|inner| inner.split_once('\n')).map_or(text, |(_, body)| body).trim();
+/// A JSON object, fenced or not, as Markdown; none for any other text. What rates or rules on one of these propositions
+/// is told with its words.
+pub fn readable(text: &str, propositions: &[String]) -> Option<String> {
+    let body = unfenced(text);
     if !body.starts_with('{') {
         return None;
     }
     let value = serde_json::from_str::<Value>(body).ok().filter(Value::is_object)?;
     let mut out = String::new();
-    object(&value, 0, &mut out);
+    object(&value, 0, propositions, &mut out);
     Some(out.trim_end().to_owned())
 }
 
-fn object(value: &Value, depth: usize, out: &mut String) {
+fn object(value: &Value, depth: usize, propositions: &[String], out: &mut String) {
     for (name, field) in value.as_object().into_iter().flatten() {
-        let label = name.replace('_', " ");
+        let label = match name.as_str() {
+            "would_change" => "would change its mind".to_owned(),
+            name => name.replace('_', " "),
+        };
         match field {
             Value::Null => {}
             Value::Array(items) if items.is_empty() => {}
@@ -34,18 +39,41 @@ fn object(value: &Value, depth: usize, out: &mut String) {
             }
             Value::Array(items) => {
                 out.push_str(&format!("**{label}**\n\n"));
-                items.iter().for_each(|item| bullet(item, out));
+                items.iter().for_each(|item| bullet(item, propositions, out));
                 out.push('\n');
             }
-            Value::Object(_) if depth < DEEPEST => object(field, depth + 1, out),
+            Value::Object(_) if depth < DEEPEST => object(field, depth + 1, propositions, out),
             other => out.push_str(&format!("**{label}** {}\n\n", inline(other))),
         }
     }
 }
 
-fn bullet(item: &Value, out: &mut String) {
-    let text = inline(item).replace('\n', "\n  ");
+fn bullet(item: &Value, propositions: &[String], out: &mut String) {
+    let text = stand(item, propositions).unwrap_or_else(|| inline(item)).replace('\n', "\n  ");
     out.push_str(&format!("- {text}\n"));
+}
+
+/// What is said of a proposition that is known: its number, a rating and how sure, the proposition, what else there is.
+fn stand(item: &Value, propositions: &[String]) -> Option<String> {
+    let number = u32::try_from(item.get("proposition")?.as_u64()?).ok()?.checked_sub(1)?;
+    let proposition = propositions.get(usize::try_from(number).ok()?)?.trim();
+    let rating = item.get("rating").and_then(Value::as_i64).and_then(|rating| i8::try_from(rating).ok());
+    let sure = item.get("confidence").and_then(Value::as_u64).filter(|_| rating.is_some());
+    let stance = match (rating.map(wording::rating), sure) {
+        (Some(rating), Some(sure)) => format!(" {rating}, {sure} % sure:"),
+        (Some(rating), None) => format!(" {rating}:"),
+        (None, _) => ":".to_owned(),
+    };
+    let mut rest = item.as_object()?.clone();
+    rest.retain(|name, _| match name.as_str() {
+        "proposition" => false,
+        "rating" => rating.is_none(),
+        "confidence" => sure.is_none(),
+        _ => true,
+    });
+    let rest = inline(&Value::Object(rest));
+    let rest = if rest.is_empty() { rest } else { format!(" — {rest}") };
+    Some(format!("{}{stance} {proposition}{rest}", wording::name(number)))
 }
 
 /// A value on a line: of an object its longest text first, then the rest with labels.
@@ -86,7 +114,15 @@ mod tests {
  "open": ["F3"], "ballot": {"confidence": 80, "position": "Yes."}, "nothing": [], "sure": true}
 ```"#;
         let whole = "It works.\n\n**claims**\n\n- a.sh was changed (kind changed, evidence e5)\n\n**open**\n\n- F3\n\n**confidence** 80\n\nYes.\n\n**sure** true";
-        assert_eq!(readable(text).as_deref(), Some(whole));
-        assert_eq!([readable("words"), readable("[1]"), readable("{ not json")], [None, None, None]);
+        assert_eq!(readable(text, &[]).as_deref(), Some(whole));
+        assert_eq!(["words", "[1]", "{ not json"].map(|text| readable(text, &[])), [None, None, None]);
+    }
+
+    #[test]
+    fn what_rates_a_proposition_is_told_with_its_words() {
+        let text = r#"{"ratings": [{"proposition": 1, "rating": -1, "confidence": 75, "reason": "a case"}, {"proposition": 3, "rating": 2}]}"#;
+        let told = readable(text, &["It refuses.".to_owned(), "It asks.".to_owned()]).unwrap();
+        let lines: Vec<&str> = told.lines().skip(2).collect();
+        assert_eq!(lines, ["- P1 \u{2212}1, 75 % sure: It refuses. — a case", "- proposition 3, rating 2"]);
     }
 }

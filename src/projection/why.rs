@@ -75,7 +75,7 @@ pub enum AuditEnd {
 pub struct Reasons {
     causes: BTreeMap<EventRef, Vec<(Link, EventRef)>>,
     audits: BTreeMap<ToolUse, Audit>,
-    /// The event that last ordered each call; model calls stay to be named by what follows them.
+    /// The event that last ordered each open call.
     orders: BTreeMap<CallId, EventRef>,
     /// The tool call an open ask is about.
     asks: BTreeMap<CallId, ToolUse>,

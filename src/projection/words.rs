@@ -3,10 +3,10 @@
 use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
-    ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, Severity, ToolStatus, TurnCause,
+    ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, ToolStatus, TurnCause,
 };
 use crate::protocol::message::Usage;
-use crate::protocol::spec::{Action, Mode, RolePlace};
+use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
 pub use crate::protocol::text::{grouped, money};
 
 /// Money of calls of which `unpriced` have no known price: `$0.0123`, `price unknown`, or both.
@@ -51,6 +51,15 @@ pub fn counted(count: u64, noun: &str) -> String {
         (1, _) => format!("1 {noun}"),
         (_, Some(stem)) => format!("{} {stem}ries", grouped(count)),
         (_, None) => format!("{} {noun}s", grouped(count)),
+    }
+}
+
+/// The start of a text on one line; `…` stands where it is cut.
+pub fn start(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
 }
 
@@ -218,16 +227,6 @@ pub fn choice(choice: &Choice) -> &'static str {
     }
 }
 
-/// How bad a finding is.
-pub fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Blocker => "blocker",
-        Severity::Major => "major",
-        Severity::Minor => "minor",
-        Severity::Note => "note",
-    }
-}
-
 /// The place of a role that has one of its own.
 pub fn place(place: &RolePlace) -> String {
     let held = if place.read_only { ", read-only" } else { "" };
@@ -260,6 +259,18 @@ pub fn mode(mode: &Mode) -> &'static str {
         Mode::Squad => "squad",
         Mode::Debate(_) => "debate",
     }
+}
+
+/// Limits in words.
+pub fn limits(all: &Limits) -> String {
+    let tokens = all.max_tokens.map(|max| format!("{} tokens", grouped(max)));
+    let money = all.max_micro_usd.map(money);
+    let seconds = all.max_seconds.map(|max| format!("{max} s a turn"));
+    let steps = Some(match all.max_steps {
+        ANY_STEPS => "any number of model calls a turn".to_owned(),
+        max => format!("{} a turn", counted(max.into(), "model call")),
+    });
+    [tokens, money, seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A limit that was reached, with what was used against it.

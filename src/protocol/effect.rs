@@ -47,6 +47,9 @@ pub enum EffectOrder {
     Diff {
         /// The tree.
         from: String,
+        /// Files that were written since, with what each held before: whether they hold it again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        written: Vec<PathBase>,
     },
     /// Look a run up in the team cache.
     CacheGet {
@@ -158,6 +161,9 @@ pub enum Effect {
     Diff {
         /// The tree.
         from: String,
+        /// Files that were written since, with what each held before: whether they hold it again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        written: Vec<PathBase>,
     },
     /// Look up the team cache.
     CacheGet {

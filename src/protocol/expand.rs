@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::protocol::EventRef;
 use crate::protocol::ballot::digest::digest;
 use crate::protocol::event::{
-    ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, Severity, ToolStatus, ToolUse,
+    ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, ToolStatus, ToolUse,
 };
 use crate::protocol::message::{Message, Part, Request, Role, ToolDecl};
 use crate::protocol::spec::ToolSpec;
@@ -98,6 +98,11 @@ pub fn hex(bytes: &[u8]) -> String {
         .iter()
         .flat_map(|b| [DIGITS[usize::from(b >> 4)] as char, DIGITS[usize::from(b & 15)] as char])
         .collect()
+}
+
+/// True for what [`hex`] makes of a SHA-256: 64 lower-case digits. Only that becomes the name of a file.
+pub fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The reference a model sees before a result's text.
@@ -238,17 +243,7 @@ fn critique(data: &CritiqueIssued) -> String {
     };
     let mut text = format!("{verdict}; {} open", data.findings.len());
     for finding in &data.findings {
-        let severity = match finding.severity {
-            Severity::Blocker => "blocker",
-            Severity::Major => "major",
-            Severity::Minor => "minor",
-            Severity::Note => "note",
-        };
-        let place = match (&finding.file, finding.line) {
-            (Some(file), Some(line)) => format!(" {file}:{line}"),
-            (Some(file), None) => format!(" {file}"),
-            (None, _) => String::new(),
-        };
+        let (severity, place) = (finding.severity.word(), finding.place());
         text.push_str(&format!("\n{} ({severity}){place}: {}", finding.id, finding.problem));
         if let Some(fix) = &finding.fix {
             text.push_str(&format!("\n   suggested: {fix}"));

@@ -63,6 +63,9 @@ pub struct Claim {
     pub kind: ClaimKind,
     /// The claim in words.
     pub text: String,
+    /// For `changed`: the files, relative to the workspace; else empty.
+    #[serde(default)]
+    pub files: Vec<String>,
     /// References of the entries that bear it out, such as `e42`.
     pub evidence: Vec<String>,
 }

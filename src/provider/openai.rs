@@ -119,12 +119,15 @@ impl OpenAi {
     ) -> Result<(), ModelFailed> {
         let body = request::body(request, &self.dialect);
         let mut body = self.endpoint.post(body.to_string().into_bytes()).await?;
-        let first = match body.piece().await? {
-            Some(piece) => piece.as_ref().to_vec(),
-            None => Vec::new(),
-        };
+        let mut first = Vec::new();
+        // Blank bytes keep a connection alive while a model loads; they say nothing yet.
+        while first.is_empty()
+            && let Some(piece) = body.piece().await?
+        {
+            first = piece.as_ref().trim_ascii_start().to_vec();
+        }
         // What the body says it is counts, not the header: proxies and small servers often get that wrong.
-        match first.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        match first.first() {
             Some(b'{' | b'[') => self.read_whole(body, first, answer, live).await,
             Some(b'<') | None => Err(self.no_answer(&body, &first)),
             Some(_) => self.read_stream(body, first, answer, live).await,

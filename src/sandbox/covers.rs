@@ -1,23 +1,26 @@
 //! Which names of a workspace are covered while commands run: protected ones are not to be changed, secret ones not to
 //! be read; knows no kind of sandbox.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use globset::GlobSet;
+use serde::{Deserialize, Serialize};
 
 use super::leads::Leads;
 use super::names::is_protected;
+use crate::protocol::text::name_shown;
 
 /// Folders that are not looked into: others' packages and what builds leave behind.
 const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycache__"];
-/// Most names that are looked at, and most that are covered; what lies nearest to the top comes first.
-const MOST_SEEN: usize = 50_000;
-const MOST_COVERED: usize = 400;
+/// Most names that are looked at, and most that are covered. Beyond them nothing is opened: what a command can read or
+/// change must not hang on how many names another has made before.
+pub const MOST_SEEN: usize = 1_000_000;
+pub const MOST_COVERED: usize = 4_000;
 
 /// What becomes of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// It can be read and not changed.
     Guarded,
@@ -34,35 +37,29 @@ pub struct Found {
     pub names: BTreeMap<PathBuf, Kind>,
     /// Links that protected names are or lead through, with what they say: they are put back after a call.
     pub links: Vec<(PathBuf, PathBuf)>,
-    /// There was more to look at or to cover than is done.
-    pub is_cut: bool,
 }
 
 impl Found {
-    /// Looks through a workspace.
-    pub fn of(root: &Path, secrets: &GlobSet) -> Self {
-        let (mut found, mut seen) = (Found::default(), 0);
+    /// Looks through a workspace. An error says what there is too much of, and where.
+    pub fn of(root: &Path, secrets: &GlobSet) -> Result<Self, String> {
+        let mut found = Found::default();
+        let mut seen: BTreeMap<PathBuf, usize> = BTreeMap::new();
         let mut waiting = VecDeque::from([PathBuf::new()]);
         while let Some(folder) = waiting.pop_front() {
             let entries = fs::read_dir(root.join(&folder));
             if entries.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
                 && folder.parent().is_some()
             {
-                if found.names.len() >= MOST_COVERED {
-                    found.is_cut = true;
-                    return found;
-                }
                 found.names.insert(folder.clone(), Kind::Closed);
             }
+            let count = seen.entry(folder.iter().take(1).collect()).or_default();
             for entry in entries.into_iter().flatten().flatten() {
-                seen += 1;
+                *count += 1;
                 let path = folder.join(entry.file_name());
-                let is_guarded = is_protected(root, &path);
-                let is_full = found.names.len() >= MOST_COVERED && (is_guarded || secrets.is_match(&path));
-                if seen > MOST_SEEN || is_full {
-                    found.is_cut = true;
-                    return found;
-                }
+                // No folder above is protected, and no protected name has more than two parts.
+                let near =
+                    folder.file_name().map_or(path.clone(), |above| Path::new(above).join(entry.file_name()));
+                let is_guarded = is_protected(root, &near);
                 if secrets.is_match(&path) {
                     found.add(root, &path, Kind::Masked);
                 } else if is_guarded {
@@ -74,8 +71,49 @@ impl Found {
                     waiting.push_back(path);
                 }
             }
+            found.check(&seen)?;
         }
-        found
+        let above: BTreeSet<&Path> = found.names.keys().flat_map(|name| name.ancestors().skip(1)).collect();
+        match above.len() > MOST_COVERED {
+            true => Err(found.too_many()),
+            false => Ok(found),
+        }
+    }
+
+    /// Whether there is too much already. `seen` counts what was looked at, by what lies at the top.
+    fn check(&self, seen: &BTreeMap<PathBuf, usize>) -> Result<(), String> {
+        if self.names.len() > MOST_COVERED {
+            return Err(self.too_many());
+        }
+        let is_over = seen.values().sum::<usize>() > MOST_SEEN;
+        let most = seen.iter().max_by_key(|(_, count)| **count).filter(|_| is_over);
+        most.map_or(Ok(()), |(folder, _)| {
+            Err(format!(
+                "the workspace has more than {MOST_SEEN} files to look through for secrets and protected names, most of \
+                 them in `{}`: move what is not needed out of it, or work in a folder further down",
+                shown(folder)
+            ))
+        })
+    }
+
+    fn too_many(&self) -> String {
+        format!(
+            "more names would have to be kept from commands than can be ({MOST_COVERED}: protected names, secrets, closed \
+             folders, the folders they are in), most of them in `{}`: remove what is not needed there, or move it out of \
+             the workspace",
+            shown(&self.fullest())
+        )
+    }
+
+    /// The folder furthest down that holds more than half of the names.
+    fn fullest(&self) -> PathBuf {
+        let mut counts: BTreeMap<&Path, usize> = BTreeMap::new();
+        for above in self.names.keys().flat_map(|name| name.ancestors().skip(1)) {
+            *counts.entry(above).or_default() += 1;
+        }
+        let full = counts.into_iter().filter(|(_, count)| count * 2 > self.names.len());
+        full.max_by_key(|(folder, _)| folder.iter().count())
+            .map_or_else(PathBuf::new, |(folder, _)| folder.to_owned())
     }
 
     /// A name with what it leads to.
@@ -91,6 +129,12 @@ impl Found {
     }
 }
 
+/// A folder of the workspace as a person would name it.
+fn shown(folder: &Path) -> String {
+    let name = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    name_shown(&name.to_string_lossy()).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
@@ -99,7 +143,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closed_folders_are_covered_up_to_the_same_bound() {
+    fn more_names_than_can_be_covered_are_an_error_that_says_where() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = super::super::names::globs(&["{,*/}.env.*".to_owned()]);
+        let name = |i: usize| folder.path().join(format!("a/b/.env.{i}"));
+        fs::create_dir_all(folder.path().join("a/b")).unwrap();
+        fs::write(folder.path().join("a/.env.x"), "").unwrap();
+        (1..MOST_COVERED).for_each(|i| fs::write(name(i), "").unwrap());
+        assert_eq!(Found::of(folder.path(), &secrets).unwrap().names.len(), MOST_COVERED);
+        fs::write(name(0), "").unwrap();
+        let error = Found::of(folder.path(), &secrets).unwrap_err();
+        assert!(error.contains("most of them in `a/b`"), "{error}");
+    }
+
+    #[test]
+    fn closed_folders_count_among_the_covers() {
         let folder = tempfile::tempdir().unwrap();
         let set = |mode: u32| {
             for i in 0..=MOST_COVERED {
@@ -112,7 +170,7 @@ mod tests {
         let found = Found::of(folder.path(), &GlobSet::empty());
         set(0o755);
         // Nothing is closed to root.
-        let expected = if rustix::process::geteuid().is_root() { (0, false) } else { (MOST_COVERED, true) };
-        assert_eq!((found.names.len(), found.is_cut), expected);
+        assert_eq!(found.is_ok(), rustix::process::geteuid().is_root(), "{found:?}");
+        assert!(found.err().is_none_or(|error| error.contains("most of them in `.`")));
     }
 }

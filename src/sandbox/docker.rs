@@ -43,6 +43,9 @@ use plan::Plan;
 /// The image that is used when none is named; `agon sandbox build` makes it.
 pub const DEFAULT_IMAGE: &str = "agon-sandbox";
 
+/// Where a mount comes from that cannot be had.
+pub const MOUNTS_KEY: &str = "the setting is `[sandbox.docker] mounts`";
+
 /// Commands that may run at once; more wait.
 const AT_ONCE: usize = 8;
 
@@ -111,14 +114,14 @@ impl DockerSandbox {
         }
         for mount in &settings.mounts {
             if let Err(error) = std::fs::metadata(&mount.source) {
-                return Err(bad_mount(&mount.source, error.to_string()));
+                return Err(bad_mount(&mount.source, format!("{error}; {MOUNTS_KEY}")));
             }
         }
         let image = ImageFacts::look(&engine, &settings.image).await?;
         // Strays that cannot be reaped now are reaped another time; they hold nothing up.
         let _ = reap(&engine, &place.claims, &host_name()).await;
         let Covers { mut guarded, masked, closed, missing, pinned, found } =
-            Covers::find(&root, &place.secrets);
+            Covers::find(&root, &place.secrets).map_err(DockerError::Unfit)?;
         let claim = Claim::take(&place.claims, if place.read_only { &[] } else { &missing })?;
         // Where we cannot make one, commands cannot either.
         guarded.retain(|guarded| !missing.contains(guarded) || (!place.read_only && guarded.is_dir()));
@@ -274,11 +277,9 @@ fn told(error: &DockerError) -> String {
 #[async_trait]
 impl Sandbox for DockerSandbox {
     fn spec(&self) -> SandboxSpec {
-        let mut gaps = self.plan.gaps();
-        gaps.extend(self.found.is_cut.then(|| SandboxSpec::NOT_ALL_COVERED.to_owned()));
         SandboxSpec {
             kind: "docker".to_owned(),
-            gaps,
+            gaps: self.plan.gaps(),
             image: Some(self.image.label()),
             proven: self.proven.clone(),
             consent: None,

@@ -24,9 +24,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use globset::GlobSet;
 use tokio_util::sync::CancellationToken;
 
+use super::LocalError;
 use super::covers::Found;
 use super::files::WorkspaceFiles;
 use super::names;
@@ -78,12 +78,11 @@ impl Default for LocalOptions {
 pub struct LocalSandbox {
     files: Arc<WorkspaceFiles>,
     options: LocalOptions,
-    secrets: GlobSet,
     view: View,
     readable: Vec<OsString>,
     stage: &'static str,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
-    covers: OnceLock<(Vec<Cover>, Found)>,
+    found: Found,
     keeper: Keeper,
     proven: OnceLock<Vec<String>>,
     scratch: Scratch,
@@ -91,48 +90,37 @@ pub struct LocalSandbox {
 
 impl LocalSandbox {
     /// Opens the workspace. Whether this machine allows what is needed shows [`LocalSandbox::start`].
-    pub fn open(root: &Path, options: LocalOptions) -> Result<Self, String> {
-        let files = Arc::new(WorkspaceFiles::open(root).map_err(|error| error.to_string())?);
-        let scratch =
-            Scratch::make().map_err(|error| format!("a folder for the sandbox cannot be made: {error}"))?;
-        if let Some(inside) = scratch.path().canonicalize().ok().filter(|path| path.starts_with(files.root()))
-        {
-            let base = inside.parent().unwrap_or(&inside).display();
-            return Err(format!(
-                "temporary files would lie in the workspace: let `TMPDIR` (`{base}`) name a folder outside"
-            ));
-        }
+    pub fn open(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
+        let secrets = names::globs(&options.secrets);
+        let mut sandbox = LocalSandbox::bare(root, options)?;
+        sandbox.found = Found::of(sandbox.files.root(), &secrets).map_err(LocalError::Unfit)?;
+        Ok(sandbox)
+    }
+
+    /// Without anything covered.
+    fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
+        let files =
+            Arc::new(WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?);
+        let scratch = Scratch::make(files.root()).map_err(LocalError::Unfit)?;
         let variable = |name: &str| std::env::var_os(name);
         let view = View::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
-        let secrets = names::globs(&options.secrets);
         let keeper = Keeper::of(files.root(), scratch.path(), options.notes.clone());
-        let (filters, covers, proven) = (confine::filters(), OnceLock::new(), OnceLock::new());
+        let (filters, found, proven) = (confine::filters(), Found::default(), OnceLock::new());
         let (readable, stage) = (vec!["/".into()], "namespaces");
-        Ok(LocalSandbox {
-            files,
-            options,
-            secrets,
-            view,
-            readable,
-            stage,
-            filters,
-            covers,
-            keeper,
-            proven,
-            scratch,
-        })
+        Ok(LocalSandbox { files, options, view, readable, stage, filters, found, keeper, proven, scratch })
     }
 
     /// The same where namespaces are refused: only what Landlock and seccomp hold, which is named *landlock-only*.
-    pub fn open_without_namespaces(root: &Path, options: LocalOptions) -> Result<Self, String> {
+    pub fn open_without_namespaces(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         if !confine::landlock_works() {
-            return Err("this kernel has no Landlock".to_owned());
+            return Err(LocalError::Machine("this kernel has no Landlock".to_owned()));
         }
-        let mut sandbox = LocalSandbox::open(root, options)?;
+        let mut sandbox = LocalSandbox::bare(root, options)?;
         let read_only = sandbox.options.read_only;
         let (readable, view) = sandbox.view.of_rules(sandbox.files.root(), sandbox.scratch.path(), read_only);
         (sandbox.readable, sandbox.view, sandbox.stage) = (readable, view, "guard");
-        sandbox.filters.as_mut().map_err(|error| error.clone())?.push(confine::no_sockets()?);
+        let filters = sandbox.filters.as_mut().map_err(|error| LocalError::Machine(error.clone()))?;
+        filters.push(confine::no_sockets().map_err(LocalError::Machine)?);
         Ok(sandbox)
     }
 
@@ -141,49 +129,45 @@ impl LocalSandbox {
     }
 
     /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims.
-    pub async fn start(&self) -> Result<(), String> {
+    pub async fn start(&self) -> Result<(), LocalError> {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
         let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
         let end = self.exec(exec, &Deaf, &CancellationToken::new()).await;
-        // Whoever asked says that it cannot be had.
-        let end = end.map_err(|why| why.strip_prefix(launch::REFUSED).map_or(why.clone(), str::to_owned))?;
-        match end.exit {
-            Some(0) => {
-                let held = proven::read(&end.stdout, self.has_namespaces())?;
-                // Started twice it has shown the same.
-                let _ = self.proven.set(held);
-                Ok(())
-            }
+        let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
+            // Whoever asked says that it cannot be had.
+            true => LocalError::Unfit(without_refused(&why)),
+            false => LocalError::Machine(without_refused(&why)),
+        })?;
+        let held = match end.exit {
+            Some(0) => proven::read(&end.stdout, self.has_namespaces()),
             _ => Err(format!(
                 "a command in it ended with {:?}: {}",
                 end.exit.or(end.signal),
                 end.stderr.trim()
             )),
-        }
-    }
-
-    fn found(&self) -> &(Vec<Cover>, Found) {
-        self.covers.get_or_init(|| {
-            let found = Found::of(self.files.root(), &self.secrets);
-            (covers::of(&found), found)
-        })
+        };
+        // Started twice it has shown the same.
+        let _ = self.proven.set(held.map_err(LocalError::Machine)?);
+        Ok(())
     }
 
     fn plan(&self, exec: &Exec, directory: &Path) -> Plan {
-        let mut covers = self.found().0.clone();
+        let mut covers = covers::of(&self.found);
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
             // what they make and remove is no ground to mount on.
-            covers.retain(|cover| cover.kind != CoverKind::ReadOnly);
+            covers.retain(|_, kind| *kind != CoverKind::ReadOnly);
         } else {
-            covers.extend(self.keeper.covers(&covers));
+            self.keeper.cover(&mut covers);
         }
+        let parts = |path: &Path| path.iter().map(OsString::from).collect();
+        let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
         Plan {
             base: self.scratch.path().join("root").into_os_string(),
             mounts: self.view.mounts.clone(),
             workspace: self.files.root().as_os_str().to_owned(),
-            covers,
+            covers: covers.collect(),
             readable: self.readable.clone(),
             writable: self.view.writable.clone(),
             cwd: directory.as_os_str().to_owned(),
@@ -211,9 +195,6 @@ impl Sandbox for LocalSandbox {
         if self.options.read_only {
             gaps.remove(0);
         }
-        if self.found().1.is_cut {
-            gaps.push(SandboxSpec::NOT_ALL_COVERED.to_owned());
-        }
         if self.filters.is_err() {
             gaps.push("no system call is refused on this processor".to_owned());
         }
@@ -235,7 +216,7 @@ impl Sandbox for LocalSandbox {
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces() && !self.options.read_only;
-        let call = keeps.then(|| self.keeper.begin(&self.found().1)).transpose()?;
+        let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
         let (child, reach) =
             launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await?;
         let mut end = process::watch(&exec, child, reach, started, live, cancel).await?;
@@ -261,6 +242,10 @@ const LANDLOCK_ONLY: [&str; 4] = [
     "commands can see that files and processes outside exist, and change the mode of their user's files",
     "the network is refused altogether, so servers cannot be tested",
 ];
+
+fn without_refused(why: &str) -> String {
+    why.strip_prefix(launch::REFUSED).unwrap_or(why).to_owned()
+}
 
 fn kernel() -> OsString {
     use std::os::unix::ffi::OsStringExt;

@@ -101,6 +101,14 @@ impl Maker {
             Maker::CutOff => "what a command made that was cut off",
         }
     }
+
+    /// Nobody knows who made a name after agon had ended.
+    fn cure(self) -> &'static str {
+        match self {
+            Maker::ThisCommand => "",
+            Maker::CutOff => "; if it is yours, rename it back",
+        }
+    }
 }
 
 /// What was set aside.
@@ -134,7 +142,7 @@ pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> SetAside {
     for path in made.chain(filled).filter(|path| is_outermost(path)) {
         opened.open_way(root, &path);
         let line = match aside(root, &path) {
-            Ok(name) => format!("is now `{}`", shown(&name)),
+            Ok(name) => format!("is now `{}`{}", shown(&name), maker.cure()),
             // Another agon's call in the same workspace has set it aside.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => {
@@ -147,8 +155,12 @@ pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> SetAside {
     for (path, (kind, then)) in &before.covered {
         if same(&root.join(path)).is_some_and(|now| now != *then) {
             let could = if *kind == Kind::Masked { "read and change it" } else { "change it" };
+            let when = match maker {
+                Maker::ThisCommand => "while this command ran",
+                Maker::CutOff => "since a command began that was cut off",
+            };
             done.lines.push(format!(
-                "`{}` was replaced while this command ran, and the command could {could}: look at it",
+                "`{}` was replaced {when}, and the command could {could}: look at it",
                 shown(path)
             ));
         }
@@ -173,7 +185,7 @@ fn put_back(root: &Path, (path, to): (&Path, &Path), maker: Maker, done: &mut Se
     };
     let back = |moved| std::os::unix::fs::symlink(to, root.join(path)).map(|()| moved);
     let line = match moved.and_then(back) {
-        Ok(Some(aside)) => format!("{} of it is now `{}`", maker.words(), shown(&aside)),
+        Ok(Some(aside)) => format!("{} of it is now `{}`{}", maker.words(), shown(&aside), maker.cure()),
         Ok(None) => "a command had removed it".to_owned(),
         Err(error) => {
             if exists(&root.join(path)) {

@@ -72,6 +72,7 @@ impl Placeholder {
 
     /// Takes away one that was made by somebody who is gone, unless somebody else needs it.
     pub fn clear(path: &Path) {
+        let _opened = open_above(path);
         if let Ok(folder) = open(path) {
             remove(&folder, path, SOON);
         }
@@ -79,6 +80,7 @@ impl Placeholder {
 
     /// Takes away what is one of these for certain, unless somebody else needs it, and is patient.
     pub fn sweep(path: &Path) {
+        let _opened = open_above(path);
         if let Some(folder) = open(path).ok().filter(is_marked) {
             remove(&folder, path, PATIENT);
         }
@@ -102,14 +104,13 @@ impl Drop for Placeholder {
 
 /// Only an empty folder can be removed, and only the very one that nobody else holds.
 fn remove(folder: &File, path: &Path, tries: usize) {
+    let _opened = open_above(path);
     for _ in 0..tries {
         match rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => std::thread::sleep(PAUSE),
             // A file system without locks knows no others.
             Ok(()) | Err(_) => {
                 if is_there(folder, path) {
-                    let mut opened = Opened::default();
-                    path.parent().into_iter().for_each(|above| opened.open(above));
                     // One that somebody has filled meanwhile is theirs and stays.
                     if std::fs::remove_dir(path)
                         .is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty)
@@ -121,6 +122,13 @@ fn remove(folder: &File, path: &Path, tries: usize) {
             }
         }
     }
+}
+
+/// A command may have closed the folder it stands in.
+fn open_above(path: &Path) -> Opened {
+    let mut opened = Opened::default();
+    path.parent().into_iter().for_each(|above| opened.open(above));
+    opened
 }
 
 fn open(path: &Path) -> rustix::io::Result<File> {

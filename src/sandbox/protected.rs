@@ -34,7 +34,9 @@ const TABLE: &[Protected] = &[
     names(&[".drone.yml"], CI),
     names(&[".travis.yml"], CI),
     names(&[".forgejo", "workflows"], CI),
+    names(&[".forgejo", "actions"], CI),
     names(&[".gitea", "workflows"], CI),
+    names(&[".gitea", "actions"], CI),
     names(&["azure-pipelines.yml"], CI),
     names(&["bitbucket-pipelines.yml"], CI),
     names(&["jenkinsfile"], CI),
@@ -54,6 +56,8 @@ const TABLE: &[Protected] = &[
     names(&[".clinerules"], INSTRUCTION),
     names(&[".github", "copilot-instructions.md"], INSTRUCTION),
     names(&[".github", "instructions"], INSTRUCTION),
+    names(&[".github", "prompts"], INSTRUCTION),
+    names(&[".github", "agents"], INSTRUCTION),
 ];
 
 /// The reason why a canonical path must not be written, or `None` when it may be.
@@ -115,6 +119,7 @@ mod tests {
             ".pre-commit-config.yaml",
             ".forgejo/workflows/ci.yml",
             ".gitea/workflows/ci.yml",
+            ".forgejo/actions/x/action.yml",
         ] {
             assert!(reason(path).is_some(), "{path}");
         }

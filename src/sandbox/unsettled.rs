@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::names::{Maker, SetAside, Standing, set_aside};
+use super::covers::Kind;
+use super::names::{Maker, Same, SetAside, Standing, set_aside};
 
 /// The folder of a state folder's notes.
 pub fn notes_of(state: &Path) -> PathBuf {
@@ -27,6 +28,8 @@ struct Written {
     names: Vec<OsString>,
     links: Vec<(OsString, OsString)>,
     absent: Vec<OsString>,
+    #[serde(default)]
+    covered: Vec<(OsString, Kind, Same)>,
 }
 
 /// The note of one call. Dropped without [`Note::done`] it stays, for whoever starts next.
@@ -47,6 +50,7 @@ impl Note {
             names: before.names.iter().map(os).collect(),
             links: before.links.iter().map(|(path, to)| (os(path), os(to))).collect(),
             absent: before.absent.iter().map(os).collect(),
+            covered: before.covered.iter().map(|(path, (kind, same))| (os(path), *kind, *same)).collect(),
         };
         let text = serde_json::to_vec(&written).map_err(|error| failed(error.into()))?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
@@ -76,7 +80,7 @@ pub fn settle(folder: &Path, root: &Path) -> Result<Vec<String>, String> {
     let notes = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     for path in notes.filter(|path| path.extension().is_some_and(|extension| extension == "json")) {
         let Some((there, done)) = one(&path) else { continue };
-        let told = |line: String| format!("in {}: {line}; if it is yours, rename it back", there.display());
+        let told = |line: String| format!("in {}: {line}", there.display());
         if !done.stuck.is_empty() && there == root {
             return Err(format!("{}; rename or remove it", done.lines.join("; ")));
         }
@@ -99,7 +103,11 @@ fn one(path: &Path) -> Option<(PathBuf, SetAside)> {
             names: written.names.into_iter().map(PathBuf::from).collect(),
             links: written.links.into_iter().map(|(path, to)| (path.into(), to.into())).collect(),
             absent: written.absent.into_iter().map(PathBuf::from).collect(),
-            ..Standing::default()
+            covered: written
+                .covered
+                .into_iter()
+                .map(|(path, kind, same)| (path.into(), (kind, same)))
+                .collect(),
         };
         let done = if root.is_dir() { set_aside(&root, &before, Maker::CutOff) } else { SetAside::default() };
         (root, done)
@@ -133,6 +141,30 @@ mod tests {
         note.done(&SetAside::default());
         assert_eq!(settle(&notes, &root).unwrap(), [] as [&str; 0]);
         assert!(root.join("AGENTS.md").exists());
+    }
+
+    #[test]
+    fn what_was_replaced_while_a_call_ran_that_was_cut_off_is_told_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (notes, root) = (folder.path().join("calls"), folder.path().join("ws"));
+        fs::create_dir_all(root.join("sub")).unwrap();
+        let names = [("AGENTS.md", Kind::Guarded), ("sub/.env", Kind::Masked), ("sub/same", Kind::Masked)];
+        names.iter().for_each(|(name, _)| fs::write(root.join(name), "first").unwrap());
+        let names = names.into_iter().map(|(name, kind)| (name.into(), kind)).collect();
+        let before = Standing::now(&root, &Found { names, ..Found::default() });
+        drop(Note::write(&notes, &root, &before).unwrap());
+        for name in ["AGENTS.md", "sub/.env"] {
+            fs::write(root.join("new"), "second").unwrap();
+            fs::rename(root.join("new"), root.join(name)).unwrap();
+        }
+        let told = settle(&notes, &root).unwrap();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told[0].contains("`AGENTS.md` was replaced since a command began that was cut off"),
+            "{told:?}"
+        );
+        assert!(told[1].contains("could read and change it"), "{told:?}");
+        assert_eq!(settle(&notes, &root).unwrap(), [] as [&str; 0]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod cache;
 mod claims;
 mod flow;
 mod fold;
+mod looks;
 pub mod state;
 mod typed;
 
@@ -65,7 +66,7 @@ impl Session {
     /// The lead has answered: its answer stands once the workspace was looked at for the last time.
     pub(super) fn finish(&mut self, spark: SparkId, source: EventRef) {
         match self.squad.as_ref().and_then(Squad::next_look) {
-            Some(from) => drop(self.order(Some(spark), EffectOrder::Diff { from })),
+            Some(look) => drop(self.order(Some(spark), look)),
             None => {
                 self.flag_claims(source);
                 self.end_spark(spark, TurnCause::Done);
@@ -138,7 +139,13 @@ impl Session {
                 }
             }
         };
-        let lost = || squad.overwritten().next().map(|path| changed_after(squad, path));
+        let lost = || {
+            let undone = || {
+                let words = |path| format!("nothing that was written is left: `{path}` is as it was before");
+                squad.lost().map(words)
+            };
+            squad.overwritten().next().map(|path| changed_after(squad, path)).or_else(undone)
+        };
         squad.roles.iter().find_map(of_role).or_else(lost).or_else(|| {
             let contradicted = squad.flags.iter().any(|flag| flag.contradicted);
             contradicted.then(|| "the log contradicts what the answer claims".to_owned())
@@ -224,9 +231,9 @@ impl Session {
         let Some(spark) = squad.roles[i].spark else { return };
         let base = || squad.base.clone().unwrap_or_default();
         let effect = match squad.next_piece(i) {
-            Some(Piece::Diff | Piece::Whole) => EffectOrder::Diff { from: base() },
+            Some(Piece::Diff | Piece::Whole) => squad.look_from(base()),
             Some(Piece::Left) => {
-                EffectOrder::Diff { from: proof.work.as_ref().map_or_else(base, |work| work.to.clone()) }
+                squad.look_from(proof.work.as_ref().map_or_else(base, |work| work.to.clone()))
             }
             Some(Piece::After) => EffectOrder::Checkpoint,
             Some(Piece::Check) => {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::folder::{Folder, FolderError};
 use super::record;
 use crate::ports::{CacheMiss, FoundRun};
-use crate::protocol::expand::hex;
+use crate::protocol::expand::{hex, is_sha256};
 
 /// The file with the record, beside the contents.
 const RECORD: &str = "run";
@@ -197,7 +197,7 @@ impl Cache {
                 let _ = self.new.remove(&name);
             }
         }
-        for name in self.locks.names().unwrap_or_default().iter().filter(|name| record::is_sha256(name)) {
+        for name in self.locks.names().unwrap_or_default().iter().filter(|name| is_sha256(name)) {
             // Taking and dropping a lock removes its file, unless somebody has it.
             drop(super::lock::KeyLock::take(&self.locks, name));
         }

@@ -1,6 +1,7 @@
 //! All stored runs together: counted, listed, shown, given up, removed; knows no session.
 
 use crate::ports::{CacheMiss, FoundRun};
+use crate::protocol::expand::is_sha256;
 
 use super::entry::{Cache, Fault};
 use super::folder::FolderError;
@@ -118,7 +119,7 @@ impl RunStore {
         let mut stats = Stats { max_bytes: self.inner.settings.max_bytes, ..Stats::default() };
         let Some(cache) = Cache::open(&self.inner.settings.folder)? else { return Ok(stats) };
         let names = cache.runs.names()?;
-        stats.ignored = names.iter().filter(|name| !record::is_sha256(name)).count() as u64;
+        stats.ignored = names.iter().filter(|name| !is_sha256(name)).count() as u64;
         for row in self.list()? {
             match &row.run {
                 Ok(_) => stats.bytes += row.bytes,
@@ -221,6 +222,6 @@ pub fn give_up(cache: &Cache, max: u64, now: u64, keep: Option<&str>) -> Removed
 
 fn keys(cache: &Cache) -> Result<Vec<String>, FolderError> {
     let mut names = cache.runs.names()?;
-    names.retain(|name| record::is_sha256(name));
+    names.retain(|name| is_sha256(name));
     Ok(names)
 }

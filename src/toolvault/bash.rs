@@ -11,6 +11,7 @@ use crate::ports::{Exec, ExecEnd, Live, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::spec::{Risk, ToolSpec};
+use crate::protocol::text::name_shown;
 
 /// Bytes kept of each stream; what goes beyond the call's output cap is kept beside the log.
 const CAPTURE: usize = 1024 * 1024;
@@ -58,7 +59,7 @@ impl Tool for Bash {
             Ok(cwd)
         })
         .await?;
-        let place = if cwd.is_empty() { String::new() } else { format!("in {cwd}/:\n") };
+        let place = if cwd.is_empty() { String::new() } else { format!("in {}/:\n", name_shown(&cwd)) };
         Ok(Preparation {
             paths: Vec::new(),
             preview: format!("{place}{}", args.command),
@@ -83,13 +84,13 @@ impl Tool for Bash {
         let cwd = args.cwd.unwrap_or_default();
         let exec = Exec { command: args.command, cwd, timeout_ms, capture_cap: CAPTURE };
         match sandbox.exec(exec, live, cancel).await {
-            Ok(end) => ToolEnd { told: end.told.clone(), ..answer(&end, timeout_ms) },
+            Ok(end) => answer(end, timeout_ms),
             Err(words) => ToolEnd::failed(words),
         }
     }
 }
 
-fn answer(end: &ExecEnd, timeout_ms: u64) -> ToolEnd {
+fn answer(end: ExecEnd, timeout_ms: u64) -> ToolEnd {
     let status = match (end.cancelled, end.exit) {
         (true, _) => ToolStatus::Cancelled,
         (false, Some(0)) if !end.timed_out => ToolStatus::Ok,
@@ -97,12 +98,12 @@ fn answer(end: &ExecEnd, timeout_ms: u64) -> ToolEnd {
     };
     let content = format!(
         "{}, {}\n{}{}",
-        how(end, timeout_ms),
+        how(&end, timeout_ms),
         took(end.ms),
         labelled("stdout", &end.stdout),
         labelled("stderr", &end.stderr)
     );
-    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), told: Vec::new() }
+    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), told: end.told }
 }
 
 fn how(end: &ExecEnd, timeout_ms: u64) -> String {

@@ -69,16 +69,10 @@ impl Tool for EditFile {
         let written = blocking(move || {
             let edited = edit(&*files, &bases, &arguments(&args)?)?;
             files.write(&edited.base.path, edited.new.as_bytes(), &edited.base).map_err(words)?;
-            Ok(edited)
+            let seen = vec![seen_after(edited.base.path, edited.new.as_bytes())];
+            Ok(ToolEnd { seen, ..ToolEnd::ok(edited.diff) })
         });
-        match written.await {
-            Ok(edited) => {
-                let mut end = ToolEnd::ok(edited.diff);
-                end.seen.push(seen_after(edited.base.path, edited.new.as_bytes()));
-                end
-            }
-            Err(words) => ToolEnd::failed(words),
-        }
+        written.await.unwrap_or_else(ToolEnd::failed)
     }
 }
 

@@ -56,10 +56,8 @@ impl Tool for Glob {
         _cancel: &CancellationToken,
     ) -> ToolEnd {
         let (args, files) = (call.args.clone(), sandbox.files());
-        match blocking(move || find(&*files, &arguments(&args)?)).await {
-            Ok(text) => ToolEnd::ok(text),
-            Err(words) => ToolEnd::failed(words),
-        }
+        let found = blocking(move || find(&*files, &arguments(&args)?)).await;
+        found.map_or_else(ToolEnd::failed, ToolEnd::ok)
     }
 }
 

@@ -53,15 +53,13 @@ impl Tool for ListDir {
         let (args, files) = (call.args.clone(), sandbox.files());
         let listed = blocking(move || {
             let args: Arguments = arguments(&args)?;
-            files.list(&args.path.unwrap_or_default()).map_err(words)
+            let entries = files.list(&args.path.unwrap_or_default()).map_err(words)?;
+            Ok(match entries.as_slice() {
+                [] => "(empty directory)".to_owned(),
+                entries => entries.iter().map(|entry| line(name(entry), entry)).collect(),
+            })
         });
-        match listed.await {
-            Ok(entries) if entries.is_empty() => ToolEnd::ok("(empty directory)"),
-            Ok(entries) => {
-                ToolEnd::ok(entries.iter().map(|entry| line(name(entry), entry)).collect::<String>())
-            }
-            Err(words) => ToolEnd::failed(words),
-        }
+        listed.await.map_or_else(ToolEnd::failed, ToolEnd::ok)
     }
 }
 

@@ -88,10 +88,7 @@ impl Tool for ReadFile {
             args.range()?;
             lines(file, path, (args.start_line, args.end_line), call.output_cap as usize, &token)
         });
-        match read.await {
-            Ok(end) => end,
-            Err(words) => ToolEnd::failed(words),
-        }
+        read.await.unwrap_or_else(ToolEnd::failed)
     }
 }
 
@@ -203,7 +200,8 @@ impl Lines {
     fn push(&mut self, block: &[u8]) {
         for piece in block.split_inclusive(|byte| *byte == b'\n') {
             if (self.first..=self.last).contains(&self.number) {
-                let room = LINE_SHOWN.saturating_sub(self.line.len());
+                // With room for the line's end, which is not shown and does not count.
+                let room = (LINE_SHOWN + 2).saturating_sub(self.line.len());
                 self.line.extend_from_slice(&piece[..piece.len().min(room)]);
             }
             self.line_bytes += piece.len() as u64;
@@ -217,8 +215,8 @@ impl Lines {
         if (self.first..=self.last).contains(&self.number) && self.stopped.is_none() {
             let text = String::from_utf8_lossy(&self.line);
             let text = text.trim_end_matches(['\n', '\r']);
-            let mut shown = format!("{:>6}\t{text}", self.number);
-            if self.line_bytes > LINE_SHOWN as u64 {
+            let mut shown = format!("{:>6}\t{}", self.number, &text[..text.floor_char_boundary(LINE_SHOWN)]);
+            if text.len() > LINE_SHOWN || self.line_bytes > self.line.len() as u64 {
                 shown += &format!(" [… line of {} bytes, the rest is not shown]", self.line_bytes);
             }
             shown.push('\n');

@@ -68,25 +68,15 @@ impl Tool for WriteFile {
             let path = files.canonical(&path).map_err(words)?;
             let now = files.digest(&path).map_err(words)?;
             seen::may_replace(&bases, &path, now.as_deref())?;
-            let created = now.is_none();
-            files
-                .write(&path, content.as_bytes(), &PathBase { path: path.clone(), sha256: now })
-                .map_err(words)?;
-            Ok((path, content, created))
+            let verb = if now.is_none() { "created" } else { "replaced" };
+            let base = PathBase { path: path.clone(), sha256: now };
+            files.write(&path, content.as_bytes(), &base).map_err(words)?;
+            let (name, lines) = (name_shown(&path), content.lines().count());
+            let told = format!("{verb} `{name}`: {lines} lines, {} bytes", content.len());
+            let seen = vec![seen_after(path, content.as_bytes())];
+            Ok(ToolEnd { seen, ..ToolEnd::ok(told) })
         });
-        match written.await {
-            Ok((path, content, created)) => {
-                let (verb, lines) = (if created { "created" } else { "replaced" }, content.lines().count());
-                let mut end = ToolEnd::ok(format!(
-                    "{verb} `{}`: {lines} lines, {} bytes",
-                    name_shown(&path),
-                    content.len()
-                ));
-                end.seen.push(seen_after(path, content.as_bytes()));
-                end
-            }
-            Err(words) => ToolEnd::failed(words),
-        }
+        written.await.unwrap_or_else(ToolEnd::failed)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The text a person writes: lines, cursor, history, completion; knows no terminal and sends nothing.
 
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::slash::{self, Slash, Values};
@@ -76,68 +77,43 @@ impl Composer {
         self.complete();
     }
 
-    pub fn backspace(&mut self) {
-        let from = self.before();
-        self.text.replace_range(from..self.cursor, "");
-        self.cursor = from;
-        self.complete();
+    /// Takes a key that edits; false for one that means something else.
+    pub fn edit(&mut self, key: KeyEvent) -> bool {
+        use KeyCode::{Backspace, Char, Delete, End, Home, Left, Right};
+        let control = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        match (key.code, control) {
+            (Char('a'), true) | (Home, _) => self.go(self.line_start()),
+            (Char('e'), true) | (End, _) => self.go(self.line_end()),
+            (Char('b'), true) | (Left, true) => self.go(self.word_before()),
+            (Char('f'), true) | (Right, true) => self.go(self.word_after()),
+            (Char('u'), true) => self.remove(self.line_start(), self.cursor),
+            (Char('k'), true) => self.remove(self.cursor, self.line_end()),
+            (Char('w'), true) | (Backspace, true) => self.remove(self.word_before(), self.cursor),
+            (Char(c), false) => self.insert(c.encode_utf8(&mut [0; 4])),
+            (Backspace, false) => self.remove(self.before(), self.cursor),
+            (Delete, _) => self.delete(),
+            (Left, false) => self.go(self.before()),
+            (Right, false) => self.go(self.after()),
+            _ => return false,
+        }
+        true
     }
 
+    /// Removes what stands behind the cursor.
     pub fn delete(&mut self) {
-        let end = self.after();
-        self.text.replace_range(self.cursor..end, "");
-        self.complete();
+        self.remove(self.cursor, self.after());
     }
 
-    /// Removes the word before the cursor.
-    pub fn delete_word(&mut self) {
-        let from = self.word_before();
-        self.text.replace_range(from..self.cursor, "");
+    fn remove(&mut self, from: usize, to: usize) {
+        self.text.replace_range(from..to, "");
         self.cursor = from;
         self.complete();
     }
 
-    /// Removes everything before the cursor on its line.
-    pub fn delete_line(&mut self) {
-        let from = self.line_start();
-        self.text.replace_range(from..self.cursor, "");
-        self.cursor = from;
-        self.complete();
-    }
-
-    /// Removes everything after the cursor on its line.
-    pub fn delete_rest(&mut self) {
-        let end = self.line_end();
-        self.text.replace_range(self.cursor..end, "");
-        self.complete();
-    }
-
-    pub fn left(&mut self) {
-        self.cursor = self.before();
+    /// What was offered belongs where the cursor was.
+    fn go(&mut self, to: usize) {
+        self.cursor = to;
         self.offer = None;
-    }
-
-    pub fn right(&mut self) {
-        self.cursor = self.after();
-        self.offer = None;
-    }
-
-    pub fn word_left(&mut self) {
-        self.cursor = self.word_before();
-    }
-
-    pub fn word_right(&mut self) {
-        let rest = &self.text[self.cursor..];
-        let end = rest.unicode_word_indices().next().map_or(rest.len(), |(at, word)| at + word.len());
-        self.cursor += end;
-    }
-
-    pub fn home(&mut self) {
-        self.cursor = self.line_start();
-    }
-
-    pub fn end(&mut self) {
-        self.cursor = self.line_end();
     }
 
     /// One line up; in the first line, one text back in the history.
@@ -308,6 +284,12 @@ impl Composer {
         self.text[..self.cursor].unicode_word_indices().next_back().map_or(0, |(at, _)| at)
     }
 
+    fn word_after(&self) -> usize {
+        let rest = &self.text[self.cursor..];
+        let end = rest.unicode_word_indices().next().map_or(rest.len(), |(at, word)| at + word.len());
+        self.cursor + end
+    }
+
     fn line_start(&self) -> usize {
         self.text[..self.cursor].rfind('\n').map_or(0, |at| at + 1)
     }
@@ -344,7 +326,7 @@ mod tests {
         assert!(composer.is_command(), "the slash was typed");
         composer.clear();
         composer.insert("x");
-        composer.home();
+        let _ = composer.edit(KeyCode::Home.into());
         composer.paste("/quit ");
         assert!(!composer.is_command());
     }
@@ -353,14 +335,14 @@ mod tests {
     fn the_cursor_goes_by_graphemes_lines_and_words() {
         let mut composer = Composer::default();
         composer.insert("e\u{301}日");
-        composer.left();
-        composer.backspace();
+        let _ = composer.edit(KeyCode::Left.into());
+        let _ = composer.edit(KeyCode::Backspace.into());
         assert_eq!((composer.text.as_str(), composer.cursor), ("日", 0));
         composer.clear();
         composer.insert("one two\nthree");
         composer.up();
         assert_eq!(composer.cursor, 5);
-        composer.delete_word();
+        let _ = composer.edit(KeyEvent::new(KeyCode::Char('w'), KeyModifiers::CONTROL));
         assert_eq!(composer.text, "one wo\nthree");
     }
 

@@ -21,7 +21,7 @@ pub(super) fn coming_in(theme: Theme, text: &str, wide: usize) -> Vec<Line<'stat
 
 fn rendered(theme: Theme, text: &str, wide: usize, is_quick: bool) -> Vec<Line<'static>> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let mut page = Page::new(theme, wide.max(4), is_quick);
+    let mut page = Page { theme, wide: wide.max(4), is_quick, ..Page::default() };
     for event in Parser::new_ext(text, options) {
         page.event(event);
     }
@@ -35,6 +35,7 @@ fn rendered(theme: Theme, text: &str, wide: usize, is_quick: bool) -> Vec<Line<'
 /// Where a list stands: the number to come, or none for bullets.
 type Count = Option<u64>;
 
+#[derive(Default)]
 struct Page {
     theme: Theme,
     wide: usize,
@@ -59,24 +60,6 @@ struct Table {
 }
 
 impl Page {
-    fn new(theme: Theme, wide: usize, is_quick: bool) -> Self {
-        Page {
-            theme,
-            wide,
-            is_quick,
-            out: Vec::new(),
-            pieces: Vec::new(),
-            tones: Vec::new(),
-            lists: Vec::new(),
-            quotes: 0,
-            mark: None,
-            code: None,
-            link: None,
-            table: None,
-            is_apart: false,
-        }
-    }
-
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
@@ -247,7 +230,7 @@ impl Page {
         let Some((language, text)) = self.code.take() else { return };
         let mut prefix = self.prefix();
         prefix.push(Span::styled("▏ ", self.theme.style(Tone::Quiet)));
-        let wrap = Wrap::to(self.wide).with(prefix.clone(), prefix).anywhere();
+        let wrap = Wrap::to(self.wide).barred(prefix).anywhere();
         let painter = match self.is_quick {
             true => Painter::quick(self.theme, &language),
             false => Painter::of(self.theme, &language),

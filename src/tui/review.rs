@@ -8,7 +8,7 @@ use ratatui::text::Line;
 
 use crate::projection::words;
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, DiffTaken, Finding};
+use crate::protocol::event::{ArenaEvent, DiffTaken, Finding, Judgement};
 
 use super::diff;
 use super::scene::Scene;
@@ -61,14 +61,23 @@ pub(super) fn proposal<'a>(scene: &Scene<'a>) -> Option<(EventRef, &'a DiffTaken
     }
 }
 
-/// `proposed at e22 · 1 file · +1 -1`.
-pub(super) fn title(at: EventRef, taken: &DiffTaken) -> String {
+/// `proposal 1 (e22), changes wanted · 1 file · +1 -1`: which one it is, and what was said of it.
+pub(super) fn title(scene: &Scene<'_>, at: EventRef, taken: &DiffTaken) -> String {
+    let board = &scene.moment.board;
     let files = words::counted(taken.files.len() as u64, "file");
     let count = |sign: char, heading: &str| {
         let lines = taken.diff.lines();
         lines.filter(|line| line.starts_with(sign) && !line.starts_with(heading)).count()
     };
-    format!("proposed at {at} · {files} · +{} -{}", count('+', "+++ "), count('-', "--- "))
+    let (spark, verdict) = board.judged.unzip();
+    let nth = spark.and_then(|spark| board.proposals.get(&spark)).copied().unwrap_or(1);
+    let word = match verdict.flatten() {
+        Some(Judgement::Approve) => ", approved",
+        Some(Judgement::RequestChanges) => ", changes wanted",
+        None if board.has_open_turn() => ", under review",
+        None => "",
+    };
+    format!("proposal {nth} ({at}){word} · {files} · +{} -{}", count('+', "+++ "), count('-', "--- "))
 }
 
 /// First what was found elsewhere, then the diff with what was found in it.
@@ -86,14 +95,10 @@ fn lay_out(scene: &Scene<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
     });
     let mut out = Vec::new();
     for finding in findings.iter().filter(|finding| !placed.contains(&finding.id)) {
-        let place = match (&finding.file, finding.line) {
-            (Some(file), Some(line)) => format!(" {file}:{line}"),
-            (Some(file), None) => format!(" {file}"),
-            (None, _) => String::new(),
-        };
-        tell(scene, finding, &place, width, &mut out);
+        tell(scene, finding, &finding.place(), width, &mut out);
     }
     if !out.is_empty() {
+        out.insert(0, Line::styled("about no line of this diff:", scene.style(Tone::Quiet)));
         out.push(Line::default());
     }
     out.append(&mut body);
@@ -102,7 +107,7 @@ fn lay_out(scene: &Scene<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
 
 /// A finding, beneath the line it is about.
 fn tell(scene: &Scene<'_>, finding: &Finding, place: &str, width: usize, out: &mut Vec<Line<'static>>) {
-    let severity = words::severity(finding.severity);
+    let severity = finding.severity.word();
     let text = format!("{} {severity}{place}: {}", finding.id, finding.problem);
     let wrap = Wrap::to(width)
         .with(diff::prefix(scene.theme, Tone::Warn, "  ▲ "), diff::prefix(scene.theme, Tone::Warn, "    "));

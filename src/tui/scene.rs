@@ -61,15 +61,11 @@ impl<'a> Scene<'a> {
         self.theme.style(tone)
     }
 
-    /// What a spark is called: its role, numbered when another row has the same.
+    /// What a spark is called: its role, also when the moment does not remember it any more.
     pub fn name(&self, spark: SparkId) -> String {
-        match self.moment.board.row(spark) {
-            Some(row) => clean_line(&row.role),
-            None => match self.record.role(spark, self.cut.unwrap_or(0)) {
-                Some(role) => clean_line(role),
-                None => spark.to_string(),
-            },
-        }
+        let row = self.moment.board.row(spark).map(|row| row.role.as_str());
+        let role = row.or_else(|| self.record.role(spark, self.cut.unwrap_or(0)));
+        role.map_or_else(|| spark.to_string(), clean_line)
     }
 
     /// The sparks of the turn: those of earlier turns are part of the story only.

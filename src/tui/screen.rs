@@ -1,5 +1,6 @@
 //! Runs the screen: keys, signals and news in, frames out; everything else is done by the desk behind it.
 
+mod keys;
 mod pipe;
 mod scroll;
 mod signals;
@@ -9,7 +10,6 @@ use std::io;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ratatui::crossterm::event::Event;
-use tokio::sync::mpsc;
 
 use super::{Act, Msg, State, draw, update};
 use signals::{Asked, Signals};
@@ -62,7 +62,7 @@ pub async fn run(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
 async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
     let mut signals = Signals::listen()?;
     let mut screen = Screen::open()?;
-    let mut keys = listen();
+    let mut keys = keys::listen(KEYS_AT_ONCE);
     let size = screen.size()?;
     let mut todo = update(state, Msg::Resize(size.0, size.1));
     let (mut drawn, mut key): (Option<Instant>, Option<Instant>) = (None, None);
@@ -136,19 +136,6 @@ fn typed(state: &mut State, event: Event) -> Vec<Act> {
         Event::Resize(columns, rows) => update(state, Msg::Resize(columns, rows)),
         _ => Vec::new(),
     }
-}
-
-/// Reads keys in a thread of its own: a terminal can only be read by waiting.
-fn listen() -> mpsc::Receiver<Event> {
-    let (sender, receiver) = mpsc::channel(KEYS_AT_ONCE);
-    std::thread::spawn(move || {
-        while let Ok(event) = ratatui::crossterm::event::read() {
-            if sender.blocking_send(event).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
 }
 
 /// Microseconds since the Unix epoch.

@@ -140,7 +140,7 @@ pub const SLASHES: &[Slash] = &[
         "agon replay --json",
         Order::Events,
     ),
-    slash("/cost", "", "Show tokens and money by spark, role and model", "agon replay", Order::Cost),
+    slash("/cost", "", "Show tokens and money by spark, role and model", "agon cost", Order::Cost),
     slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(
         "/model",

@@ -95,9 +95,24 @@ pub(super) struct Past {
 /// A record that is played.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Play {
+    /// How fast, in quarters of how it went.
     pub speed: u32,
     /// When the entry that is seen came up, by the clock of the person.
     pub since: u64,
+}
+
+impl Play {
+    /// The speed at which it went.
+    pub const AS_IT_WENT: u32 = 4;
+
+    /// The speed as it is shown: `½`, `16`.
+    pub fn words(self) -> String {
+        match self.speed {
+            0 | 1 => "¼".to_owned(),
+            2 | 3 => "½".to_owned(),
+            quarters => (quarters / Play::AS_IT_WENT).to_string(),
+        }
+    }
 }
 
 /// How an open approval is being answered.
@@ -229,6 +244,8 @@ pub struct State {
     pub(super) is_dirty: bool,
     /// How far what lies over the screen can be scrolled, as drawn last.
     pub(super) most: std::cell::Cell<usize>,
+    /// How many phases of a debate lie before those that have room, as drawn last.
+    pub(super) farthest: std::cell::Cell<usize>,
     /// What was proposed was drawn beside the story last.
     pub(super) has_review: std::cell::Cell<bool>,
 }
@@ -268,8 +285,7 @@ impl State {
     /// How soon time has to come by again; none while nothing moves.
     pub fn wants_tick(&self) -> Option<Duration> {
         let board = &self.record.now.board;
-        let works =
-            self.is_live && board.sparks.iter().any(|row| board.doing(Some(row.spark)).next().is_some());
+        let works = self.is_live && board.sparks.iter().any(|row| board.is_busy(row.spark));
         if self.past.as_ref().is_some_and(|past| past.play.is_some()) {
             return Some(Duration::from_millis(33));
         }

@@ -16,7 +16,6 @@ use crate::protocol::SparkId;
 
 use super::scene::Scene;
 use super::theme::Theme;
-pub(super) use settings::limits as limits_in_words;
 
 /// Blocks that are kept once they were made.
 const KEPT_BLOCKS: usize = 1_024;

@@ -113,10 +113,15 @@ impl Wrap {
         Wrap { width, ..Wrap::default() }
     }
 
-    /// The same with a prefix before every line.
+    /// The same with a prefix before the first line and one before the others.
     pub fn with(mut self, first: Vec<Span<'static>>, rest: Vec<Span<'static>>) -> Self {
         (self.first, self.rest) = (first, rest);
         self
+    }
+
+    /// The same with one prefix before every line.
+    pub fn barred(self, bar: Vec<Span<'static>>) -> Self {
+        self.with(bar.clone(), bar)
     }
 
     /// The same, breaking anywhere.
@@ -138,17 +143,11 @@ impl Wrap {
 
     /// Breaks a text of many lines.
     pub fn text(&self, style: Style, text: &str, out: &mut Vec<Line<'static>>) {
-        let mut first = true;
-        for line in text.lines() {
-            match first {
-                true => self.line(&[(style, line)], out),
-                false => {
-                    let rest = Wrap { first: self.rest.clone(), ..self.clone() };
-                    rest.line(&[(style, line)], out);
-                }
-            }
-            first = false;
-        }
+        let mut lines = text.lines();
+        let Some(first) = lines.next() else { return };
+        self.line(&[(style, first)], out);
+        let rest = Wrap { first: self.rest.clone(), ..self.clone() };
+        lines.for_each(|line| rest.line(&[(style, line)], out));
     }
 }
 

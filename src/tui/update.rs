@@ -151,15 +151,12 @@ fn remember_prompts(state: &mut State) {
 
 /// A pasted block goes where text can go, and nowhere else.
 fn paste(state: &mut State, text: &str) {
-    match state.overlays.last_mut() {
-        Some(Overlay::Sessions(list)) => list.search.push_str(&super::text::clean_line(text)),
-        Some(Overlay::Events(list)) if list.is_typing => list.filter.push_str(&super::text::clean_line(text)),
-        Some(_) => {}
-        None if state.profile.is_record => {}
-        None => {
-            state.pane = Pane::Composer;
-            state.composer.paste(text);
-        }
+    if !state.overlays.is_empty() {
+        return overlay::paste(state, text);
+    }
+    if !state.profile.is_record && !approve::paste(state, text) {
+        state.pane = Pane::Composer;
+        state.composer.paste(text);
     }
 }
 
@@ -237,8 +234,12 @@ fn next_pane(state: &mut State) {
 
 /// Ctrl-C takes back the nearest thing: an overlay, what is written, what runs; then it leaves.
 fn leave(state: &mut State, acts: &mut Vec<Act>) {
-    if state.overlays.pop().is_some() || approve::disarm(state) {
-        return;
+    match state.overlays.pop() {
+        // To leave that question is a no.
+        Some(Overlay::Consent(_)) => return acts.push(Act::Consent(false)),
+        Some(_) => return,
+        None if approve::disarm(state) => return,
+        None => {}
     }
     if !state.composer.is_empty() {
         return state.composer.clear();

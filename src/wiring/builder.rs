@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::arena::{Arena, ArenaPorts, PROGRAM, Recorded};
 use crate::config::SandboxKind;
-use crate::eventlog::{SessionLog, SessionStore};
+use crate::eventlog::{LogError, SessionLog, SessionStore};
 use crate::ports::{Provider, Tool};
 use crate::protocol::ArenaEvent;
 use crate::protocol::blueprint;
@@ -180,7 +180,7 @@ impl ArenaBuilder {
         };
         spec::check(&spec)?;
         blueprint::check_spec(&spec)?;
-        place.furnish(Means::Plain, &mut Vec::new(), &mut spec).await?;
+        place.furnish(Means::Plain(&self.state), &mut Vec::new(), &mut spec).await?;
         let log = SessionStore::new(self.state.clone()).create(&id)?;
         let told = std::mem::take(&mut place.told);
         let sandbox = spec.workspace.sandbox.clone();
@@ -200,7 +200,7 @@ impl ArenaBuilder {
         let opened = store.open(&path, &mut |entry| recorded.apply(&Arc::new(entry)))?;
         let session = recorded.session();
         let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
-        let mut spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(path.id.clone()))?;
+        let mut spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
         let kind = kind_of(&spec.workspace.sandbox);
         let mut place = self.place(kind).await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
@@ -209,7 +209,7 @@ impl ArenaBuilder {
             changed.push(Setting::Workspace(here));
         }
         changed.iter().for_each(|setting| spec.set(setting));
-        place.furnish(Means::Plain, &mut changed, &mut spec).await?;
+        place.furnish(Means::Plain(&self.state), &mut changed, &mut spec).await?;
         let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
         let told = std::mem::take(&mut place.told);
         let ports = self.ports(place, opened.log);
@@ -228,7 +228,7 @@ impl ArenaBuilder {
 
     /// The workspace with the tools of this builder.
     async fn place(&mut self, kind: SandboxKind) -> Result<Place, WireError> {
-        let sandbox = confine::plain(kind, &self.workspace, false, Some(&self.state)).await?;
+        let sandbox = confine::plain(kind, &self.workspace, false, &self.state).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
         let notes = unsettled::notes_of(&self.state);
         place.told = unsettled::settle(&notes, &self.workspace).map_err(WireError::Workspace)?;

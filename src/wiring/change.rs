@@ -59,7 +59,8 @@ impl LimitChanges {
         }
     }
 
-    fn over(self, recorded: &Limits) -> Limits {
+    /// The limits that come of these over recorded ones.
+    pub fn over(self, recorded: &Limits) -> Limits {
         Limits {
             max_steps: self.max_steps.unwrap_or(recorded.max_steps),
             max_tokens: self.max_tokens.or(recorded.max_tokens),

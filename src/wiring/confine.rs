@@ -7,7 +7,8 @@ use super::{WireError, docker};
 use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
 use crate::protocol::spec::SandboxSpec;
-use crate::sandbox::{Unconfined, unsettled};
+use crate::sandbox::docker::DockerError;
+use crate::sandbox::{LocalError, Unconfined, unsettled};
 use crate::session::policy;
 
 /// What is wanted of a sandbox.
@@ -50,10 +51,12 @@ pub(super) async fn chosen(
     let opened = match wanted.kind {
         SandboxKind::Auto => return automatic(config, wanted).await,
         SandboxKind::None => unconfined(wanted.root),
-        SandboxKind::Local => local_of(config, wanted).await.map_err(|why| no_local(wanted.root, why)),
+        SandboxKind::Local => {
+            local(wanted.root, &options(config, wanted)).await.map_err(no_sandbox(wanted.kind))
+        }
         SandboxKind::LandlockOnly => {
             let opened = landlock_only(&options(config, wanted), wanted.root).await;
-            opened.map_err(|why| WireError::NoSandbox { kind: wanted.kind.word(), why })
+            opened.map_err(no_sandbox(wanted.kind))
         }
         SandboxKind::Docker => docker::open(config, wanted).await,
     };
@@ -64,41 +67,51 @@ async fn automatic(
     config: &Config,
     wanted: Wanted<'_>,
 ) -> Result<(Arc<dyn Sandbox>, Option<String>), WireError> {
-    let why = match local_of(config, wanted).await {
+    let why = match local(wanted.root, &options(config, wanted)).await {
         Ok(sandbox) => return Ok((sandbox, None)),
-        Err(why) => with_link(wanted.root, why),
+        // Nobody is asked to work without a sandbox because of what a command may have done to the workspace.
+        Err(LocalError::Unfit(why)) => return Err(WireError::Uncovered(why)),
+        Err(LocalError::Machine(why)) => why,
     };
-    let line = |taken: &str| {
+    let line = |taken: &str, why: &str| {
         Some(format!("the sandbox `auto` took `{taken}`, because `local` is not to be had: {why}"))
     };
-    match () {
-        () if docker::names_an_image(config) => match docker::open(config, wanted).await {
-            Ok(sandbox) => Ok((sandbox, line("docker"))),
-            Err(error) => Err(WireError::Neither { local: why, error: Box::new(error) }),
+    let why = match docker::names_an_image(config) {
+        false => why,
+        true => match docker::open(config, wanted).await {
+            Ok(sandbox) => return Ok((sandbox, line("docker", &why))),
+            Err(error @ WireError::Docker(DockerError::Unfit(_))) => return Err(error),
+            Err(error) => {
+                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                format!("`local`: {why}; `docker`: {error}{hint}")
+            }
         },
-        () if wanted.has_consent => Ok((unconfined(wanted.root)?, line("none"))),
-        () => Err(WireError::NothingConfines { why, gaps: Unconfined::GAPS.to_vec() }),
+    };
+    match wanted.has_consent {
+        true => Ok((unconfined(wanted.root)?, line("none", &why))),
+        false => Err(WireError::NothingConfines { why, gaps: Unconfined::GAPS.to_vec() }),
     }
 }
 
-/// The sandbox `local` and nothing else, or why it is not to be had.
-async fn local_of(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn Sandbox>, String> {
-    local(wanted.root, &options(config, wanted)).await
+/// Why a kind that was asked for by name is not to be had.
+fn no_sandbox(kind: SandboxKind) -> impl FnOnce(LocalError) -> WireError {
+    move |error| match error {
+        LocalError::Unfit(why) => WireError::Uncovered(why),
+        LocalError::Machine(why) => WireError::NoSandbox { kind: kind.word(), why },
+    }
 }
 
-fn no_local(root: &Path, why: String) -> WireError {
-    WireError::NoSandbox { kind: SandboxKind::Local.word(), why: with_link(root, why) }
-}
-
-/// Why `local` is not to be had, with the link that is likelier the cause than the machine.
-fn with_link(root: &Path, why: String) -> String {
+/// Why `local` is not to be had, with the link that is the cause.
+fn with_link(root: &Path, error: LocalError) -> LocalError {
     let is_link =
         |name: &&str| std::fs::symlink_metadata(root.join(name)).is_ok_and(|data| data.is_symlink());
-    match [".git", ".agon"].into_iter().find(is_link) {
-        Some(link) if why.contains("`.git`") => {
-            format!("{why}; `{link}` is a symbolic link: let it lead to a folder that is there")
+    match ([".git", ".agon"].into_iter().find(is_link), error) {
+        (Some(link), LocalError::Unfit(why) | LocalError::Machine(why)) if why.contains("`.git`") => {
+            LocalError::Unfit(format!(
+                "{why}; `{link}` is a symbolic link: let it lead to a folder that is there"
+            ))
         }
-        _ => why,
+        (_, error) => error,
     }
 }
 
@@ -106,7 +119,7 @@ fn with_link(root: &Path, why: String) -> String {
 struct Options {
     secrets: Vec<String>,
     read_only: bool,
-    notes: Option<PathBuf>,
+    notes: PathBuf,
     own: Vec<PathBuf>,
 }
 
@@ -114,7 +127,7 @@ fn options(config: &Config, wanted: Wanted<'_>) -> Options {
     Options {
         secrets: policy::denied_to_all(&config.policy()),
         read_only: wanted.read_only,
-        notes: Some(unsettled::notes_of(&config.places().state)),
+        notes: unsettled::notes_of(&config.places().state),
         own: own_folders(config),
     }
 }
@@ -135,7 +148,7 @@ pub(super) async fn plain(
     kind: SandboxKind,
     root: &Path,
     read_only: bool,
-    state: Option<&Path>,
+    state: &Path,
 ) -> Result<Arc<dyn Sandbox>, WireError> {
     if !root.is_dir() {
         return Err(WireError::WorkspaceGone(root.to_owned()));
@@ -143,12 +156,10 @@ pub(super) async fn plain(
     match kind {
         SandboxKind::None => unconfined(root),
         SandboxKind::Local | SandboxKind::Auto => {
-            let opened = local(root, &plain_options(read_only, state)).await;
-            opened.map_err(|why| WireError::NoSandbox { kind: kind.word(), why })
+            local(root, &plain_options(read_only, state)).await.map_err(no_sandbox(kind))
         }
         SandboxKind::LandlockOnly => {
-            let opened = landlock_only(&plain_options(read_only, state), root).await;
-            opened.map_err(|why| WireError::NoSandbox { kind: kind.word(), why })
+            landlock_only(&plain_options(read_only, state), root).await.map_err(no_sandbox(kind))
         }
         SandboxKind::Docker => {
             let why = "it needs the settings of a configuration".to_owned();
@@ -157,12 +168,12 @@ pub(super) async fn plain(
     }
 }
 
-fn plain_options(read_only: bool, state: Option<&Path>) -> Options {
+fn plain_options(read_only: bool, state: &Path) -> Options {
     Options {
         secrets: policy::denied_to_all(&policy::standard()),
         read_only,
-        notes: state.map(unsettled::notes_of),
-        own: state.map(Path::to_owned).into_iter().collect(),
+        notes: unsettled::notes_of(state),
+        own: vec![state.to_owned()],
     }
 }
 
@@ -171,32 +182,32 @@ fn local_options(options: &Options) -> crate::sandbox::LocalOptions {
     crate::sandbox::LocalOptions {
         secrets: options.secrets.clone(),
         read_only: options.read_only,
-        notes: options.notes.clone(),
+        notes: Some(options.notes.clone()),
         own: options.own.clone(),
         ..crate::sandbox::LocalOptions::default()
     }
 }
 
 #[cfg(target_os = "linux")]
-async fn local(root: &Path, options: &Options) -> Result<Arc<dyn Sandbox>, String> {
+async fn local(root: &Path, options: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
     let sandbox = crate::sandbox::LocalSandbox::open(root, local_options(options))?;
-    sandbox.start().await?;
+    sandbox.start().await.map_err(|error| with_link(root, error))?;
     Ok(Arc::new(sandbox))
 }
 
 #[cfg(target_os = "linux")]
-async fn landlock_only(options: &Options, root: &Path) -> Result<Arc<dyn Sandbox>, String> {
+async fn landlock_only(options: &Options, root: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
     let sandbox = crate::sandbox::LocalSandbox::open_without_namespaces(root, local_options(options))?;
     sandbox.start().await?;
     Ok(Arc::new(sandbox))
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn landlock_only(_: &Options, _: &Path) -> Result<Arc<dyn Sandbox>, String> {
-    Err("it needs Linux".to_owned())
+async fn landlock_only(_: &Options, _: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
+    Err(LocalError::Machine("it needs Linux".to_owned()))
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn local(_: &Path, _: &Options) -> Result<Arc<dyn Sandbox>, String> {
-    Err("`local` needs Linux".to_owned())
+async fn local(_: &Path, _: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
+    Err(LocalError::Machine("`local` needs Linux".to_owned()))
 }

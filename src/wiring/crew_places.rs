@@ -15,8 +15,8 @@ use crate::protocol::spec::{Blueprint, RolePlace, RoleSpec, Setting, Spec};
 pub(super) enum Means<'a> {
     /// A configuration, and the session.
     Configured(&'a Config, &'a str),
-    /// Nothing but the workspace.
-    Plain,
+    /// No configuration: the state folder.
+    Plain(&'a Path),
 }
 
 impl Means<'_> {
@@ -28,7 +28,7 @@ impl Means<'_> {
         main: &Arc<dyn Sandbox>,
     ) -> Result<Arc<dyn Sandbox>, WireError> {
         let (config, session) = match self {
-            Means::Plain => return plain(kind, root, read_only, None).await,
+            Means::Plain(state) => return plain(kind, root, read_only, state).await,
             Means::Configured(config, session) => (config, session),
         };
         let wanted = Wanted { kind, root, session, read_only, has_consent: false };

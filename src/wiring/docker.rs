@@ -94,19 +94,40 @@ pub(super) async fn open(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn 
     Ok(Arc::new(DockerSandbox::open(engine, settings, &place).await?))
 }
 
-/// Refuses a mount that shows agon's own files, or the engine's socket: whoever has that is as good as root.
+/// What hands the machine over, to whoever may read it or ask it.
+const MACHINE: [&str; 9] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/etc",
+    "/run",
+    "/run/docker.sock",
+    "/run/containerd",
+    "/run/podman",
+    "/var/lib/docker",
+];
+
+/// Refuses a mount that shows agon's own files, or what whoever has it is as good as root by.
 fn keeps_apart(config: &Config, engine: &Engine, mount: &MountSettings) -> Result<(), DockerError> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let source = real(&mount.source);
     let refused = |reason: String| {
         let path = mount.source.display().to_string();
-        Err(DockerError::BadMount { path, reason })
+        Err(DockerError::BadMount { path, reason: format!("{reason}; {}", docker::MOUNTS_KEY) })
     };
     let socket = engine.address().strip_prefix("unix://").map(|socket| real(Path::new(socket)));
     if socket.is_some_and(|socket| socket.starts_with(&source)) {
         return refused(
             "it holds the engine's own socket, and whoever has that is as good as root".to_owned(),
         );
+    }
+    // What lies in them may be wanted (`/run/postgresql`, `/etc/ssl/certs`), but for what is the kernel's own.
+    let holds = |machine: &&&str| {
+        Path::new(machine).starts_with(&source)
+            || (source.starts_with(machine) && !["/etc", "/run"].contains(machine))
+    };
+    if let Some(machine) = MACHINE.iter().find(holds) {
+        return refused(format!("with `{machine}` it hands the machine over to commands"));
     }
     let own: Vec<PathBuf> = own_folders(config).iter().map(|own| real(own)).collect();
     match own.iter().find(|own| own.starts_with(&source) || source.starts_with(own)) {

@@ -48,6 +48,9 @@ pub enum WireError {
     /// No persona has this id.
     #[error("no persona is called `{id}`")]
     NoPersona { id: String, suggestion: Option<String> },
+    /// The file of a persona cannot be used.
+    #[error("`{}` cannot be used: {error}", .path.display())]
+    BadPersona { path: PathBuf, error: String },
     /// What was named is in a project that nobody trusts yet.
     #[error("the {what} `{id}` is this project's, and `{}` is not trusted", .root.display())]
     Untrusted { what: &'static str, id: String, root: PathBuf },
@@ -66,9 +69,9 @@ pub enum WireError {
     /// A sandbox is not to be had.
     #[error("the sandbox `{kind}` is not to be had here: {why}")]
     NoSandbox { kind: &'static str, why: String },
-    /// `auto` can have neither `local` nor `docker`.
-    #[error("nothing here can confine the tools: `local`: {local}; `docker`: {error}")]
-    Neither { local: String, error: Box<WireError> },
+    /// The workspace, or the folder for temporary files, has to be mended before anything can be confined.
+    #[error("{0}")]
+    Uncovered(String),
     /// None of the sandboxes that `auto` may choose is to be had.
     #[error("nothing here can confine the tools: {why}")]
     NothingConfines { why: String, gaps: Vec<&'static str> },
@@ -99,9 +102,6 @@ pub enum WireError {
     /// The recorded workspace is gone.
     #[error("the session's workspace `{}` is not there any more", .0.display())]
     WorkspaceGone(PathBuf),
-    /// A log without an opening.
-    #[error("session `{0}` was never opened")]
-    NeverOpened(String),
     /// A fork is to replace what is not there.
     #[error("{0}")]
     NothingToReplace(String),
@@ -159,7 +159,6 @@ impl WireError {
             WireError::NothingHolds(_) => Some(
                 "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
             ),
-            WireError::Neither { error, .. } => error.hint(),
             WireError::NoSandbox { .. } | WireError::NothingConfines { .. } => Some(
                 "`--sandbox landlock-only` needs no namespaces and leaves more open (`agon doctor --sandbox \
                  landlock-only`); `agon doctor --sandbox local` and `agon doctor --sandbox docker` say what each needs here; where neither \
@@ -176,6 +175,7 @@ impl WireError {
             self,
             WireError::Log(
                 LogError::Corrupt { .. }
+                    | LogError::NeverOpened(_)
                     | LogError::Unfinished { .. }
                     | LogError::Unreadable { .. }
                     | LogError::BadBlob(_)

@@ -11,7 +11,7 @@ use instead::Replaced;
 
 use crate::arena::{Arena, ArenaPorts, Recorded};
 use crate::config::Config;
-use crate::eventlog::{SessionLog, SessionPath, SessionStore};
+use crate::eventlog::{LogError, SessionLog, SessionPath, SessionStore};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
 use crate::protocol::spec::SandboxSpec;
@@ -160,7 +160,7 @@ async fn take_up(
     attended: bool,
 ) -> Result<Fork, WireError> {
     let session = copied.recorded.session();
-    let spec = session.spec().cloned().ok_or_else(|| WireError::NeverOpened(copied.parent.id.clone()))?;
+    let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(copied.parent.id.clone()))?;
     let kind = plan.changes.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
     let mut told = Vec::new();
     let root = Path::new(&spec.workspace.root);

@@ -66,6 +66,9 @@ fn asked(root: &Path) -> Option<String> {
         "core.fsmonitor=false",
         "-c",
         "core.hooksPath=/dev/null",
+        // Nothing is fetched that a repository says is elsewhere.
+        "-c",
+        "protocol.allow=never",
         "rev-parse",
         "--verify",
         "HEAD",

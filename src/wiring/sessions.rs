@@ -36,6 +36,11 @@ impl Read {
     pub fn event(&self, at: EventRef) -> Option<&ArenaEvent> {
         self.entries.get(usize::try_from(at.seq).ok()?)?.events.get(usize::from(at.i))
     }
+
+    /// What could be read has been told; what could not be read is an error.
+    pub fn whole(self) -> Result<(), WireError> {
+        self.fault.map_or(Ok(()), |fault| Err(fault.into()))
+    }
 }
 
 /// The recorded sessions of a state folder.
@@ -102,9 +107,7 @@ impl Sessions {
             if !path.stored {
                 return Err(LogError::NotALog(path.log).into());
             }
-            // A session is there from its first entry on; a log without one has lost it.
-            let (session, why) = (read.id.clone(), "it holds no entry");
-            read.fault = Some(LogError::Corrupt { seq: 0, offset: 0, why, session });
+            return Err(LogError::NeverOpened(read.id).into());
         }
         Ok(read)
     }
@@ -262,7 +265,7 @@ impl Sessions {
                 _ => {}
             }
         }
-        root.map(PathBuf::from).ok_or(WireError::NeverOpened(path.id))
+        root.map(PathBuf::from).ok_or_else(|| LogError::NeverOpened(path.id).into())
     }
 
     /// Removes a session, and the files of one that is a fork; gives its whole id.

@@ -1,7 +1,8 @@
 //! Makes the spec a session is opened with out of the configuration and the files that count at that moment.
+
 use crate::arena::PROGRAM;
 use crate::config::{Config, ConfigError, ModelName, Trust, places, unknown};
-use crate::library::{self, Library, demo};
+use crate::library::{self, BadPersona, Library, demo};
 use crate::protocol::spec::{
     Consent, DebatePlan, ModelSpec, PersonaSpec, Price, Rule, Spec, ToolSpec, WorkspaceSpec,
 };
@@ -104,6 +105,7 @@ pub(super) fn check(spec: &Spec) -> Result<(), WireError> {
     let parts = [
         ("the instruction files", size(&spec.instructions)),
         ("the persona", size(&spec.personas)),
+        ("the blueprint", size(&spec.blueprint)),
         ("the policy", size(&spec.policy)),
         ("the list of tools", size(&spec.tools)),
     ];
@@ -119,7 +121,7 @@ fn size(value: &impl serde::Serialize) -> usize {
 /// without it.
 pub(super) fn persona(config: &Config, id: &str, tools: &[ToolSpec]) -> Result<PersonaSpec, WireError> {
     let library = personas(config);
-    let Some(persona) = library.get(id) else { return Err(no_persona(config, id, &library)) };
+    let persona = persona_of(config, &library, id)?;
     let is_there = |name: &&String| tools.iter().any(|tool| tool.name == **name);
     match persona.tools.iter().flatten().find(|name| !is_there(name)) {
         None => Ok(persona.clone()),
@@ -131,15 +133,28 @@ pub(super) fn persona(config: &Config, id: &str, tools: &[ToolSpec]) -> Result<P
     }
 }
 
-/// Why there is no such persona: the project that has it is not trusted, or nobody has it.
-fn no_persona(config: &Config, id: &str, library: &Library) -> WireError {
+/// A persona of those that count here, or why there is none of that id: its file is broken, the project that has it is
+/// not trusted, or it is called something else.
+pub fn persona_of<'a>(config: &Config, library: &'a Library, id: &str) -> Result<&'a PersonaSpec, WireError> {
+    if let Some(persona) = library.get(id) {
+        return Ok(persona);
+    }
+    let stem = |broken: &BadPersona| broken.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let is_meant = |broken: &&BadPersona| match &broken.id {
+        Some(known) => known == id,
+        None => stem(broken).as_deref() == Some(id),
+    };
+    if let Some(BadPersona { path, error, .. }) = library.broken().iter().find(is_meant) {
+        return Err(WireError::BadPersona { path: path.clone(), error: error.clone() });
+    }
     let theirs = || Library::load(&[places::project_personas(config.workspace())]);
     if *config.trust() == Trust::Untrusted && theirs().get(id).is_some() {
         let (id, root) = (id.to_owned(), config.workspace().to_owned());
-        return WireError::Untrusted { what: "persona", id, root };
+        return Err(WireError::Untrusted { what: "persona", id, root });
     }
-    let suggestion = unknown::closest(id, library.all().map(|(spec, _)| spec.id.as_str()));
-    WireError::NoPersona { id: id.to_owned(), suggestion }
+    let files: Vec<String> = library.broken().iter().filter_map(stem).collect();
+    let known = library.all().map(|(spec, _)| spec.id.as_str()).chain(files.iter().map(String::as_str));
+    Err(WireError::NoPersona { id: id.to_owned(), suggestion: unknown::closest(id, known) })
 }
 
 /// The default model, those that personas and roles name, and the fallbacks of all, each once.

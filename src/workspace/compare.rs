@@ -9,7 +9,7 @@ use super::objects::Objects;
 use super::tree::{Kind, Tree};
 use crate::ports::{FileChange, FileContent};
 use crate::protocol::event::DiffTaken;
-use crate::protocol::text::cut_middle;
+use crate::protocol::text::{cut_middle, name_shown};
 
 /// Bytes of the diff that are kept.
 const DIFF_MAX: usize = 64 * 1024;
@@ -22,14 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The diff, its middle cut at 64 KiB, and every changed path, sorted; the names of the trees are left empty.
 pub fn trees(objects: &Objects, before: &Tree, after: &Tree) -> Result<DiffTaken, String> {
-    let (old, new) = (before.by_path(), after.by_path());
-    let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
     let (mut diff, mut taken) = (String::new(), DiffTaken::default());
-    for path in paths {
-        let (old, new) = (old.get(path).copied(), new.get(path).copied());
-        if old == new {
-            continue;
-        }
+    for (path, old, new) in differing(before, after) {
         taken.files.push(path.to_owned());
         match (old, new) {
             (None, _) => taken.added.push(path.to_owned()),
@@ -47,18 +41,25 @@ pub fn trees(objects: &Objects, before: &Tree, after: &Tree) -> Result<DiffTaken
 
 /// Every file that differs, by path. A link that differs is refused: only files are put back from a cache.
 pub fn changes(before: &Tree, after: &Tree) -> Result<Vec<FileChange>, String> {
-    let (old, new) = (before.by_path(), after.by_path());
-    let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
-    let pairs = paths.into_iter().map(|path| (path, old.get(path).copied(), new.get(path).copied()));
-    let changed = pairs.filter(|(_, old, new)| old != new);
-    let change = |(path, old, new): (&str, Option<&Kind>, Option<&Kind>)| {
+    let change = |(path, old, new): Differing<'_>| {
         let (before, after) = (old.map(file_of).transpose(), new.map(file_of).transpose());
         match (before, after) {
             (Ok(before), Ok(after)) => Ok(FileChange { path: path.to_owned(), before, after }),
             _ => Err(format!("`{path}` is or was a symbolic link")),
         }
     };
-    changed.map(change).collect()
+    differing(before, after).into_iter().map(change).collect()
+}
+
+/// A path, what it was and what it is.
+type Differing<'t> = (&'t str, Option<&'t Kind>, Option<&'t Kind>);
+
+/// Every path that differs, sorted.
+fn differing<'t>(before: &'t Tree, after: &'t Tree) -> Vec<Differing<'t>> {
+    let (old, new) = (before.by_path(), after.by_path());
+    let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
+    let pairs = paths.into_iter().map(|path| (path, old.get(path).copied(), new.get(path).copied()));
+    pairs.filter(|(_, old, new)| old != new).collect()
 }
 
 fn file_of(kind: &Kind) -> Result<FileContent, ()> {
@@ -78,7 +79,7 @@ fn one(objects: &Objects, path: &str, old: Option<&Kind>, new: Option<&Kind>) ->
         return Ok(text);
     };
     let name = |side: &str, kind: Option<&Kind>| match kind {
-        Some(_) => format!("{side}/{path}"),
+        Some(_) => name_shown(&format!("{side}/{path}")).into_owned(),
         None => "/dev/null".to_owned(),
     };
     text += &TextDiff::configure()
@@ -97,6 +98,7 @@ fn heading(path: &str, old: Option<&Kind>, new: Option<&Kind>) -> String {
         Kind::File { exec: true, .. } => "executable file",
         Kind::Link { .. } => "symbolic link",
     };
+    let path = name_shown(path);
     match (old, new) {
         (None, Some(new)) => format!("added {}: {path}\n", word(new)),
         (Some(old), None) => format!("removed {}: {path}\n", word(old)),

@@ -1,15 +1,17 @@
-//! Whether recorded trees tell what files held when somebody looked at them; reads ignore rules, changes nothing.
+//! Whether recorded trees, or the files, hold what they held when somebody looked at them; changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use sha2::{Digest, Sha256};
 
 use super::objects::Objects;
 use super::scan::is_private;
 use super::tree::{Kind, Tree};
 use crate::ports::Untold;
 use crate::protocol::event::PathBase;
+use crate::protocol::expand::hex;
 
 /// The first path of which no tree tells what it held.
 pub fn untold(
@@ -32,6 +34,21 @@ pub fn untold(
         (left_out || base.sha256.is_some()).then(|| Untold { path: base.path.clone(), left_out })
     });
     Ok(untold)
+}
+
+/// The paths that hold what they are said to have held. What the tree does not have is looked at where it is, since
+/// git may ignore it; what cannot be read is not said to hold anything.
+pub fn again(root: &Path, tree: &Tree, said: &[PathBase]) -> Vec<String> {
+    let known = tree.by_path();
+    let holds = |base: &&PathBase| match (known.get(base.path.as_str()), &base.sha256) {
+        (Some(Kind::File { sha256, .. }), said) => said.as_ref() == Some(sha256),
+        (Some(Kind::Link { .. }), _) => false,
+        (None, Some(said)) => {
+            std::fs::read(root.join(&base.path)).is_ok_and(|bytes| hex(&Sha256::digest(bytes)) == *said)
+        }
+        (None, None) => !root.join(&base.path).exists(),
+    };
+    said.iter().filter(holds).map(|base| base.path.clone()).collect()
 }
 
 fn tells(known: &BTreeMap<&str, &Kind>, base: &PathBase) -> bool {

@@ -167,11 +167,10 @@ impl<'a> Scanner<'a> {
         if !metadata.is_file() {
             return Ok(None);
         }
-        let stored = match self.objects {
+        let (sha256, size) = match self.objects {
             Some(objects) => objects.put(&mut file)?,
             None => hash_into(&mut file, None).map_err(|error| named(Path::new(path), error))?,
         };
-        let (sha256, size) = stored;
         self.index.note(path, stamp_of(&metadata), &sha256, hashed);
         Ok(Some(Kind::File { exec: is_executable(&metadata), sha256, size }))
     }

@@ -178,6 +178,38 @@ fn personas_of_an_untrusted_project_are_not_used() {
 }
 
 #[test]
+fn a_persona_that_cannot_be_had_says_why_wherever_it_is_named() {
+    let env = Env::new();
+    env.write("home/personas/slip.md", "---\nmodell: x\n---\nYou err.\n");
+    env.write("work/.agon/personas/theirs.md", "Do as I say.\n");
+    for (id, says) in
+        [("slip", "slip.md` cannot be used: line 2: unknown key `modell`"), ("theirs", "is not trusted")]
+    {
+        let pair = format!("pragmatist,{id}");
+        for arguments in [
+            &["run", "hi", "--persona", id, "-m", "demo/script"][..],
+            &["debate", "hi", "--personas", &pair],
+            &["personas", "show", id],
+            &["personas", "new", "mine", "--from", id],
+        ] {
+            let ran = env.run(arguments);
+            assert!(ran.code == 2 && ran.stderr.contains(says), "{arguments:?}: {ran}");
+        }
+    }
+}
+
+#[test]
+fn names_of_files_that_others_made_steer_no_terminal() {
+    let env = Env::new();
+    env.write("work/.agon/personas/a\u{1b}[31mb\u{9b}2J.md", "Do as I say.\n");
+    let told = env.run(&["config", "trust"]);
+    assert!(told.stderr.contains("a<ESC>[31mb<U+009B>2J.md: trusted"), "{told:?}");
+    for ran in [told, env.run(&["personas"]), env.run(&["doctor"])] {
+        assert!(!ran.to_string().contains(['\u{1b}', '\u{9b}']), "{ran:?}");
+    }
+}
+
+#[test]
 fn with_nothing_configured_a_local_server_is_found_and_the_reason_said() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
@@ -240,6 +272,8 @@ fn settings_of_containers_are_checked_and_never_a_strangers() {
         ("imgae = \"x\"", "unknown key `sandbox.docker.imgae`; did you mean", "image"),
         ("mounts = [{ sourc = \"/x\" }]", "source", "source"),
         ("memory = \"lots\"", "`lots` is not a size", "line 2"),
+        ("pids = 99999999999", "`sandbox.docker.pids`: ", "line 2"),
+        ("cpus = -1", "`sandbox.docker.cpus`: ", "line 2"),
         ("env = [\"TOKEN=1\"]", "only names are taken", "line 2"),
         ("mounts = [{ source = \"relative\" }]", "`relative`", "line 2"),
     ];

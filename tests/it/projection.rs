@@ -63,7 +63,7 @@ fn rendered(entries: &[Entry], options: Options) -> String {
     entries.iter().map(|entry| renderer.entry(entry, &lookup)).collect()
 }
 
-const CALM: Options = Options { color: false, full: false, times: true, summed_up: false };
+const CALM: Options = Options { color: false, full: false, times: true, summed_up: false, columns: None };
 
 #[test]
 fn a_walked_turn_in_calm_lines() {

@@ -4,6 +4,7 @@ mod samples;
 
 use std::sync::LazyLock;
 
+use agon::projection::about::about;
 use agon::protocol::event::CATALOGUE;
 use agon::protocol::{ArenaEvent, Class, Entry, EventRef, FORMAT, Fact};
 use proptest::prelude::*;
@@ -115,6 +116,30 @@ proptest! {
             let entry = json!({"v": FORMAT, "seq": seed, "at": 0, "events": [event]});
             prop_assert!(validator.is_valid(&entry), "{}", entry);
         }
+    }
+}
+
+/// Facts whose kind alone says it, and words nobody has built the events of yet.
+const SAY_NOTHING: &[&str] = &[
+    "worktree_opened",
+    "worktree_merged",
+    "merge_conflicted",
+    "instructions_loaded",
+    "skill_loaded",
+    "memory_recalled",
+    "tools_listed",
+    "hook_ran",
+];
+
+#[test]
+fn every_event_is_about_something_in_words() {
+    for kind in CATALOGUE {
+        let told: Vec<String> =
+            (0..20).map(|seed| about(&assert_round_trip(&sample_of(kind.kind, seed)))).collect();
+        let is_data = |text: &String| text.starts_with('{') || text.contains("\":");
+        assert!(!told.iter().any(is_data), "`{}`: {told:?}", kind.kind);
+        let silent = told.iter().all(String::is_empty);
+        assert_eq!(silent, SAY_NOTHING.contains(&kind.kind), "`{}`: {told:?}", kind.kind);
     }
 }
 

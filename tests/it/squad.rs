@@ -12,6 +12,7 @@ mod reported;
 mod sent_back;
 mod shown;
 mod story;
+mod undone;
 mod unfit;
 
 use agon::protocol::event::*;

@@ -339,6 +339,14 @@ async fn the_command_line_counts_lists_shows_and_clears() {
     cache.put(&key("b"), run("Looked."), vec![], BTreeMap::new()).await.unwrap();
     let shown = env.run(&["cache", "show", &key("b")[..8]]);
     assert!(shown.stdout.contains("\nfiles    none\n"), "{shown}");
+    let typed = "{\"answer\":{\"a\":\"\u{9b}2J\u{202e}\"},\"claims\":[],\"open\":[]}";
+    cache.put(&key("c"), run(typed), vec![], BTreeMap::new()).await.unwrap();
+    let shown = env.run(&["cache", "show", &key("c")[..8]]);
+    assert!(
+        shown.stdout.contains("\"a\": \"") && !shown.stdout.contains(['\u{9b}', '\u{202e}']),
+        "{shown:?}"
+    );
+    std::fs::remove_dir_all(folder.join("runs").join(key("c"))).unwrap();
     std::fs::write(folder.join("runs").join(key("b")).join("run"), "no record").unwrap();
     let stats = env.run(&["cache", "stats"]);
     assert!(stats.stdout.contains("\n1 damaged, 9 B; `agon cache prune` removes"), "{stats}");

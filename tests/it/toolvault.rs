@@ -1,10 +1,9 @@
 //! The built-in tools through the vault: checked, prepared, bound to what was approved, run.
 
 mod names;
+mod reading;
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -292,70 +291,6 @@ async fn previews_are_whole_and_preparing_changes_nothing() {
 }
 
 #[tokio::test]
-async fn reading_numbers_lines_and_ranges() {
-    let mut bench = Bench::new();
-    bench.put("a", "one\ntwo\r\nthree");
-    assert_eq!(
-        bench.ok("read_file", json!({"path": "a"})).await,
-        "     1\tone\n     2\ttwo\n     3\tthree\n"
-    );
-    let range = json!({"path": "a", "start_line": 2, "end_line": 2});
-    assert_eq!(bench.ok("read_file", range).await, "     2\ttwo\n");
-    has(
-        &bench.failed("read_file", json!({"path": "a", "start_line": 4})).await,
-        &["`a` has 3 lines; there is no line 4"],
-    );
-    has(
-        &bench.unfit("read_file", json!({"path": "a", "start_line": 3, "end_line": 2})).await,
-        &["after `end_line`"],
-    );
-    bench.put("empty", "");
-    assert_eq!(bench.ok("read_file", json!({"path": "empty"})).await, "`empty` is empty");
-    has(&bench.failed("read_file", json!({"path": "gone"})).await, &["`gone` does not exist"]);
-    has(&bench.failed("read_file", json!({"path": "."})).await, &["is a directory"]);
-    bench.put("image", b"\x89PNG\r\n\x1a\n\0\0\0");
-    let words = bench.ok("read_file", json!({"path": "image"})).await;
-    assert_eq!(words, "`image` is binary (PNG image, 11 bytes); its bytes are not shown");
-    // Bytes that are not UTF-8 and not NUL are shown as far as they can be.
-    bench.put("latin", b"caf\xe9\n");
-    assert_eq!(bench.ok("read_file", json!({"path": "latin"})).await, "     1\tcaf\u{fffd}\n");
-}
-
-#[tokio::test]
-async fn long_files_and_lines_are_read_in_pieces() {
-    let mut bench = Bench::new();
-    bench.put("long", "0123456789\n".repeat(20_000));
-    let first = bench.ok("read_file", json!({"path": "long"})).await;
-    assert!(first.len() <= 64 * 1024);
-    let (_, next) = first.rsplit_once("go on with start_line ").unwrap();
-    let next: u64 = next.trim_end_matches(")\n").parse().unwrap();
-    has(&first, &[&format!("{}\t0123456789\n(stopped before line {next}", next - 1)]);
-    let second = bench.ok("read_file", json!({"path": "long", "start_line": next})).await;
-    assert!(second.trim_start().starts_with(&format!("{next}\t")));
-    assert_eq!(bench.seen[0], bench.seen[1], "the digest is of the whole file");
-
-    bench.put("line", "x".repeat(900_000) + "\nend\n");
-    let text = bench.ok("read_file", json!({"path": "line"})).await;
-    has(&text, &["[… line of 900001 bytes, the rest is not shown]\n     2\tend\n"]);
-    assert!(text.len() < 3_000);
-}
-
-#[tokio::test]
-async fn a_range_of_a_huge_file_is_read_and_the_whole_refused() {
-    let mut bench = Bench::new();
-    let file = fs::File::create(bench.path("huge")).unwrap();
-    let start = "line\n".repeat(4_000);
-    file.write_all_at(start.as_bytes(), 0).unwrap();
-    file.set_len(2 * 1024 * 1024 * 1024).unwrap();
-    let words = bench.failed("read_file", json!({"path": "huge"})).await;
-    has(&words, &["2147483648 bytes, too many to read whole", "start_line and end_line", "grep"]);
-    let text = bench.ok("read_file", json!({"path": "huge", "start_line": 3_999, "end_line": 4_000})).await;
-    assert_eq!(text, "  3999\tline\n  4000\tline\n");
-    assert!(bench.seen.is_empty());
-    has(&bench.unfit("write_file", json!({"path": "huge", "content": ""})).await, &["read it first"]);
-}
-
-#[tokio::test]
 async fn edits_are_unambiguous_and_all_or_nothing() {
     let mut bench = Bench::new();
     bench.put("a", "alpha\nbeta\nalpha\n");
@@ -475,16 +410,4 @@ async fn a_command_says_how_it_ended() {
     let (end, ()) = tokio::join!(bench.run("bash", json!({"command": "sleep 600"})), trigger);
     assert_eq!(end.status, ToolStatus::Cancelled);
     has(&end.content, &["cancelled (ended by signal 15)"]);
-}
-
-#[tokio::test]
-async fn the_same_read_gives_the_same_words_and_a_command_its_duration() {
-    let mut bench = Bench::new();
-    let said = bench.ok("bash", json!({"command": "echo 1"})).await;
-    let took = said.lines().next().and_then(|line| line.strip_prefix("exit code 0, took ")).unwrap();
-    assert!(took.strip_suffix(" ms").is_some_and(|ms| ms.parse::<u64>().is_ok()), "{said}");
-    let mut file = fs::File::create(bench.path("x")).unwrap();
-    file.write_all(b"1\n").unwrap();
-    let read = bench.ok("read_file", json!({"path": "x"})).await;
-    assert_eq!(read, bench.ok("read_file", json!({"path": "x"})).await, "so that a loop can be noticed");
 }

@@ -5,7 +5,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use agon::ports::Workspace;
+use agon::protocol::event::PathBase;
+use agon::protocol::expand::hex;
 use agon::workspace::WorkspaceStore;
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 struct Place {
@@ -91,7 +94,7 @@ async fn a_diff_beside_a_checkpoint_reads_what_both_record() {
         for file in 0..20 {
             place.put(&format!("{file}.txt"), format!("{round} {file}"));
         }
-        let (tree, diff) = tokio::join!(place.store.checkpoint(), place.store.diff(&before));
+        let (tree, diff) = tokio::join!(place.store.checkpoint(), place.store.diff(&before, &[]));
         assert_eq!(diff.unwrap().to, tree.unwrap().tree);
     }
 }
@@ -200,7 +203,7 @@ async fn a_diff_names_every_changed_path() {
     place.put("binary", [0_u8, 1, 3]);
     fs::set_permissions(place.root().join("mode"), fs::Permissions::from_mode(0o755)).unwrap();
     place.put("added/new.txt", "fresh\n");
-    let taken = place.store.diff(&from).await.unwrap();
+    let taken = place.store.diff(&from, &[]).await.unwrap();
     assert_eq!(taken.files, ["added/new.txt", "binary", "changed.txt", "mode", "removed.txt"]);
     assert_eq!((taken.from, taken.to), (from.clone(), place.tree().await));
     for piece in [
@@ -213,8 +216,31 @@ async fn a_diff_names_every_changed_path() {
         assert!(taken.diff.contains(piece), "{piece}\nin\n{}", taken.diff);
     }
     assert!(!taken.diff.contains("same"));
-    let nothing = place.store.diff(&place.tree().await).await.unwrap();
+    let nothing = place.store.diff(&place.tree().await, &[]).await.unwrap();
     assert_eq!((nothing.diff.as_str(), nothing.files.len()), ("", 0));
+}
+
+#[tokio::test]
+async fn a_written_file_that_holds_again_what_it_held_is_told_whether_git_ignores_it_or_not() {
+    let place = Place::new();
+    place.put(".gitignore", "out\n");
+    place.put("kept", "old");
+    let from = place.tree().await;
+    let base = |path: &str, held: Option<&[u8]>| PathBase {
+        path: path.to_owned(),
+        sha256: held.map(|bytes| hex(&Sha256::digest(bytes))),
+    };
+    let written =
+        [base("kept", Some(b"old")), base("out", None), base("out", Some(b"was")), base("new", None)];
+    place.put("out", "made");
+    place.put("new", "made");
+    let undone = place.store.diff(&from, &written).await.unwrap().undone;
+    assert_eq!(undone, ["kept"]);
+    place.put("kept", "changed");
+    place.put("out", "was");
+    fs::remove_file(place.root().join("new")).unwrap();
+    let undone = place.store.diff(&from, &written).await.unwrap().undone;
+    assert_eq!(undone, ["out", "new"]);
 }
 
 #[tokio::test]
@@ -224,7 +250,7 @@ async fn a_long_diff_is_cut_in_its_middle() {
     for n in 0..20 {
         place.put(&format!("f{n:02}"), format!("line of {n}\n").repeat(1_000));
     }
-    let taken = place.store.diff(&from).await.unwrap();
+    let taken = place.store.diff(&from, &[]).await.unwrap();
     assert_eq!(taken.files.len(), 20);
     assert!(taken.diff.len() < 65 * 1024 && taken.diff.contains("bytes left out"));
     assert!(taken.diff.starts_with("added file: f00") && taken.diff.ends_with("+line of 19\n"));
@@ -273,7 +299,7 @@ async fn objects_are_private_and_checked() {
     assert_eq!(place.tree().await, tree, "recorded again because it was missing");
     place.store.restore_into(&tree, &place.folder.path().join("fork3")).await.unwrap();
     for id in ["", "../../ws/a", "abc", &"g".repeat(64), &"0".repeat(64)] {
-        assert!(place.store.diff(id).await.is_err(), "{id}");
+        assert!(place.store.diff(id, &[]).await.is_err(), "{id}");
     }
 }
 
@@ -315,5 +341,21 @@ async fn five_thousand_files_are_read_once() {
     assert_eq!(reopened(place.folder.path()).checkpoint().await.unwrap().tree, first.tree);
     assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), written, "nothing was hashed again");
     place.put("d00/f0000", "changed\n");
-    assert_eq!(place.store.diff(&first.tree).await.unwrap().files, ["d00/f0000"]);
+    assert_eq!(place.store.diff(&first.tree, &[]).await.unwrap().files, ["d00/f0000"]);
+}
+
+#[tokio::test]
+async fn a_name_with_a_line_in_it_forges_no_line_of_a_diff() {
+    let place = Place::new();
+    let before = place.tree().await;
+    place.put("odd\n+++ b/safe.rs", "new\n");
+    let taken = place.store.diff(&before, &[]).await.unwrap();
+    assert_eq!(taken.files, ["odd\n+++ b/safe.rs"]);
+    let heads: Vec<&str> = taken.diff.lines().filter(|line| line.contains("safe.rs")).collect();
+    assert_eq!(
+        heads,
+        [r#"added file: "odd\n+++ b/safe.rs""#, r#"+++ "b/odd\n+++ b/safe.rs""#],
+        "{}",
+        taken.diff
+    );
 }

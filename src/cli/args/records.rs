@@ -66,6 +66,7 @@ pub enum SessionsCommand {
 
 /// Arguments of `replay`.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("theme", |look| look.requires("tui")), mut_arg("calm", |look| look.requires("tui")))]
 pub struct ReplayArgs {
     /// The session
     pub session: String,

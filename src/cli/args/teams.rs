@@ -72,6 +72,7 @@ pub struct DebateArgs {
 
 /// Arguments of `demo`.
 #[derive(Debug, Clone, Args)]
+#[command(mut_arg("theme", |look| look.requires("tui")), mut_arg("calm", |look| look.requires("tui")))]
 pub struct DemoArgs {
     /// What to show
     #[arg(value_enum, default_value = "squad")]

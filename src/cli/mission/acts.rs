@@ -162,10 +162,6 @@ impl Mission {
             Act::GoOn => return self.go_on(),
             Act::Model(name) => {
                 let name: ModelName = name.parse().map_err(ConfigError::from)?;
-                if wiring::is_demo(&self.kit.config, &name.to_string()) {
-                    let words = format!("`{name}` is the script of the demo and knows no other task");
-                    return Err(Failure::usage(words).hint("/demo shows it"));
-                }
                 let kit = self.kit.with_model(&name)?;
                 return Ok(self.change(kit, format!("model {name}")));
             }

@@ -1,13 +1,13 @@
 //! What mission control works with: configuration, flags, policy. A change makes it anew; it does nothing by itself.
 
-use crate::cli::args::ArenaArgs;
+use crate::cli::args::HeldArgs;
 use crate::cli::debate::MAX_STEPS;
 use crate::cli::error::Failure;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::run::config_for;
-use crate::config::{Config, ConfigError, Environment, ModelName, Override, SandboxKind};
+use crate::config::{Config, Environment, ModelName, Override, SandboxKind};
 use crate::protocol::spec::Mode;
-use crate::wiring::{Changes, LimitChanges, Request, Sessions};
+use crate::wiring::{self, Changes, LimitChanges, Request, Sessions};
 
 use super::wish::Company;
 
@@ -33,20 +33,20 @@ impl Kit {
 
     /// The same with another model, which must be one that can be called.
     pub fn with_model(&self, name: &ModelName) -> Result<Kit, Failure> {
-        crate::wiring::check_model(&self.config, name)?;
-        let text = toml::Value::String(name.to_string());
-        let mut kit = self.with(vec![plan::set("--model", &["model"], text)])?;
+        if wiring::is_demo(&self.config, &name.to_string()) {
+            let words = format!("`{name}` is the script of the demo and knows no other task");
+            return Err(Failure::usage(words).hint("/demo shows it"));
+        }
+        wiring::check_model(&self.config, name)?;
+        let mut kit = self.with(plan::named((Some(&name.to_string()), None)))?;
         kit.changes.model = Some(name.clone());
         Ok(kit)
     }
 
     /// The same with another persona.
     pub fn with_persona(&self, id: &str) -> Result<Kit, Failure> {
-        let text = toml::Value::String(id.to_owned());
-        let mut kit = self.with(vec![plan::set("--persona", &["persona"], text)])?;
-        if crate::wiring::personas(&kit.config).get(id).is_none() {
-            return Err(crate::cli::personas::no_persona(&crate::wiring::personas(&kit.config), id));
-        }
+        let mut kit = self.with(plan::named((None, Some(id))))?;
+        wiring::persona_of(&kit.config, &wiring::personas(&kit.config), id)?;
         kit.changes.persona = Some(id.to_owned());
         Ok(kit)
     }
@@ -60,7 +60,7 @@ impl Kit {
     }
 
     /// The same with other limits.
-    pub fn with_limits(&self, typed: &ArenaArgs) -> Result<Kit, Failure> {
+    pub fn with_limits(&self, typed: &HeldArgs) -> Result<Kit, Failure> {
         let mut kit = self.with(plan::overrides(typed))?;
         let (new, old) = (plan::limit_changes(typed, &kit.config), kit.changes.limits);
         kit.changes.limits = LimitChanges {
@@ -75,17 +75,17 @@ impl Kit {
     /// The same with the limits of another kit.
     pub fn with_limits_of(&self, other: &Kit) -> Result<Kit, Failure> {
         let is_limit = |set: &&Override| set.key.first().is_some_and(|key| *key == "limits");
-        let mut kit = self.with(Vec::new())?;
-        kit.overrides.retain(|set| !is_limit(&set));
-        kit.overrides.extend(other.overrides.iter().filter(is_limit).cloned());
-        kit.config = Config::load(kit.environment.clone(), self.config.workspace(), &kit.overrides)?;
-        kit.changes.limits = other.changes.limits;
-        Ok(kit)
+        let mut overrides: Vec<Override> =
+            self.overrides.iter().filter(|set| !is_limit(set)).cloned().collect();
+        overrides.extend(other.overrides.iter().filter(is_limit).cloned());
+        let config = Config::load(self.environment.clone(), self.config.workspace(), &overrides)?;
+        let changes = Changes { limits: other.changes.limits, ..self.changes.clone() };
+        Ok(Kit { config, environment: self.environment.clone(), overrides, changes })
     }
 
     /// The same with another sandbox.
     pub fn with_sandbox(&self, kind: SandboxKind) -> Result<Kit, Failure> {
-        let typed = ArenaArgs { sandbox: Some(kind), ..ArenaArgs::default() };
+        let typed = HeldArgs { sandbox: Some(kind), ..HeldArgs::default() };
         let mut kit = self.with(plan::overrides(&typed))?;
         kit.changes.sandbox = Some(kind);
         Ok(kit)
@@ -155,24 +155,4 @@ impl Kit {
     pub fn named_model(&self) -> Option<&ModelName> {
         self.changes.model.as_ref()
     }
-}
-
-/// A kit for what was typed.
-pub(super) fn kit(
-    environment: Environment,
-    workspace: &std::path::Path,
-    (overrides, typed): (Vec<Override>, &ArenaArgs),
-    (model, persona): (Option<&str>, Option<&String>),
-) -> Result<Kit, Failure> {
-    let config = Config::load(environment.clone(), workspace, &overrides)?;
-    let model = model.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?;
-    let changes = Changes {
-        model,
-        persona: persona.cloned(),
-        limits: plan::limit_changes(typed, &config),
-        rules: plan::rules_of(typed.policy.as_deref())?,
-        sandbox: typed.sandbox,
-        ..Changes::default()
-    };
-    Ok(Kit { config, environment, overrides, changes })
 }

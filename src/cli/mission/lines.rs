@@ -6,9 +6,9 @@ use std::pin::pin;
 
 use clap::ValueEnum;
 
-use crate::cli::args::SessionsCommand;
 use crate::cli::args::{
-    ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, LookArgs, ReplayArgs, SessionsArgs,
+    ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs, SessionsArgs,
+    SessionsCommand,
 };
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::interrupts::Interrupts;
@@ -16,6 +16,7 @@ use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
 use crate::cli::{debates, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
+use crate::projection::{Board, words};
 use crate::tui::{Order, SLASHES, Wish, Worker, parse_limits, parse_slash};
 use crate::wiring::ForkPlan;
 
@@ -114,7 +115,7 @@ impl Lines {
             true => Some(newest(&kit.sessions(), kit.config.workspace())?),
             false => None,
         };
-        Ok(Lines { kit, yes: typed.yes, output, wish: Wish::default(), session })
+        Ok(Lines { kit, yes: typed.held.yes, output, wish: Wish::default(), session })
     }
 
     /// The exit code, once it is said how the session is gone on with; a script has its exit code and the log.
@@ -184,6 +185,7 @@ impl Lines {
                 Company::of(&wish, &self.kit.config)?;
                 self.wish = wish;
             }
+            Order::Limits if rest.is_empty() => return self.say_limits(),
             Order::Limits => {
                 let flags = parse_limits(rest).map_err(refused)?;
                 self.kit = self.kit.with_limits(&wish::limits(&flags)?)?;
@@ -238,6 +240,18 @@ impl Lines {
         }
     }
 
+    /// Those of the session, or those it would begin with.
+    fn say_limits(&self) -> Result<(), Failure> {
+        let mut limits = self.kit.config.limits();
+        if let Some(session) = &self.session {
+            let mut board = Board::default();
+            self.kit.sessions().read(session)?.entries.iter().for_each(|entry| board.apply(entry));
+            limits = self.kit.changes.limits.over(&board.limits);
+        }
+        self.output.say(&format!("in force: {}", words::limits(&limits)));
+        Ok(())
+    }
+
     async fn fork(&mut self, rest: &str) -> Result<(), Failure> {
         let session = self.session()?;
         let at = match rest {
@@ -260,7 +274,9 @@ impl Lines {
 
     async fn demo(&mut self, rest: &str) -> Result<Came, Failure> {
         let show = demo_kind(if rest.is_empty() { "run" } else { rest })?;
-        let demo = DemoArgs { show, tui: false, look: LookArgs::default(), arena: ArenaArgs::default() };
+        let held = HeldArgs { sandbox: self.kit.changes.sandbox, ..HeldArgs::default() };
+        let arena = ArenaArgs { held, ..ArenaArgs::default() };
+        let demo = DemoArgs { show, tui: false, look: LookArgs::default(), arena };
         Ok(Came::Ended(run::demo(&demo, self.kit.environment.clone(), self.output).await?))
     }
 

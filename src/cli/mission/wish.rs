@@ -3,7 +3,7 @@
 
 use clap::{Args, Command, FromArgMatches};
 
-use crate::cli::args::{ArenaArgs, DebateArgs, SquadArgs};
+use crate::cli::args::{DebateArgs, HeldArgs, SquadArgs};
 use crate::cli::debate;
 use crate::cli::error::Failure;
 use crate::config::Config;
@@ -48,7 +48,7 @@ impl Company {
 }
 
 /// Reads the flags of `/limits`.
-pub(super) fn limits(flags: &[String]) -> Result<ArenaArgs, Failure> {
+pub(super) fn limits(flags: &[String]) -> Result<HeldArgs, Failure> {
     read("/limits", flags)
 }
 

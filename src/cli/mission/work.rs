@@ -8,16 +8,13 @@ use crate::arena::Arena;
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
 use crate::cli::plan;
-use crate::cli::run::{demo_folder, demo_of_debate};
-use crate::config::{Config, ConfigError, ModelName};
-use crate::library::blueprint::DEFAULT;
-use crate::library::demo;
+use crate::cli::run::{demo_folder, demo_request, prompt, story};
+use crate::config::{Config, ModelName};
 use crate::ports::Subscription;
-use crate::protocol::spec::{DebatePlan, Mode};
 use crate::protocol::{Command, Entry, StopCause};
 use crate::tui::{Record, SessionRow};
 use crate::wiring::sessions::SessionSummary;
-use crate::wiring::{self, Changes, Fork, ForkPlan, Request, Running, SquadWish, WorkspaceLock};
+use crate::wiring::{self, Changes, Fork, ForkPlan, Request, Running, WorkspaceLock};
 
 use super::ask::Asker;
 use super::kit::Kit;
@@ -265,29 +262,11 @@ pub(super) async fn demo(
     let mut overrides = kit.overrides.clone();
     overrides.retain(|set| set.key != ["model"] && set.key != ["persona"]);
     let config = Config::load(kit.environment.clone(), &root, &overrides)?;
-    let model: ModelName = demo::MODEL.parse().map_err(ConfigError::from)?;
-    let rules = kit.changes.rules.clone();
-    let request =
-        Request { model, model_is_wanted: true, rules, squad, debate, reads_only: false, consent: None };
+    let request = demo_request(kit.changes.rules.clone(), squad, debate)?;
     let running = open(&config, &request, asker).await?;
-    let first = crate::cli::run::prompt(story.prompt.trim_end().to_owned(), mode, None)?;
+    let first = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     let note = Some(format!("the demo works in {}", root.display()));
     Opened::of(kit, running, Some(first), note)
-}
-
-fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<SquadWish>, Option<DebatePlan>) {
-    match show {
-        DemoKind::Run => (&demo::RUN, Mode::Solo, None, None),
-        DemoKind::Squad => {
-            let checks = demo::SQUAD.checks.iter().map(|check| (*check).to_owned()).collect();
-            let wish = SquadWish { blueprint: Some(DEFAULT.to_owned()), checks };
-            (&demo::SQUAD, Mode::Squad, Some(wish), None)
-        }
-        DemoKind::Debate => {
-            let (story, mode, debate) = demo_of_debate();
-            (story, mode, None, debate)
-        }
-    }
 }
 
 /// The rows of the list of sessions.
@@ -323,5 +302,5 @@ pub(super) fn files(kit: &Kit) -> Vec<String> {
 /// A command that gives a task.
 pub(super) fn task(text: String, company: &Company) -> Result<Command, Failure> {
     plan::prompt("run", &text, None)?;
-    crate::cli::run::prompt(text, company.mode.clone(), None)
+    prompt(text, company.mode.clone(), None)
 }

@@ -1,5 +1,6 @@
 //! Indented blocks of foreign text, made safe and cut where they are long; knows no event.
 
+use crate::projection::lines::broken;
 use crate::projection::safe_text::safe;
 use crate::projection::words::{counted, grouped};
 
@@ -13,8 +14,9 @@ const TAIL: usize = 8;
 /// Characters shown of one line of a cut block.
 const LINE_CHARS: usize = 400;
 
-/// Appends the text as indented lines; nothing for an empty text.
-pub fn indent(out: &mut String, text: &str, cut: bool) {
+/// Appends the text as indented lines, broken at `columns` if there are any; nothing for an empty text.
+pub fn indent(out: &mut String, text: &str, cut: bool, columns: Option<usize>) {
+    let push = |out: &mut String, line: &str| push(out, line, columns);
     let text = safe(text.trim_end());
     let text = text.trim_end().trim_start_matches('\n');
     if text.is_empty() {
@@ -32,12 +34,20 @@ pub fn indent(out: &mut String, text: &str, cut: bool) {
     }
 }
 
-fn push(out: &mut String, line: &str) {
+fn push(out: &mut String, line: &str, columns: Option<usize>) {
     if !line.is_empty() {
         out.push_str(INDENT);
-        out.push_str(line);
+        begun(out, line, INDENT.len(), columns);
     }
     out.push('\n');
+}
+
+/// Appends the rest of a line of which `at` columns are taken.
+pub fn begun(out: &mut String, text: &str, at: usize, columns: Option<usize>) {
+    match columns {
+        Some(columns) => out.push_str(&broken(text, at, INDENT.len(), columns)),
+        None => out.push_str(text),
+    }
 }
 
 fn shortened(line: &str) -> String {
@@ -56,7 +66,7 @@ mod tests {
 
     fn block(text: &str, cut: bool) -> String {
         let mut out = String::new();
-        indent(&mut out, text, cut);
+        indent(&mut out, text, cut, None);
         out
     }
 

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use crate::projection::calls::Activity;
+use crate::projection::about::about;
+use crate::projection::about::kept::{order, short};
+use crate::projection::calls::{Activity, ToolFace};
 use crate::projection::safe_text::shown;
-use crate::projection::words;
+use crate::projection::{typed, words};
 use crate::protocol::command::Choice;
-use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
     ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
     ModelReply, Notice, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
@@ -55,6 +56,8 @@ impl Renderer {
             E::ApprovalRequested(data) => self.say_asked(data, lookup),
             E::CallLost(data) => self.say_lost(data),
             E::CheckRan(data) => self.say_check(data.call, &data.body),
+            // Of a last look at the workspace that found nothing there is nothing to say.
+            E::DiffTaken(data) if data.body.files.is_empty() && !self.options.full => return Vec::new(),
             E::DiffTaken(data) => self.say_diff(data.call, &data.body),
             E::InputRefused(data) => Line::new(Who::Agon, "refused", Tone::Warn, &data.reason),
             E::Unknown { kind, raw } => say_unknown(kind, raw),
@@ -140,7 +143,12 @@ impl Renderer {
                 (Who::Spark(data.spark), "call", text)
             }
             E::EffectOrdered(data) => {
-                let text = format!("{} ({}, attempt {})", self.order(&data.effect), data.call, data.attempt);
+                let text = format!(
+                    "{} ({}, attempt {})",
+                    order(&data.effect, &|tool_use| self.tool(tool_use)),
+                    data.call,
+                    data.attempt
+                );
                 (data.spark.map_or(Who::Agon, Who::Spark), "order", text)
             }
             E::ToolPrepared(data) => {
@@ -205,6 +213,8 @@ impl Renderer {
         let asks = reply.message.iter().any(|part| matches!(part, Part::Call { .. }));
         let (word, tone) = if asks { ("says", Tone::Plain) } else { ("answer", Tone::Good) };
         let text = reply.text();
+        // What programs read is told in words; in full it is what the model wrote.
+        let text = typed::readable(&text, &[]).filter(|_| !self.options.full).unwrap_or(text);
         if !text.trim().is_empty() {
             lines.push(Line::said(who.clone(), word, tone, &text));
         } else if !asks {
@@ -230,7 +240,13 @@ impl Renderer {
         let who = || self.who(call, None);
         let said = Some(&failed.said).filter(|said| !said.trim().is_empty() && !self.debating.is_sealed);
         let said = said.map(|said| Line::said(who(), "cut off", Tone::Quiet, said));
-        let why = Line::new(who(), "failed", Tone::Bad, words::error_kind(failed.kind)).with(&failed.message);
+        let kind = words::error_kind(failed.kind);
+        let why = match self.failures.get(&call) {
+            Some(before) if *before == failed.message => {
+                Line::new(who(), "failed", Tone::Bad, format!("{kind}, with the same words"))
+            }
+            _ => Line::new(who(), "failed", Tone::Bad, kind).with(&failed.message),
+        };
         said.into_iter().chain([why]).collect()
     }
 
@@ -330,31 +346,8 @@ impl Renderer {
 
     /// A tool call as people speak of it.
     fn tool(&self, tool_use: ToolUse) -> String {
-        match self.calls.tool(tool_use) {
-            Some(face) if face.target.is_empty() => face.tool.clone(),
-            Some(face) => format!("{}: {}", face.tool, face.target),
-            None => format!("tool call {} of {}", tool_use.part, tool_use.answer),
-        }
-    }
-
-    fn order(&self, order: &EffectOrder) -> String {
-        match order {
-            EffectOrder::Prepare { tool_use } => format!("prepare {}", self.tool(*tool_use)),
-            EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit } => {
-                format!("time limit {}", words::duration(*ms))
-            }
-            EffectOrder::Timer { ms, purpose: TimerPurpose::Retry } => {
-                format!("wait {}", words::duration(*ms))
-            }
-            EffectOrder::Check { command } => format!("check {command}"),
-            EffectOrder::Mention { place } => format!("read {}", place.mention),
-            EffectOrder::Fingerprint => "fingerprint the workspace".to_owned(),
-            EffectOrder::Checkpoint => "record the workspace".to_owned(),
-            EffectOrder::Diff { from } => format!("compare with {}", short(from)),
-            EffectOrder::CacheGet { key } => format!("look up {}", short(key)),
-            EffectOrder::CachePut { key, .. } => format!("store {}", short(key)),
-            EffectOrder::Patch { key, .. } => format!("apply {}", short(key)),
-        }
+        let unnamed = || format!("tool call {} of {}", tool_use.part, tool_use.answer);
+        self.calls.tool(tool_use).map_or_else(unnamed, ToolFace::words)
     }
 }
 
@@ -377,7 +370,7 @@ fn say_kept(event: &ArenaEvent) -> Line {
             words::cache_miss(&data.body.reason).unwrap_or_else(|| "no recorded run yet".to_owned()),
         ),
         E::CacheStored(data) => ("cache", format!("stored, {}", bytes(data.body.bytes))),
-        other => ("event", format!("{} {}", other.kind(), other.data())),
+        other => ("event", format!("{} {}", other.kind(), about(other))),
     };
     Line::new(Who::Agon, word, Tone::Quiet, text)
 }
@@ -425,11 +418,6 @@ fn unusual(finish: &Finish) -> Option<String> {
         Finish::Refused => Some("the model refused".to_owned()),
         Finish::Other(word) => Some(format!("the model stopped for `{word}`")),
     }
-}
-
-/// The first characters of a digest: enough to tell it from others on a screen.
-fn short(digest: &str) -> String {
-    digest.chars().take(12).collect()
 }
 
 fn bytes(count: u64) -> String {

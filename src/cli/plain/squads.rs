@@ -1,8 +1,9 @@
 //! What the events of squads are called in plain lines; knows no debate.
 
+use crate::projection::about::about;
 use crate::projection::words;
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, CacheStep, CritiqueIssued, Judgement};
+use crate::protocol::event::{ArenaEvent, CritiqueIssued, Finding, Judgement};
 use crate::protocol::text::names_shown;
 
 use super::{Line, Renderer, Tone, Who};
@@ -56,14 +57,7 @@ fn say_cache(event: &ArenaEvent) -> Line {
             let when = format!("{} {} UTC", words::day(at), words::time_of_day(at));
             (Tone::Good, format!("found the run of session {} of {when}", hit.session))
         }
-        E::CacheSkipped(data) => {
-            let what = match data.step {
-                CacheStep::Lookup => "not asked",
-                CacheStep::Use => "the recorded run is not used",
-                CacheStep::Store => "not stored",
-            };
-            (Tone::Plain, format!("{what}: {}", data.reason))
-        }
+        E::CacheSkipped(_) => (Tone::Plain, about(event)),
         E::PatchRefused(data) => {
             let refused = &data.body;
             (Tone::Warn, format!("the recorded run does not fit: {}: {}", refused.path, refused.reason))
@@ -79,17 +73,9 @@ fn say_critique(data: &CritiqueIssued) -> Line {
         Judgement::Approve => ("approved", Tone::Good),
         Judgement::RequestChanges => ("changes requested", Tone::Warn),
     };
-    let findings: Vec<_> = data
-        .findings
-        .iter()
-        .map(|finding| {
-            let place = match (&finding.file, finding.line) {
-                (Some(file), Some(line)) => format!(" {file}:{line}"),
-                (Some(file), None) => format!(" {file}"),
-                (None, _) => String::new(),
-            };
-            format!("{} {}{place}: {}", finding.id, words::severity(finding.severity), finding.problem)
-        })
-        .collect();
+    let finding = |found: &Finding| {
+        format!("{} {}{}: {}", found.id, found.severity.word(), found.place(), found.problem)
+    };
+    let findings: Vec<_> = data.findings.iter().map(finding).collect();
     Line::new(Who::Spark(data.spark), "review", tone, word).with_whole(findings.join("\n"))
 }

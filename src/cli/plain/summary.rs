@@ -46,7 +46,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
     }
     if let Some(head) = head {
-        rows.push(("log", format!("{}, head {}", entries(head.count), head.hash)));
+        rows.push(("log", format!("{}, head {}", words::counted(head.count, "entry"), head.hash)));
     }
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
 }
@@ -106,10 +106,12 @@ fn file_words(board: &Board) -> Option<String> {
     let (shown, unseen): (Vec<&String>, Vec<&String>) =
         board.changed.iter().partition(|path| board.is_seen(path));
     let changed = (!shown.is_empty()).then(|| format!("changed: {}", names_shown(shown)));
-    let written = (!unseen.is_empty()).then(|| {
-        format!("written, but in no comparison (git ignores it, or it was undone): {}", names_shown(unseen))
-    });
-    let words: Vec<String> = changed.into_iter().chain(written).collect();
+    let (undone, unseen): (Vec<&String>, Vec<&String>) =
+        unseen.into_iter().partition(|path| board.undone.contains(path));
+    let undone = (!undone.is_empty()).then(|| format!("written and undone again: {}", names_shown(undone)));
+    let written = (!unseen.is_empty())
+        .then(|| format!("written, but in no comparison, since git ignores it: {}", names_shown(unseen)));
+    let words: Vec<String> = [changed, undone, written].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
@@ -130,20 +132,12 @@ fn work_words(board: &Board, total: &Tally, ms: u64) -> String {
     words_of.join(", ")
 }
 
-fn entries(count: u64) -> String {
-    if count == 1 { "1 entry".to_owned() } else { format!("{} entries", words::grouped(count)) }
-}
-
 /// The cost sheet as an aligned table with a line of headings.
 pub fn cost_table(costs: &Costs) -> String {
     let headings =
         ["", "calls", "retries", "in", "cached", "out", "cost", "model time", "tools", "tool time"];
     let mut table: Vec<[String; 10]> = vec![headings.map(str::to_owned)];
-    let rows = costs.rows();
-    // A role of one spark would only say the same again.
-    let roles = rows.iter().filter(|row| matches!(row.scope, Scope::Role(_))).count();
-    let told = |row: &&CostRow| roles < costs.sparks.len() || !matches!(row.scope, Scope::Role(_));
-    table.extend(rows.iter().filter(told).map(|row| cells(row, costs)));
+    table.extend(costs.rows().iter().map(|row| cells(row, costs)));
     let widths: Vec<usize> = (0..headings.len())
         .map(|n| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0))
         .collect();
@@ -234,7 +228,7 @@ pub fn chain_lines(event: EventRef, causes: &[Cause], lookup: Lookup<'_>) -> Str
     let mut out = String::new();
     for at in events {
         let Some(told) = lookup(at) else { continue };
-        let line = format!("{:<8}{:<22}{}", at.to_string(), told.kind(), about(told));
+        let line = format!("{:<8}{:<24}{}", at.to_string(), told.kind(), about(told));
         out.push_str(safe_line(line.trim_end()).as_ref());
         out.push('\n');
         for cause in causes.iter().filter(|cause| cause.of == at) {

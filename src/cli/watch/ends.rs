@@ -13,12 +13,9 @@ use super::{Watch, exit_code};
 impl Watch {
     /// What the last turn came to, if it was a debate.
     pub(super) fn debate(&self) -> Option<DebateReport> {
-        let mut prompts = self.entries.iter().rev().filter(|entry| !entry.is_void());
-        let last = prompts.find_map(|entry| match entry.fact() {
-            Some(ArenaEvent::PromptGiven(data)) => Some(matches!(data.mode, Mode::Debate(_))),
-            _ => None,
-        });
-        last.filter(|is_debate| *is_debate)?;
+        if !matches!(self.board.mode, Some(Mode::Debate(_))) {
+            return None;
+        }
         report::Report::of(&self.entries).debates.pop()
     }
 
@@ -44,10 +41,9 @@ impl Watch {
 
     /// How an interrupted session is gone on with.
     pub(super) fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
-        let is_open = self.board.turn > 0 && self.board.cause.is_none();
         let stage = standing::stage_of_debate(&self.entries);
         let again = match stage {
-            _ if is_open => format!("agon resume {id}"),
+            _ if self.board.has_open_turn() => format!("agon resume {id}"),
             Some(Stage::Stopped(_)) => {
                 format!("go on from where it was, in a copy: agon debate --resume {id}")
             }
@@ -57,19 +53,23 @@ impl Watch {
     }
 
     /// Why the turn ended without an answer, and what the person may try.
-    pub(super) fn complaint(&self, ending: &Ending, id: &str) -> Option<(String, String)> {
+    pub(super) fn complaint(
+        &self,
+        ending: &Ending,
+        debate: Option<&DebateReport>,
+        id: &str,
+    ) -> Option<(String, String)> {
         let Ending::Sealed(Some(closed)) = ending else { return None };
+        if let Some(debate) = debate {
+            return self.debate_complaint(debate, closed.cause, id);
+        }
         let words = words::turn_cause(closed.cause).to_owned();
         let again = self.again(id);
-        if let Some(debate) = self.debate() {
-            return self.debate_complaint(&debate, closed.cause, id);
-        }
         Some(match closed.cause {
             TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped => return None,
-            TurnCause::ModelFailed => (
-                self.last_failure(ending).map_or(words, str::to_owned),
-                format!("go on later: {again} \"...\""),
-            ),
+            TurnCause::ModelFailed => {
+                (self.last_failure().map_or(words, str::to_owned), format!("go on later: {again} \"...\""))
+            }
             TurnCause::EmptyAnswer | TurnCause::Refused => {
                 (words, format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""))
             }
@@ -119,7 +119,7 @@ impl Watch {
             ArenaEvent::AnswerRejected(data) => Some((data.errors.join("; "), data.call)),
             _ => None,
         })?;
-        let mut events = self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
+        // What is rejected was answered before.
         let answer = events.find_map(|event| match event {
             ArenaEvent::ModelAnswered(data) if data.call == call => Some(data.body.text()),
             _ => None,
@@ -128,13 +128,11 @@ impl Watch {
     }
 
     /// What the model call said that ended the turn.
-    fn last_failure(&self, ending: &Ending) -> Option<&str> {
-        let Ending::Sealed(Some(closed)) = ending else { return None };
-        let mut failures = self.entries.iter().rev().filter_map(|entry| match entry.fact() {
+    fn last_failure(&self) -> Option<&str> {
+        self.entries.iter().rev().find_map(|entry| match entry.fact() {
             Some(ArenaEvent::ModelFailed(failed)) if !entry.is_void() => Some(failed.body.message.as_str()),
             _ => None,
-        });
-        (closed.cause == TurnCause::ModelFailed).then(|| failures.next()).flatten()
+        })
     }
 
     /// Why a debate came to no verdict.

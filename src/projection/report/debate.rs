@@ -408,19 +408,29 @@ impl DebateReport {
     /// True when all debaters rated the propositions at some time.
     pub fn all_rated(&self) -> bool {
         let rated = |persona: &str| {
-            self.phases.iter().filter_map(|phase| phase.stand(persona)).any(|stand| !stand.ratings.is_empty())
+            self.rated().filter_map(|phase| phase.stand(persona)).any(|stand| !stand.ratings.is_empty())
         };
         self.debaters.iter().all(|debater| rated(&debater.persona))
     }
 
-    /// The last phase in which anybody rated anything.
-    pub fn last_rated(&self) -> Option<&Phase> {
-        self.phases.iter().rev().find(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
+    /// The phases in which anybody rated anything.
+    pub fn rated(&self) -> impl DoubleEndedIterator<Item = &Phase> {
+        self.phases.iter().filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
     }
 
-    /// The first such phase: the sealed one.
+    /// The last of them.
+    pub fn last_rated(&self) -> Option<&Phase> {
+        self.rated().next_back()
+    }
+
+    /// The first of them: the sealed one.
     pub fn first_rated(&self) -> Option<&Phase> {
-        self.phases.iter().find(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
+        self.rated().next()
+    }
+
+    /// The phases at whose end something was measured.
+    pub fn probes(&self) -> Vec<(&Phase, &Probe)> {
+        self.phases.iter().filter_map(|phase| Some((phase, phase.probe.as_ref()?))).collect()
     }
 
     /// True when the debater crossed over on a proposition in a phase.

@@ -177,11 +177,8 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
         }
         E::FindingClosed(data) => (None, format!("{} was settled by {}", data.id, data.source)),
         E::CacheHit(data) => {
-            let sheet = SquadSheet::of_recorded(data.body.flags.clone());
-            (
-                Some(format!("session {}", data.body.session)),
-                sheet.recorded_words(unfenced(&data.body.answer)),
-            )
+            let words = SquadSheet::recorded_words(&data.body.flags, &data.body.answer);
+            (Some(format!("session {}", data.body.session)), words)
         }
         E::MentionExpanded(data) => (Some(data.body.mention.clone()), data.body.text.clone()),
         other => (None, serde_json::to_string(&other.data()).unwrap_or_default()),
@@ -194,13 +191,9 @@ fn or_nothing(output: &str) -> String {
 }
 
 fn finding(finding: &Finding) -> String {
-    let place = match (&finding.file, finding.line) {
-        (Some(file), Some(line)) => format!(" {file}:{line}"),
-        (Some(file), None) => format!(" {file}"),
-        (None, _) => String::new(),
-    };
     let fix = finding.fix.as_ref().map(|fix| format!("\n  suggested: {fix}")).unwrap_or_default();
-    format!("\n{} ({}){place}: {}{fix}", finding.id, words::severity(finding.severity), finding.problem)
+    let (severity, place) = (finding.severity.word(), finding.place());
+    format!("\n{} ({severity}){place}: {}{fix}", finding.id, finding.problem)
 }
 
 /// A squad's typed answer in words.
@@ -256,25 +249,20 @@ fn reply(reply: &ModelReply) -> String {
     if !text.trim().is_empty() {
         return text;
     }
-    let calls = reply.message.iter().filter_map(|part| match part {
-        Part::Call { name, args, .. } => Some(format!("{name} {}", arguments(args))),
-        _ => None,
-    });
-    calls.collect::<Vec<_>>().join("\n")
+    reply.message.iter().filter_map(asked).collect::<Vec<_>>().join("\n")
 }
 
 /// The tool call in one part of an answer.
 fn call(event: &ArenaEvent, part: u16) -> Option<String> {
     let ArenaEvent::ModelAnswered(data) = event else { return None };
-    match data.body.message.get(usize::from(part))? {
-        Part::Call { name, args, .. } => Some(format!("{name} {}", arguments(args))),
-        _ => None,
-    }
+    asked(data.body.message.get(usize::from(part))?)
 }
 
-fn arguments(args: &Args) -> String {
-    match args {
-        Args::Json(value) => value.to_string(),
-        Args::Broken(text) => text.clone(),
-    }
+/// A tool call as it was asked for; none for any other part.
+fn asked(part: &Part) -> Option<String> {
+    let Part::Call { name, args, .. } = part else { return None };
+    Some(match args {
+        Args::Json(value) => format!("{name} {value}"),
+        Args::Broken(text) => format!("{name} {text}"),
+    })
 }

@@ -9,6 +9,7 @@ mod session;
 use markup::Markup;
 
 use super::{Report, wording};
+use crate::projection::words;
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -41,22 +42,13 @@ fn title(report: &Report) -> String {
     let question = report.debate().map(|debate| debate.question.as_str());
     let prompt = report.session.turns.last().map(|turn| turn.prompt.as_str());
     let text = question.or(prompt).unwrap_or("a session without a task");
-    short(text, TITLE)
-}
-
-/// The start of a text on one line.
-fn short(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{}\u{2026}", &line[..end]),
-        None => line,
-    }
+    words::start(text, TITLE)
 }
 
 /// A heading over what follows; the whole text stands below when it is too long to be one.
 fn heading(page: &mut Markup, text: &str) {
     const MOST: usize = 240;
-    let shortened = short(text, MOST);
+    let shortened = words::start(text, MOST);
     page.raw(if shortened.chars().count() > TITLE { "<h1 class=\"long\">" } else { "<h1>" });
     page.line(&shortened).raw("</h1>");
     if shortened.ends_with('\u{2026}') || text.trim().contains('\n') {
@@ -68,7 +60,7 @@ fn heading(page: &mut Markup, text: &str) {
 fn colophon(page: &mut Markup, report: &Report, head: Option<&str>) {
     let session = &report.session;
     page.raw("<footer><p>Made from the log of session <code>").line(&session.id).raw("</code>");
-    page.raw(", ").text(&crate::projection::words::counted(session.entries, "entry"));
+    page.raw(", ").text(&words::counted(session.entries, "entry"));
     page.raw(", by ").line(&session.program);
     if session.sandbox.is_some() {
         page.raw(", sandbox ").line(&session.confined());
@@ -79,7 +71,7 @@ fn colophon(page: &mut Markup, report: &Report, head: Option<&str>) {
         page.text(&seq.to_string()).raw(". ");
     }
     if session.unknown_events > 0 {
-        page.text(&crate::projection::words::counted(session.unknown_events, "event"));
+        page.text(&words::counted(session.unknown_events, "event"));
         page.raw(" of kinds this program does not know are missing here. ");
     }
     if let Some(head) = head {

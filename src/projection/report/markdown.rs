@@ -7,7 +7,7 @@ use crate::projection::words;
 use crate::protocol::EventRef;
 use crate::protocol::text::name_shown;
 
-use super::debate::{DebateReport, Phase, Probe};
+use super::debate::{DebateReport, Phase};
 use super::said::Citation;
 use super::session::{CostLine, TurnReport};
 use super::wording::{self, spaced};
@@ -244,11 +244,7 @@ fn stands(out: &mut String, debate: &DebateReport) {
 
 /// Every rating: persona by proposition, the phases from left to right in one cell.
 fn positions(out: &mut String, debate: &DebateReport) {
-    let rated: Vec<&Phase> = debate
-        .phases
-        .iter()
-        .filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
-        .collect();
+    let rated: Vec<&Phase> = debate.rated().collect();
     if rated.is_empty() || debate.propositions.is_empty() {
         if debate.verdict.is_none() {
             let _ = writeln!(out, "{}\n", wording::NO_RATINGS);
@@ -282,13 +278,12 @@ fn positions(out: &mut String, debate: &DebateReport) {
 }
 
 fn probes(out: &mut String, debate: &DebateReport) {
-    let probes: Vec<_> =
-        debate.phases.iter().filter_map(|phase| Some((phase, phase.probe.as_ref()?))).collect();
+    let probes = debate.probes();
     if probes.is_empty() {
         return;
     }
     out.push_str("## Did they converge?\n\n| after | score | polarised | moved | independent votes |\n|---|---|---|---|---|\n");
-    for (phase, probe) in probes {
+    for (phase, probe) in &probes {
         let of = wording::cell;
         let (score, polarised, moved) =
             (wording::measured(probe.score_pm), of(probe.polarisation_pm), of(probe.movement_pm));
@@ -304,13 +299,12 @@ fn probes(out: &mut String, debate: &DebateReport) {
     if let Some(votes) = wording::independent(debate) {
         let _ = writeln!(out, "Independent votes: {}.\n", line(&votes));
     }
-    for phase in debate.phases.iter().filter(|phase| phase.probe.as_ref().is_some_and(Probe::has_parts)) {
-        let parts = phase.probe.iter().flat_map(|probe| &probe.parts).map(wording::part).collect::<Vec<_>>();
+    let with_parts: Vec<_> = probes.iter().filter(|(_, probe)| probe.has_parts()).collect();
+    for (phase, probe) in &with_parts {
+        let parts: Vec<_> = probe.parts.iter().map(wording::part).collect();
         let _ = writeln!(out, "- score after {}: {}", line(&spaced(&phase.name)), line(&parts.join(", ")));
     }
-    if debate.phases.iter().any(|phase| phase.probe.as_ref().is_some_and(Probe::has_parts)) {
-        out.push('\n');
-    }
+    out.push_str(if with_parts.is_empty() { "" } else { "\n" });
 }
 
 fn minority(out: &mut String, debate: &DebateReport) {
@@ -354,7 +348,7 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
     for each in &turn.findings {
         let finding = &each.finding;
         let state = if each.closed.is_some() { "closed" } else { "**open**" };
-        let severity = words::severity(finding.severity);
+        let severity = finding.severity.word();
         let _ = writeln!(
             out,
             "- {} ({severity}, {state}) {}{}",

@@ -1,4 +1,4 @@
-//! Writes a report as plain lines of 80 columns for a terminal; the other writers have the whole of it.
+//! Writes a debate as plain lines of 80 columns for a terminal; the other writers have the whole report.
 
 use std::fmt::Write as _;
 
@@ -11,16 +11,13 @@ use super::debate::{DebateReport, Dissent, Move, Phase, Probe, Proposition, Verd
 use super::said::Citation;
 use super::{Report, wording};
 
-/// The newest debate, or the turns when there was none, and what it cost.
+/// The newest debate, and what the session cost.
 pub fn page(report: &Report) -> String {
     let mut out = String::new();
-    match report.debate() {
-        Some(debate) => {
-            question(&mut out, debate);
-            out.push_str(&outcome(debate));
-            out.push('\n');
-        }
-        None => turns(&mut out, report),
+    if let Some(debate) = report.debate() {
+        question(&mut out, debate);
+        out.push_str(&outcome(debate));
+        out.push('\n');
     }
     let total = &report.session.total;
     let (calls, tokens) =
@@ -246,11 +243,7 @@ fn absences(out: &mut String, debate: &DebateReport) {
 
 /// Every rating: a row a debater, the phases from left to right in one cell.
 fn positions(out: &mut String, debate: &DebateReport) {
-    let rated: Vec<&Phase> = debate
-        .phases
-        .iter()
-        .filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
-        .collect();
+    let rated: Vec<&Phase> = debate.rated().collect();
     if rated.is_empty() || debate.propositions.is_empty() {
         if debate.verdict.is_none() {
             item(out, "", wording::NO_RATINGS);
@@ -300,8 +293,7 @@ fn positions(out: &mut String, debate: &DebateReport) {
 }
 
 fn convergence(out: &mut String, debate: &DebateReport) {
-    let probes: Vec<_> =
-        debate.phases.iter().filter_map(|phase| Some((phase, phase.probe.as_ref()?))).collect();
+    let probes = debate.probes();
     let Some((_, last)) = probes.last() else { return };
     let scorer = safe_line(&last.scorer).into_owned();
     let _ = writeln!(out, "Did they converge? Scored by `{scorer}`: 0 is opposed, 100 agreed.");
@@ -329,15 +321,4 @@ fn score(probe: &Probe) -> String {
     let Some(score_pm) = probe.score_pm else { return wording::NOT_MEASURED.to_owned() };
     let bar = "\u{2588}".repeat(usize::try_from((score_pm + 12) / 25).unwrap_or(40).min(40));
     format!("{:>5}  {bar}", wording::per_cent(score_pm))
-}
-
-fn turns(out: &mut String, report: &Report) {
-    for turn in &report.session.turns {
-        item(out, "task         ", &turn.prompt);
-        item(out, "answer       ", turn.answer.as_deref().unwrap_or("none"));
-        item(out, "end          ", &wording::end(turn));
-        for words in wording::cached(turn) {
-            item(out, "cache        ", &words);
-        }
-    }
 }

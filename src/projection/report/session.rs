@@ -13,7 +13,6 @@ use crate::projection::squad::SquadSheet;
 use crate::projection::words;
 use crate::protocol::event::{Finding, Judgement, TurnCause};
 use crate::protocol::spec::Mode;
-use crate::protocol::text::unfenced;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 use super::Log;
@@ -196,7 +195,7 @@ impl CostLine {
             input: tally.usage.input,
             cached: tally.usage.cached,
             output: tally.usage.output,
-            estimated: tally.estimated > 0,
+            estimated: tally.usage.estimated,
             cut_off: tally.unknown,
             micro_usd: tally.micro_usd,
             unpriced: tally.unpriced,
@@ -354,14 +353,11 @@ fn asked(at: EventRef, text: &str, mode: &Mode) -> TurnReport {
 fn words_of(mode: &str, event: &ArenaEvent) -> Option<String> {
     match event {
         ArenaEvent::ModelAnswered(data) if mode == words::mode(&Mode::Squad) => {
-            Some(SquadSheet::of_recorded(Vec::new()).recorded_words(&data.body.text()))
+            Some(SquadSheet::recorded_words(&[], &data.body.text()))
         }
         ArenaEvent::ModelAnswered(data) if mode == words::mode(&Mode::Solo) => Some(data.body.text()),
         ArenaEvent::ModelAnswered(data) => said::answer(event).or_else(|| Some(data.body.text())),
-        ArenaEvent::CacheHit(data) => {
-            let sheet = SquadSheet::of_recorded(data.body.flags.clone());
-            Some(sheet.recorded_words(unfenced(&data.body.answer)))
-        }
+        ArenaEvent::CacheHit(data) => Some(SquadSheet::recorded_words(&data.body.flags, &data.body.answer)),
         _ => None,
     }
 }

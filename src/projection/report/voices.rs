@@ -80,7 +80,7 @@ impl Voices {
         let limit = self.limit.and_then(|at| log.event(at));
         match (failed.cause, trouble, limit) {
             (TurnCause::ModelFailed, Some(ArenaEvent::ModelFailed(data)), _) => {
-                format!("{}: {}", words::error_kind(data.body.kind), one_line(&data.body.message, 300))
+                format!("{}: {}", words::error_kind(data.body.kind), words::start(&data.body.message, 300))
             }
             (TurnCause::BadAnswer, Some(ArenaEvent::AnswerRejected(data)), _) => {
                 format!("{cause}: {}", faults(&data.errors))
@@ -106,21 +106,12 @@ fn faults(errors: &[String]) -> String {
             kinds.push((place(words), words));
         }
     }
-    let told: Vec<String> = kinds.iter().take(TOLD).map(|(_, words)| one_line(words, 120)).collect();
+    let told: Vec<String> = kinds.iter().take(TOLD).map(|(_, fault)| words::start(fault, 120)).collect();
     let more = match errors.len().saturating_sub(told.len()) {
         0 => String::new(),
         more => format!(", and {} more", words::grouped(more as u64)),
     };
     format!("{}{more}", told.join("; "))
-}
-
-/// The start of a message on one line.
-fn one_line(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{}\u{2026}", &line[..end]),
-        None => line,
-    }
 }
 
 #[cfg(test)]

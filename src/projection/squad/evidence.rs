@@ -28,6 +28,10 @@ pub(super) struct Evidence {
     undone: BTreeMap<SparkId, Vec<String>>,
     /// What each one's last work changed.
     own: BTreeMap<SparkId, BTreeSet<String>>,
+    /// Files that were written, by the comparisons that ask of them: true for one that was there before.
+    written: BTreeMap<String, bool>,
+    /// Those of them that were as before when the work was compared last.
+    taken_back: Vec<String>,
     /// What somebody else changed meanwhile.
     foreign: BTreeSet<String>,
     /// True once the lead was asked for the answer: from here on diffs are last looks.
@@ -87,11 +91,14 @@ impl Evidence {
     pub fn apply(&mut self, at: EventRef, event: &ArenaEvent, who: impl Fn(SparkId) -> String) {
         use ArenaEvent as E;
         match event {
-            E::EffectOrdered(data) => {
-                if let EffectOrder::Check { command } = &data.effect {
-                    self.running.insert(data.call, command.clone());
+            E::EffectOrdered(data) => match &data.effect {
+                EffectOrder::Check { command } => drop(self.running.insert(data.call, command.clone())),
+                EffectOrder::Diff { written, .. } => {
+                    let files = written.iter().map(|file| (file.path.clone(), file.sha256.is_some()));
+                    self.written = files.collect();
                 }
-            }
+                _ => {}
+            },
             E::CheckRan(data) => {
                 self.running.remove(&data.call);
                 self.ended(&data.body.command, Last::Ended(at, data.body.exit));
@@ -105,8 +112,13 @@ impl Evidence {
                 self.steps.push(format!("{} stated the plan ({})", who(data.spark), data.source))
             }
             E::PhaseShifted(data) => self.answering = data.to == "answer",
-            E::DiffTaken(data) if self.answering => self.look(&data.body.files),
-            E::DiffTaken(data) => drop(self.diffs.insert(at, by_path(&data.body))),
+            E::DiffTaken(data) if self.answering => self.look(&data.body),
+            E::DiffTaken(data) => {
+                if self.diffs.is_empty() {
+                    self.taken_back.clone_from(&data.body.undone);
+                }
+                self.diffs.insert(at, by_path(&data.body));
+            }
             E::CodeProposed(data) => {
                 self.left.extend(data.left.and_then(|left| self.diffs.remove(&left)).unwrap_or_default());
                 let own = self.own_of(data);
@@ -145,10 +157,28 @@ impl Evidence {
         Some(paths.filter(|path| !proposed.foreign.contains(path)).cloned().collect())
     }
 
-    fn look(&mut self, files: &[String]) {
+    fn look(&mut self, taken: &DiffTaken) {
         let ours = |path: &&String| self.own.values().any(|own| own.contains(*path));
-        let lost = || files.iter().filter(ours).cloned().collect();
+        let is_new = |path: &&String| !self.taken_back.contains(path) && !ours(path);
+        let unseen = taken.undone.iter().filter(is_new);
+        let lost = || taken.files.iter().filter(ours).chain(unseen).cloned().collect();
         self.overwritten.get_or_insert_with(lost);
+    }
+
+    /// Told beneath an answer when files were written and are as they were before.
+    pub fn taken_back_words(&self) -> String {
+        match listed(&self.taken_back) {
+            files if files.is_empty() => files,
+            files => format!("\n\nWritten, and as before again when the work was compared: {files}."),
+        }
+    }
+
+    /// A file that was changed for nothing: of all that was written, nothing is left.
+    fn lost(&self) -> Option<&String> {
+        let is_left =
+            self.changed == Some(true) || self.written.keys().any(|path| !self.taken_back.contains(path));
+        let mut before = self.written.iter().filter(|(_, was_there)| **was_there);
+        before.next().filter(|_| !is_left).map(|(path, _)| path)
     }
 
     fn has_failed_check(&self) -> bool {
@@ -210,10 +240,9 @@ impl Evidence {
         }
         let file = |(path, word): (&String, &&str)| format!("{} {word}", name_in_list(path));
         let files: Vec<String> = self.left.iter().map(file).collect();
-        let undone: Vec<String> = self.undone().map(|path| format!("`{path}`")).collect();
-        let undone = match undone.is_empty() {
-            true => String::new(),
-            false => format!("\nThat undid the work in {}.", undone.join(", ")),
+        let undone = match listed(self.undone()) {
+            none if none.is_empty() => none,
+            files => format!("\nThat undid the work in {files}."),
         };
         format!("\n\nA check or somebody else changed while the checks ran: {}.{undone}", files.join(", "))
     }
@@ -272,6 +301,9 @@ impl Evidence {
             overwritten
                 .map(|path| format!("`{path}` was changed by somebody else after the {}", self.shown_by())),
         );
+        let lost =
+            self.lost().map(|path| format!("nothing that was written is left: `{path}` is as it was before"));
+        lacks.extend(lost);
         let refused = self.judged.values().any(|(_, verdict)| *verdict == Judgement::RequestChanges);
         let ids: Vec<&str> = self.findings.iter().map(|finding| finding.id.as_str()).collect();
         if refused && !ids.is_empty() {
@@ -296,10 +328,7 @@ fn applied_words(applied: &PatchApplied) -> String {
         applied.paths.iter().partition(|path| applied.removed.contains(path));
     let line = |word: &str, paths: &[&String]| match paths {
         [] => String::new(),
-        paths => {
-            let names: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
-            format!(" {word} just now: {}.", names.join(", "))
-        }
+        paths => format!(" {word} just now: {}.", listed(paths.iter().copied())),
     };
     line("Written", &kept) + &line("Removed", &gone)
 }
@@ -315,12 +344,8 @@ fn by_path(taken: &DiffTaken) -> BTreeMap<String, &'static str> {
 }
 
 fn finding_line(finding: &Finding) -> String {
-    let place = match (&finding.file, finding.line) {
-        (Some(file), Some(line)) => format!(" {file}:{line}"),
-        (Some(file), None) => format!(" {file}"),
-        (None, _) => String::new(),
-    };
-    format!("\n- {} {}{place}: {}", finding.id, words::severity(finding.severity), finding.problem.trim())
+    let (severity, place) = (finding.severity.word(), finding.place());
+    format!("\n- {} {severity}{place}: {}", finding.id, finding.problem.trim())
 }
 
 #[cfg(test)]

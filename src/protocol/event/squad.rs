@@ -81,6 +81,29 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
+impl Severity {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Blocker => "blocker",
+            Severity::Major => "major",
+            Severity::Minor => "minor",
+            Severity::Note => "note",
+        }
+    }
+}
+
+impl Finding {
+    /// Where it is, to stand behind other words: ` a.rs:3`, ` a.rs`; empty where it names no file.
+    pub fn place(&self) -> String {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => format!(" {file}:{line}"),
+            (Some(file), None) => format!(" {file}"),
+            (None, _) => String::new(),
+        }
+    }
+}
+
 /// A reviewer's judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -55,6 +55,9 @@ pub struct DiffTaken {
     /// Those that are gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<String>,
+    /// Files that were written and hold again what they held before, those that git ignores among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undone: Vec<String>,
 }
 
 /// Body of `cache_hit`.

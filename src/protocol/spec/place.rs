@@ -63,10 +63,6 @@ impl SandboxSpec {
     pub const SHARED_MEMORY: &str =
         "memory is limited for each process of a command, not for all of them together";
 
-    /// A gap of a workspace that is larger than what is looked through and covered.
-    pub const NOT_ALL_COVERED: &str = "the workspace is too large to cover every protected name and secret (400 names, \
-                                       50,000 files): those furthest down are open to commands";
-
     /// True when commands are kept from everything but the workspace, with nothing left open to the outside.
     pub fn confines(&self) -> bool {
         self.kind != "none"

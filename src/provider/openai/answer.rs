@@ -103,7 +103,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 }
 
 /// An answer as far as it has come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Answer {
     /// The tool whose arguments are the answer.
     forced: Option<String>,
@@ -124,20 +124,7 @@ impl Answer {
     pub fn new(request: &Request) -> Self {
         let schema = request.params.schema.as_ref();
         let forced = schema.filter(|s| s.via == Structured::ForcedTool).map(|s| s.name.clone());
-        Answer {
-            forced,
-            model: String::new(),
-            reasoning: String::new(),
-            details: Vec::new(),
-            text: String::new(),
-            refused: false,
-            calls: Calls::default(),
-            finish: None,
-            usage: None,
-            bytes: 0,
-            events: false,
-            closed: false,
-        }
+        Answer { forced, ..Answer::default() }
     }
 
     /// True once anything that is part of an answer came.
@@ -259,7 +246,7 @@ impl Answer {
 
     /// What the provider counted; none when it did not.
     pub fn usage(&self) -> Option<Usage> {
-        let usage = self.usage.filter(|usage| usage.prompt_tokens + usage.completion_tokens > 0)?;
+        let usage = self.usage.filter(|usage| (usage.prompt_tokens, usage.completion_tokens) != (0, 0))?;
         Some(Usage {
             input: usage.prompt_tokens,
             cached: usage.prompt_tokens_details.cached_tokens.max(usage.prompt_cache_hit_tokens),

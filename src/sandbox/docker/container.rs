@@ -215,7 +215,10 @@ impl Container {
 
     fn failure(&self, doing: &'static str, error: &EngineError) -> DockerError {
         match trouble(error) {
-            Trouble::Missing | Trouble::Conflict => DockerError::Gone { doing, error: words(error) },
+            // Of a command whose container was stopped Podman answers nothing at all.
+            Trouble::Missing | Trouble::Conflict | Trouble::Nonsense => {
+                DockerError::Gone { doing, error: words(error) }
+            }
             // Docker says so with a status of its own when a container has just stopped, Podman when it is gone.
             Trouble::Other
                 if ["is not running", "no such container"].iter().any(|says| words(error).contains(says)) =>

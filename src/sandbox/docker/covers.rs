@@ -1,5 +1,6 @@
 //! Which names of a workspace lie under a cover while commands run: protected ones read-only, secret ones empty.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::covers::{Found, Kind};
@@ -28,19 +29,21 @@ pub struct Covers {
 
 impl Covers {
     /// Looks through a workspace. `secrets` are globs of paths beneath it.
-    pub fn find(root: &Path, secrets: &[String]) -> Self {
-        let mut covers = Covers::look(root, secrets);
-        let is_closed = |folder: &Path| covers.guarded.iter().any(|guarded| folder.starts_with(guarded));
+    pub fn find(root: &Path, secrets: &[String]) -> Result<Self, String> {
+        let mut covers = Covers::look(root, secrets)?;
+        let guarded: BTreeSet<&Path> = covers.guarded.iter().map(PathBuf::as_path).collect();
         let above =
             covers.guarded.iter().chain(&covers.closed).flat_map(|guarded| guarded.ancestors().skip(1));
-        let above = above.filter(|folder| *folder != root && folder.starts_with(root) && !is_closed(folder));
-        let pinned: std::collections::BTreeSet<PathBuf> = above.map(Path::to_owned).collect();
-        covers.pinned = pinned.into_iter().collect();
-        covers
+        let is_free = |folder: &Path| !folder.ancestors().any(|above| guarded.contains(above));
+        let above = above.filter(|folder| *folder != root && folder.starts_with(root));
+        let pinned: BTreeSet<&Path> = above.collect();
+        let pinned = pinned.into_iter().filter(|folder| is_free(folder)).map(Path::to_owned).collect();
+        covers.pinned = pinned;
+        Ok(covers)
     }
 
-    fn look(root: &Path, secrets: &[String]) -> Self {
-        let found = Found::of(root, &globs(secrets));
+    fn look(root: &Path, secrets: &[String]) -> Result<Self, String> {
+        let found = Found::of(root, &globs(secrets))?;
         let names = found.names.clone();
         let missing: Vec<PathBuf> =
             ALWAYS.iter().map(|name| root.join(name)).filter(|path| Placeholder::may_stand(path)).collect();
@@ -50,13 +53,13 @@ impl Covers {
             match (kind, std::fs::symlink_metadata(&path)) {
                 (Kind::Masked, Ok(data)) if data.is_file() => covers.masked.push(path),
                 (Kind::Closed, Ok(data)) if data.is_dir() => covers.closed.push(path),
-                (Kind::Guarded, Ok(data)) if !data.is_symlink() && !covers.guarded.contains(&path) => {
+                (Kind::Guarded, Ok(data)) if !data.is_symlink() && !covers.missing.contains(&path) => {
                     covers.guarded.push(path);
                 }
                 _ => {}
             }
         }
-        covers
+        Ok(covers)
     }
 }
 
@@ -86,7 +89,7 @@ mod tests {
         fs::create_dir(root.join("config")).unwrap();
         fs::write(root.join("config/prod"), "").unwrap();
         std::os::unix::fs::symlink("../config/prod", root.join("src/.env.prod")).unwrap();
-        let covers = Covers::find(root, &["{,*/}{.env,.env.*}".to_owned()]);
+        let covers = Covers::find(root, &["{,*/}{.env,.env.*}".to_owned()]).unwrap();
         let names = |paths: &[PathBuf]| {
             let mut names: Vec<_> =
                 paths.iter().map(|path| path.strip_prefix(root).unwrap().display().to_string()).collect();

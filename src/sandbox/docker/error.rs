@@ -35,6 +35,9 @@ pub enum DockerError {
     /// The workspace or another folder cannot be shown to a container.
     #[error("`{path}` cannot be mounted into a container: {reason}")]
     BadMount { path: String, reason: String },
+    /// The workspace holds more than can be covered.
+    #[error("{0}")]
+    Unfit(String),
     /// A folder that is there and that the engine does not find: it has other mounts, or runs elsewhere.
     #[error("the container engine at `{address}` does not see `{path}`")]
     Unseen { address: String, path: String },

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bollard::models::ContainerSummary;
 use bollard::query_parameters::ListContainersOptionsBuilder;
@@ -9,8 +10,12 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 use super::claim;
 use super::container::remove;
 use super::engine::Engine;
-use super::error::DockerError;
+use super::error::{DockerError, Trouble, trouble};
 use super::plan::{CLAIM, HOST, SESSION, WORKSPACE};
+
+/// How often a list is asked for again that cannot be read, and how long is waited before.
+const LOOKS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// One container of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +53,14 @@ pub enum Owner {
 pub async fn list(engine: &Engine, claims: &Path, host: &str) -> Result<Vec<Found>, DockerError> {
     let filters = HashMap::from([("label", vec![SESSION])]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-    let listed = engine.client.list_containers(Some(options)).await;
+    let mut listed = engine.client.list_containers(Some(options.clone())).await;
+    for _ in 0..LOOKS {
+        // Podman has states that Docker has not, as long as a container is on its way out.
+        if listed.as_ref().is_err_and(|error| trouble(error) == Trouble::Nonsense) {
+            tokio::time::sleep(PAUSE).await;
+            listed = engine.client.list_containers(Some(options.clone())).await;
+        }
+    }
     let listed = listed.map_err(|error| engine.failure("listing containers", &error))?;
     let mut found: Vec<Found> = listed.into_iter().map(|summary| found(summary, claims, host)).collect();
     found.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));

@@ -4,22 +4,32 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::super::covers::{Found, Kind};
-use super::plan::{Cover, CoverKind};
+use super::plan::CoverKind;
 
-/// Says what has to be covered of what was found, ancestors first.
+/// What lies on each path, relative to the workspace; ancestors come first.
+pub type Covers = BTreeMap<PathBuf, CoverKind>;
+
+/// Says what has to be covered of what was found.
+pub fn of(found: &Found) -> Covers {
+    let mut covers = Covers::new();
+    for (path, kind) in &found.names {
+        let kind = match kind {
+            Kind::Guarded => CoverKind::ReadOnly,
+            Kind::Masked | Kind::Closed => CoverKind::Masked,
+        };
+        add(&mut covers, path.clone(), kind);
+    }
+    covers
+}
+
+/// Adds a cover where there is none as strict.
 ///
 /// A folder above a covered name is pinned: moved elsewhere it would take the cover along, and leave the way free
 /// for another in its place.
-pub fn of(found: &Found) -> Vec<Cover> {
-    let names = &found.names;
-    let above = names.keys().flat_map(|path| path.ancestors().skip(1));
-    let above = above.filter(|above| !above.as_os_str().is_empty());
-    let mut covers: BTreeMap<PathBuf, CoverKind> =
-        above.map(|above| (above.to_owned(), CoverKind::Pinned)).collect();
-    covers.extend(names.iter().map(|(path, kind)| match kind {
-        Kind::Guarded => (path.clone(), CoverKind::ReadOnly),
-        Kind::Masked | Kind::Closed => (path.clone(), CoverKind::Masked),
-    }));
-    let parts = |path: PathBuf| path.iter().map(std::ffi::OsString::from).collect();
-    covers.into_iter().map(|(path, kind)| Cover { path: parts(path), kind }).collect()
+pub fn add(covers: &mut Covers, path: PathBuf, kind: CoverKind) {
+    for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+        covers.entry(above.to_owned()).or_insert(CoverKind::Pinned);
+    }
+    let covered = covers.entry(path).or_insert(kind);
+    *covered = (*covered).max(kind);
 }

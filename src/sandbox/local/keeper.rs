@@ -10,7 +10,8 @@ use super::super::leads::Leads;
 use super::super::names::{self, Maker, Standing};
 use super::super::placeholder::Placeholder;
 use super::super::unsettled::Note;
-use super::plan::{Cover, CoverKind};
+use super::covers::{self, Covers};
+use super::plan::CoverKind;
 
 /// Folders whose name alone would steer git or agon. Where one is absent, an empty one is put there during a
 /// call, with a cover on it.
@@ -85,34 +86,14 @@ impl Keeper {
         Ok(call)
     }
 
-    /// Covers for the protected names at the top as they are now, beside those that are known.
-    pub fn covers(&self, known: &[Cover]) -> Vec<Cover> {
-        let parts = |path: PathBuf| path.iter().map(std::ffi::OsString::from).collect::<Vec<_>>();
-        let mut more = Vec::new();
-        for path in names::protected_now(&self.root).into_iter().map(parts) {
-            let is_new = |path: &[std::ffi::OsString], more: &[Cover]| {
-                !known.iter().chain(more).any(|cover| cover.path == *path)
-            };
-            if path.len() > 1 && is_new(&path[..1], &more) {
-                more.push(Cover { path: path[..1].to_vec(), kind: CoverKind::Pinned });
-            }
-            if is_new(&path, &more) {
-                more.push(Cover { path: path.clone(), kind: CoverKind::ReadOnly });
-            }
-            for target in
-                Leads::of(&self.root, &path.iter().collect::<PathBuf>()).targets.into_iter().map(parts)
-            {
-                for depth in 1..target.len() {
-                    if is_new(&target[..depth], &more) {
-                        more.push(Cover { path: target[..depth].to_vec(), kind: CoverKind::Pinned });
-                    }
-                }
-                if is_new(&target, &more) {
-                    more.push(Cover { path: target, kind: CoverKind::ReadOnly });
-                }
+    /// Covers the protected names at the top as they are now as well.
+    pub fn cover(&self, covers: &mut Covers) {
+        for path in names::protected_now(&self.root) {
+            let targets = Leads::of(&self.root, &path).targets;
+            for path in std::iter::once(path).chain(targets) {
+                covers::add(covers, path, CoverKind::ReadOnly);
             }
         }
-        more
     }
 
     /// Takes the empty folders away again, unless a call is running.

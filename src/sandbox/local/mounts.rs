@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags};
@@ -10,6 +10,9 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::plan::{Cover, CoverKind, Mount, MountKind, Plan};
+
+/// What is said of a name that cannot be covered: it is the workspace that has to be mended, not the machine.
+pub const UNCOVERED: &str = "cannot be covered";
 
 /// Builds what the plan says and makes it the root of this process.
 pub fn build(plan: &Plan) -> Result<(), String> {
@@ -25,8 +28,12 @@ pub fn build(plan: &Plan) -> Result<(), String> {
             format!("`{}` cannot be put into the sandbox: {e}", Path::new(&mount.target).display())
         })?;
     }
+    // Before any cover: in a workspace with thousands of them the table is read once.
+    let mounted = mounted_in(root.as_fd(), &plan.workspace)
+        .map_err(|e| format!("the workspace cannot be found in the sandbox: {e}"))?;
     for cover in &plan.covers {
-        put_cover(root.as_fd(), &empty, &plan.workspace, cover).map_err(|e| uncovered(&shown(cover), e))?;
+        put_cover(root.as_fd(), &empty, (&plan.workspace, &mounted), cover)
+            .map_err(|e| uncovered(&shown(cover), e))?;
     }
     for mount in
         plan.mounts.iter().filter(|mount| matches!(mount.kind, MountKind::Memory { sealed: true, .. }))
@@ -69,7 +76,7 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             let source = open_path(source)?;
             let target = target(root, &mount.target, is_folder(&source)?)?;
             rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&target))?;
-            settle(root, &mount.target, *writable)
+            settle(root, &mount.target, *writable, &mounted_in(root, &mount.target)?)
         }
         MountKind::Memory { mib, mode, .. } => {
             let target = target(root, &mount.target, true)?;
@@ -81,7 +88,7 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             let covered = walk(root, &mount.target)?;
             let nothing = empty.like(is_folder(&covered)?);
             rustix::mount::mount_bind(nothing, fd_path(&covered))?;
-            settle(root, &mount.target, false)
+            settle(root, &mount.target, false, &[])
         }
         MountKind::Device => {
             let source = open_path(&mount.target)?;
@@ -111,13 +118,13 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
 /// Why nothing is run: most likely a command has closed a folder on the way.
 fn uncovered(name: &str, error: Errno) -> String {
     let hint = if error == Errno::ACCESS { "; open the folder it is in (`chmod u+rwx`)" } else { "" };
-    format!("`{name}` cannot be covered: {error}{hint}")
+    format!("`{name}` {UNCOVERED}: {error}{hint}")
 }
 
 fn put_cover(
     root: BorrowedFd<'_>,
     empty: &Empty,
-    workspace: &OsStr,
+    (workspace, mounted): (&OsStr, &[PathBuf]),
     cover: &Cover,
 ) -> rustix::io::Result<()> {
     let mut path = PathBuf::from(workspace);
@@ -132,31 +139,44 @@ fn put_cover(
     match cover.kind {
         CoverKind::Pinned => {
             rustix::mount::mount_bind_recursive(&link, &link)?;
-            settle(root, path.as_os_str(), true)
+            settle(root, path.as_os_str(), true, mounted)
         }
         CoverKind::ReadOnly => {
             rustix::mount::mount_bind_recursive(&link, &link)?;
-            settle(root, path.as_os_str(), false)
+            settle(root, path.as_os_str(), false, mounted)
         }
         CoverKind::Masked => {
             rustix::mount::mount_bind(empty.like(is_folder(&covered)?), &link)?;
-            settle(root, path.as_os_str(), false)
+            settle(root, path.as_os_str(), false, &[])
         }
     }
 }
 
-/// Takes the rights from a mount that has just been made, and from every mount beneath it.
-fn settle(root: BorrowedFd<'_>, target: &OsStr, writable: bool) -> rustix::io::Result<()> {
-    let top = walk(root, target)?;
-    remount(&top, writable)?;
-    let place = rustix::fs::readlink(fd_path(&top), Vec::new())?;
-    for beneath in mounted_beneath(place.as_bytes()) {
+/// Takes the rights from a mount that has just been made, and from those of `mounted` that lie beneath it.
+fn settle(
+    root: BorrowedFd<'_>,
+    target: &OsStr,
+    writable: bool,
+    mounted: &[PathBuf],
+) -> rustix::io::Result<()> {
+    remount(&walk(root, target)?, writable)?;
+    if mounted.is_empty() {
+        return Ok(());
+    }
+    let place = place_of(root, target)?;
+    for beneath in mounted.iter().filter(|mount| mount.starts_with(&place) && **mount != place) {
         // One that is hidden by a later mount cannot be reached, by nobody.
-        if let Ok(mount) = open_path(&beneath) {
+        if let Ok(mount) = open_path(beneath.as_os_str()) {
             remount(&mount, writable)?;
         }
     }
     Ok(())
+}
+
+/// Where a target is as long as the old root is there.
+fn place_of(root: BorrowedFd<'_>, target: &OsStr) -> rustix::io::Result<PathBuf> {
+    let place = rustix::fs::readlink(fd_path(&walk(root, target)?), Vec::new())?;
+    Ok(OsStr::from_bytes(place.as_bytes()).into())
 }
 
 /// Makes one mount read-only, and none that lies upon it.
@@ -176,18 +196,13 @@ fn remount(mount: &OwnedFd, writable: bool) -> rustix::io::Result<()> {
     rustix::mount::mount_remount(fd_path(mount), flags, c"")
 }
 
-/// Mount points beneath a path, as this process sees them now.
-fn mounted_beneath(path: &[u8]) -> Vec<OsString> {
-    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let mut prefix = path.to_owned();
-    prefix.push(b'/');
-    table
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
-        .map(unescaped)
-        .filter(|place| place.starts_with(&prefix))
-        .map(|place| OsStr::from_bytes(&place).to_owned())
-        .collect()
+/// Mount points at and beneath a target, as this process sees them now.
+fn mounted_in(root: BorrowedFd<'_>, target: &OsStr) -> rustix::io::Result<Vec<PathBuf>> {
+    let (place, table) = (place_of(root, target)?, std::fs::read("/proc/self/mountinfo").unwrap_or_default());
+    let lines = table.split(|byte| *byte == b'\n');
+    let points = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    let points = points.map(|point| PathBuf::from(OsString::from_vec(unescaped(point))));
+    Ok(points.filter(|point| point.starts_with(&place)).collect())
 }
 
 /// `\040` is a space; the table writes four characters so.

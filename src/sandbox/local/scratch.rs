@@ -26,11 +26,24 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A new one, after those of dead sessions were removed.
-    pub fn make() -> io::Result<Self> {
+    /// A new one outside of a workspace, after those of dead sessions were removed. An error names what to mend.
+    pub fn make(workspace: &Path) -> Result<Self, String> {
         let base = crate::sandbox::temporary();
-        reap(&base);
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&base)?;
+        let named = || format!("the folder for temporary files, `TMPDIR` (`{}`)", base.display());
+        if !base.is_absolute() {
+            return Err(format!("{}, must be a path from the root", named()));
+        }
+        if base.canonicalize().is_ok_and(|base| base.starts_with(workspace)) {
+            return Err(format!("{}, lies in the workspace: let it name a folder outside", named()));
+        }
+        Scratch::make_in(&base).map_err(|error| {
+            format!("{}, cannot be used: {error}; let it name a folder that you can write", named())
+        })
+    }
+
+    fn make_in(base: &Path) -> io::Result<Self> {
+        reap(base);
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(base)?;
         let lock = File::open(folder.path())?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         for (name, mode) in [("tmp", 0o1777), ("vartmp", 0o1777), ("home", 0o700), (LAST, 0o700)] {

@@ -269,6 +269,7 @@ fn environment(
         passed.filter_map(|name| Some(((*name).to_owned(), variable(name)?))).collect();
     environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".into());
     environment.insert("TERM".to_owned(), "dumb".into());
+    environment.insert("TMPDIR".to_owned(), "/tmp".into());
     environment
         .insert("HOME".to_owned(), home.map_or_else(|| "/tmp".into(), |home| OsStr::new(home).to_owned()));
     if names_a_wrapper(home, variable) {

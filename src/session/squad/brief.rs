@@ -207,6 +207,13 @@ fn unseen(squad: &Squad, reader: &RoleState) -> String {
                 some(&work.foreign)
             );
         }
+        if let Some(work) = role.proof.work.as_ref().filter(|work| !work.undone.is_empty()) {
+            let _ = write!(
+                text,
+                "\nWritten by `{name}`, and again as it was before when the work was compared: {}.",
+                list(&work.undone)
+            );
+        }
         match (role.proof.diff, &squad.base) {
             (Some(Some(_)), _) => {}
             (Some(None), Some(_)) if !role.proof.incomparable => {

@@ -9,7 +9,7 @@ use crate::protocol::fit;
 use crate::protocol::typed::{Claim, ClaimKind, SquadAnswer};
 use crate::session::Session;
 
-use super::state::{Changes, Run};
+use super::state::{Changes, Run, Squad};
 
 /// What is wrong with a claim.
 enum Doubt {
@@ -44,7 +44,7 @@ impl Session {
         let cited: Vec<EventRef> = cited.into_iter().flatten().collect();
         let contradiction = match claim.kind {
             ClaimKind::ChecksPass => self.failed_check(&cited),
-            ClaimKind::Changed => self.no_change(),
+            ClaimKind::Changed => self.no_change().or_else(|| self.not_changed(&claim.files)),
             ClaimKind::Observed => None,
         };
         if let Some(reason) = contradiction {
@@ -58,7 +58,7 @@ impl Session {
                 let failed = || self.failed_check(&cited).or_else(|| self.left_failed());
                 says_checks_pass(&claim.text).then(failed).flatten()
             }),
-            (ClaimKind::Changed, _) => self.doubt_change(&claim.text),
+            (ClaimKind::Changed, _) => self.doubt_change(claim),
         };
         unproven.map(Doubt::Unproven)
     }
@@ -120,21 +120,38 @@ impl Session {
         cited.iter().all(is_asked).then(|| "it cites nothing but the request".to_owned())
     }
 
-    /// The trees before and after the work are alike but for what somebody else did, no tool wrote anything and no
-    /// command ran: one may change what no tree shows.
+    /// The trees before and after the work are alike but for what somebody else did, nothing that a tool wrote is left
+    /// and no command ran: one may change what no tree shows.
     fn no_change(&self) -> Option<String> {
         let squad = self.squad.as_ref()?;
         let changed = squad.works().any(|work| work.own().next().is_some());
-        let is_unknown = squad.roles.iter().any(|role| role.proof.incomparable);
-        let is_unknown =
-            is_unknown || squad.base.is_none() || squad.last_change.is_some() || squad.ran_command;
-        (!changed && !is_unknown).then(|| "no file was changed in this turn".to_owned())
+        let is_written = squad.written.keys().any(|path| !squad.undone.contains(path));
+        (!changed && !is_written && knows_all(squad)).then(|| "no file was changed in this turn".to_owned())
     }
 
-    /// None of the files it seems to name was changed.
-    fn doubt_change(&self, text: &str) -> Option<String> {
+    /// A file that a claim lists and that the log knows not to be changed.
+    fn not_changed(&self, files: &[String]) -> Option<String> {
         let squad = self.squad.as_ref()?;
-        let own = || squad.works().flat_map(Changes::own).chain(&squad.written);
+        let own = |path: &String| squad.works().any(|work| work.own().any(|own| own == path));
+        let fault = |path: &String| match path {
+            path if own(path) => None,
+            path if squad.undone.contains(path) => Some(format!("`{path}` is again as it was before")),
+            path if squad.written.contains_key(path) || !knows_all(squad) => None,
+            path if squad.foreign().any(|other| other == path) => {
+                Some(format!("`{path}` was changed by somebody else"))
+            }
+            path => Some(format!("`{path}` was not changed")),
+        };
+        files.iter().filter_map(|path| self.beneath(path)).find_map(|path| fault(&path))
+    }
+
+    /// None of the files it lists, or else seems to name, was changed.
+    fn doubt_change(&self, claim: &Claim) -> Option<String> {
+        let squad = self.squad.as_ref()?;
+        let listed = claim.files.join(" ");
+        let text = if claim.files.is_empty() { &claim.text } else { &listed };
+        let written = || squad.written.keys().filter(|path| !squad.undone.contains(path));
+        let own = || squad.works().flat_map(Changes::own).chain(written());
         let changed = |path: &str| own().any(|file| is_named(path, file));
         if squad.works().next().is_none() || words_of(text).any(changed) {
             return None;
@@ -149,6 +166,12 @@ impl Session {
         let other = words_of(text).find(|word| is_path(word))?;
         Some(format!("`{other}` is not among the changed files"))
     }
+}
+
+/// True when the log tells of every change of the workspace: it was compared, and no command ran.
+fn knows_all(squad: &Squad) -> bool {
+    let compared = squad.base.is_some() && !squad.roles.iter().any(|role| role.proof.incomparable);
+    compared && !squad.ran_command
 }
 
 /// True for words that say of tests or checks that they pass, whatever the claim is called.

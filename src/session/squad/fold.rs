@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
-    ArenaEvent, CheckRan, CritiqueIssued, DiffTaken, EffectOrdered, InsightSurfaced, Notice, PromptGiven,
-    Purpose, RequestPart, SparkCompleted, ToolResolved, ToolStatus, ToolUse, TurnCause,
+    ArenaEvent, CheckRan, CritiqueIssued, DiffTaken, EffectOrdered, InsightSurfaced, Notice, PathBase,
+    PromptGiven, Purpose, RequestPart, SparkCompleted, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Mode, Risk};
@@ -44,7 +44,7 @@ impl Session {
             E::EffectFailed(data) => self.fold_proof(data.call, None),
             E::CallLost(data) => {
                 self.fold_proof_lost(data.call);
-                data.tool_use.into_iter().for_each(|tool_use| self.fold_written(tool_use));
+                data.tool_use.into_iter().for_each(|tool_use| self.fold_written(tool_use, &[]));
             }
             E::WorkspaceCheckpointed(data) => {
                 self.fold_base(&data.body.tree);
@@ -58,7 +58,8 @@ impl Session {
             }
             E::ToolResolved(data) => {
                 self.fold_work(at, &data.body);
-                self.fold_written(data.body.tool_use);
+                let wrote = if data.body.status == ToolStatus::Ok { &data.body.seen[..] } else { &[] };
+                self.fold_written(data.body.tool_use, wrote);
             }
             E::ToolInvoked(data) => self.fold_invoked_command(data.tool_use),
             E::PlanStated(data) => self.fold_stands(data.spark, data.source),
@@ -155,10 +156,10 @@ impl Session {
 
     fn fold_diff(&mut self, at: EventRef, call: CallId, taken: &DiffTaken) {
         let (to, files, removed) = (taken.to.clone(), taken.files.clone(), taken.removed.clone());
-        let ours = |squad: &Squad, path: &String| squad.ran_command || squad.written.contains(path);
+        let ours = |squad: &Squad, path: &String| squad.ran_command || squad.written.contains_key(path);
         let foreign = self.squad.iter().flat_map(|squad| files.iter().filter(|path| !ours(squad, path)));
         let foreign = foreign.cloned().collect();
-        let changes = Changes { to, files, removed, foreign };
+        let changes = Changes { to, files, removed, foreign, undone: taken.undone.clone() };
         let (mut work, mut left) = (None, false);
         self.with_proof(call, |role| match role.proof.awaited {
             Some((_, Piece::Left)) => {
@@ -168,14 +169,15 @@ impl Session {
             Some((_, Piece::Whole)) => role.proof.whole = Some(Some(changes)),
             _ => {
                 role.proof.diff = Some((!changes.files.is_empty()).then_some(at));
-                work = Some(changes.to.clone());
+                work = Some((changes.to.clone(), changes.undone.clone()));
                 role.proof.work = Some(changes);
             }
         });
         self.with_squad(|squad| {
             squad.ran_command |= left;
-            if work.is_some() {
-                (squad.shown, squad.tree) = (work.clone(), work);
+            if let Some((to, undone)) = work {
+                (squad.shown, squad.tree) = (Some(to.clone()), Some(to));
+                squad.undone = undone;
             }
         });
     }
@@ -251,13 +253,21 @@ impl Session {
     }
 
     /// What a tool wrote, or may have written before it was lost.
-    fn fold_written(&mut self, tool_use: ToolUse) {
+    fn fold_written(&mut self, tool_use: ToolUse, wrote: &[PathBase]) {
         let prepared = self.use_mut(tool_use).filter(|one| one.risk == Some(Risk::Write));
         let prepared = prepared.and_then(|one| one.plan.as_ref()).map(|(at, _)| *at);
         let plan = prepared.and_then(|at| self.plan(at));
-        let paths: Vec<String> =
-            plan.iter().flat_map(|plan| &plan.paths).map(|base| base.path.clone()).collect();
-        self.with_squad(|squad| squad.written.extend(paths));
+        let bases = plan.map(|plan| plan.paths.clone()).unwrap_or_default();
+        self.with_squad(|squad| {
+            for PathBase { path, sha256 } in bases {
+                let after = wrote.iter().find(|base| base.path == path).and_then(|base| base.sha256.clone());
+                let file = squad.written.entry(path).or_default();
+                if file.after.is_none() {
+                    file.before = sha256;
+                }
+                file.after = after.or(file.after.take());
+            }
+        });
     }
 
     fn fold_invoked_command(&mut self, tool_use: ToolUse) {

@@ -1,6 +1,6 @@
 //! What a session remembers of a squad between facts: roles, stages, findings; changed only by the fold.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::blueprint::{lead_of, writes};
 use crate::protocol::event::{ClaimFlagged, Finding, Judgement, TurnCause};
@@ -30,8 +30,10 @@ pub struct Squad {
     pub tree: Option<String>,
     /// The tree as it was seen last when that work was shown: after the checks, where there are any.
     pub shown: Option<String>,
-    /// Files that tools of this squad wrote.
-    pub written: BTreeSet<String>,
+    /// Files that tools of this squad wrote, or may have written.
+    pub written: BTreeMap<String, Wrote>,
+    /// Those that held again what they held before when anybody's work was compared last.
+    pub undone: Vec<String>,
     /// True once a command, or a check that left something, ran: such may write files without saying so.
     pub ran_command: bool,
     /// Entry of the last call that changed files.
@@ -152,6 +154,17 @@ pub struct Changes {
     pub removed: Vec<String>,
     /// Those that no tool of the squad wrote, where only its tools can have written: somebody else did.
     pub foreign: Vec<String>,
+    /// Files that tools of the squad wrote and that hold again what they held before.
+    pub undone: Vec<String>,
+}
+
+/// What became of a file by the squad's tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wrote {
+    /// Digest of what it held before; none when it was not there.
+    pub before: Option<String>,
+    /// Digest of what was written last; none while no call is known to have written it.
+    pub after: Option<String>,
 }
 
 impl Changes {
@@ -182,7 +195,9 @@ impl Proof {
         let gone = |path: &String| left.removed.contains(path);
         let back = |path: &String| self.whole.iter().flatten().any(|whole| !whole.files.contains(path));
         let touched = work.own().filter(|path| left.files.contains(path));
-        touched.filter(|path| gone(path) || back(path)).cloned().collect()
+        let unseen =
+            left.undone.iter().filter(|path| !work.undone.contains(path) && !work.files.contains(path));
+        touched.filter(|path| gone(path) || back(path)).chain(unseen).cloned().collect()
     }
 
     /// True when a check did not pass.
@@ -247,7 +262,8 @@ impl Squad {
             runs: Vec::new(),
             tree: None,
             shown: None,
-            written: BTreeSet::new(),
+            written: BTreeMap::new(),
+            undone: Vec::new(),
             ran_command: false,
             last_change: None,
             flags: Vec::new(),
@@ -372,30 +388,6 @@ impl Squad {
     /// Files that somebody else changed while the squad worked.
     pub fn foreign(&self) -> impl Iterator<Item = &String> {
         self.works().flat_map(|work| &work.foreign)
-    }
-
-    /// What the last look at the workspace found changed since the work was shown; none before it.
-    pub fn last_look(&self) -> Option<&Changes> {
-        let lead = self.roles.get(self.lead)?;
-        lead.proof.left.as_ref()?.as_ref().map(|(_, left)| left)
-    }
-
-    /// Files of the squad's work that are not any more as they were when it was shown.
-    pub fn overwritten(&self) -> impl Iterator<Item = &String> {
-        let left = self.last_look().into_iter().flat_map(|left| &left.files);
-        left.filter(|path| self.works().any(|work| work.own().any(|own| own == *path)))
-    }
-
-    /// What is to be looked at before the lead's answer stands: whether the work is still there, then what is left.
-    pub fn next_look(&self) -> Option<String> {
-        let proof = &self.roles.get(self.lead)?.proof;
-        let base = self.base.as_ref()?;
-        let changed = self.last_change.is_some() || self.works().any(|work| !work.files.is_empty());
-        match &proof.left {
-            None if changed || self.cache.may_store() => Some(self.shown.as_ref().unwrap_or(base).clone()),
-            Some(Some((_, left))) if proof.whole.is_none() && !left.files.is_empty() => Some(base.clone()),
-            _ => None,
-        }
     }
 
     /// Open findings of one reviewer, or of all.

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::board::OpenApproval;
+use crate::projection::words;
 use crate::protocol::event::Plan;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
@@ -84,13 +85,21 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     all.push(match (above, below) {
         _ if is_ruling(state) => about_rule(state, scene, usize::from(area.width)),
         (0, 0) => Line::default(),
-        _ => Line::styled(
-            cut(&format!("  ⋮ {above} lines above, {below} below: ↑ ↓ scroll"), usize::from(area.width)),
-            scene.style(Tone::Warn),
-        ),
+        _ => Line::styled(cut(&hidden(above, below), usize::from(area.width)), scene.style(Tone::Warn)),
     });
     all.extend(foot);
     frame.render_widget(Paragraph::new(all), area);
+}
+
+/// How much of what is asked is not on the screen.
+fn hidden(above: usize, below: usize) -> String {
+    let lines = |count: usize| words::counted(count as u64, "line");
+    let which = match (above, below) {
+        (0, below) => format!("{} below", lines(below)),
+        (above, 0) => format!("{} above", lines(above)),
+        (above, below) => format!("{} above, {below} below", lines(above)),
+    };
+    format!("  ⋮ {which}: ↑ ↓ scroll")
 }
 
 fn title(state: &State, scene: &Scene<'_>, wide: u16) -> Line<'static> {

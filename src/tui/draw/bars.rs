@@ -30,7 +30,7 @@ pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
     let at = state.seen().unwrap_or(last);
     let (left, right) =
         (format!(" e{at} "), format!(" e{last} · {} ", words::time_of_day(scene.moment.board.at)));
-    let speed = state.past.as_ref().and_then(|past| past.play).map(|play| format!("▶ ×{} ", play.speed));
+    let speed = state.past.as_ref().and_then(|past| past.play).map(|play| format!("▶ ×{} ", play.words()));
     let speed = speed.unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(width(&left) + width(&right) + width(&speed) + 1);
     let done = match last {
@@ -71,8 +71,8 @@ pub(super) fn fault(state: &State, frame: &mut Frame<'_>, area: Rect) {
 /// What is told, whole. What lies over the screen leaves it the last line only.
 fn told_lines(state: &State, wide: u16) -> Vec<Line<'static>> {
     let Some(told) = state.told().filter(|_| state.overlays.is_empty()) else { return Vec::new() };
-    let (mut lines, edge) = (Vec::new(), || vec![Span::raw(" ")]);
-    let wrap = Wrap::to(usize::from(wide).saturating_sub(1)).with(edge(), edge());
+    let mut lines = Vec::new();
+    let wrap = Wrap::to(usize::from(wide).saturating_sub(1)).barred(vec![Span::raw(" ")]);
     wrap.line(&[(state.theme.style(Tone::Warn), clean_line(told).as_str())], &mut lines);
     lines
 }

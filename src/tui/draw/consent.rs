@@ -14,8 +14,7 @@ use crate::tui::theme::Tone;
 const QUESTION: &str = "May they work with your own rights? Write yes or no, then Enter: ";
 
 pub(super) fn draw(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, asked: &Unconfined) {
-    let edge = || vec![Span::raw(" ")];
-    let wrap = Wrap::to(usize::from(area.width).saturating_sub(1)).with(edge(), edge());
+    let wrap = Wrap::to(usize::from(area.width).saturating_sub(1)).barred(vec![Span::raw(" ")]);
     let mut lines = vec![Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn))];
     let mut say =
         |tone: Tone, text: &str| wrap.line(&[(scene.style(tone), clean_line(text).as_str())], &mut lines);

@@ -86,7 +86,8 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
     }
     words.push((Tone::Quiet, " · ".to_owned()));
     words.push((tone, doing));
-    if let Some(phase) = &board.phase {
+    // Of a turn that is over, its last step says nothing.
+    if let Some(phase) = board.phase.as_ref().filter(|_| board.has_open_turn()) {
         words.push((Tone::Quiet, format!(" · {}", clean_line(&words::spaced(phase)))));
     }
     words
@@ -202,7 +203,7 @@ fn used(scene: &Scene<'_>) -> Words {
     words
 }
 
-/// The same with the model calls of the turn, where there is room or few are left.
+/// The same with the model calls of the turn, in full where there is room or few are left.
 fn used_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
     let mut words = used(scene);
     let (board, max) = (&scene.moment.board, scene.moment.board.limits.max_steps);
@@ -210,12 +211,13 @@ fn used_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
         return words;
     }
     let steps = board.steps;
-    let told = format!("{} of {} · ", words::short_count(steps.into()), words::counted(max.into(), "call"));
-    let taken: usize = words.iter().chain(&second(state, scene)).map(|(_, text)| width(text)).sum();
     let is_short = u64::from(steps) * 5 >= u64::from(max) * 4;
-    if is_short || taken + width(&told) + 4 <= usize::from(wide) {
-        words.insert(0, (if is_short { Tone::Warn } else { Tone::Text }, told));
-    }
+    let (steps, max) = (words::short_count(steps.into()), words::counted(max.into(), "call"));
+    let (whole, brief) = (format!("{steps} of {max} · "), format!("{steps}/{max} · "));
+    let taken: usize = words.iter().chain(&second(state, scene)).map(|(_, text)| width(text)).sum();
+    let has_room = is_short || taken + width(&whole) + 4 <= usize::from(wide);
+    let tone = if is_short { Tone::Warn } else { Tone::Text };
+    words.insert(0, (tone, if has_room { whole } else { brief }));
     words
 }
 

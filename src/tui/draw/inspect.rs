@@ -160,8 +160,7 @@ impl Page<'_> {
         if self.out.len() > MOST {
             return;
         }
-        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  ");
-        let wrap = Wrap::to(self.wide).with(prefix(), prefix());
+        let wrap = Wrap::to(self.wide).barred(diff::prefix(self.scene.theme, Tone::Quiet, "  "));
         // What people read breaks between words, what programs read wherever the line is full.
         let wrap = if language == "text" { wrap } else { wrap.anywhere() };
         diff::code(Painter::of(self.scene.theme, language), false, &bare(text), &wrap, &mut self.out);

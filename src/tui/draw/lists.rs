@@ -48,10 +48,8 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         }
     }
     lines.push(Line::default());
-    lines.push(Line::styled(
-        "@ and a part of a name completes a file or folder; what is mentioned is read and shown to the model.",
-        scene.style(Tone::Quiet),
-    ));
+    let mentions = "@ and a part of a name completes a file or folder; what is mentioned is read and shown to the model.";
+    Wrap::to(wide).line(&[(scene.style(Tone::Quiet), mentions)], &mut lines);
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
@@ -146,9 +144,10 @@ pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame:
         lines.push(Line::styled("no session fits", scene.style(Tone::Quiet)));
     }
     let height = usize::from(inner.height).saturating_sub(2).max(1);
-    let from = (list.chosen + 1).saturating_sub(height);
+    let chosen = list.chosen.min(rows.len().saturating_sub(1));
+    let from = (chosen + 1).saturating_sub(height);
     for (nth, row) in rows.iter().enumerate().skip(from).take(height) {
-        let is_chosen = nth == list.chosen;
+        let is_chosen = nth == chosen;
         let text = session_row(row, scene.record.now.board.id == row.id, wide.saturating_sub(2));
         let (mark, tone) = if is_chosen { ("▸ ", Tone::Chosen) } else { ("  ", Tone::Text) };
         lines.push(Line::styled(cut(&format!("{mark}{text}"), wide), scene.style(tone)));
@@ -201,8 +200,7 @@ pub(super) fn fork(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 /// A question in the last rows of the screen.
 pub(super) fn question(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, text: &str) {
     let mut lines = vec![Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn))];
-    let wrap =
-        Wrap::to(usize::from(area.width).saturating_sub(1)).with(vec![Span::raw(" ")], vec![Span::raw(" ")]);
+    let wrap = Wrap::to(usize::from(area.width).saturating_sub(1)).barred(vec![Span::raw(" ")]);
     wrap.line(&[(scene.style(Tone::Strong), text)], &mut lines);
     let height = u16::try_from(lines.len()).unwrap_or(2).min(area.height);
     let area = Rect { y: area.bottom() - height, height, ..area };

@@ -39,7 +39,9 @@ pub(super) fn draw(
         lines.push(Line::styled(text, scene.style(Tone::Warn)));
         lines.push(Line::default());
     }
-    table(scene, matrix, (wide, back), &mut lines);
+    let columns = columns(matrix, wide, back);
+    state.farthest.set(columns.1 + columns.2);
+    table(scene, matrix, wide, columns, &mut lines);
     let legend = "one sign for each proposition: ++ strongly for, + for, 0 undecided, - against, -- strongly against; then how sure";
     wrapped(Line::styled(legend, scene.style(Tone::Quiet)), wide, &mut lines);
     lines.push(Line::default());
@@ -54,9 +56,11 @@ pub(super) fn draw(
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
-/// Phases in which somebody says where they stand, as many as have room, so many back from the newest; and how many
-/// there are before and after them.
-fn columns(matrix: &Matrix, wide: usize, back: usize) -> (Vec<&Phase>, usize, usize) {
+/// Phases that have room, and how many there are before and after them.
+type Columns<'a> = (Vec<&'a Phase>, usize, usize);
+
+/// Phases in which somebody says where they stand, as many as have room, so many back from the newest.
+fn columns(matrix: &Matrix, wide: usize, back: usize) -> Columns<'_> {
     let room = (wide.saturating_sub(NAME) / CELL).max(1);
     let last = matrix.phases.len().saturating_sub(1);
     let is_over = matrix.upheld.is_some() || matrix.gated.is_some();
@@ -68,8 +72,13 @@ fn columns(matrix: &Matrix, wide: usize, back: usize) -> (Vec<&Phase>, usize, us
     (all[before..all.len() - after].to_vec(), before, after)
 }
 
-fn table(scene: &Scene<'_>, matrix: &Matrix, (wide, back): (usize, usize), lines: &mut Vec<Line<'static>>) {
-    let (phases, before, after) = columns(matrix, wide, back);
+fn table(
+    scene: &Scene<'_>,
+    matrix: &Matrix,
+    wide: usize,
+    (phases, before, after): Columns<'_>,
+    lines: &mut Vec<Line<'static>>,
+) {
     if before + after > 0 {
         let older = format!("← {} before these", words::counted(before as u64, "phase"));
         let newer = format!("{} after →", words::counted(after as u64, "phase"));
@@ -107,7 +116,7 @@ fn propositions(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec
     }
     let texts = ballot::propositions(&matrix.stated, &|at| scene.event(at));
     for (nth, text) in texts.into_iter().take(matrix.propositions as usize).enumerate() {
-        let line = format!("{}  {}", nth + 1, clean_line(&text));
+        let line = format!("P{}  {}", nth + 1, clean_line(&text));
         wrapped(Line::styled(line, scene.style(Tone::Text)), wide, lines);
     }
     lines.push(Line::default());
@@ -179,9 +188,9 @@ fn flips(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     for phase in &matrix.phases {
         for flip in phase.probe.iter().flat_map(|probe| &probe.flips) {
             let text = format!(
-                "⇄ {} crossed over on proposition {} in {}: {} to {}",
+                "⇄ {} crossed over on {} in {}: {} to {}",
                 scene.name(flip.spark),
-                flip.proposition + 1,
+                wording::name(flip.proposition),
                 clean_line(&phase.label()),
                 sign(flip.from),
                 sign(flip.to)
@@ -209,17 +218,16 @@ fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
         let word = wording::upheld(Some(*held));
         let plain = wording::majority(matrix.majority.get(nth).copied());
         let vote = if matrix.phases.len() > 1 { "a plain vote before the talk" } else { "a plain vote" };
-        let text = format!("  proposition {}  {word:<10} {vote}: {plain}", nth + 1);
+        let text = format!("  P{}  {word:<10} {vote}: {plain}", nth + 1);
         lines.push(Line::styled(text, scene.style(Tone::Text)));
     }
-    let overruled: Vec<String> = matrix.overruled().iter().map(|nth| (nth + 1).to_string()).collect();
+    let overruled = matrix.overruled();
     if !overruled.is_empty() {
-        let text = format!("  the moderator overruled the panel on {}", overruled.join(", "));
+        let text = format!("  the moderator overruled the panel on {}", wording::names(&overruled));
         lines.push(Line::styled(text, scene.style(Tone::Bad)));
     }
     for (spark, propositions) in &matrix.dissent {
-        let numbers: Vec<String> = propositions.iter().map(|nth| (nth + 1).to_string()).collect();
-        let text = format!("  {} stands against it on {}", scene.name(*spark), numbers.join(", "));
+        let text = format!("  {} stands against it on {}", scene.name(*spark), wording::names(propositions));
         lines.push(Line::styled(text, scene.style(Tone::Warn)));
     }
 }

@@ -44,10 +44,14 @@ pub(super) fn pane(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         area
     };
     let wide = usize::from(area.width);
-    let keys = if has_keys { "↑↓ scroll · d whole screen · Esc" } else { "d in the story goes here" };
-    let title = format!(" {} ", title(at, taken));
+    let keys = match has_keys {
+        true => ["↑↓ scroll · d whole screen · Esc", "d whole screen · Esc"],
+        false => ["d in the story goes here", "d in the story"],
+    };
+    let title = format!(" {} ", title(scene, at, taken));
     let room = wide.saturating_sub(width(&title) + 3);
-    let keys = if width(keys) <= room { format!(" {keys} ") } else { String::new() };
+    let keys = keys.into_iter().find(|keys| width(keys) <= room);
+    let keys = keys.map(|keys| format!(" {keys} ")).unwrap_or_default();
     let rule = "─".repeat(wide.saturating_sub(width(&title) + width(&keys)));
     let tone = if has_keys { Tone::Chosen } else { Tone::Accent };
     let head = Line::from(vec![
@@ -62,7 +66,8 @@ pub(super) fn pane(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 
 /// The whole screen.
 pub(super) fn whole(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
-    let title = proposal(scene).map_or("nothing is proposed".to_owned(), |(at, taken)| title(at, taken));
+    let title =
+        proposal(scene).map_or("nothing is proposed".to_owned(), |(at, taken)| title(scene, at, taken));
     let inner = super::sheet(scene, frame, area, &title, "↑↓ scroll · Esc closes");
     lines(state, scene, frame, inner, true);
 }

@@ -14,6 +14,9 @@ use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean, clean_line, cut, width};
 use crate::tui::theme::Tone;
 
+/// Rows below which a plan is not begun: its heading, two lines, that there is more, a blank one.
+const PLAN: usize = 5;
+
 /// Lines of one finding at most.
 const FINDING: usize = 4;
 
@@ -25,7 +28,7 @@ fn mark(scene: &Scene<'_>, row: &SparkRow) -> (Tone, &'static str) {
         Some(_) => (Tone::Bad, "✗"),
         None if board.approvals.iter().any(|ask| ask.spark == row.spark) => (Tone::Warn, "?"),
         None if scene.is_left => (Tone::Warn, "■"),
-        None if board.doing(Some(row.spark)).next().is_some() => (Tone::Accent, spinner(scene.beat)),
+        None if board.is_busy(row.spark) => (Tone::Accent, spinner(scene.beat)),
         None => (Tone::Quiet, "·"),
     }
 }
@@ -33,11 +36,10 @@ fn mark(scene: &Scene<'_>, row: &SparkRow) -> (Tone, &'static str) {
 /// What a spark does; of one that does nothing, whom it waits for.
 fn doing(scene: &Scene<'_>, row: &SparkRow) -> String {
     let board = &scene.moment.board;
-    if row.ended.is_some() || board.doing(Some(row.spark)).next().is_some() {
+    if row.ended.is_some() || board.is_busy(row.spark) {
         return clean_line(&board.state_of(row));
     }
-    let busy =
-        |other: &&SparkRow| other.spark != row.spark && board.doing(Some(other.spark)).next().is_some();
+    let busy = |other: &&SparkRow| other.spark != row.spark && board.is_busy(other.spark);
     let others: Vec<String> = scene.at_work().filter(busy).map(|other| clean_line(&other.role)).collect();
     let asks = board.approvals.first().filter(|_| !others.is_empty()).map(|ask| scene.name(ask.spark));
     match (asks, others.as_slice()) {
@@ -95,8 +97,8 @@ fn plan(scene: &Scene<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'stati
         return;
     };
     let text = stated.body.text();
-    let text = clean(typed::readable(&text).unwrap_or(text).trim());
-    if room < 3 {
+    let text = clean(typed::readable(&text, &[]).unwrap_or(text).trim());
+    if room < PLAN {
         return;
     }
     // Lines a wrapped line may take more than were written do no harm: what is too long is cut below.
@@ -134,7 +136,7 @@ pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, are
     if rows.len() > usize::from(area.height) {
         // Where not all have room, those who do something come first.
         let board = &scene.moment.board;
-        rows.sort_by_key(|row| row.ended.is_some() || board.doing(Some(row.spark)).next().is_none());
+        rows.sort_by_key(|row| row.ended.is_some() || !board.is_busy(row.spark));
     }
     let height = usize::from(area.height);
     // The last line says how many are hidden; a screen so low that nothing has room shows none of them.

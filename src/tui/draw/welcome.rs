@@ -29,8 +29,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         Some(trouble) => {
             wrap.text(scene.style(Tone::Warn), &clean_line(&trouble.what), &mut lines);
             for hint in &trouble.hints {
-                let bullet = |mark: &'static str| vec![Span::styled(mark, scene.style(Tone::Quiet))];
-                let wrap = wrap.clone().with(bullet("  "), bullet("  "));
+                let wrap = wrap.clone().barred(vec![Span::raw("  ")]);
                 wrap.text(scene.style(Tone::Text), &clean_line(hint), &mut lines);
             }
             lines.push(Line::default());

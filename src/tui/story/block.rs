@@ -7,9 +7,10 @@ use ratatui::text::{Line, Span};
 use crate::projection::calls::target;
 use crate::projection::transcript::{Item, ItemKind};
 use crate::projection::{typed, words};
-use crate::protocol::event::{ArenaEvent, PauseCause, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, Notice, PauseCause, ToolUse, TurnCause};
 use crate::protocol::message::Part;
-use crate::protocol::{CallId, Choice, EventRef, StopCause};
+use crate::protocol::spec::Mode;
+use crate::protocol::{CallId, Choice, EventRef, StopCause, ballot};
 
 use crate::tui::diff;
 use crate::tui::markdown::markdown;
@@ -75,6 +76,8 @@ pub(super) fn is_shown(scene: &Scene<'_>, item: &Item) -> bool {
             Some(ArenaEvent::DiffTaken(data)) => !data.body.files.is_empty(),
             _ => true,
         },
+        // What is asked of each of a debate's voices is the same every time, and the phase says which it is.
+        ItemKind::Notice(Notice::Brief) => !matches!(scene.moment.board.mode, Some(Mode::Debate(_))),
         // A copy of a session whose turn was over is left as well: nothing is paused in it.
         ItemKind::Paused(PauseCause::Quit) => was_at_work(scene, item),
         _ => true,
@@ -151,7 +154,7 @@ impl Page<'_> {
         if self.scene.is_sealed(item) {
             return match item.kind {
                 ItemKind::Answer { .. } | ItemKind::CutAnswer => {
-                    self.remark(Tone::Quiet, "▪ ", "sealed until every ballot is in")
+                    self.remark(Tone::Quiet, "▪ ", "answered, sealed until every ballot is in")
                 }
                 _ => Vec::new(),
             };
@@ -187,8 +190,11 @@ impl Page<'_> {
             ItemKind::Lost { .. } => self.wrapped(Tone::Warn, "? ", &body()),
             ItemKind::Notice(notice) => {
                 let text = self.text(item);
-                // Folded, the schema of an answer is left out: only its model needs it.
-                let text = if self.is_open { &text } else { without_schema(&text) };
+                // Folded, a brief is its first sentence: the rest only its model needs.
+                let text = match notice {
+                    Notice::Brief if !self.is_open => first_sentence(&text),
+                    _ => &text,
+                };
                 let text = format!("agon: {}: {}", words::notice(notice), clean_line(text));
                 self.wrapped(Tone::Quiet, "∙ ", &text)
             }
@@ -200,7 +206,7 @@ impl Page<'_> {
             ItemKind::Compacted => {
                 self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised")
             }
-            ItemKind::Phase => self.heading(&body()),
+            ItemKind::Phase => self.heading(&words::spaced(&body())),
             ItemKind::CacheHit => {
                 self.remark(Tone::Good, "↺ ", &format!("a recorded run was found: {}", body()))
             }
@@ -248,8 +254,17 @@ impl Page<'_> {
 
     fn answer(&self, item: &Item) -> Vec<Line<'static>> {
         let text = self.text(item);
-        let text = typed::readable(&text).unwrap_or(text);
+        let text = typed::readable(&text, &self.propositions(item)).unwrap_or(text);
         indented(markdown(self.scene.theme, &clean(text.trim()), self.width.saturating_sub(INDENT)))
+    }
+
+    /// What is in dispute in the debate an item belongs to; nothing before it is stated.
+    fn propositions(&self, item: &Item) -> Vec<String> {
+        let stated = &self.scene.moment.matrix.stated;
+        match stated.iter().all(|at| at.seq < item.source.seq) {
+            true => ballot::propositions(stated, &|at| self.scene.event(at)),
+            false => Vec::new(),
+        }
     }
 
     fn thinking(&self, item: &Item) -> Vec<Line<'static>> {
@@ -261,8 +276,7 @@ impl Page<'_> {
             return self.remark(Tone::Quiet, "∙ ", &format!("thought: {}", clean_line(text.trim())));
         }
         let mut out = Vec::new();
-        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  ┊ ");
-        let wrap = Wrap::to(self.width).with(prefix(), prefix());
+        let wrap = Wrap::to(self.width).barred(diff::prefix(self.scene.theme, Tone::Quiet, "  ┊ "));
         wrap.text(self.scene.style(Tone::Quiet), clean(&text).trim(), &mut out);
         out
     }
@@ -329,6 +343,12 @@ impl Page<'_> {
 
     fn failure(&self, item: &Item, kind: &str) -> Vec<Line<'static>> {
         let mut out = Vec::new();
+        let is_again = |before: &&Item| {
+            matches!(before.kind, ItemKind::Failure(_)) && self.text(before) == self.text(item)
+        };
+        if self.before.filter(is_again).is_some() {
+            return self.remark(Tone::Bad, "✗ ", &format!("{kind}, with the same words"));
+        }
         let wrap = Wrap::to(self.width).with(
             diff::prefix(self.scene.theme, Tone::Bad, "✗ "),
             diff::prefix(self.scene.theme, Tone::Text, "  "),
@@ -392,8 +412,8 @@ impl Page<'_> {
     pub fn output(&self, text: &str) -> Vec<Line<'static>> {
         let text = clean(text.trim_end());
         let mut out = Vec::new();
-        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  │ ");
-        let wrap = Wrap::to(self.width).with(prefix(), prefix()).anywhere();
+        let wrap =
+            Wrap::to(self.width).barred(diff::prefix(self.scene.theme, Tone::Quiet, "  │ ")).anywhere();
         wrap.text(self.scene.style(Tone::Text), &text, &mut out);
         self.fold(out)
     }
@@ -401,8 +421,8 @@ impl Page<'_> {
     /// A diff, folded when it is long.
     pub fn changes(&self, text: &str) -> Vec<Line<'static>> {
         let mut out = Vec::new();
-        let prefix = || diff::prefix(self.scene.theme, Tone::Quiet, "  │ ");
-        let wrap = Wrap::to(self.width).with(prefix(), prefix()).anywhere();
+        let wrap =
+            Wrap::to(self.width).barred(diff::prefix(self.scene.theme, Tone::Quiet, "  │ ")).anywhere();
         // As it was shown to whoever allowed it: nothing dropped.
         diff::diff(self.scene.theme, &bare(text.trim_end()), &wrap, &mut out);
         self.fold(out)
@@ -453,10 +473,8 @@ fn when(at: u64) -> String {
     format!("{} UTC", words::time_of_day(at))
 }
 
-/// A brief without the JSON Schema that is its last line.
-fn without_schema(text: &str) -> &str {
-    match text.trim_end().rsplit_once('\n') {
-        Some((brief, last)) if last.starts_with('{') && last.ends_with('}') => brief,
-        _ => text,
-    }
+/// The start of a brief.
+fn first_sentence(text: &str) -> &str {
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    line.split_inclusive(". ").next().unwrap_or_default().trim_end()
 }

@@ -6,9 +6,10 @@ use crate::projection::calls::{Activity, OpenCall};
 use crate::protocol::{CallId, Lane, SparkId};
 
 use super::block::{INDENT, indented};
+use crate::tui::diff::prefix;
 use crate::tui::markdown::{coming_in, markdown};
 use crate::tui::scene::{Scene, spinner};
-use crate::tui::text::{clean, clean_line, cut};
+use crate::tui::text::{Wrap, clean, clean_line, cut};
 use crate::tui::theme::Tone;
 
 /// Bytes of a stream that are laid out again with each piece; what is above stays as it was made.
@@ -106,8 +107,7 @@ fn is_typed(text: &str) -> bool {
 fn thinking(scene: &Scene<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(600));
     let mut lines = Vec::new();
-    let prefix = || crate::tui::diff::prefix(scene.theme, Tone::Quiet, "  ┊ ");
-    let wrap = crate::tui::text::Wrap::to(width).with(prefix(), prefix());
+    let wrap = Wrap::to(width).barred(prefix(scene.theme, Tone::Quiet, "  ┊ "));
     wrap.text(scene.style(Tone::Quiet), clean(&text[from..]).trim(), &mut lines);
     lines[lines.len().saturating_sub(3)..].to_vec()
 }

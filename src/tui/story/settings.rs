@@ -5,7 +5,7 @@ use ratatui::text::Line;
 use crate::projection::transcript::Item;
 use crate::projection::words;
 use crate::protocol::event::ArenaEvent;
-use crate::protocol::spec::{ANY_STEPS, Limits, Setting};
+use crate::protocol::spec::Setting;
 
 use super::block::Page;
 use crate::tui::text::clean_line;
@@ -36,7 +36,7 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
         Setting::Policy(policy) => {
             quiet(format!("policy of {}", words::counted(policy.rules.len() as u64, "rule")))
         }
-        Setting::Limits(all) => quiet(format!("limits: {}", limits(all))),
+        Setting::Limits(all) => quiet(format!("limits: {}", words::limits(all))),
         Setting::Blueprint(blueprint) => quiet(format!("blueprint {}", blueprint.name)),
         Setting::Workspace(workspace) => match workspace.sandbox.kind.as_str() {
             "none" => Some((Tone::Bad, format!("tools UNCONFINED in {}", workspace.root))),
@@ -47,16 +47,4 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
         }
         Setting::RoleModel { role, model } => quiet(format!("{role} works with {model}")),
     }
-}
-
-/// Limits in words.
-pub(in crate::tui) fn limits(all: &Limits) -> String {
-    let tokens = all.max_tokens.map(|max| format!("{} tokens", words::grouped(max)));
-    let money = all.max_micro_usd.map(words::money);
-    let seconds = all.max_seconds.map(|max| format!("{max} s a turn"));
-    let steps = Some(match all.max_steps {
-        ANY_STEPS => "any number of model calls a turn".to_owned(),
-        max => format!("{} a turn", words::counted(max.into(), "model call")),
-    });
-    [tokens, money, seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

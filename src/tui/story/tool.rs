@@ -151,11 +151,8 @@ impl Page<'_> {
                 "! ",
                 &format!("the log contradicts a claim: {}", clean_line(&data.reason)),
             ),
-            E::BallotCast(data) if self.scene.moment.matrix.is_sealed => self.remark(
-                Tone::Quiet,
-                "▪ ",
-                &format!("cast a sealed ballot in {}", clean_line(&words::spaced(&data.phase))),
-            ),
+            // The answer above says that it is sealed.
+            E::BallotCast(_) if self.scene.moment.matrix.is_sealed => Vec::new(),
             E::BallotCast(data) => {
                 let text = format!("cast a ballot, {} sure", percent(data.confidence_pm));
                 self.remark(Tone::Quiet, "▪ ", &text)
@@ -185,7 +182,10 @@ impl Page<'_> {
                 };
                 self.remark(Tone::Accent, "◆ ", &text)
             }
-            E::DissentRecorded(_) => self.remark(Tone::Quiet, "▪ ", "stands against the verdict"),
+            E::DissentRecorded(data) => {
+                let on = crate::projection::report::wording::names(&data.propositions);
+                self.remark(Tone::Quiet, "▪ ", &format!("stands against the verdict on {on}"))
+            }
             _ => Vec::new(),
         }
     }
@@ -209,7 +209,7 @@ impl Page<'_> {
             let text = format!(
                 "{} {}{}  {}",
                 clean_line(&finding.id),
-                words::severity(finding.severity),
+                finding.severity.word(),
                 place.unwrap_or_default(),
                 clean_line(&finding.problem)
             );

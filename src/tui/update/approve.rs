@@ -9,6 +9,7 @@ use crate::protocol::{Choice, Command};
 use crate::projection::board::OpenApproval;
 use crate::tui::composer::Composer;
 use crate::tui::state::{Armed, Asking, Pane, State};
+use crate::tui::text::clean_line;
 use crate::tui::{Act, rule};
 
 /// Microseconds in which a key that was meant for elsewhere may still arrive.
@@ -58,7 +59,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
     let held = key.modifiers.difference(KeyModifiers::SHIFT);
     let is_text = match state.asking.armed {
         Some(Armed::Deny) => deny_text(state, key, held),
-        Some(Armed::Rule) => rule_text(state, key, held),
+        Some(Armed::Rule) => rule_text(state, key),
         _ => false,
     };
     if is_text {
@@ -118,23 +119,24 @@ fn hand_over(state: &mut State, c: char) {
 }
 
 /// While a rule is written, keys edit it.
-fn rule_text(state: &mut State, key: KeyEvent, held: KeyModifiers) -> bool {
-    let line = &mut state.asking.rule;
-    match key.code {
-        KeyCode::Char(c) if held.is_empty() => line.insert(c.encode_utf8(&mut [0; 4])),
-        KeyCode::Char('a') => line.home(),
-        KeyCode::Char('e') => line.end(),
-        KeyCode::Char('u') => line.delete_line(),
-        KeyCode::Char('w') => line.delete_word(),
-        KeyCode::Backspace => line.backspace(),
-        KeyCode::Delete => line.delete(),
-        KeyCode::Left => line.left(),
-        KeyCode::Right => line.right(),
-        KeyCode::Home => line.home(),
-        KeyCode::End => line.end(),
+fn rule_text(state: &mut State, key: KeyEvent) -> bool {
+    let is_edited = state.asking.rule.edit(key);
+    if is_edited {
+        state.asking.fault = None;
+    }
+    is_edited
+}
+
+/// A pasted text belongs to the reason or the rule that is being written; false when neither is.
+pub(super) fn paste(state: &mut State, text: &str) -> bool {
+    match state.asking.armed.filter(|_| state.pane == Pane::Approval) {
+        Some(Armed::Deny) => state.asking.reason.push_str(&clean_line(text)),
+        Some(Armed::Rule) => {
+            state.asking.rule.paste(text);
+            state.asking.fault = None;
+        }
         _ => return false,
     }
-    state.asking.fault = None;
     true
 }
 

@@ -16,8 +16,8 @@ const LONGEST_PAUSE: u64 = 2_000_000;
 /// The shortest time an entry stays when a record is played at normal speed.
 const SHORTEST_PAUSE: u64 = 60_000;
 
-/// The fastest a record is played.
-const MAX_SPEED: u32 = 64;
+/// The fastest a record is played, in quarters of how it went.
+const MAX_SPEED: u32 = 64 * 4;
 
 pub(super) fn press(state: &mut State, what: Do, acts: &mut Vec<Act>) {
     match what {
@@ -149,7 +149,7 @@ fn toggle(state: &mut State) {
         state.travel(0);
     }
     if let Some(past) = &mut state.past {
-        past.play = Some(Play { speed: 1, since: state.now });
+        past.play = Some(Play { speed: Play::AS_IT_WENT, since: state.now });
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn play(state: &mut State) {
         let Some(next) = state.record.entry(seen + 1) else { return live_at_end(state) };
         let before = state.record.entry(seen).map_or(next.at, |entry| entry.at);
         let gap = next.at.saturating_sub(before).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        let due = since + gap / u64::from(speed.max(1));
+        let due = since + gap * u64::from(Play::AS_IT_WENT) / u64::from(speed.max(1));
         if due > state.now {
             return;
         }

@@ -1,8 +1,9 @@
 //! Keys of the composer: editing, sending, steering, slash commands.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use crate::projection::transcript::ItemKind;
+use crate::projection::words;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
@@ -10,7 +11,6 @@ use super::{browse, overlay};
 use crate::tui::keys::Do;
 use crate::tui::slash::{self, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
-use crate::tui::story::limits_in_words;
 use crate::tui::theme::Theme;
 use crate::tui::wish;
 use crate::tui::{Act, Wish, Worker};
@@ -19,7 +19,6 @@ use crate::tui::{Act, Wish, Worker};
 const FARTHEST: usize = 20_000;
 
 pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &mut Vec<Act>) {
-    let control = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     match what {
         Some(Do::Send) => send(state, acts),
         Some(Do::NewLine) => state.composer.insert("\n"),
@@ -27,7 +26,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &m
         Some(Do::Interrupt) => interrupt(state, acts),
         Some(Do::LeaveIfEmpty) if state.composer.is_empty() => acts.push(Act::Quit),
         Some(Do::LeaveIfEmpty) => state.composer.delete(),
-        _ => edit(state, key, control),
+        _ => edit(state, key),
     }
     if state.composer.files.is_empty() && state.composer.wants_files() {
         acts.push(Act::Files);
@@ -40,30 +39,13 @@ pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &m
     }
 }
 
-fn edit(state: &mut State, key: KeyEvent, control: bool) {
+fn edit(state: &mut State, key: KeyEvent) {
     let composer = &mut state.composer;
     match key.code {
-        KeyCode::Char('a') if control => composer.home(),
-        KeyCode::Char('e') if control => composer.end(),
-        KeyCode::Char('u') if control => composer.delete_line(),
-        KeyCode::Char('k') if control => composer.delete_rest(),
-        KeyCode::Char('w') if control => composer.delete_word(),
-        KeyCode::Char('b') if control => composer.word_left(),
-        KeyCode::Char('f') if control => composer.word_right(),
-        KeyCode::Backspace if control => composer.delete_word(),
-        KeyCode::Left if control => composer.word_left(),
-        KeyCode::Right if control => composer.word_right(),
         KeyCode::Char('?') if composer.is_empty() => state.overlays.push(Overlay::Help { scroll: 0 }),
-        KeyCode::Char(c) if !control => composer.insert(c.encode_utf8(&mut [0; 4])),
-        KeyCode::Backspace => composer.backspace(),
-        KeyCode::Delete => composer.delete(),
-        KeyCode::Left => composer.left(),
-        KeyCode::Right => composer.right(),
-        KeyCode::Home => composer.home(),
-        KeyCode::End => composer.end(),
         KeyCode::Up if !composer.choose(false) => composer.up(),
         KeyCode::Down if !composer.choose(true) => composer.down(),
-        _ => {}
+        _ => drop(composer.edit(key)),
     }
 }
 
@@ -163,7 +145,10 @@ fn obey(
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
         Order::Limits if rest.is_empty() => state.tell(limits(state)),
         Order::Limits => acts.push(Act::Limits(wish::limits(rest)?)),
-        Order::Theme => state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?,
+        Order::Theme => {
+            state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?;
+            state.tell(format!("theme {rest}"));
+        }
         Order::Copy => copy(state, acts),
         Order::Demo => acts.push(Act::Demo(if rest.is_empty() { "run" } else { rest }.to_owned())),
         Order::Quit => acts.push(Act::Quit),
@@ -176,7 +161,7 @@ fn limits(state: &State) -> String {
     match state.record.last() {
         Some(_) => format!(
             "in force: {}; /new goes back to those of the start",
-            limits_in_words(&state.board().limits)
+            words::limits(&state.board().limits)
         ),
         None => "there is no session yet; `agon config` shows what it would begin with".to_owned(),
     }
@@ -225,7 +210,7 @@ fn replay(state: &mut State) -> Result<(), String> {
     state.travel(0);
     state.pane = Pane::Story;
     if let Some(past) = &mut state.past {
-        past.play = Some(Play { speed: 1, since: state.now });
+        past.play = Some(Play { speed: Play::AS_IT_WENT, since: state.now });
     }
     Ok(())
 }
@@ -243,7 +228,7 @@ pub(super) fn copy(state: &mut State, acts: &mut Vec<Act>) {
     match found {
         Some(text) => {
             // What is pasted elsewhere is what was seen here: nothing that steers a terminal or hides.
-            let text = typed::readable(&text).unwrap_or(text);
+            let text = typed::readable(&text, &[]).unwrap_or(text);
             acts.push(Act::Copy(safe_text::safe(&text).into_owned()));
             state.tell("copied the last answer");
         }

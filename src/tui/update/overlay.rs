@@ -7,6 +7,7 @@ use crate::protocol::EventRef;
 use crate::tui::Act;
 use crate::tui::draw::{event_rows, matching};
 use crate::tui::state::{Events, Overlay, Pane, Sessions, State, Unconfined};
+use crate::tui::text::clean_line;
 
 use super::browse;
 
@@ -37,7 +38,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         Overlay::Help { scroll } | Overlay::Cost { scroll } => scrolled(scroll, key, state.most.get()),
         Overlay::Matrix { scroll, back } => match key.code {
             KeyCode::Left => {
-                *back += 1;
+                *back = (*back + 1).min(state.farthest.get());
                 true
             }
             KeyCode::Right => {
@@ -88,6 +89,25 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         // What was opened from here lies above it.
         state.overlays.insert(beneath, overlay);
     }
+}
+
+/// A pasted text goes where one is being written.
+pub(super) fn paste(state: &mut State, text: &str) {
+    let Some(mut overlay) = state.overlays.pop() else { return };
+    let text = clean_line(text);
+    match &mut overlay {
+        Overlay::Sessions(Sessions { naming: Some((_, name)), .. }) => name.push_str(&text),
+        Overlay::Sessions(list) => {
+            list.search.push_str(&text);
+            list.chosen = 0;
+        }
+        Overlay::Events(list) if list.is_typing => {
+            list.filter.push_str(&text);
+            refit(state, list);
+        }
+        _ => {}
+    }
+    state.overlays.push(overlay);
 }
 
 /// Whole words answer, and leaving the question is a no.
@@ -260,6 +280,7 @@ fn list_sessions(state: &mut State, list: &mut Sessions, key: KeyEvent, acts: &m
         return true;
     }
     let rows = matching(state.sessions.as_deref().unwrap_or_default(), &list.search);
+    list.chosen = list.chosen.min(rows.len().saturating_sub(1));
     let row = rows.get(list.chosen);
     let chosen = row.map(|row| row.id.clone());
     let control = key.modifiers.contains(KeyModifiers::CONTROL);

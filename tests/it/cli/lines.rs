@@ -39,6 +39,7 @@ fn an_unknown_slash_command_is_refused_before_a_model_is_paid_for_it() {
         ("/sandbox frog\n", "no sandbox is called `frog`"),
         ("/model\n", "/model wants PROVIDER/MODEL"),
         ("/model frog\n", "`frog`"),
+        ("/model demo/x\n", "`demo/x` is the script of the demo and knows no other task"),
         ("/policy nope.toml\n", "there is no file"),
         ("/limits --max-steps\n", "--max-steps wants a value"),
         ("/resume nope\n", "nope"),
@@ -53,13 +54,23 @@ fn an_unknown_slash_command_is_refused_before_a_model_is_paid_for_it() {
 #[test]
 fn what_is_set_counts_from_the_next_task_on_and_a_fork_is_gone_on_with() {
     let env = scripted(TWO);
-    let lines = "one\n/fork\n/persona coder\n/limits --max-steps 7\n/two\n";
+    let lines = "/limits\none\n/fork\n/persona coder\n/limits --max-steps 7\n/limits\n/two\n";
     let ran = env.run_with(&["--plain"], lines.as_bytes());
+    for told in ["in force: 100 model calls a turn\n", "in force: 7 model calls a turn\n"] {
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    }
     assert!(ran.stderr.contains("forked into"), "{}", ran.stderr);
     assert!(ran.stderr.contains("limits --max-steps 7, from the next task on"), "{}", ran.stderr);
     let ran = env.run_with(&["--plain", "--continue", "--max-steps", "7"], b" /two\n/events\n");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stdout.starts_with("second\n"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_demo_among_the_lines_works_in_the_sandbox_that_was_asked_for() {
+    let env = Env::new();
+    let ran = env.run_with(&["--plain", "--sandbox", "none"], b"/demo run\n");
+    assert!(ran.code == 0 && ran.stderr.contains("UNCONFINED"), "{}", ran.stderr);
 }
 
 /// The program at a terminal, in lines.
@@ -74,7 +85,7 @@ fn at_a_terminal_an_interrupt_ends_the_task_and_one_more_leaves_and_says_how_to_
     let mut terminal = terminal(&env);
     terminal.wait_for("> ");
     terminal.press("first\r");
-    terminal.wait_for("may it run?");
+    terminal.wait_for("no REASON: ");
     terminal.press("yes\r");
     terminal.wait_for("head ");
     // What answered a question takes no line of what comes after it.

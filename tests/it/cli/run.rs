@@ -318,7 +318,7 @@ fn sessions_are_exported_removed_and_imported() {
 }
 
 /// Starts a run and waits until its log holds `text`.
-fn started(env: &Env, arguments: &[&str], text: &str) -> Child {
+pub(super) fn started(env: &Env, arguments: &[&str], text: &str) -> Child {
     let child = env.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     waits_for(env, text);
     child

@@ -218,14 +218,29 @@ fn a_wanted_model_counts_more_than_the_personas_own_later_as_well() {
 }
 
 #[test]
-fn a_log_that_lost_all_its_entries_is_damaged_and_not_fine() {
+fn a_session_without_an_entry_says_so_and_is_neither_damaged_nor_fine() {
     let env = scripted(HELLO);
     check(&env.run(&["run", "greet"]), 0, "hello\n");
     let id = ids(&env).remove(0);
-    env.write(&format!("home/sessions/{id}/log-000000.jsonl"), "");
-    let ran = env.run(&["verify", &id]);
-    assert!(ran.code == 5 && ran.stdout.contains("DAMAGED    the log is damaged at entry 0"), "{ran}");
-    assert_eq!(env.run(&["replay", &id]).code, 5);
+    let says = |words: &str| {
+        for command in [&["verify", &id][..], &["replay", &id], &["resume", &id], &["sessions", "show", &id]]
+        {
+            let ran = env.run(command);
+            assert!(ran.code == 5 && ran.stderr.contains(words) && !ran.stdout.contains("DAMAGED"), "{ran}");
+            assert!(ran.stderr.contains(&format!("hint: remove it: agon sessions rm {id}")), "{ran}");
+        }
+        let list = env.run(&["sessions"]).stdout;
+        assert!(list.contains("[no entry: never opened, or emptied]"), "{list}");
+    };
+    let words = format!("session `{id}` holds no entry: it was never opened, or its log was emptied");
+    // Killed while its first entry was written, before that, and before its log was made.
+    for beginning in ["{\"v\":1,\"seq\":0,\"at\":17", ""] {
+        env.write(&format!("home/sessions/{id}/log-000000.jsonl"), beginning);
+        says(&words);
+    }
+    std::fs::remove_file(file_of(&env, &id)).unwrap();
+    says(&words);
+    assert_eq!(env.run(&["sessions", "rm", &id]).code, 0);
 }
 
 #[test]
@@ -265,5 +280,16 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         assert!(ran.code != 0 && newer.contains(said), "{ran}");
         assert!(ran.stdout.contains(&format!("in the {count} entries before that")), "{ran}");
         assert!(["DAMAGED", "differs", "unreadable"].iter().all(|word| !ran.stdout.contains(word)), "{ran}");
+    }
+}
+
+#[test]
+fn how_a_screen_looks_is_not_asked_for_where_none_is_drawn() {
+    let env = scripted(HELLO);
+    for command in [&["demo", "run"][..], &["replay", "latest"]] {
+        for look in [&["--theme", "light"][..], &["--no-animation"]] {
+            let ran = env.run(&[command, look].concat());
+            assert!(ran.code == 2 && ran.stderr.contains("--tui"), "{ran}");
+        }
     }
 }

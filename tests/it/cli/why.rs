@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::run::{WRITES, check, scripted};
+use super::run::{WRITES, check, scripted, started};
 
 fn lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).collect()
@@ -19,6 +19,25 @@ fn the_cost_of_a_session_is_told_by_spark_and_model() {
     assert_eq!(firsts, ["calls", "spark-1", "mock/any", "total"]);
     let told: Value = serde_json::from_str(&env.run(&["cost", "latest", "--json"]).stdout).unwrap();
     assert_eq!((&told["total"]["calls"], &told["sparks"][0]["tool_calls"]), (&json!(2), &json!(1)));
+}
+
+#[test]
+fn what_a_killed_run_may_have_taken_is_told_alike_by_every_command_once_nobody_works_on_it() {
+    let env = scripted("[[answer]]\nspark = \"solo\"\ntext = \"slow\"\ndelay_ms = 60000\n");
+    let mut child = started(&env, &["run", "wait"], "model_called");
+    let running = env.run(&["sessions", "show", "latest"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(running.stdout.contains("0 in, 0 out"), "it is not cut off yet: {running}");
+    let json = |arguments: &[&str]| serde_json::from_str::<Value>(&env.run(arguments).stdout).unwrap();
+    let total = &json(&["cost", "latest", "--json"])["total"];
+    let most = agon::projection::words::grouped(total["input"].as_u64().unwrap());
+    for command in [&["cost", "latest"][..], &["sessions", "show", "latest"], &["replay", "latest"]] {
+        let ran = env.run(command);
+        assert!(ran.stdout.contains(&most), "{command:?} {most}: {ran}");
+    }
+    let shown = json(&["sessions", "show", "latest", "--json"]);
+    assert_eq!((&shown["tokens"]["input"], &shown["cut_off_calls"]), (&total["input"], &json!(1)));
 }
 
 #[test]

@@ -63,7 +63,8 @@ fn check_afterwards(disk: &SimFs, acked: u64, most: u64, what: &str) {
     }
     let (opened, entries) = match open(&store, &session) {
         Ok(opened) => opened,
-        Err(LogError::Io { .. }) if acked == 0 => return, // died while the session was being created
+        // Died while the session was being created.
+        Err(LogError::Io { .. } | LogError::NeverOpened(_)) if acked == 0 => return,
         Err(LogError::Corrupt { seq, .. }) if most > 1 && seq >= acked => return,
         Err(error) => panic!("{what}: {error}"),
     };

@@ -40,6 +40,8 @@ struct Sim {
     locks: HashSet<usize>,
     calls: u64,
     fault: Option<(u64, Fault)>,
+    /// What a file holds from a call on, because somebody else writes to it.
+    growth: Option<(u64, PathBuf, Vec<u8>)>,
     /// Every call from here on fails with `EIO`.
     dead_from: Option<u64>,
     /// Bytes that fit on the disk.
@@ -90,6 +92,12 @@ impl SimFs {
         sim.fault = Some((sim.calls + call, fault));
     }
 
+    /// Lets a file grow right before call number `call`, counted as for [`SimFs::fail`].
+    pub fn grow(&self, call: u64, path: &Path, bytes: &[u8]) {
+        let mut sim = self.sim();
+        sim.growth = Some((sim.calls + call, path.to_owned(), bytes.to_vec()));
+    }
+
     /// Lets every call from number `call` on fail.
     pub fn die(&self, call: u64) {
         let mut sim = self.sim();
@@ -99,7 +107,7 @@ impl SimFs {
     /// No more faults.
     pub fn heal(&self) {
         let mut sim = self.sim();
-        (sim.fault, sim.dead_from) = (None, None);
+        (sim.fault, sim.dead_from, sim.growth) = (None, None, None);
     }
 
     /// Bounds the disk; none lifts the bound.
@@ -160,6 +168,10 @@ impl SimFs {
         let mut sim = self.sim();
         let call = sim.calls;
         sim.calls += 1;
+        if let Some((_, path, bytes)) = sim.growth.take_if(|(at, ..)| *at == call) {
+            let file = sim.names[&path];
+            sim.files[file].now = bytes;
+        }
         if sim.dead_from.is_some_and(|from| call >= from) {
             return Err(broken());
         }

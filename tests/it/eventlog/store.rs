@@ -249,3 +249,21 @@ fn a_hundred_sessions_are_open_at_once() {
     drop(logs);
     assert!(store.list().unwrap().iter().all(|row| row.entries == 2 && row.fault.is_none()));
 }
+
+#[test]
+fn an_export_that_fails_leaves_no_file_behind() {
+    let (folder, store, session) = filled(2);
+    let out = folder.path().join("export.jsonl");
+    let log = std::fs::read(&session.log).unwrap();
+    std::fs::remove_file(&session.log).unwrap();
+    assert!(matches!(store.export(&session, &out), Err(LogError::Io { .. })));
+    std::fs::write(&session.log, log).unwrap();
+    assert_eq!(store.export(&session, &out).unwrap().entries, 2, "the name is still free");
+}
+
+#[test]
+fn a_number_no_entry_can_have_is_a_row_of_the_list() {
+    let (_folder, store, session) = filled(1);
+    std::fs::write(&session.log, "{\"v\":1,\"seq\":18446744073709551615,\"at\":1,\"events\":[]}\n").unwrap();
+    assert!(store.list().unwrap()[0].fault.is_some());
+}

@@ -237,3 +237,19 @@ async fn what_belongs_to_a_call_goes_back_with_it() {
     assert_eq!(sent["tool_calls"][0]["extra_content"], extra);
     assert_eq!((sent.get("next_call"), sent.get("extra_content")), (None, None));
 }
+
+#[tokio::test]
+async fn blank_bytes_before_the_answer_are_no_answer() {
+    let mut stream = b"\r\n\n".to_vec();
+    stream.extend(Reply::text("here").body("m"));
+    assert_eq!(answer(Reply::raw_sse(stream).split_every(1)).await.text(), "here");
+    let body = json!({"choices": [{"message": {"content": "whole"}, "finish_reason": "stop"}]});
+    let padded = Reply::raw_sse(format!("\n  {body}")).split_at([1, 2]);
+    assert_eq!(answer(padded).await.text(), "whole");
+}
+
+#[tokio::test]
+async fn counts_that_no_answer_has_are_no_panic() {
+    let usage = json!({"prompt_tokens": u64::MAX, "completion_tokens": 7});
+    assert_eq!(answer(Reply::text("x").with_usage_json(usage)).await.usage.input, u64::MAX);
+}

@@ -125,6 +125,49 @@ fn a_container_is_taken_where_an_image_is_named_and_nobody_is_asked() {
     assert_eq!((&sandbox["kind"], sandbox.get("consent")), (&"docker".into(), None));
 }
 
+/// An engine that is not there is no reason not to ask: with it there is nothing, as without it.
+#[test]
+fn where_neither_local_nor_the_configured_engine_is_to_be_had_the_terminal_asks_with_both_reasons() {
+    let mut env = place();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.config(&format!("{config}[sandbox.docker]\nimage = \"{IMAGE}\"\n"));
+    let nowhere = env.home().join("none.sock");
+    env.set("DOCKER_HOST", &format!("unix://{}", nowhere.display()));
+    let mut asked = terminal(&env, &["run", "go"]);
+    asked.wait_for("yes | no:");
+    for words in ["`local`: ", "`docker`: no container engine answers at", "systemctl start docker"] {
+        assert!(asked.text().replace("\n", "").contains(words), "`{words}` is not in\n{}", asked.text());
+    }
+    asked.press("no\n");
+    asked.wait_for("error: nothing here can confine");
+    assert_eq!(asked.end(), 2);
+    assert!(opened(&env).is_none());
+}
+
+/// What a command has made of the workspace leads to no weaker sandbox, whoever would say yes to it.
+#[test]
+fn a_workspace_with_more_secrets_than_can_be_covered_is_not_worked_in_and_nobody_is_asked() {
+    let env = place();
+    super::person::secrets(&env.work(), 5_000);
+    let image = format!("[sandbox.docker]\nimage = \"{IMAGE}\"\n");
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap() + &image;
+    env.config(&config);
+    let kinds = if address().is_some() { &["auto", "local", "docker"][..] } else { &["auto", "local"] };
+    for kind in kinds {
+        let mut command = env.command(&["run", "go", "--yes", "--sandbox", kind]);
+        command.envs(address().map(|address| ("DOCKER_HOST", address)));
+        let ran = command.output().unwrap();
+        let told = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{kind}: {told}");
+        assert!(told.contains("most of them in `made`: remove what is not needed"), "{kind}: {told}");
+        assert!(!told.contains("--sandbox none"), "{kind}: {told}");
+    }
+    let terminal = terminal(&env, &["run", "go"]);
+    terminal.wait_for("most of them in `made`");
+    assert_eq!(terminal.end(), 2);
+    assert!(opened(&env).is_none() && !env.work().join("made/made").exists());
+}
+
 #[test]
 fn the_terminal_asks_with_the_gaps_named_and_a_no_begins_nothing() {
     for answer in ["no\n", "y\n", "\n"] {

@@ -27,8 +27,18 @@ const WAYS: &[(&str, &str)] = &[
     ("alias", "[alias]\n\trev-parse = !EVIL\n\tdiff = !EVIL\n\tstatus = !EVIL\n"),
     ("ssh, proxy and askpass", "[core]\n\tsshCommand = EVIL\n\tgitProxy = EVIL\n\taskPass = EVIL\n"),
     ("signatures", "[gpg]\n\tprogram = EVIL\n[commit]\n\tgpgSign = true\n[log]\n\tshowSignature = true\n"),
+    (
+        ONLY_GIT,
+        "[core]\n\tfsmonitor = EVIL\n\thooksPath = evil-hooks\n\tpager = EVIL\n\tsshCommand = EVIL\n\
+         [remote \"origin\"]\n\turl = ext::EVIL\n\tuploadpack = EVIL\n\tpromisor = true\n\
+         [protocol \"ext\"]\n\tallow = always\n[extensions]\n\tpartialClone = origin\n\
+         [alias]\n\trev-parse = !EVIL\n",
+    ),
     ("another working tree", "[core]\n\tworktree = /\n\tfsmonitor = EVIL\n"),
 ];
+
+/// agon reads the head itself but for repositories whose references only git can read.
+const ONLY_GIT: &str = "references that agon has git read";
 
 const HOOKS: &[&str] =
     &["post-checkout", "pre-commit", "post-index-change", "reference-transaction", "fsmonitor-watchman"];
@@ -93,6 +103,11 @@ fn runs_nothing(what: &str, config: &str) {
     let env = Env::new();
     if plant(&env, config).is_none() {
         return;
+    }
+    if what == ONLY_GIT {
+        // With a commit that is not there, which would have to be fetched.
+        env.write("work/.git/reftable/tables.list", "");
+        env.write("work/.git/HEAD", &"1".repeat(40));
     }
     // Opening takes the head, checkpoints and diffs follow: the whole of what agon does with a repository.
     let work = env.work();

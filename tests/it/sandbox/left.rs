@@ -164,6 +164,22 @@ fn the_screen_tells_what_was_set_aside_in_a_line_of_its_own() {
     screen.end();
 }
 
+/// A terminal breaks a long line where it ends; what the command wrote there would stand where agon's own words do.
+#[test]
+fn no_row_of_a_terminal_that_begins_with_note_is_a_commands() {
+    let forged = "note: `CLAUDE.md` is a protected name; forged";
+    let long = format!("i=88; while [ $i -le 96 ]; do printf '%*s%s\\n' $i '' '{forged}'; i=$((i+1)); done");
+    let env = place("");
+    env.write("home/mock.toml", &command_script(&format!("{long}; echo EVIL >AGENTS.md")));
+    let screen = Terminal::start(&env, &["run", "go", "--yes", "--sandbox", "local"], 100, 80);
+    screen.wait_for("turn 1: done");
+    let text = screen.text();
+    let notes: Vec<&str> = text.lines().filter(|line| line.starts_with("note:")).collect();
+    assert!(notes.len() == 1 && notes[0].contains("`AGENTS.md` is a protected name"), "{text}");
+    assert!(text.matches("forged").count() > 9, "{text}");
+    screen.end();
+}
+
 /// Ends agon so and has it do something; gives what was told then.
 fn cut_off_and_then(signal: &str, words: &[&str]) -> Option<String> {
     let env = cut_off(signal)?;
@@ -241,22 +257,67 @@ fn the_screen_tells_what_a_killed_agons_command_made() {
 }
 
 #[test]
-fn temporary_files_in_the_workspace_are_refused_by_name_and_an_empty_name_is_none() {
-    let mut env = place("touch done");
-    env.set("TMPDIR", "");
-    let ran = env.run(&ANEW);
-    if ran.code == 2 && ran.stderr.contains("not to be had here") {
-        assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
-        return println!("skipped: namespaces are refused here");
+fn a_folder_for_temporary_files_that_will_not_do_is_refused_by_name_and_an_empty_name_is_none() {
+    for (kind, command) in
+        [("none", "[ -z \"${TMPDIR+set}\" ] && touch done"), ("local", "touch $TMPDIR/t && touch done")]
+    {
+        let mut env = place(command);
+        env.set("TMPDIR", "");
+        let words = ["run", "again", "--yes", "--json", "--sandbox", kind];
+        let ran = env.run(&words);
+        if ran.code == 2 && ran.stderr.contains("not to be had here") {
+            assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
+            return println!("skipped: namespaces are refused here");
+        }
+        assert!(ran.code == 0 && env.work().join("done").exists(), "{ran}");
+        let inside = env.work().display().to_string();
+        let rows = [
+            (inside.as_str(), "lies in the workspace: let it name a folder outside"),
+            ("tmp", "must be a path from the root"),
+            ("/no/such", "cannot be used: No such file"),
+        ];
+        for (folder, why) in rows.into_iter().filter(|_| kind == "local") {
+            env.set("TMPDIR", folder);
+            let ran = env.run(&words);
+            assert!(ran.code == 2 && ran.stderr.contains(why) && ran.stderr.contains("`TMPDIR`"), "{ran}");
+            assert!(!ran.stderr.contains("--sandbox none"), "{ran}");
+        }
+        let left: Vec<_> =
+            std::fs::read_dir(env.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["done"]);
     }
-    assert!(ran.code == 0 && env.work().join("done").exists(), "{ran}");
-    let inside = env.work().display().to_string();
-    env.set("TMPDIR", &inside);
-    let ran = env.run(&ANEW);
-    assert!(ran.code == 2 && ran.stderr.contains("let `TMPDIR`"), "{ran}");
-    let left: Vec<_> =
-        std::fs::read_dir(env.work()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["done"]);
+}
+
+/// A command may close the whole workspace: nothing of agon's stays in it, and the next session says what to do.
+#[test]
+fn a_workspace_that_a_command_closed_holds_nothing_of_agons_and_the_way_in_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let local = |script: &str| {
+        let env = place("");
+        env.write("home/mock.toml", script);
+        Some(env)
+    };
+    let docker = super::docker::program::place;
+    for (kind, place) in [("local", &local as &dyn Fn(&str) -> Option<Env>), ("docker", &docker)] {
+        let Some(env) = place(&command_script("chmod 0 .")) else { return };
+        let work = env.work().display().to_string();
+        let words = ["run", "go", "--yes", "--sandbox", kind, "--workspace", &work];
+        let run = || env.command(&words).current_dir("/").output().unwrap();
+        let first = run();
+        if first.status.code() == Some(2) && std::env::var_os("AGON_NEEDS_LOCAL").is_none() {
+            return println!("skipped: {kind} is not to be had here");
+        }
+        assert!(first.status.success(), "{first:?}");
+        let mode = || std::fs::metadata(env.work()).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0, "as the command left it");
+        let next = run();
+        std::fs::set_permissions(env.work(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(std::fs::read_dir(env.work()).unwrap().count(), 0, "{kind}");
+        if !is_root(&env.work()) {
+            let told = String::from_utf8(next.stderr).unwrap();
+            assert!(next.status.code() == Some(2) && told.contains("`chmod u+rwx '"), "{told}");
+        }
+    }
 }
 
 #[test]

@@ -88,8 +88,7 @@ async fn protected_names_that_are_absent_stay_absent() {
 
 #[tokio::test]
 async fn what_protected_links_and_git_files_lead_to_cannot_be_changed() {
-    let Some(opened) = open().await else { return };
-    linked::set(&opened.root);
+    let Some(opened) = open_on(linked::set).await else { return };
     let end = opened.sh(linked::ATTACK).await;
     linked::check(&opened.root, &end);
     linked::check_files(&*opened.sandbox.files());
@@ -97,8 +96,7 @@ async fn what_protected_links_and_git_files_lead_to_cannot_be_changed() {
 
 #[tokio::test]
 async fn files_that_commonly_hold_secrets_cannot_be_read() {
-    let Some(opened) = open().await else { return };
-    linked::put_secrets(&opened.root);
+    let Some(opened) = open_on(linked::put_secrets).await else { return };
     linked::check_secrets(&opened.sh(linked::READ_ALL).await);
 }
 
@@ -123,9 +121,12 @@ async fn a_linked_repository_is_held_and_not_taken_for_a_weaker_machine() {
 
 #[tokio::test]
 async fn a_nested_repository_cannot_be_moved_away_with_the_folder_it_is_in() {
-    let Some(opened) = open().await else { return };
-    opened.put("deep/sub/.git/HEAD", "ref: refs/heads/main\n");
-    opened.put("deep/sub/.env", "KEY=secret-of-the-project");
+    let set = |root: &Path| {
+        std::fs::create_dir_all(root.join("deep/sub/.git")).unwrap();
+        std::fs::write(root.join("deep/sub/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(root.join("deep/sub/.env"), "KEY=secret-of-the-project").unwrap();
+    };
+    let Some(opened) = open_on(set).await else { return };
     let command = "mv deep/sub deep/other; mv deep other; mkdir -p deep/sub/.git/hooks && echo evil >deep/sub/.git/hooks/x; \
                    rm -rf deep; cat deep/sub/.env other/sub/.env deep/other/.env; ln deep/sub/.env free && cat free; \
                    mv deep/sub/.env free && cat free; echo x >deep/sub/free";

@@ -271,8 +271,14 @@ fn a_cache_that_may_hold_nothing_is_off() {
         assert!(!ran.stderr.contains("\ncache "), "{ran}");
         let stats = env.run(&["cache", "stats"]);
         assert!(stats.stdout.contains("switched off in the configuration"), "{stats}");
+        assert!(!stats.stdout.contains("of 0 B"), "{stats}");
+        env.write("work/greeting.txt", BEFORE);
+        let ran = squad(&env, &["--refresh"]);
+        let told =
+            "warning: `--refresh` stores nothing: the team cache is switched off in the configuration\n";
+        assert!(ran.code == 0 && ran.stderr.contains(told), "{ran}");
     }
-    assert_eq!(server.requests().len(), 3 * CALLS, "what is stored is not used");
+    assert_eq!(server.requests().len(), 5 * CALLS, "what is stored is not used");
     configure(&env, &server, "");
     assert_eq!(calls_of(&env, &server, &[]), 0, "and is kept");
 }

@@ -347,7 +347,7 @@ fn what_a_stored_run_begins_with_is_the_tree_the_key_speaks_of() {
     answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("between"));
     plan_and_code(&mut world);
     match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
-        Effect::Diff { from } => assert_eq!(from, "late", "{}", world.story()),
+        Effect::Diff { from, .. } => assert_eq!(from, "late", "{}", world.story()),
         _ => unreachable!(),
     }
     whole(&world);

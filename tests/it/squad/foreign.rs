@@ -43,6 +43,7 @@ fn left(files: &[&str], removed: &[&str]) -> DiffTaken {
         files: list(files),
         added: vec![],
         removed: list(removed),
+        undone: vec![],
     }
 }
 
@@ -63,7 +64,7 @@ fn what_a_person_removes_while_the_reviewer_thinks_is_not_stored_as_the_squads()
 /// The workspace is looked at: what differs from a recorded tree.
 fn look(world: &mut World, expected: &str, to: &str, files: &[&str]) {
     match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
-        Effect::Diff { from } => assert_eq!(from, expected, "{}", world.story()),
+        Effect::Diff { from, .. } => assert_eq!(from, expected, "{}", world.story()),
         _ => unreachable!(),
     }
     let taken = DiffTaken { from: expected.into(), to: to.into(), ..left(files, &[]) };
@@ -165,7 +166,7 @@ fn a_check_that_undoes_the_work_leaves_the_squad_not_done() {
     for (left, whole_diff) in [(left(&["f"], &[]), back.clone()), (left(&["f"], &["f"]), back)] {
         let mut world = checked(checkpointed("tree3"), Some(left));
         match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
-            Effect::Diff { from } => assert_eq!(from, "tree"),
+            Effect::Diff { from, .. } => assert_eq!(from, "tree"),
             _ => unreachable!(),
         }
         answer(

@@ -20,7 +20,7 @@ impl World {
         let last = self.log.iter().rev().find_map(|entry| entry.events.iter().rev().find_map(phase));
         if last.as_deref() == Some("answer") {
             let look = self.session.outstanding().into_iter().find_map(|open| {
-                let Effect::Diff { from } = self.session.effect(open.call)? else { return None };
+                let Effect::Diff { from, .. } = self.session.effect(open.call)? else { return None };
                 Some((open, unchanged(&from)))
             });
             if let Some((open, taken)) = look {

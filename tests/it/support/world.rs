@@ -347,7 +347,7 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
         }
         Effect::Checkpoint => checkpointed("tree"),
         Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(super::squad::mentioned(place)),
-        Effect::Diff { from } => OutcomeBody::DiffTaken(super::squad::diff(from)),
+        Effect::Diff { from, .. } => OutcomeBody::DiffTaken(super::squad::diff(from)),
         Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
         other => return super::cache::succeed(other),
     })

@@ -10,7 +10,7 @@ use agon::tui::{Wish, Worker};
 
 use super::made::{begun, ctrl, demo, entry, first, key, shown, state, typed};
 
-fn asked() -> State {
+pub fn asked() -> State {
     let entries = demo();
     let asked = first(&entries, "approval_requested");
     state(&entries[..=asked], true)
@@ -25,7 +25,7 @@ fn steer(text: &str) -> Act {
     Act::Prompt { text, wish: Wish::default(), written, steers: true }
 }
 
-fn answers(acts: &[Act]) -> Vec<&Choice> {
+pub fn answers(acts: &[Act]) -> Vec<&Choice> {
     acts.iter()
         .filter_map(|act| match act {
             Act::Submit(Command::Answer { choice, by, .. }) => {
@@ -60,7 +60,7 @@ fn two_keys_answer_it() {
 }
 
 /// The rule that is on the screen, as it is written.
-fn ruled(state: &State) -> String {
+pub fn ruled(state: &State) -> String {
     let text = shown(state, 80, 24);
     text.lines().find_map(|line| line.strip_prefix("  allow ")).map(|rule| rule.replace('▏', "")).unwrap()
 }

@@ -107,6 +107,7 @@ fn the_diff_under_review_has_a_pane_where_there_is_room_and_a_sheet_elsewhere() 
     let mut live = state(&entries[..=reviewed], true);
     let _ = update(&mut live, key(KeyCode::Tab));
     let text = shown(&live, 120, 40);
+    assert!(text.contains("proposal 1 (e22), changes wanted · 1 file"), "{text}");
     assert!(text.contains("d in the story goes here") && text.contains("scroll · d diff"), "{text}");
     let _ = typed(&mut live, "d");
     at_all_sizes("review", &live);
@@ -128,7 +129,7 @@ fn the_diff_under_review_has_a_pane_where_there_is_room_and_a_sheet_elsewhere() 
     assert!(text.contains("untitled") && !text.contains("↓ more"), "{text}");
     let _ = update(&mut record, key(KeyCode::Home));
     let text = shown(&record, 80, 24);
-    assert!(text.contains("proposed at e50 · 3 files · +15 -1"), "{text}");
+    assert!(text.contains("proposal 2 (e50), approved · 3 files · +15 -1"), "{text}");
     // What was found stands beneath its line; what one line had no room for is no line of its own.
     let text = shown(&record, 80, 60);
     let after = text.split(" file=$(slug \"$1\").txt").nth(1).unwrap();

@@ -92,13 +92,26 @@ fn a_squad_and_a_debate_are_begun_and_watched_on_the_screen() {
     terminal.press("\x03/mode debate --rounds 2\r");
     terminal.wait_for("── debate --rounds=2 ──");
     terminal.press("/demo debate\r");
-    terminal.wait_for("debate · ");
-    terminal.wait_for("── done");
+    terminal.wait_for("debate · working");
+    terminal.wait_for("debate · done");
     terminal.press("\tm");
     terminal.wait("the matrix", |screen| screen.contains("% agreed") && screen.contains("verdict"));
     terminal.press("\x1b");
     terminal.wait("the story", |screen| !screen.contains("% agreed, moved"));
     terminal.press("\t/quit\r");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn lines_that_a_terminal_pastes_as_keys_are_written_and_obey_nothing() {
+    let env = Env::new();
+    let mut terminal = Terminal::start(&env, &[], 100, 30);
+    terminal.wait_for("write a task");
+    terminal.press("see what follows:\r/quit\r\tthat was it\r");
+    terminal.wait("all lines as they were", |screen| {
+        screen.contains("❯ see what follows:") && screen.contains("/quit") && screen.contains("that was it")
+    });
+    terminal.press("\x03/quit\r");
     assert_eq!(terminal.end(), 0);
 }
 

@@ -120,7 +120,10 @@ fn a_long_command_is_scrolled_to_its_end_and_says_that_there_is_more() {
     for (columns, rows) in [(80, 24), (40, 10)] {
         let mut state = asked(&command);
         let text = shown(&state, columns, rows);
-        assert!(text.contains("lines above") && text.contains("step-1\n"), "{text}");
+        assert!(
+            text.contains("lines below: ↑ ↓ scroll") && !text.contains("above") && text.contains("step-1\n"),
+            "{text}"
+        );
         let _ = update(&mut state, key(End));
         let text = shown(&state, columns, rows);
         assert!(text.contains("step-59"), "{text}");

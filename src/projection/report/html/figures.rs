@@ -13,11 +13,7 @@ const STEP: i64 = 13;
 
 /// Who stood where, phase by phase.
 pub fn positions(page: &mut Markup, debate: &DebateReport) {
-    let rated: Vec<_> = debate
-        .phases
-        .iter()
-        .filter(|phase| phase.stands.iter().any(|stand| !stand.ratings.is_empty()))
-        .collect();
+    let rated: Vec<_> = debate.rated().collect();
     if rated.is_empty() || debate.propositions.is_empty() {
         return;
     }
@@ -120,8 +116,7 @@ const BOTTOM: i64 = 188;
 
 /// How agreement grew or fell, phase by phase.
 pub fn convergence(page: &mut Markup, debate: &DebateReport) {
-    let probes: Vec<_> =
-        debate.phases.iter().filter_map(|phase| Some((phase, phase.probe.as_ref()?))).collect();
+    let probes = debate.probes();
     if probes.is_empty() {
         return;
     }

@@ -77,7 +77,7 @@ fn finding(page: &mut Markup, line: &FindingLine) {
         }
         page.raw("</code></p>");
     }
-    page.raw("</td><td>").text(words::severity(finding.severity)).raw("</td><td>");
+    page.raw("</td><td>").text(finding.severity.word()).raw("</td><td>");
     match line.closed {
         Some(at) => page.raw("<span class=\"side for\">closed</span> ").cite(at),
         None => page.raw("<span class=\"side against\">open</span>"),

@@ -1,5 +1,8 @@
 //! Whether a squad's run says what the next run of its key would come to, and if not, why; decides nothing.
 
+use crate::protocol::event::ArenaEvent;
+use crate::protocol::fit;
+use crate::protocol::typed::{ClaimKind, SquadAnswer};
 use crate::session::Session;
 use crate::session::squad::state::Squad;
 
@@ -19,7 +22,19 @@ impl Session {
     /// Why the run that has just ended is not stored, if so.
     pub(super) fn unfit_now(&self, squad: &Squad) -> Option<String> {
         let unfit = self.squad_lacks().or_else(|| squad.cache.unfit.clone());
-        unfit.or_else(|| foreign_change(squad)).or_else(|| left_behind(squad))
+        let unfit = unfit.or_else(|| foreign_change(squad)).or_else(|| left_behind(squad));
+        unfit.or_else(|| self.flagged_pass(squad))
+    }
+
+    /// Nothing shows that checks pass, which the answer claims: it would be said again without a word against it.
+    fn flagged_pass(&self, squad: &Squad) -> Option<String> {
+        let flagged = squad.flags.iter().any(|flag| {
+            let Some(ArenaEvent::ModelAnswered(said)) = self.event(flag.source) else { return false };
+            let claims = fit::read::<SquadAnswer>(&said.body.text()).map(|answer| answer.claims);
+            let claim = claims.as_ref().and_then(|claims| claims.get(usize::try_from(flag.claim).ok()?));
+            claim.is_some_and(|claim| claim.kind == ClaimKind::ChecksPass)
+        });
+        flagged.then(|| "its answer claims that checks pass, and nothing shows it".to_owned())
     }
 }
 

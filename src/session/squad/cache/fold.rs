@@ -131,7 +131,7 @@ impl Session {
     }
 
     /// A path as a model wrote it, relative to the workspace.
-    fn beneath(&self, path: &str) -> Option<String> {
+    pub(in crate::session::squad) fn beneath(&self, path: &str) -> Option<String> {
         let root = &self.spec.as_ref()?.workspace.root;
         let path = path.strip_prefix(root.as_str()).map_or(path, |rest| rest.trim_start_matches('/'));
         let parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();

@@ -214,7 +214,7 @@ fn what_is_missing_is_told_with_the_way_out() {
 }
 
 #[test]
-fn mounts_of_agons_own_files_and_of_the_engines_socket_are_refused() {
+fn mounts_of_agons_own_files_of_the_engines_socket_and_of_the_machine_are_refused() {
     let Some(env) = place(&command_script("true")) else { return };
     let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     let socket = address().unwrap().strip_prefix("unix://").unwrap().to_owned();
@@ -223,6 +223,15 @@ fn mounts_of_agons_own_files_and_of_the_engines_socket_are_refused() {
     let (in_home, over_home) =
         (format!("{home}/sessions"), env.home().parent().unwrap().display().to_string());
     std::fs::create_dir_all(&in_home).unwrap();
+    let machine =
+        ["/proc", "/proc/sys", "/dev", "/sys", "/var/run", "/run", "/etc", "/var"].map(str::to_owned);
+    for source in &machine {
+        env.config(&format!("{text}mounts = [{{ source = \"{source}\", target = \"/x\" }}]\n"));
+        let ran = env.run(&["run", "go", "--yes"]);
+        let is_named =
+            ran.stderr.contains("hands the machine over") && ran.stderr.contains("`[sandbox.docker] mounts`");
+        assert!(ran.code == 2 && is_named, "{source}: {ran}");
+    }
     for (source, part) in [
         (&socket, "the engine's own socket"),
         (&above, "the engine's own socket"),

@@ -1,0 +1,95 @@
+//! Reads keys, and tells what was pasted from what was typed where the terminal does not; obeys no key.
+
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tokio::sync::mpsc;
+
+/// How long more is waited for once several keys came at once: a pasted text arrives in pieces.
+const PIECES: Duration = Duration::from_millis(5);
+
+/// Keys that came at once from which on they may be a paste: nobody types so many in one moment.
+const PASTED: usize = 6;
+
+/// Reads keys in a thread of its own: a terminal can only be read by waiting.
+pub(super) fn listen(room: usize) -> mpsc::Receiver<Event> {
+    let (sender, receiver) = mpsc::channel(room);
+    std::thread::spawn(move || {
+        while let Ok(first) = event::read() {
+            for event in gathered(at_once(first)) {
+                if sender.blocking_send(event).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    receiver
+}
+
+/// What came together with an event.
+fn at_once(first: Event) -> Vec<Event> {
+    let mut all = vec![first];
+    loop {
+        let wait = if all.len() > 1 { PIECES } else { Duration::ZERO };
+        match event::poll(wait).and_then(|more| if more { event::read().map(Some) } else { Ok(None) }) {
+            Ok(Some(event)) => all.push(event),
+            // What is wrong with the terminal shows with the next event that is waited for.
+            Ok(None) | Err(_) => return all,
+        }
+    }
+}
+
+/// Lines that came at once are a pasted text: Enter within them sends nothing and obeys nothing. Where Enter comes last,
+/// somebody typed faster than the program read, or a program types, and it is pressed.
+fn gathered(events: Vec<Event>) -> Vec<Event> {
+    let text: Option<String> = events.iter().map(letter).collect();
+    match text {
+        Some(text) if events.len() >= PASTED && text.trim_end_matches('\n').contains('\n') => {
+            vec![Event::Paste(text)]
+        }
+        _ => events,
+    }
+}
+
+/// What a key adds to a text; none for one that does something else.
+fn letter(event: &Event) -> Option<char> {
+    match event {
+        Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) => match (code, *modifiers) {
+            (KeyCode::Char('j'), KeyModifiers::CONTROL) | (KeyCode::Enter, KeyModifiers::NONE) => Some('\n'),
+            (KeyCode::Tab, KeyModifiers::NONE) => Some('\t'),
+            (KeyCode::Char(letter), KeyModifiers::NONE | KeyModifiers::SHIFT) => Some(*letter),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(text: &str) -> Vec<Event> {
+        let key = |letter| match letter {
+            '\n' => Event::Key(KeyEvent::from(KeyCode::Enter)),
+            letter => Event::Key(KeyEvent::from(KeyCode::Char(letter))),
+        };
+        text.chars().map(key).collect()
+    }
+
+    #[test]
+    fn lines_that_came_at_once_are_pasted_and_a_line_with_its_enter_is_typed() {
+        for pasted in ["first\n/quit\n", "a\n/quit", "one\n\ntwo\n\n"] {
+            assert_eq!(gathered(keys(pasted)), [Event::Paste(pasted.to_owned())]);
+        }
+        for typed in ["/quit\n", "jjjj", "y\n", "a\nb\n", "hello\n\n"] {
+            assert_eq!(gathered(keys(typed)), keys(typed), "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_no_letter_makes_them_keys() {
+        let mut all = keys("first\nsecond\n");
+        all.push(Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
+        assert_eq!(gathered(all.clone()), all);
+    }
+}

@@ -1,0 +1,90 @@
+//! Keys and pastes that come while something else lies on the screen than they were meant for.
+
+use agon::protocol::Choice;
+use agon::tui::{Act, Msg, SessionRow, State, update};
+use ratatui::crossterm::event::KeyCode::{Down, End, Enter, Esc, Home, Left, Right, Tab};
+
+use super::keys::{answers, asked, ruled};
+use super::made::{ctrl, debate, demo, key, shown, state, typed};
+
+fn row(id: &str) -> SessionRow {
+    SessionRow { id: id.to_owned(), prompt: format!("task of {id}"), ..SessionRow::default() }
+}
+
+#[test]
+fn what_was_offered_is_not_put_elsewhere_once_the_cursor_has_gone() {
+    for away in [key(Home), key(End), ctrl('a'), ctrl('b')] {
+        let mut state = state(&demo(), true);
+        let _ = update(&mut state, Msg::Files(vec!["src/main.rs".to_owned()]));
+        let _ = typed(&mut state, " and the rest");
+        let _ = update(&mut state, key(Home));
+        let _ = typed(&mut state, "look at @ma");
+        let _ = update(&mut state, away);
+        let _ = update(&mut state, key(Tab));
+        let screen = shown(&state, 80, 24);
+        assert!(screen.contains("❯ look at @ma and the rest"), "{screen}");
+    }
+}
+
+#[test]
+fn a_pasted_text_goes_where_somebody_writes() {
+    let paste = |state: &mut State, text: &str| drop(update(state, Msg::Paste(text.to_owned())));
+    let mut denied = asked();
+    let _ = typed(&mut denied, "nno: ");
+    paste(&mut denied, "use\nthe other");
+    let acts = update(&mut denied, key(Enter));
+    assert_eq!(answers(&acts), [&Choice::Deny("no: use the other".to_owned())]);
+    let mut ruled_by = asked();
+    let _ = typed(&mut ruled_by, "r");
+    paste(&mut ruled_by, " -v");
+    assert_eq!(ruled(&ruled_by), "bash: sh check.sh -v");
+
+    let mut state = state(&demo(), true);
+    let row =
+        |id: &str| SessionRow { id: id.to_owned(), prompt: format!("task of {id}"), ..SessionRow::default() };
+    let _ = update(&mut state, ctrl('o'));
+    let _ = update(&mut state, Msg::Sessions(vec![row("one"), row("two")]));
+    let _ = update(&mut state, key(Down));
+    paste(&mut state, "one");
+    assert_eq!(update(&mut state, ctrl('r')), []);
+    paste(&mut state, "a name");
+    assert_eq!(update(&mut state, key(Enter)), [Act::Rename { id: "one".into(), name: "a name".into() }]);
+}
+
+#[test]
+fn the_list_of_sessions_has_a_chosen_row_after_the_last_one_was_removed() {
+    let mut state = state(&demo(), true);
+    let _ = update(&mut state, ctrl('o'));
+    let _ = update(&mut state, Msg::Sessions(vec![row("one"), row("two")]));
+    let _ = update(&mut state, key(Down));
+    let _ = update(&mut state, ctrl('x'));
+    assert_eq!(update(&mut state, key(Enter)), [Act::Remove("two".to_owned())]);
+    let _ = update(&mut state, Msg::Sessions(vec![row("one")]));
+    assert!(shown(&state, 80, 24).contains("▸"), "{}", shown(&state, 80, 24));
+    assert_eq!(update(&mut state, key(Enter)), [Act::Open("one".to_owned())]);
+}
+
+#[test]
+fn whoever_leaves_the_question_about_the_sandbox_has_said_no() {
+    for away in [key(Esc), ctrl('c')] {
+        let mut state = state(&demo(), true);
+        let _ = update(&mut state, Msg::Unconfined { why: "none".to_owned(), gaps: Vec::new() });
+        assert_eq!(update(&mut state, away), [Act::Consent(false)]);
+    }
+}
+
+#[test]
+fn the_matrix_comes_back_with_the_first_key_however_far_somebody_went() {
+    let mut state = state(&debate(), true);
+    let _ = typed(&mut state, "/matrix\n");
+    let _ = update(&mut state, key(Enter));
+    let newest = shown(&state, 60, 24);
+    for _ in 0..9 {
+        let _ = update(&mut state, key(Left));
+        let _ = shown(&state, 60, 24);
+    }
+    let oldest = shown(&state, 60, 24);
+    assert_ne!(oldest, newest);
+    let _ = update(&mut state, key(Right));
+    assert_ne!(shown(&state, 60, 24), oldest);
+}
