@@ -8,6 +8,7 @@ use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::trust::ProjectDigest;
 use crate::config::{self, Config, Environment, Places, show};
+use crate::projection::safe_text::shown;
 use crate::protocol;
 
 /// Runs a `config` command.
@@ -65,7 +66,7 @@ fn show_values(
     let config = load(typed, environment, output)?;
     match json {
         true => output.json(&show::as_json(&config)),
-        false => output.data(&show::as_text(&config)),
+        false => output.data(&shown(&show::as_text(&config))),
     }
 }
 

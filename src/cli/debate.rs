@@ -96,7 +96,9 @@ fn refuse_another(typed: &DebateArgs) -> Result<(), Failure> {
 fn topic(typed: &str) -> Result<Option<String>, Failure> {
     let piped = plan::piped_input()?;
     let text = match typed.strip_prefix('@') {
-        Some(path) => plan::named_file(std::path::Path::new(path))?.trim_end().to_owned(),
+        Some(path) => {
+            plan::named_file(std::path::Path::new(path), plan::MAX_GIVEN_FILE)?.trim_end().to_owned()
+        }
         None => typed.to_owned(),
     };
     Ok(plan::prompt("debate", &text, piped.as_deref()).ok())

@@ -3,7 +3,18 @@
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::error::{Failure, USAGE};
+use crate::cli::error::{Failure, INTERRUPTED, USAGE};
+
+/// Does something that may take long, unless somebody asks for the end meanwhile. Once a question has listened for
+/// signals, nothing else ends the process.
+pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    tokio::select! {
+        biased;
+        () = interrupts.next() => Err(Failure::new(INTERRUPTED, anyhow::anyhow!("interrupted"))),
+        done = work => Ok(done),
+    }
+}
 
 /// The signals that ask for the end.
 pub struct Interrupts {

@@ -10,6 +10,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::output::Output;
 use crate::projection::Board;
+use crate::projection::lines::WIDTH;
 use crate::projection::safe_text::safe_line;
 use crate::protocol::spec::Mode;
 use crate::protocol::{Lane, Signal};
@@ -18,8 +19,6 @@ use crate::protocol::{Lane, Signal};
 const PAUSE: Duration = Duration::from_millis(60);
 /// Bytes of what was said that are looked at.
 const TAIL: usize = 2048;
-/// Columns when the terminal does not tell.
-const COLUMNS: usize = 80;
 
 /// The line.
 pub struct LiveLine {
@@ -43,7 +42,7 @@ impl LiveLine {
         let Some(text) = newest(board, signal) else { return };
         output.tell(&format!(
             "\r{}\x1b[K",
-            fitted(&text, output.talk_columns().unwrap_or(COLUMNS).saturating_sub(1))
+            fitted(&text, output.talk_columns().unwrap_or(WIDTH).saturating_sub(1))
         ));
         (self.drawn, self.is_shown) = (Some(Instant::now()), true);
     }

@@ -20,7 +20,7 @@ use crate::wiring::{Changes, Instead, LimitChanges, Sessions, SquadWish};
 pub const MAX_STDIN: u64 = 512 * 1024;
 
 /// The most a policy or schema file may hold, in bytes.
-const MAX_GIVEN_FILE: u64 = 512 * 1024;
+pub(super) const MAX_GIVEN_FILE: u64 = 512 * 1024;
 
 /// What a `run` is to do.
 #[derive(Debug)]
@@ -225,13 +225,13 @@ pub fn result_of(written: &str) -> Result<Instead, Failure> {
         Failure::usage(format!("`{entry}` is not an entry, which looks like `e42`"))
             .hint("a tool's result begins with its entry: `agon replay S --full` shows them")
     })?;
-    Ok(Instead::Result { seq, content: named_file(Path::new(file))? })
+    Ok(Instead::Result { seq, content: named_file(Path::new(file), MAX_GIVEN_FILE)? })
 }
 
 /// The rules of a policy file; none without a file.
 pub fn rules_of(file: Option<&Path>) -> Result<Vec<Rule>, Failure> {
     let Some(path) = file else { return Ok(Vec::new()) };
-    let text = named_file(path)?;
+    let text = named_file(path, MAX_GIVEN_FILE)?;
     let policy: Policy = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         Failure::usage(format!("`{}` line {line}: {}", path.display(), plain(error.message())))
@@ -242,7 +242,7 @@ pub fn rules_of(file: Option<&Path>) -> Result<Vec<Rule>, Failure> {
 
 /// Reads a JSON Schema and makes sure that it is one.
 fn read_schema(path: &Path) -> Result<Json, Failure> {
-    let text = named_file(path)?;
+    let text = named_file(path, MAX_GIVEN_FILE)?;
     let bad = |error: String| Failure::usage(format!("`{}` is not a JSON Schema: {error}", path.display()));
     let schema: Json = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
     if !schema.is_object() {
@@ -252,8 +252,9 @@ fn read_schema(path: &Path) -> Result<Json, Failure> {
     Ok(schema)
 }
 
-pub(super) fn named_file(path: &Path) -> Result<String, Failure> {
-    let text = read_text(path, MAX_GIVEN_FILE)?;
+/// A file that somebody named, with at most so many bytes.
+pub(super) fn named_file(path: &Path, most: u64) -> Result<String, Failure> {
+    let text = read_text(path, most)?;
     text.ok_or_else(|| Failure::usage(format!("there is no file `{}`", path.display())))
 }
 

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use serde_json::json;
 
 use crate::cli::args::{SandboxCommand, WorkspaceArgs};
 use crate::cli::desk::Desk;
-use crate::cli::error::{Failure, USAGE};
+use crate::cli::error::Failure;
+use crate::cli::interrupts::unless_interrupted;
 use crate::cli::output::Output;
+use crate::cli::plan::named_file;
 use crate::cli::typed_lines;
 use crate::config::{Config, Environment, SandboxKind};
 use crate::projection::safe_text::safe_line;
@@ -80,31 +81,23 @@ async fn build(
 ) -> Result<(), Failure> {
     output.say(&format!("building `{}` on {}", safe_line(image), safe_line(&containers.engine())));
     let mut gauge = Gauge::new(output);
-    let built = containers.build(image, dockerfile, &mut |step| gauge.take(&step)).await;
+    let built = unless_interrupted(containers.build(image, dockerfile, &mut |step| gauge.take(&step))).await;
     gauge.finish();
     let hint = "it needs a network; `--file FILE` builds from a Dockerfile of your own";
-    let label = built.map_err(|error| Failure::from(error).hint(hint))?;
+    let label = built?.map_err(|error| Failure::from(error).hint(hint))?;
     output.data(&format!("{}\n", safe_line(&label)))
 }
 
 async fn pull(containers: &Containers, image: &str, output: Output) -> Result<(), Failure> {
     output.say(&format!("fetching `{}` on {}", safe_line(image), safe_line(&containers.engine())));
     let mut gauge = Gauge::new(output);
-    let pulled = containers.pull(image, &mut |step| gauge.take(&step)).await;
+    let pulled = unless_interrupted(containers.pull(image, &mut |step| gauge.take(&step))).await;
     gauge.finish();
-    output.data(&format!("{}\n", safe_line(&pulled?)))
+    output.data(&format!("{}\n", safe_line(&pulled??)))
 }
 
 fn dockerfile(file: Option<&Path>) -> Result<Option<String>, Failure> {
-    let Some(file) = file else { return Ok(None) };
-    match crate::library::read_text(file, MAX_DOCKERFILE)? {
-        Some(text) => Ok(Some(text)),
-        None => {
-            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-            let read = Err::<(), _>(missing).with_context(|| format!("cannot read `{}`", file.display()));
-            read.map_err(|error| Failure::new(USAGE, error)).map(|()| None)
-        }
-    }
+    file.map(|file| named_file(file, MAX_DOCKERFILE)).transpose()
 }
 
 fn show(found: &[Found], as_json: bool, output: Output, none: &str) -> Result<(), Failure> {

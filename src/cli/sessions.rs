@@ -8,7 +8,7 @@ use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::config::{Environment, Places};
 use crate::projection::caching::CacheSheet;
-use crate::projection::safe_text::safe_line;
+use crate::projection::safe_text::{safe_line, shown};
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs, words};
 use crate::wiring::Sessions;
@@ -60,7 +60,7 @@ pub fn copy_out(sessions: &Sessions, name: &str, last: Option<u64>, output: Outp
 }
 
 fn say_copied(what: &str, entries: u64, missing: &[String], output: Output) {
-    output.say(&format!("{what}: {entries} entries"));
+    output.say(&format!("{what}: {}", words::counted(entries, "entry")));
     for blob in missing {
         output.warn(&format!("blob {blob} was not there or not whole"));
     }
@@ -85,7 +85,7 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
         let prompt = name.as_deref().or(row.prompt.as_deref()).unwrap_or_default();
         let fault = row.fault.as_ref().map(|fault| format!("  [{fault}]")).unwrap_or_default();
         let parent = row.parent.as_ref().map(|(id, seq)| format!("  (fork of {id} at e{seq})"));
-        let (parent, fault) = (parent.unwrap_or_default(), safe_line(&fault).into_owned());
+        let parent = parent.unwrap_or_default();
         let state = sessions.standing(&row.id).words();
         format!(
             "{}  {when}  {state:<8}  {:>7}  {}{parent}{fault}\n",
@@ -94,7 +94,7 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
             safe_line(&words::start(prompt, 60))
         )
     });
-    output.data(&lines.collect::<String>())
+    output.data(&shown(&lines.collect::<String>()))
 }
 
 /// Where no process is at work on a session any more, what still ran was cut off.

@@ -6,8 +6,8 @@ use std::sync::{OnceLock, mpsc as blocking};
 
 use tokio::sync::{Mutex, mpsc};
 
-use crate::cli::error::{Failure, INTERRUPTED};
-use crate::cli::interrupts::Interrupts;
+use crate::cli::error::Failure;
+use crate::cli::interrupts::unless_interrupted;
 
 /// A blocking read cannot be cancelled, so it has a thread of its own that ends with the process.
 struct Reader {
@@ -63,10 +63,6 @@ pub fn forget() {
 
 /// True for a whole yes, false for anything else; whoever interrupts the question has not answered it.
 pub async fn yes() -> Result<bool, Failure> {
-    let mut interrupts = Interrupts::listen()?;
-    tokio::select! {
-        biased;
-        () = interrupts.next() => Err(Failure::new(INTERRUPTED, anyhow::anyhow!("interrupted"))),
-        line = line() => Ok(line?.is_some_and(|line| line.trim().eq_ignore_ascii_case("yes"))),
-    }
+    let line = unless_interrupted(line()).await??;
+    Ok(line.is_some_and(|line| line.trim().eq_ignore_ascii_case("yes")))
 }

@@ -10,6 +10,8 @@ use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::cli::plan::rules_of;
 use crate::config::{Environment, Places};
+use crate::projection::safe_text::shown;
+use crate::projection::words::counted;
 use crate::protocol::event::PolicyDecided;
 use crate::protocol::spec::Rule;
 use crate::protocol::{ArenaEvent, EventRef};
@@ -32,7 +34,7 @@ pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Res
         let words = format!("e{seq} holds a debate scored by `{scorer}`, which is no scorer of this program");
         return Err(Failure::usage(words).hint("verify it with the program that registered that scorer"));
     }
-    output.data(&verified_text(&read, &found))?;
+    output.data(&shown(&verified_text(&read, &found)))?;
     match (read.fault, typed.head.as_ref().filter(|_| !is_head), found.newer) {
         (Some(fault), ..) => Err(WireError::from(fault).into()),
         (None, Some(head), _) => {
@@ -50,7 +52,7 @@ pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Res
 }
 
 fn verified_text(read: &Read, found: &Verification) -> String {
-    let mut text = format!("chain      {} entries, head {}\n", read.head.count, read.head.hash);
+    let mut text = format!("chain      {}, head {}\n", counted(read.head.count, "entry"), read.head.hash);
     if read.unfinished > 0 {
         text += &format!("tail       {} bytes of an entry that was never finished\n", read.unfinished);
     }

@@ -42,8 +42,7 @@ pub struct Found {
 impl Found {
     /// Looks through a workspace. An error says what there is too much of, and where.
     pub fn of(root: &Path, secrets: &GlobSet) -> Result<Self, String> {
-        let mut found = Found::default();
-        let mut seen: BTreeMap<PathBuf, usize> = BTreeMap::new();
+        let (mut found, mut seen) = (Found::default(), 0);
         let mut waiting = VecDeque::from([PathBuf::new()]);
         while let Some(folder) = waiting.pop_front() {
             let entries = fs::read_dir(root.join(&folder));
@@ -52,9 +51,8 @@ impl Found {
             {
                 found.names.insert(folder.clone(), Kind::Closed);
             }
-            let count = seen.entry(folder.iter().take(1).collect()).or_default();
             for entry in entries.into_iter().flatten().flatten() {
-                *count += 1;
+                seen += 1;
                 let path = folder.join(entry.file_name());
                 // No folder above is protected, and no protected name has more than two parts.
                 let near =
@@ -71,7 +69,15 @@ impl Found {
                     waiting.push_back(path);
                 }
             }
-            found.check(&seen)?;
+            if seen > MOST_SEEN {
+                return Err(format!(
+                    "the workspace has more than {MOST_SEEN} files to look through for secrets and protected names: move \
+                     what is not needed out of it, or work in a folder further down"
+                ));
+            }
+            if found.names.len() > MOST_COVERED {
+                return Err(found.too_many());
+            }
         }
         let above: BTreeSet<&Path> = found.names.keys().flat_map(|name| name.ancestors().skip(1)).collect();
         match above.len() > MOST_COVERED {
@@ -80,28 +86,12 @@ impl Found {
         }
     }
 
-    /// Whether there is too much already. `seen` counts what was looked at, by what lies at the top.
-    fn check(&self, seen: &BTreeMap<PathBuf, usize>) -> Result<(), String> {
-        if self.names.len() > MOST_COVERED {
-            return Err(self.too_many());
-        }
-        let is_over = seen.values().sum::<usize>() > MOST_SEEN;
-        let most = seen.iter().max_by_key(|(_, count)| **count).filter(|_| is_over);
-        most.map_or(Ok(()), |(folder, _)| {
-            Err(format!(
-                "the workspace has more than {MOST_SEEN} files to look through for secrets and protected names, most of \
-                 them in `{}`: move what is not needed out of it, or work in a folder further down",
-                shown(folder)
-            ))
-        })
-    }
-
     fn too_many(&self) -> String {
         format!(
             "more names would have to be kept from commands than can be ({MOST_COVERED}: protected names, secrets, closed \
              folders, the folders they are in), most of them in `{}`: remove what is not needed there, or move it out of \
              the workspace",
-            shown(&self.fullest())
+            name_shown(&self.fullest().to_string_lossy())
         )
     }
 
@@ -112,8 +102,8 @@ impl Found {
             *counts.entry(above).or_default() += 1;
         }
         let full = counts.into_iter().filter(|(_, count)| count * 2 > self.names.len());
-        full.max_by_key(|(folder, _)| folder.iter().count())
-            .map_or_else(PathBuf::new, |(folder, _)| folder.to_owned())
+        let deepest = full.map(|(folder, _)| folder).max_by_key(|folder| folder.iter().count());
+        deepest.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
     }
 
     /// A name with what it leads to.
@@ -127,12 +117,6 @@ impl Found {
             self.links.extend(links);
         }
     }
-}
-
-/// A folder of the workspace as a person would name it.
-fn shown(folder: &Path) -> String {
-    let name = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    name_shown(&name.to_string_lossy()).into_owned()
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl Fork {
             Copied { store: store.clone(), parent, id: id.clone(), recorded, answered, log, replaced };
         let made = take_up(config, plan, copied, attended).await;
         if made.is_err() {
-            discard(config.places().state.as_path(), &store, &id);
+            discard(&folder(&config.places().state, &id), &store, &id);
         }
         made
     }
@@ -114,7 +114,7 @@ impl Fork {
         let count = recorded.session().next_seq();
         let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
         let arena = Arena::take_up(recorded, facts, ports).await;
-        let arena = arena.inspect_err(|_| discard_at(&workspace, &store, &id))?;
+        let arena = arena.inspect_err(|_| discard(&workspace, &store, &id))?;
         Ok(Running { arena, id, recorded: count, has_open_turn, sandbox, workspace, lock, told })
     }
 
@@ -123,7 +123,7 @@ impl Fork {
         let Fork { id, workspace, store, recorded, forked, ports, replaced, .. } = self;
         let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
         let made = Arena::record(recorded, facts, &ports).await;
-        Ok(made.inspect_err(|_| discard_at(&workspace, &store, &id))?)
+        Ok(made.inspect_err(|_| discard(&workspace, &store, &id))?)
     }
 }
 
@@ -132,12 +132,8 @@ pub(super) fn folder(state: &Path, id: &str) -> PathBuf {
     state.join("forks").join(id)
 }
 
-fn discard(state: &Path, store: &SessionStore, id: &str) {
-    discard_at(&folder(state, id), store, id);
-}
-
 /// The first error is the one to tell; a copy that cannot be removed is only a stray session.
-fn discard_at(folder: &Path, store: &SessionStore, id: &str) {
+fn discard(folder: &Path, store: &SessionStore, id: &str) {
     let _ = store.find(id).and_then(|path| store.remove(&path));
     let _ = std::fs::remove_dir_all(folder);
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
@@ -22,8 +23,9 @@ impl WorkspaceLock {
         let path = folder.join(digest_of(&root.display().to_string()));
         let failed =
             |error: std::io::Error| -> WireError { LogError::Io { path: folder.clone(), error }.into() };
-        std::fs::create_dir_all(&folder).map_err(failed)?;
-        let options = std::fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
@@ -46,6 +48,7 @@ impl WorkspaceLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_second_writer_is_told_who_was_first_until_it_is_gone() {
@@ -54,6 +57,10 @@ mod tests {
         assert!(WorkspaceLock::take(state.path(), Path::new("/other")).is_ok());
         let error = WorkspaceLock::take(state.path(), Path::new("/w")).unwrap_err();
         assert!(error.to_string().contains(&format!("pid {}", std::process::id())), "{error}");
+        let rights = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let folder = state.path().join("locks");
+        let file = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        assert_eq!((rights(&folder), rights(&file)), (0o700, 0o600));
         drop(first);
         assert!(WorkspaceLock::take(state.path(), Path::new("/w")).is_ok());
     }

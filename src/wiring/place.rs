@@ -61,7 +61,7 @@ fn keeps_apart(config: &Config, root: &Path) -> Result<(), WireError> {
         Some(real.join(path.strip_prefix(above).ok()?))
     };
     let (Some(root), places) = (real(root), config.places()) else { return Ok(()) };
-    let own = [&places.state, &places.config].into_iter().filter_map(|own| real(own));
+    let own = [&places.state, &places.config, &places.cache].into_iter().filter_map(|own| real(own));
     match own.into_iter().find(|own| own.starts_with(&root)) {
         Some(own) => Err(WireError::HoldsOwn { workspace: root, own }),
         None => Ok(()),

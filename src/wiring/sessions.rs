@@ -249,23 +249,20 @@ impl Sessions {
 
     /// The root of a session's workspace as its log last said, before its damage if there is any.
     pub fn workspace(&self, name: &str) -> Result<PathBuf, WireError> {
-        let path = self.store.find(name)?;
-        let mut reader = self.store.read(&path)?;
         let mut root = None;
-        loop {
-            let entry = match reader.next_entry() {
-                Ok(Some(entry)) => entry,
-                Ok(None) => break,
-                Err(error) if root.is_none() => return Err(error.into()),
-                Err(_) => break,
-            };
+        let fault = self.scan(name, &mut |entry| {
             match entry.fact() {
                 Some(ArenaEvent::SessionOpened(opened)) => root = Some(opened.spec.workspace.root.clone()),
                 Some(ArenaEvent::SessionForked(forked)) => root = Some(forked.workspace.clone()),
                 _ => {}
             }
+            true
+        })?;
+        match (root, fault) {
+            (Some(root), _) => Ok(PathBuf::from(root)),
+            (None, Some(fault)) => Err(fault.into()),
+            (None, None) => Err(LogError::NeverOpened(self.find(name)?).into()),
         }
-        root.map(PathBuf::from).ok_or_else(|| LogError::NeverOpened(path.id).into())
     }
 
     /// Removes a session, and the files of one that is a fork; gives its whole id.

@@ -93,15 +93,23 @@ impl LogShelf {
 
     /// The last entries of the log, in order: those in its last `bytes` bytes.
     pub fn end(&self, bytes: u64) -> io::Result<Vec<Arc<Entry>>> {
-        let size = self.size()?;
-        let from = size.saturating_sub(bytes);
-        let mut text = vec![0; usize::try_from(size - from).unwrap_or(0)];
-        self.file.read_exact_at(&mut text, from)?;
-        let begin = if from == 0 { 0 } else { memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1) };
-        let end = memchr::memrchr(b'\n', &text).map_or(begin, |at| at + 1).max(begin);
-        let lines = text[begin..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let text = last_lines(&self.file, bytes)?;
+        let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).map(Arc::new).collect())
     }
+}
+
+/// The whole lines among the last `bytes` bytes of a log.
+pub(super) fn last_lines(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
+    let size = file.metadata()?.len();
+    let from = size.saturating_sub(bytes);
+    let mut text = vec![0; usize::try_from(size - from).unwrap_or(0)];
+    file.read_exact_at(&mut text, from)?;
+    text.truncate(memchr::memrchr(b'\n', &text).map_or(0, |at| at + 1));
+    if from > 0 {
+        text.drain(..memchr::memchr(b'\n', &text).map_or(0, |at| at + 1));
+    }
+    Ok(text)
 }
 
 /// Lines one after another, those that are not whole left out.

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use crate::protocol::command::StopCause;
 use crate::protocol::event::{LimitKind, PauseCause, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry};
+use crate::wiring::shelf::last_lines;
 
 /// Bytes of a log's end that are looked at; an entry longer than this leaves it open how the session stands.
 const END: u64 = 64 * 1024;
@@ -194,14 +194,7 @@ fn told(event: &ArenaEvent) -> Option<Standing> {
 
 /// The last whole lines of a log, its chain unchecked.
 fn end(log: &Path) -> std::io::Result<Vec<u8>> {
-    let file = File::open(log)?;
-    let size = file.metadata()?.len();
-    let from = size.saturating_sub(END);
-    let mut bytes = vec![0; usize::try_from(size - from).unwrap_or(0)];
-    file.read_exact_at(&mut bytes, from)?;
-    let end = bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
-    bytes.truncate(end);
-    Ok(bytes)
+    last_lines(&File::open(log)?, END)
 }
 
 fn place(folder: &Path) -> PathBuf {

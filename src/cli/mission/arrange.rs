@@ -14,7 +14,7 @@ use super::kit::Kit;
 /// Reads what was typed and what is configured.
 pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Mission, Failure> {
     let theme = theme(typed, &environment);
-    let by = environment.get("USER").filter(|name| !name.is_empty()).unwrap_or("you").to_owned();
+    let by = environment.get("USER").unwrap_or("you").to_owned();
     let mut mission = Mission::new(Arc::new(kit(typed, environment)?), by, theme);
     mission.is_calm = typed.look.calm;
     mission.says_yes = typed.held.yes;
@@ -34,7 +34,7 @@ pub(super) fn kit(typed: &ChatArgs, environment: Environment) -> Result<Kit, Fai
 
 /// `NO_COLOR` wins; then what was asked for; then what the terminal says of its background in `COLORFGBG`.
 fn theme(typed: &ChatArgs, environment: &Environment) -> Theme {
-    if environment.get("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+    if environment.get("NO_COLOR").is_some() {
         return Theme::Plain;
     }
     let named = typed.look.theme.as_deref().or_else(|| environment.get("AGON_THEME"));

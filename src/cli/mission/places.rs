@@ -29,8 +29,7 @@ pub(super) fn trouble(error: &ConfigError) -> Trouble {
 
 /// A path with the home folder as `~`.
 pub(super) fn homely(environment: &Environment, path: &Path) -> String {
-    let home = environment.get("HOME").filter(|home| !home.is_empty());
-    match home.and_then(|home| path.strip_prefix(home).ok()) {
+    match environment.get("HOME").and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
         Some(rest) => format!("~/{}", rest.display()),
         None => path.display().to_string(),

@@ -34,7 +34,7 @@ pub fn role_table(costs: &Costs) -> String {
 }
 
 fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
-    let tally = &spark.tally.at_most();
+    let (tally, total) = (&spark.tally.at_most(), &costs.total.at_most());
     let about = tally.about();
     [
         safe_line(&spark.role).into_owned(),
@@ -44,7 +44,7 @@ fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
         tally.money(),
         words::grouped(u64::from(tally.tool_calls + tally.tool_refusals)),
         words::duration(tally.model_ms + tally.tool_ms),
-        format!("{} %", share(&spark.tally, &costs.total)),
+        format!("{} %", share(tally, total)),
     ]
 }
 
@@ -53,7 +53,7 @@ fn is_by_money(total: &Tally) -> bool {
 }
 
 fn share_of(costs: &Costs) -> &'static str {
-    if is_by_money(&costs.total) { "cost share" } else { "token share" }
+    if is_by_money(&costs.total.at_most()) { "cost share" } else { "token share" }
 }
 
 /// Per cent, rounded to the nearest.

@@ -6,13 +6,15 @@ use crate::arena::replay::Redecided;
 use crate::ports::Head;
 use crate::projection::about::about;
 use crate::projection::board::{Board, BoardState};
+use crate::projection::calls::{ToolFace, target};
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::safe_text::safe_line;
 use crate::projection::why::{Audit, AuditEnd, Cause, Reasons};
 use crate::projection::words;
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, PrepareResult, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
+use crate::protocol::message::Part;
 use crate::protocol::text::names_shown;
 
 /// What the last summary of a squad's run says beside what every run's says.
@@ -254,24 +256,20 @@ pub fn redecided(one: &Redecided, lookup: Lookup<'_>) -> String {
 }
 
 fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
-    use crate::protocol::message::Part;
-    let Some(ArenaEvent::ModelAnswered(answer)) = lookup(tool_use.answer) else {
-        return match lookup(tool_use.answer) {
-            Some(ArenaEvent::CacheHit(hit)) => format!("recorded run of session {}", hit.body.session),
-            _ => format!("tool call {}", tool_use.part),
-        };
+    let part = match lookup(tool_use.answer) {
+        Some(ArenaEvent::CacheHit(hit)) => return format!("recorded run of session {}", hit.body.session),
+        Some(ArenaEvent::ModelAnswered(answer)) => answer.body.message.get(usize::from(tool_use.part)),
+        _ => None,
     };
-    match answer.body.message.get(usize::from(tool_use.part)) {
+    match part {
         Some(Part::Call { name, args, .. }) => {
-            let target = crate::projection::calls::target(args);
-            if target.is_empty() { name.clone() } else { format!("{name}: {target}") }
+            ToolFace { spark: None, tool: name.clone(), target: target(args) }.words()
         }
         _ => format!("tool call {}", tool_use.part),
     }
 }
 
 fn prepared(event: EventRef, lookup: Lookup<'_>) -> String {
-    use crate::protocol::event::PrepareResult;
     match lookup(event) {
         Some(ArenaEvent::ToolPrepared(data)) => match &data.body.result {
             PrepareResult::Ready(plan) => format!("prepared, digest {}", plan.digest),

@@ -57,6 +57,13 @@ fn heading(page: &mut Markup, text: &str) {
     }
 }
 
+/// What the only turn of a session cost; of many turns only the sum is known, which the table of costs has.
+fn price(page: &mut Markup, report: &Report) {
+    if report.session.turns.len() == 1 {
+        page.raw("<span>").text(&wording::money(&report.session.total)).raw("</span>");
+    }
+}
+
 fn colophon(page: &mut Markup, report: &Report, head: Option<&str>) {
     let session = &report.session;
     page.raw("<footer><p>Made from the log of session <code>").line(&session.id).raw("</code>");

@@ -266,7 +266,11 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         .lines()
         .fold(agon::eventlog::chain::Link::root(&id), |link, line| link.check(line.as_bytes()).unwrap());
     for (v, events, said) in [
-        (1, r#"[{"kind":"made_up_later","data":{}}]"#, "holds `made_up_later`, an event of a newer agon"),
+        (
+            1,
+            r#"[{"kind":"made_up\u001b[2J_later","data":{}}]"#,
+            "holds `made_up<ESC>[2J_later`, an event of a newer agon",
+        ),
         (2, "[]", "has format version 2"),
     ] {
         let mut line = format!(r#"{{"v":{v},"seq":{count},"at":1,"events":{events}"#).into_bytes();
@@ -279,6 +283,11 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         let newer = ran.stdout.lines().find(|line| line.starts_with("newer ")).unwrap_or_default();
         assert!(ran.code != 0 && newer.contains(said), "{ran}");
         assert!(ran.stdout.contains(&format!("in the {count} entries before that")), "{ran}");
+        for command in
+            [&["replay", &id][..], &["replay", &id, "--full"], &["sessions", "show", &id], &["report", &id]]
+        {
+            assert!(!format!("{}{ran}", env.run(command)).contains('\u{1b}'), "{command:?}");
+        }
         assert!(["DAMAGED", "differs", "unreadable"].iter().all(|word| !ran.stdout.contains(word)), "{ran}");
     }
 }

@@ -41,8 +41,9 @@ fn dateline(page: &mut Markup, report: &Report, debate: &DebateReport) {
     page.raw("<p class=\"dateline\"><span>Debate</span><span>");
     page.text(&words::day(report.session.opened_at)).raw("</span><span>");
     page.text(&words::counted(debate.debaters.len() as u64, "persona")).raw("</span><span>");
-    page.text(&words::counted(debate.phases.len() as u64, "phase")).raw("</span><span>");
-    page.text(&wording::money(&report.session.total)).raw("</span></p>");
+    page.text(&words::counted(debate.phases.len() as u64, "phase")).raw("</span>");
+    super::price(page, report);
+    page.raw("</p>");
 }
 
 fn verdict(page: &mut Markup, debate: &DebateReport) {

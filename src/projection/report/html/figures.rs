@@ -160,20 +160,15 @@ fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
                 .raw("</text>");
         }
     }
-    let lines: [(&'static str, Vec<Option<u32>>); 3] = [
-        (
-            "<polyline class=\"movement\" points=\"",
-            probes.iter().map(|(_, probe)| probe.movement_pm).collect(),
-        ),
-        (
-            "<polyline class=\"polarisation\" points=\"",
-            probes.iter().map(|(_, probe)| probe.polarisation_pm).collect(),
-        ),
-        ("<polyline class=\"score\" points=\"", probes.iter().map(|(_, probe)| probe.score_pm).collect()),
+    let lines: [(&'static str, fn(&Probe) -> Option<u32>); 3] = [
+        ("<polyline class=\"movement\" points=\"", |probe| probe.movement_pm),
+        ("<polyline class=\"polarisation\" points=\"", |probe| probe.polarisation_pm),
+        ("<polyline class=\"score\" points=\"", |probe| probe.score_pm),
     ];
-    for (open, values) in &lines {
+    for (open, of) in lines {
         // A phase in which nothing was measured is a gap, and no fall to nothing.
-        let measured: Vec<(usize, Option<u32>)> = values.iter().copied().enumerate().collect();
+        let measured: Vec<(usize, Option<u32>)> =
+            probes.iter().map(|(_, probe)| of(probe)).enumerate().collect();
         for run in measured.split(|(_, value)| value.is_none()).filter(|run| !run.is_empty()) {
             page.raw(open);
             for (index, value) in run {

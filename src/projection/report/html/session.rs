@@ -25,7 +25,9 @@ fn turn_section(page: &mut Markup, report: &Report, turn: &TurnReport) {
         .line(&turn.mode)
         .raw("</span><span>");
     page.text(&words::day(report.session.opened_at)).raw("</span><span>turn ").number(turn.number);
-    page.raw("</span><span>").text(&wording::money(&report.session.total)).raw("</span></p>");
+    page.raw("</span>");
+    super::price(page, report);
+    page.raw("</p>");
     super::heading(page, &turn.prompt);
     page.raw("</header><section class=\"outcome\"><h2>Answer</h2>");
     match &turn.answer {

@@ -15,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::kit::{Bench, IMAGE};
 use crate::sandbox::contract::{Heard, exec};
+use crate::support::env::Env;
+use crate::tui::pty::Terminal;
 
 async fn connect(address: &str) -> DockerError {
     Engine::connect(Some(address), None).await.unwrap_err()
@@ -85,6 +87,51 @@ async fn what_is_no_engine_is_not_taken_for_one() {
         );
         assert!(error.to_string().contains("parrot.sock") && error.hint().is_some(), "{text}: {error}");
     }
+}
+
+/// An engine without images, at whose first image nothing moves any more.
+fn stuck_builder(folder: &std::path::Path) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    let socket = folder.join("stuck.sock");
+    let listener = StdListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        let mut waiting = Vec::new();
+        for stream in listener.incoming().map(Result::unwrap) {
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let asked = lines.next().unwrap().unwrap();
+            lines.find(|line| line.as_ref().unwrap().is_empty()).unwrap().unwrap();
+            let (status, body) = match asked {
+                asked if asked.contains("/build") => {
+                    waiting.push(stream);
+                    continue;
+                }
+                asked if asked.contains("/images/") => ("404 None", r#"{"message":"no such image"}"#),
+                asked if asked.contains("/info") => {
+                    ("200 OK", r#"{"OSType":"linux","Architecture":"x86_64"}"#)
+                }
+                _ => ("200 OK", r#"{"ApiVersion":"1.43","Version":"24.0","Os":"linux","Arch":"amd64"}"#),
+            };
+            let head = "Content-Type: application/json\r\nConnection: close";
+            let mut stream = stream;
+            write!(stream, "HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+                .unwrap();
+        }
+    });
+    format!("unix://{}", socket.display())
+}
+
+#[test]
+fn what_a_question_has_begun_is_still_ended_by_an_interrupt() {
+    let env = Env::new();
+    let engine = format!("DOCKER_HOST={}", stuck_builder(&env.temporary()));
+    let program = env!("CARGO_BIN_EXE_agon");
+    let arguments = [&engine, program, "run", "hi", "--sandbox", "docker", "-m", "demo/script"];
+    let mut terminal = Terminal::of("/usr/bin/env".as_ref(), &env, &arguments, 100, 30);
+    terminal.wait_for("yes | no");
+    terminal.press("yes\r");
+    terminal.wait_for("building `");
+    terminal.press("\x03");
+    assert_eq!(terminal.end(), 130);
 }
 
 #[tokio::test]
