@@ -61,7 +61,8 @@ impl SessionStore {
     /// Writes the log's bytes as they are, damaged or not, to the new file `target`, and its blobs beside it. When that
     /// fails, no file is left.
     pub fn export(&self, session: &SessionPath, target: &Path) -> Result<Copied, LogError> {
-        let source = self.fs().open(&session.log, Access::Read).map_err(LogError::io(&session.log))?;
+        let source = self.fs().open(&session.log, Access::Read);
+        let source = source.map_err(|error| LogError::opening(&session.id, &session.log, error))?;
         let copy = self.fs().open(target, Access::CreateNew).map_err(LogError::io(target))?;
         let exported = self.export_into(session, (&*source, &*copy), target);
         if exported.is_err() {

@@ -63,7 +63,7 @@ pub(super) fn open(site: Site, fold: &mut dyn FnMut(Entry)) -> Result<Opened, Lo
     let file =
         site.fs.open(&path, Access::Write).map_err(|error| LogError::opening(&site.id, &path, error))?;
     let mut marks = Marks::default();
-    let mut reader = EntryReader::new(path.clone(), Arc::clone(&file), u64::MAX, &site.id);
+    let mut reader = EntryReader::new(path.clone(), Arc::clone(&file), &site.id, site.id.clone());
     read_all(&mut reader, &mut marks, fold)?;
     let ending = reader.ending().clone();
     let recovered = match ending.unfinished {

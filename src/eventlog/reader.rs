@@ -50,19 +50,19 @@ impl CheckedLine<'_> {
 pub struct EntryReader {
     path: PathBuf,
     file: Arc<dyn LogFile>,
-    limit: u64,
     lines: Lines,
     ending: Ending,
     is_over: bool,
-    session: String,
+    /// The session as errors name it.
+    name: String,
 }
 
 impl EntryReader {
-    /// Reads `file` up to `limit` bytes. `session` names the root of a log that has no entry yet.
-    pub(super) fn new(path: PathBuf, file: Arc<dyn LogFile>, limit: u64, session: &str) -> Self {
-        let lines = Lines::new(Arc::clone(&file), 0, limit);
+    /// Reads `file`. `session` is the root of a log that has no entry yet, `name` what errors call it.
+    pub(super) fn new(path: PathBuf, file: Arc<dyn LogFile>, session: &str, name: String) -> Self {
+        let lines = Lines::new(Arc::clone(&file), 0, u64::MAX);
         let ending = Ending { count: 0, link: Link::root(session), len: 0, unfinished: 0 };
-        EntryReader { path, file, limit, lines, ending, is_over: false, session: session.to_owned() }
+        EntryReader { path, file, lines, ending, is_over: false, name }
     }
 
     /// Where the log ends, as far as it was read.
@@ -95,14 +95,14 @@ impl EntryReader {
                     }
                     return Ok(Some(CheckedLine { header, bytes: line }));
                 }
-                Err(why) => (why, self.limit),
+                Err(why) => (why, u64::MAX),
             },
             // What a writer at work has put there since is the rest of this line, and no line after it.
             Ok(Piece::Rest(rest)) => ("the line has no end", self.ending.len + rest.len() as u64),
-            Ok(Piece::TooLong) => ("the line is too long", self.limit),
+            Ok(Piece::TooLong) => ("the line is too long", u64::MAX),
         };
         self.is_over = true;
-        judge(&self.path, &self.file, end, &mut self.ending, why, &self.session).map(|()| None)
+        judge(&self.path, &self.file, end, &mut self.ending, why, &self.name).map(|()| None)
     }
 
     /// The next entry, typed; none at the end.
@@ -142,19 +142,18 @@ fn check(before: &Ending, line: &[u8]) -> Result<(Header, Link), &'static str> {
     Ok((header, link))
 }
 
-/// A bad place was met before `limit`: the tail of a crash, which is noted, or damage?
+/// A bad place was met before byte `end`: the tail of a crash, which is noted, or damage?
 fn judge(
     path: &Path,
     file: &Arc<dyn LogFile>,
-    limit: u64,
+    end: u64,
     ending: &mut Ending,
     why: &'static str,
-    session: &str,
+    name: &str,
 ) -> Result<(), LogError> {
-    let size = file.size().map_err(LogError::io(path))?.min(limit);
+    let size = file.size().map_err(LogError::io(path))?.min(end);
     if damage::whole_line_after(Arc::clone(file), ending.len, size).map_err(LogError::io(path))? {
-        let is_stored = path.parent().is_some_and(|folder| folder.ends_with(session));
-        let session = if is_stored { session.to_owned() } else { path.display().to_string() };
+        let session = name.to_owned();
         return Err(LogError::Corrupt { seq: ending.count, offset: ending.len, why, session });
     }
     ending.unfinished = size.saturating_sub(ending.len);

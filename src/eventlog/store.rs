@@ -75,7 +75,8 @@ impl SessionStore {
         let path = session.log.clone();
         let file = self.fs.open(&path, Access::Read);
         let file = file.map_err(|error| LogError::opening(&session.id, &path, error))?;
-        Ok(EntryReader::new(path, file, u64::MAX, &session.id))
+        let name = if session.stored { session.id.clone() } else { path.display().to_string() };
+        Ok(EntryReader::new(path, file, &session.id, name))
     }
 
     /// Refuses a session that another writer has, or that can only be read.

@@ -167,11 +167,6 @@ impl Board {
         self.turn > 0 && self.cause.is_none()
     }
 
-    /// The row of a spark.
-    pub fn row(&self, spark: SparkId) -> Option<&SparkRow> {
-        self.sparks.iter().find(|row| row.spark == spark)
-    }
-
     /// A spark's state in words: `done`, `thinking`, `running bash: sh check.sh`, `waiting for approval of …`.
     pub fn state_of(&self, row: &SparkRow) -> String {
         if let Some((_, cause)) = row.ended {

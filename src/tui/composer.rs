@@ -23,10 +23,10 @@ pub(super) struct Composer {
     pub cursor: usize,
     /// The first character was typed and not pasted: only then is a leading slash a command.
     is_typed: bool,
-    /// Earlier texts, oldest first.
-    history: Vec<String>,
+    /// Earlier texts, oldest first, each with whether it was a command.
+    history: Vec<(String, bool)>,
     /// Where in the history somebody looks, and what was being written before.
-    recalled: Option<(usize, String)>,
+    recalled: Option<(usize, (String, bool))>,
     /// Files of the workspace.
     pub files: Vec<String>,
     /// Values of commands.
@@ -105,6 +105,7 @@ impl Composer {
     }
 
     fn remove(&mut self, from: usize, to: usize) {
+        self.recalled = None;
         self.text.replace_range(from..to, "");
         self.cursor = from;
         self.complete();
@@ -141,8 +142,9 @@ impl Composer {
 
     /// Takes the text out and remembers it.
     pub fn take(&mut self) -> String {
+        let is_command = self.is_command();
         let text = std::mem::take(&mut self.text);
-        self.remember(&text);
+        self.keep(&text, is_command);
         self.clear();
         text
     }
@@ -161,10 +163,14 @@ impl Composer {
         self.offer = None;
     }
 
-    /// Puts a text at the end of the history.
+    /// Puts a task at the end of the history.
     pub fn remember(&mut self, text: &str) {
-        if !text.trim().is_empty() && self.history.last().is_none_or(|last| last != text) {
-            self.history.push(text.to_owned());
+        self.keep(text, false);
+    }
+
+    fn keep(&mut self, text: &str, is_command: bool) {
+        if !text.trim().is_empty() && self.history.last().is_none_or(|(last, _)| last != text) {
+            self.history.push((text.to_owned(), is_command));
             self.history.drain(..self.history.len().saturating_sub(HISTORY));
         }
     }
@@ -172,20 +178,17 @@ impl Composer {
     fn recall(&mut self, back: bool) {
         let (at, draft) = match self.recalled.take() {
             Some((at, draft)) => (at, draft),
-            None => (self.history.len(), self.text.clone()),
+            None => (self.history.len(), (self.text.clone(), self.is_typed)),
         };
         let to = if back { at.saturating_sub(1) } else { at + 1 };
-        let Some(text) = self.history.get(to) else {
-            if at < self.history.len() {
-                (self.text, self.cursor) = (draft.clone(), draft.len());
-            }
+        let is_back = to >= self.history.len();
+        if is_back && at >= self.history.len() {
             return;
-        };
-        self.text.clone_from(text);
-        self.is_typed = true;
+        }
+        (self.text, self.is_typed) = self.history.get(to).unwrap_or(&draft).clone();
         self.cursor = self.text.len();
         self.offer = None;
-        self.recalled = Some((to, draft));
+        self.recalled = (!is_back).then_some((to, draft));
     }
 
     /// Takes the chosen completion; false when nothing is offered.
@@ -320,6 +323,13 @@ mod tests {
         let mut composer = Composer::default();
         composer.paste("/quit\nnow");
         assert!(!composer.is_command());
+        composer.take();
+        composer.up();
+        assert_eq!(
+            (composer.text.as_str(), composer.is_command()),
+            ("/quit\nnow", false),
+            "nor when recalled"
+        );
         composer.clear();
         composer.insert("/");
         composer.paste("quit");
@@ -362,13 +372,14 @@ mod tests {
             composer.insert(text);
             composer.take();
         }
-        composer.insert("draft");
+        composer.insert("/draft");
         composer.up();
         composer.up();
         assert_eq!(composer.text, "one");
         composer.down();
         composer.down();
-        assert_eq!(composer.text, "draft");
+        composer.down();
+        assert_eq!((composer.text.as_str(), composer.is_command()), ("/draft", true));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 mod pages;
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub struct Record {
     /// What is in the last stretch.
     transcript: Transcript,
     reasons: Reasons,
+    /// What every spark is called.
+    roles: BTreeMap<SparkId, Arc<str>>,
     /// Stretches that are there, those folded first first.
     there: RefCell<VecDeque<u64>>,
     can_read: bool,
@@ -106,6 +108,7 @@ impl Record {
             stride: STRIDE,
             transcript: Transcript::default(),
             reasons: Reasons::default(),
+            roles: BTreeMap::new(),
             there: RefCell::default(),
             can_read,
         }
@@ -119,11 +122,23 @@ impl Record {
         if self.is_time() {
             self.close_stretch(entry.seq);
         }
+        self.note_roles(&entry);
         self.now.apply(&entry);
         self.transcript.apply(&entry);
         self.reasons.apply(&entry);
         self.pages.push(entry);
         true
+    }
+
+    /// Turn after turn has the same few roles, so they are kept once.
+    fn note_roles(&mut self, entry: &Entry) {
+        for event in &entry.events {
+            if let ArenaEvent::SparkIgnited(data) = event {
+                let known = self.roles.values().rev().take(SPARKS).find(|role| ***role == *data.role);
+                let role = known.map_or_else(|| Arc::from(data.role.as_str()), Arc::clone);
+                self.roles.insert(data.spark, role);
+            }
+        }
     }
 
     /// A stretch ends where no tool call is open, so that every call is seen with its end; but not too late.
@@ -306,11 +321,9 @@ impl Record {
         stretch.reasons.get().map_or(&self.reasons, |reasons| reasons)
     }
 
-    /// What a spark is called, also when a moment does not remember it any more.
-    pub(super) fn role(&self, spark: SparkId, seq: u64) -> Option<&str> {
-        let place = self.place_of(seq)?;
-        let after = self.stretches.get(place + 1).map_or(&self.now.board, |next| &next.moment.board);
-        after.row(spark).map(|row| row.role.as_str())
+    /// What a spark is called: its role, whether or not a moment remembers it.
+    pub(super) fn role(&self, spark: SparkId) -> Option<&str> {
+        self.roles.get(&spark).map(AsRef::as_ref)
     }
 }
 

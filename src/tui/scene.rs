@@ -61,11 +61,9 @@ impl<'a> Scene<'a> {
         self.theme.style(tone)
     }
 
-    /// What a spark is called: its role, also when the moment does not remember it any more.
+    /// What a spark is called: its role.
     pub fn name(&self, spark: SparkId) -> String {
-        let row = self.moment.board.row(spark).map(|row| row.role.as_str());
-        let role = row.or_else(|| self.record.role(spark, self.cut.unwrap_or(0)));
-        role.map_or_else(|| spark.to_string(), clean_line)
+        self.record.role(spark).map_or_else(|| spark.to_string(), clean_line)
     }
 
     /// The sparks of the turn: those of earlier turns are part of the story only.

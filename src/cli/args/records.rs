@@ -96,7 +96,8 @@ pub struct VerifyArgs {
     /// The session
     pub session: String,
     /// Require this hash of the last entry, as it was printed at the end of a run
-    #[arg(long, value_name = "HASH")]
+    // One hash in 64 begins with a hyphen.
+    #[arg(long, value_name = "HASH", allow_hyphen_values = true)]
     pub head: Option<String>,
     /// Fail on decisions that differ even where other rules took them
     #[arg(long)]

@@ -139,9 +139,9 @@ pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, are
         rows.sort_by_key(|row| row.ended.is_some() || !board.is_busy(row.spark));
     }
     let height = usize::from(area.height);
-    // The last line says how many are hidden; a screen so low that nothing has room shows none of them.
-    let kept = if rows.len() > height { height.saturating_sub(1) } else { rows.len() };
-    let hidden = rows.len() - kept;
+    // The last line says how many are hidden; where there is but one, it is for whoever does something.
+    let kept = if rows.len() > height && height > 1 { height - 1 } else { rows.len().min(height) };
+    let hidden = if height > 1 { rows.len() - kept } else { 0 };
     rows.truncate(kept);
     let mut all: Vec<Line<'static>> = rows.into_iter().map(line).collect();
     if hidden > 0 {

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Record, STRIDE, Shelf};
-use crate::protocol::{ArenaEvent, Entry, EventRef};
+use super::{Record, SPARKS, STRIDE, Shelf};
+use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 #[path = "../../../tests/it/support/long.rs"]
 mod long;
@@ -59,6 +59,21 @@ fn entries_items_and_causes_are_the_same_again() {
     }
     let there = bounded.pages.get(0).map(|entry| entry.events.first().map(ArenaEvent::kind));
     assert_eq!(there, Some(Some("session_opened")));
+}
+
+#[test]
+fn every_spark_keeps_its_name() {
+    let record = Long::of(2 * usize::try_from(STRIDE).unwrap()).record(0);
+    let events = (0..record.next()).flat_map(|seq| record.entry(seq).unwrap().events.iter());
+    let sparks: Vec<SparkId> = events
+        .filter_map(|event| match event {
+            ArenaEvent::SparkIgnited(data) => Some(data.spark),
+            _ => None,
+        })
+        .collect();
+    assert!(sparks.len() > 2 * SPARKS, "{}", sparks.len());
+    let nameless: Vec<_> = sparks.into_iter().filter(|spark| record.role(*spark) != Some("solo")).collect();
+    assert_eq!(nameless, []);
 }
 
 #[test]

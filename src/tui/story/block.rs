@@ -139,6 +139,11 @@ impl Page<'_> {
             Some(before) if item.kind == ItemKind::Step && matches!(before.kind, ItemKind::Answer { .. }) => {
                 before.spark != item.spark
             }
+            // Attempts of one call stay together, and so does what they came to.
+            Some(before) if matches!(before.kind, ItemKind::Failure(_)) => {
+                let goes_on = matches!(item.kind, ItemKind::Failure(_) | ItemKind::SparkEnd(_));
+                !goes_on || before.spark != item.spark
+            }
             Some(before) => !(is_small(before) && is_small(item)) || before.spark != item.spark,
         }
     }

@@ -302,3 +302,15 @@ fn how_a_screen_looks_is_not_asked_for_where_none_is_drawn() {
         }
     }
 }
+
+#[test]
+fn a_failure_that_repeats_itself_is_told_once() {
+    let env = Env::new();
+    let dead = "[providers.dead]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n";
+    env.config(&format!("model = \"dead/any\"\n{dead}[retry]\nattempts = 3\nbase_ms = 1\n"));
+    assert_eq!(env.run(&["run", "greet"]).code, 1);
+    let told = env.run(&["replay", "latest"]).stdout;
+    let count = |words: &str| told.matches(words).count();
+    assert_eq!(count("failed    network failure"), 3, "{told}");
+    assert_eq!((count("cannot be reached"), count("network failure, with the same words")), (1, 2), "{told}");
+}

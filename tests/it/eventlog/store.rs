@@ -166,7 +166,13 @@ fn a_session_travels_with_its_blobs_and_is_refused_when_it_exists_or_is_damaged(
     std::fs::write(&out, &whole[..whole.len() - 5]).unwrap();
     assert!(matches!(third.import(&out), Err(LogError::Unfinished { seq: 2, .. })));
     std::fs::write(&out, String::from_utf8(whole).unwrap().replace("\"cut\"", "\"CUT\"")).unwrap();
-    assert!(matches!(third.import(&out), Err(LogError::Corrupt { seq: 1, .. })));
+    let damaged = third.import(&out).unwrap_err();
+    assert!(matches!(damaged, LogError::Corrupt { seq: 1, .. }));
+    assert!(
+        damaged.hint().unwrap().ends_with(&format!("agon fork {} --at 0", out.display())),
+        "{:?}",
+        damaged.hint()
+    );
     assert_eq!(third.list().unwrap(), []);
 }
 
@@ -256,7 +262,7 @@ fn an_export_that_fails_leaves_no_file_behind() {
     let out = folder.path().join("export.jsonl");
     let log = std::fs::read(&session.log).unwrap();
     std::fs::remove_file(&session.log).unwrap();
-    assert!(matches!(store.export(&session, &out), Err(LogError::Io { .. })));
+    assert!(matches!(store.export(&session, &out), Err(LogError::NeverOpened(_))));
     std::fs::write(&session.log, log).unwrap();
     assert_eq!(store.export(&session, &out).unwrap().entries, 2, "the name is still free");
 }

@@ -74,6 +74,14 @@ fn the_recorded_squad_under_review_and_at_its_end() {
 }
 
 #[test]
+fn where_one_line_is_left_for_the_roles_it_is_for_whoever_does_something() {
+    let entries = golden::squad();
+    let asked = first(&entries, "approval_requested");
+    let text = shown(&state(&entries[..=asked], true), 60, 16);
+    assert!(text.contains("? coder") && !text.contains("more; s in the story"), "{text}");
+}
+
+#[test]
 fn the_diff_is_stepped_through_time_and_closed_by_the_key_that_opened_it() {
     let entries = golden::squad();
     let reviewed = first(&entries, "critique_issued");

@@ -114,6 +114,9 @@ const RIGHT: i64 = 430;
 const TOP: i64 = 18;
 const BOTTOM: i64 = 188;
 
+/// What of a probe a line shows.
+type Measure = fn(&Probe) -> Option<u32>;
+
 /// How agreement grew or fell, phase by phase.
 pub fn convergence(page: &mut Markup, debate: &DebateReport) {
     let probes = debate.probes();
@@ -160,7 +163,7 @@ fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
                 .raw("</text>");
         }
     }
-    let lines: [(&'static str, fn(&Probe) -> Option<u32>); 3] = [
+    let lines: [(&'static str, Measure); 3] = [
         ("<polyline class=\"movement\" points=\"", |probe| probe.movement_pm),
         ("<polyline class=\"polarisation\" points=\"", |probe| probe.polarisation_pm),
         ("<polyline class=\"score\" points=\"", |probe| probe.score_pm),
@@ -215,7 +218,7 @@ fn below(page: &mut Markup, x: i64, name: &str) {
 
 /// The three lines are named at their ends, moved apart where they end close together.
 fn labels(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
-    let last = |of: fn(&Probe) -> Option<u32>| probes.iter().rev().find_map(|(_, probe)| of(probe));
+    let last = |of: Measure| probes.iter().rev().find_map(|(_, probe)| of(probe));
     let ends = [
         (last(|probe| probe.score_pm), "<text class=\"end score\" x=\"440\" y=\"", "agreement"),
         (
