@@ -44,57 +44,91 @@ impl Verification {
     }
 }
 
-/// Feeds only the facts of a log to a fresh session and compares the decisions. After a difference the
-/// session is folded from the recorded entries, so that one difference is not counted again and again.
+/// Feeds only the facts of a log to a fresh session, entry by entry, and compares the decisions; no log is ever held
+/// whole. After a difference the session is folded from the recorded entries, so that one difference is not counted
+/// again and again.
+pub struct Verifier {
+    session: Session,
+    folded: Session,
+    scorers: Scorers,
+    strict: bool,
+    is_over: bool,
+    found: Verification,
+}
+
+impl Verifier {
+    /// Before the first entry, with the scorers a program registered beside the built-in ones.
+    pub fn new(scorers: &Scorers) -> Self {
+        let session = Session::new().with_scorers(scorers.clone());
+        Verifier {
+            folded: session.clone(),
+            session,
+            scorers: scorers.clone(),
+            strict: false,
+            is_over: false,
+            found: Verification::default(),
+        }
+    }
+
+    /// Takes the next entry.
+    pub fn apply(&mut self, entry: &Arc<Entry>) {
+        if self.found.no_scorer.is_some() {
+            return;
+        }
+        if let Some(name) = scorer_in(entry).filter(|name| self.scorers.get(name).is_none()) {
+            let no_scorer = Some((entry.seq, name.to_owned()));
+            self.found = Verification { no_scorer, ..Verification::default() };
+        } else if !self.is_over {
+            self.is_over = !self.compare(entry);
+        }
+    }
+
+    /// False when nothing can be compared from here on.
+    fn compare(&mut self, entry: &Arc<Entry>) -> bool {
+        if let Some(kind) = unknown_kind(entry) {
+            self.found.newer = Some((entry.seq, kind.to_owned()));
+            return false;
+        }
+        self.found.entries += 1;
+        self.strict = rules_of(entry).map_or(self.strict, |rules| rules == RULES);
+        let fact = entry.fact().cloned().and_then(|event| Fact::new(event).ok());
+        let Some(fact) = fact.filter(|_| entry.seq == self.session.next_seq()) else {
+            self.found.unreadable = Some(entry.seq);
+            return false;
+        };
+        let decided = self.session.handle(Input { at: entry.at, fact });
+        if self.folded.apply(entry).is_err() {
+            self.found.unreadable = Some(entry.seq);
+            return false;
+        }
+        if decided.decisions() != entry.decisions() {
+            self.found.differences.push(Difference {
+                seq: entry.seq,
+                recorded: entry.decisions().to_vec(),
+                decided: decided.decisions().to_vec(),
+                strict: self.strict,
+            });
+            self.session = self.folded.clone();
+        }
+        true
+    }
+
+    /// What was found so far.
+    pub fn found(self) -> Verification {
+        self.found
+    }
+}
+
+/// Verifies entries that are at hand.
 pub fn verify(entries: &[Arc<Entry>]) -> Verification {
     verify_with(entries, &Scorers::default())
 }
 
 /// The same with the scorers a program registered beside the built-in ones.
 pub fn verify_with(entries: &[Arc<Entry>], scorers: &Scorers) -> Verification {
-    let mut found = Verification::default();
-    let unknown = |entry: &Arc<Entry>| {
-        let name = scorer_in(entry).filter(|name| scorers.get(name).is_none())?;
-        Some((entry.seq, name.to_owned()))
-    };
-    found.no_scorer = entries.iter().find_map(unknown);
-    if found.no_scorer.is_some() {
-        return found;
-    }
-    let mut session = Session::new().with_scorers(scorers.clone());
-    let mut folded = session.clone();
-    let mut strict = false;
-    for entry in entries {
-        if let Some(kind) = unknown_kind(entry) {
-            found.newer = Some((entry.seq, kind.to_owned()));
-            break;
-        }
-        found.entries += 1;
-        strict = rules_of(entry).map_or(strict, |rules| rules == RULES);
-        let Some(fact) = entry.fact().cloned().and_then(|event| Fact::new(event).ok()) else {
-            found.unreadable.get_or_insert(entry.seq);
-            break;
-        };
-        if entry.seq != session.next_seq() {
-            found.unreadable.get_or_insert(entry.seq);
-            break;
-        }
-        let decided = session.handle(Input { at: entry.at, fact });
-        if folded.apply(entry).is_err() {
-            found.unreadable.get_or_insert(entry.seq);
-            break;
-        }
-        if decided.decisions() != entry.decisions() {
-            found.differences.push(Difference {
-                seq: entry.seq,
-                recorded: entry.decisions().to_vec(),
-                decided: decided.decisions().to_vec(),
-                strict,
-            });
-            session = folded.clone();
-        }
-    }
-    found
+    let mut verifier = Verifier::new(scorers);
+    entries.iter().for_each(|entry| verifier.apply(entry));
+    verifier.found()
 }
 
 /// A tool call on which other rules would have decided otherwise.

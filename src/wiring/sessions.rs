@@ -81,35 +81,31 @@ impl Sessions {
 
     /// Reads a whole log. Damage ends the reading and is told beside what could be read.
     pub fn read(&self, name: &str) -> Result<Read, WireError> {
+        let mut entries = Vec::new();
+        let read = self.read_by(name, &mut |entry| entries.push(entry))?;
+        Ok(Read { entries, ..read })
+    }
+
+    /// The same, but each entry is handed to `take` and none is kept.
+    pub fn read_by(&self, name: &str, take: &mut dyn FnMut(Arc<Entry>)) -> Result<Read, WireError> {
         let path = self.store.find(name)?;
         let mut reader = self.store.read(&path)?;
-        let mut read = Read {
-            id: path.id,
-            entries: Vec::new(),
-            head: Head { count: 0, hash: String::new() },
-            unfinished: 0,
-            fault: None,
-        };
-        loop {
+        let fault = loop {
             match reader.next_entry() {
-                Ok(Some(entry)) => read.entries.push(Arc::new(entry)),
-                Ok(None) => break,
-                Err(error) => {
-                    read.fault = Some(error);
-                    break;
-                }
+                Ok(Some(entry)) => take(Arc::new(entry)),
+                Ok(None) => break None,
+                Err(error) => break Some(error),
             }
-        }
+        };
         let ending = reader.ending();
-        read.head = Head { count: ending.count, hash: ending.link.text() };
-        read.unfinished = ending.unfinished;
-        if read.entries.is_empty() && read.fault.is_none() {
-            if !path.stored {
-                return Err(LogError::NotALog(path.log).into());
-            }
-            return Err(LogError::NeverOpened(read.id).into());
+        if ending.count == 0 && fault.is_none() {
+            return Err(match path.stored {
+                true => LogError::NeverOpened(path.id).into(),
+                false => LogError::NotALog(path.log).into(),
+            });
         }
-        Ok(read)
+        let head = Head { count: ending.count, hash: ending.link.text() };
+        Ok(Read { id: path.id, entries: Vec::new(), head, unfinished: ending.unfinished, fault })
     }
 
     /// The log file of a session, to be read by position.
