@@ -23,6 +23,10 @@ pub const MOST_COVERED: usize = 4_000;
 /// What a git repository keeps by the thousand: digests, and branches that may be called like secrets.
 const OBJECTS: &[&str] = &["objects", "refs", "logs"];
 
+/// What in a repository names commands that git runs, or leads to it.
+const STEERING: &[&str] =
+    &["HEAD", "config", "config.worktree", "hooks", "commondir", "worktrees", "modules"];
+
 /// What a folder that is looked into lies in.
 #[derive(Clone, Copy, Default)]
 struct Within {
@@ -64,6 +68,8 @@ impl Found {
         let mut waiting = VecDeque::from([(PathBuf::new(), Within::default())]);
         while let Some((folder, mut within)) = waiting.pop_front() {
             let is_top = folder.parent().is_none();
+            // The workspace itself cannot be guarded, but what steers git in it can.
+            let is_bare_top = is_top && is_repository(root);
             let entries = fs::read_dir(root.join(&folder));
             if entries.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
                 && !is_top
@@ -82,7 +88,8 @@ impl Found {
                 // No protected name has more than two parts.
                 let near =
                     folder.file_name().map_or(path.clone(), |above| Path::new(above).join(entry.file_name()));
-                let is_guarded = within.guarded || is_protected(root, &near);
+                let steers = is_bare_top && STEERING.iter().any(|name| entry.file_name() == *name);
+                let is_guarded = within.guarded || steers || is_protected(root, &near);
                 let is_secret = secrets.is_match(&path);
                 if is_secret {
                     found.add(root, &path, Kind::Masked);
@@ -217,6 +224,17 @@ mod tests {
                 "sub/.git/.env"
             ]
         );
+    }
+
+    #[test]
+    fn what_steers_git_is_guarded_in_a_workspace_that_is_a_repository_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &&str| folder.path().join(name);
+        ["objects", "refs", "hooks", "src"].iter().for_each(|name| fs::create_dir(at(name)).unwrap());
+        ["HEAD", "config", "a.rs"].iter().for_each(|name| fs::write(at(name), "").unwrap());
+        let found = Found::of(folder.path(), &GlobSet::empty()).unwrap();
+        let guarded: Vec<&str> = found.names.keys().map(|name| name.to_str().unwrap()).collect();
+        assert_eq!(guarded, ["HEAD", "config", "hooks"]);
     }
 
     #[test]
