@@ -118,6 +118,10 @@ fn restrict_files(plan: &Plan) -> Result<(), String> {
     let reads = plan.readable.iter().map(|path| (path, read));
     for (path, access) in reads.chain(plan.writable.iter().map(|path| (path, all))) {
         let path = Path::new(path);
+        if !path.exists() {
+            // Gone since the sandbox was opened; what is not allowed is refused.
+            continue;
+        }
         let file = PathFd::new(path).map_err(|error| words(&error))?;
         // What only folders can have is no right of a file.
         let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V5) };
