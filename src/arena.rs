@@ -6,6 +6,7 @@ mod executor;
 mod fitting;
 mod live;
 mod places;
+mod recorded;
 pub mod redact;
 pub mod replay;
 
@@ -23,12 +24,13 @@ use crate::protocol::event::{
     ArenaEvent, PauseCause, SessionOpened, SessionPaused, SessionResumed, TurnClosed,
 };
 use crate::protocol::spec::{Setting, Spec};
-use crate::protocol::{Command, Entry, Fact, Input, RULES};
+use crate::protocol::{Command, Fact, Input, RULES};
 use crate::session::convergence::Scorers;
 use crate::session::{OutOfOrder, Session};
 use crate::toolvault::ToolVault;
 
 pub use places::Places;
+pub use recorded::Recorded;
 use redact::Redactor;
 
 /// Messages a driver's inbox holds before executors wait.
@@ -147,49 +149,41 @@ impl Arena {
 
     /// Takes a recorded session up again. `before` are facts to record first (`fault_recovered`).
     pub async fn resume(
-        entries: &[Arc<Entry>],
+        recorded: Recorded,
         before: Vec<ArenaEvent>,
         changed: Vec<Setting>,
         ports: ArenaPorts,
     ) -> Result<Arena, ArenaError> {
-        let active_ms = replay::active_ms(entries);
+        let active_ms = recorded.active_ms();
         let resumed = SessionResumed { rules: RULES, program: PROGRAM.to_owned(), changed, active_ms };
         let mut facts = before;
         facts.push(ArenaEvent::SessionResumed(resumed));
-        Arena::take_up(entries, facts, active_ms, ports).await
+        Arena::take_up(recorded, facts, ports).await
     }
 
     /// Takes a recorded prefix up with facts of the caller's making: a fork.
     pub async fn take_up(
-        entries: &[Arc<Entry>],
+        recorded: Recorded,
         facts: Vec<ArenaEvent>,
-        active_ms: u64,
         ports: ArenaPorts,
     ) -> Result<Arena, ArenaError> {
-        for entry in entries {
-            if let Some(ArenaEvent::Unknown { kind, .. }) =
-                entry.events.iter().find(|event| matches!(event, ArenaEvent::Unknown { .. }))
-            {
-                return Err(ArenaError::Newer(entry.seq, kind.clone()));
-            }
-        }
-        Arena::start(folded(entries, &ports.scorers)?, facts, active_ms, ports).await
+        let active_ms = recorded.active_ms();
+        Arena::start(recorded.into_session(&ports.scorers)?, facts, active_ms, ports).await
     }
 
     /// Records facts without starting anything they order: a copy that is only made. A later resume settles
     /// what was ordered and never sent.
     pub async fn record(
-        entries: &[Arc<Entry>],
+        recorded: Recorded,
         facts: Vec<ArenaEvent>,
         ports: &ArenaPorts,
     ) -> Result<(), ArenaError> {
-        let mut session = folded(entries, &ports.scorers)?;
+        let mut session = recorded.into_session(&ports.scorers)?;
         let redactor = Redactor::new(&ports.secrets);
         let mut made = Vec::new();
         let left = ArenaEvent::SessionPaused(SessionPaused { cause: PauseCause::Quit });
-        for event in facts.into_iter().chain([left]) {
-            let fact = Fact::new(event)
-                .map_err(|event| ArenaError::Refused(format!("`{}` is no fact", event.kind())))?;
+        for fact in facts.into_iter().chain([left]).map(fact) {
+            let fact = fact?;
             made.push(session.handle(Input { at: ports.clock.now(), fact: redactor.fact(fact) }));
         }
         ports.log.append(made).await?;
@@ -213,14 +207,7 @@ impl Arena {
         let executor =
             executor::Executor::new(ports, Arc::clone(&doors), Arc::clone(&redactor), inbox.clone(), &stop);
         let mut driver = driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
-        let mut first = Vec::new();
-        for fact in facts {
-            match Fact::new(fact) {
-                Ok(fact) => first.push(fact),
-                Err(event) => return Err(ArenaError::Refused(format!("`{}` is no fact", event.kind()))),
-            }
-        }
-        driver.begin(first).await?;
+        driver.begin(facts.into_iter().map(fact).collect::<Result<_, _>>()?).await?;
         let id = driver.session_id().to_owned();
         tracker.spawn(async move {
             let ending = driver.run().await;
@@ -308,12 +295,8 @@ impl Arena {
     }
 }
 
-/// The session of recorded entries, deciding with these scorers.
-fn folded(entries: &[Arc<Entry>], scorers: &Scorers) -> Result<Session, ArenaError> {
-    if let Some((seq, name)) = replay::missing_scorer(entries, scorers) {
-        return Err(ArenaError::NoScorer(seq, name));
-    }
-    Ok(Session::fold(entries)?.with_scorers(scorers.clone()))
+fn fact(event: ArenaEvent) -> Result<Fact, ArenaError> {
+    Fact::new(event).map_err(|event| ArenaError::Refused(format!("`{}` is no fact", event.kind())))
 }
 
 impl Drop for Arena {

@@ -370,8 +370,17 @@ pub enum AppendError {
 pub trait EventLog: Send + Sync {
     /// Appends and syncs.
     async fn append(&self, entries: Vec<Arc<Entry>>) -> Result<Head, AppendError>;
-    /// Raw lines with their newline, from entry `from` to the last acknowledged one.
-    fn lines(&self, from: u64) -> std::io::Result<Vec<Vec<u8>>>;
+    /// Shows `visit` raw lines with their newline, from entry `from` to the last acknowledged one, until it says false.
+    fn visit(&self, from: u64, visit: &mut dyn FnMut(&[u8]) -> bool) -> std::io::Result<()>;
+    /// The same lines all at once, for a few of them.
+    fn lines(&self, from: u64) -> std::io::Result<Vec<Vec<u8>>> {
+        let mut lines = Vec::new();
+        self.visit(from, &mut |line| {
+            lines.push(line.to_vec());
+            true
+        })?;
+        Ok(lines)
+    }
     /// Keeps bytes beside the log, durable on return; gives their SHA-256 in hex.
     async fn put_blob(&self, bytes: Vec<u8>) -> std::io::Result<String>;
     /// Where the log ends.

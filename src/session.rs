@@ -18,8 +18,6 @@ mod solo;
 pub mod squad;
 pub mod state;
 
-pub use crate::protocol::text::unfenced;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;

@@ -39,13 +39,13 @@ pub use squad::SquadWish;
 use confine::kind_of;
 use crew_places::Means;
 use place::Place;
+use providers::Answered;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Recorded};
 use crate::config::Config;
 use crate::eventlog::SessionStore;
+use crate::protocol::ArenaEvent;
 use crate::protocol::spec::{Risk, SandboxSpec, Spec};
-use crate::protocol::{ArenaEvent, CallId, Entry};
-use crate::session::Session;
 pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
 
 /// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
@@ -66,10 +66,8 @@ pub struct Running {
     pub arena: Arena,
     /// The session's id.
     pub id: String,
-    /// What was recorded before this process took it up; empty for a new session.
-    pub recorded: Vec<Arc<Entry>>,
-    /// Approvals that are open already: call and digest.
-    pub asks: Vec<(CallId, String)>,
+    /// Entries that were recorded before this process took it up; none of a new session.
+    pub recorded: u64,
     /// True when a turn is open and goes on by itself.
     pub has_open_turn: bool,
     /// What confines the tools.
@@ -89,7 +87,7 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let mut place = Place::configured(config, config.sandbox(), at, request.consent.clone()).await?;
     let mut spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     place.furnish(Means::Configured(config, &id), &mut Vec::new(), &mut spec).await?;
-    let connected = providers::connect(config, &spec.models, &[])?;
+    let connected = providers::connect(config, &spec.models, &Answered::default())?;
     let lock = if request.reads_only { None } else { lock_for(config, &spec)? };
     let log = store(config).create(&id)?;
     let sandbox = spec.workspace.sandbox.clone();
@@ -97,8 +95,7 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let ports = place.ports(log, connected, attended);
     let arena = Arena::open(id.clone(), spec, ports).await?;
     let workspace = config.workspace().to_owned();
-    let (recorded, asks) = (Vec::new(), Vec::new());
-    Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock, told })
+    Ok(Running { arena, id, recorded: 0, has_open_turn: false, sandbox, workspace, lock, told })
 }
 
 /// Takes a session up again. `config` must have been loaded for the session's own workspace
@@ -111,29 +108,32 @@ pub async fn resume(
 ) -> Result<Running, WireError> {
     let store = store(config);
     let path = store.find(name)?;
-    let mut recorded = Vec::new();
-    let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
-    let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
+    let (mut recorded, mut answered) = (Recorded::default(), Answered::default());
+    let opened = store.open(&path, &mut |entry| {
+        answered.apply(&entry);
+        recorded.apply(&Arc::new(entry));
+    })?;
+    let session = recorded.session();
+    let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
     let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
     let root = PathBuf::from(&spec.workspace.root);
     let consent = wanted.consent_over(&spec.workspace);
     let mut place = Place::configured(config, kind, (&root, &path.id), consent).await?;
-    let (changed, spec) = place.take_over(config, (&path.id, &session), spec, wanted).await?;
-    let connected = providers::connect(config, &spec.models, &recorded)?;
+    let (changed, spec) = place.take_over(config, (&path.id, session), spec, wanted).await?;
+    let connected = providers::connect(config, &spec.models, &answered)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
     let told = std::mem::take(&mut place.told);
     let ports = place.ports(opened.log, connected, attended);
-    let arena = Arena::resume(&recorded, before, changed, ports).await?;
+    let arena = Arena::resume(recorded, before, changed, ports).await?;
     Ok(Running {
         arena,
         id: path.id,
-        asks: session.open_asks(),
-        has_open_turn: session.has_open_turn(),
+        recorded: count,
+        has_open_turn,
         sandbox: spec.workspace.sandbox,
         workspace: PathBuf::from(spec.workspace.root),
-        recorded,
         lock,
         told,
     })

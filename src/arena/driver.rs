@@ -253,13 +253,15 @@ impl Driver {
     }
 
     fn refold(&self) -> Option<Session> {
-        let lines = self.executor.ports().log.lines(0).ok()?;
-        let mut session = Session::new();
-        for line in lines {
-            let entry: Entry = serde_json::from_slice(&line).ok()?;
-            session.apply(&Arc::new(entry)).ok()?;
-        }
-        Some(session)
+        let mut session = Some(Session::new());
+        let read = self.executor.ports().log.visit(0, &mut |line| {
+            let entry = serde_json::from_slice::<Entry>(line).ok().map(Arc::new);
+            let follows =
+                session.as_mut().zip(entry).is_some_and(|(folded, entry)| folded.apply(&entry).is_ok());
+            session = session.take().filter(|_| follows);
+            follows
+        });
+        session.filter(|_| read.is_ok())
     }
 
     async fn finish(self, ending: Ending) -> Ending {

@@ -44,53 +44,91 @@ impl Verification {
     }
 }
 
-/// Feeds only the facts of a log to a fresh session and compares the decisions. After a difference the
-/// session is folded from the recorded entries, so that one difference is not counted again and again.
+/// Feeds only the facts of a log to a fresh session, entry by entry, and compares the decisions; no log is ever held
+/// whole. After a difference the session is folded from the recorded entries, so that one difference is not counted
+/// again and again.
+pub struct Verifier {
+    session: Session,
+    folded: Session,
+    scorers: Scorers,
+    strict: bool,
+    is_over: bool,
+    found: Verification,
+}
+
+impl Verifier {
+    /// Before the first entry, with the scorers a program registered beside the built-in ones.
+    pub fn new(scorers: &Scorers) -> Self {
+        let session = Session::new().with_scorers(scorers.clone());
+        Verifier {
+            folded: session.clone(),
+            session,
+            scorers: scorers.clone(),
+            strict: false,
+            is_over: false,
+            found: Verification::default(),
+        }
+    }
+
+    /// Takes the next entry.
+    pub fn apply(&mut self, entry: &Arc<Entry>) {
+        if self.found.no_scorer.is_some() {
+            return;
+        }
+        if let Some(name) = scorer_in(entry).filter(|name| self.scorers.get(name).is_none()) {
+            let no_scorer = Some((entry.seq, name.to_owned()));
+            self.found = Verification { no_scorer, ..Verification::default() };
+        } else if !self.is_over {
+            self.is_over = !self.compare(entry);
+        }
+    }
+
+    /// False when nothing can be compared from here on.
+    fn compare(&mut self, entry: &Arc<Entry>) -> bool {
+        if let Some(kind) = unknown_kind(entry) {
+            self.found.newer = Some((entry.seq, kind.to_owned()));
+            return false;
+        }
+        self.found.entries += 1;
+        self.strict = rules_of(entry).map_or(self.strict, |rules| rules == RULES);
+        let fact = entry.fact().cloned().and_then(|event| Fact::new(event).ok());
+        let Some(fact) = fact.filter(|_| entry.seq == self.session.next_seq()) else {
+            self.found.unreadable = Some(entry.seq);
+            return false;
+        };
+        let decided = self.session.handle(Input { at: entry.at, fact });
+        if self.folded.apply(entry).is_err() {
+            self.found.unreadable = Some(entry.seq);
+            return false;
+        }
+        if decided.decisions() != entry.decisions() {
+            self.found.differences.push(Difference {
+                seq: entry.seq,
+                recorded: entry.decisions().to_vec(),
+                decided: decided.decisions().to_vec(),
+                strict: self.strict,
+            });
+            self.session = self.folded.clone();
+        }
+        true
+    }
+
+    /// What was found so far.
+    pub fn found(self) -> Verification {
+        self.found
+    }
+}
+
+/// Verifies entries that are at hand.
 pub fn verify(entries: &[Arc<Entry>]) -> Verification {
     verify_with(entries, &Scorers::default())
 }
 
 /// The same with the scorers a program registered beside the built-in ones.
 pub fn verify_with(entries: &[Arc<Entry>], scorers: &Scorers) -> Verification {
-    let mut found = Verification::default();
-    if let Some(missing) = missing_scorer(entries, scorers) {
-        found.no_scorer = Some(missing);
-        return found;
-    }
-    let mut session = Session::new().with_scorers(scorers.clone());
-    let mut folded = session.clone();
-    let mut strict = false;
-    for entry in entries {
-        if let Some(kind) = unknown_kind(entry) {
-            found.newer = Some((entry.seq, kind.to_owned()));
-            break;
-        }
-        found.entries += 1;
-        strict = rules_of(entry).map_or(strict, |rules| rules == RULES);
-        let Some(fact) = entry.fact().cloned().and_then(|event| Fact::new(event).ok()) else {
-            found.unreadable.get_or_insert(entry.seq);
-            break;
-        };
-        if entry.seq != session.next_seq() {
-            found.unreadable.get_or_insert(entry.seq);
-            break;
-        }
-        let decided = session.handle(Input { at: entry.at, fact });
-        if folded.apply(entry).is_err() {
-            found.unreadable.get_or_insert(entry.seq);
-            break;
-        }
-        if decided.decisions() != entry.decisions() {
-            found.differences.push(Difference {
-                seq: entry.seq,
-                recorded: entry.decisions().to_vec(),
-                decided: decided.decisions().to_vec(),
-                strict,
-            });
-            session = folded.clone();
-        }
-    }
-    found
+    let mut verifier = Verifier::new(scorers);
+    entries.iter().for_each(|entry| verifier.apply(entry));
+    verifier.found()
 }
 
 /// A tool call on which other rules would have decided otherwise.
@@ -162,17 +200,15 @@ fn add_to(settings: &mut [Setting], rules: &[Rule]) {
     }
 }
 
-/// The first debate that was begun with a scorer which is not among these, and that scorer's name.
-pub fn missing_scorer(entries: &[Arc<Entry>], scorers: &Scorers) -> Option<(u64, String)> {
-    entries.iter().filter(|entry| !entry.is_void()).find_map(|entry| match entry.fact()? {
+/// The scorer of the debate that an entry begins.
+pub(super) fn scorer_in(entry: &Entry) -> Option<&str> {
+    match entry.fact().filter(|_| !entry.is_void())? {
         ArenaEvent::PromptGiven(data) => match &data.mode {
-            Mode::Debate(plan) if scorers.get(&plan.scorer).is_none() => {
-                Some((entry.seq, plan.scorer.clone()))
-            }
-            _ => None,
+            Mode::Debate(plan) => Some(&plan.scorer),
+            Mode::Solo | Mode::Squad => None,
         },
         _ => None,
-    })
+    }
 }
 
 /// The rules a segment was written under, for an entry that begins one.
@@ -185,29 +221,8 @@ fn rules_of(entry: &Entry) -> Option<u32> {
     }
 }
 
-/// Active milliseconds of the open turn: time between its entries, without the gaps in which no process ran.
-pub fn active_ms(entries: &[Arc<Entry>]) -> u64 {
-    let mut total: u64 = 0;
-    let mut last: Option<u64> = None;
-    for entry in entries {
-        let Some(fact) = entry.fact() else { continue };
-        match fact {
-            ArenaEvent::PromptGiven(_) if !entry.is_void() => total = 0,
-            // No process ran before these.
-            ArenaEvent::SessionResumed(_) | ArenaEvent::SessionForked(_) | ArenaEvent::FaultRecovered(_) => {}
-            _ => total += entry.at.saturating_sub(last.unwrap_or(entry.at)),
-        }
-        last = Some(entry.at);
-    }
-    total / 1000
-}
-
-/// True when every event of the log is of a kind this program knows.
-pub fn knows_all(entries: &[Arc<Entry>]) -> bool {
-    entries.iter().all(|entry| unknown_kind(entry).is_none())
-}
-
-fn unknown_kind(entry: &Entry) -> Option<&str> {
+/// The first kind of a newer program in an entry.
+pub(super) fn unknown_kind(entry: &Entry) -> Option<&str> {
     entry.events.iter().find_map(|event| match event {
         ArenaEvent::Unknown { kind, .. } => Some(kind.as_str()),
         _ => None,

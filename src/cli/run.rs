@@ -135,8 +135,8 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     }
     let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
     // A debate only reads: whoever writes in the workspace meanwhile is not in its way.
-    let recorded = Sessions::of(&config).read(&typed.session)?;
-    let reads_only = stage_of_debate(&recorded.entries) == Some(Stage::Open);
+    let turn = Sessions::of(&config).last_turn(&typed.session)?;
+    let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
     go_on(&config, &typed.session, &Changes { reads_only, ..Changes::default() }, show, output).await
 }
 
@@ -209,10 +209,8 @@ pub(super) async fn prepare_copy(
 
 /// How a session is gone on with: its open turn, else its next task by the kind of whoever worked last.
 pub(super) fn way_on(config: &Config, id: &str) -> String {
-    let mut board = Board::default();
     // What cannot be read was told before.
-    let read = Sessions::of(config).read(id).map(|read| read.entries).unwrap_or_default();
-    read.iter().for_each(|entry| board.apply(entry));
+    let (board, _) = board_of(&Sessions::of(config), id).unwrap_or_default();
     next_step(&board, id)
 }
 
@@ -225,20 +223,28 @@ pub(super) fn next_step(board: &Board, id: &str) -> String {
     }
 }
 
+/// How a session stands, and whether its log is whole.
+fn board_of(sessions: &Sessions, session: &str) -> Result<(Board, bool), Failure> {
+    let mut board = Board::default();
+    let fault = sessions.scan(session, &mut |entry| {
+        board.apply(&entry);
+        true
+    })?;
+    Ok((board, fault.is_none()))
+}
+
 /// A new task waits for the end of the one before: refused before anything is recorded. Damage is left to
 /// whoever opens the log.
 fn refuse_open_turn(config: &Config, session: &str) -> Result<(), Failure> {
     let sessions = Sessions::of(config);
     sessions.check_free(session)?;
-    let read = sessions.read(session)?;
-    let mut board = Board::default();
-    read.entries.iter().for_each(|entry| board.apply(entry));
-    if read.fault.is_some() || !board.has_open_turn() {
+    let (board, is_whole) = board_of(&sessions, session)?;
+    if !is_whole || !board.has_open_turn() {
         return Ok(());
     }
     let asks = board.approvals.iter().map(|ask| format!("{}: {}", ask.tool, ask.target));
     let asks = asks.collect::<Vec<_>>().join(", ");
-    let id = read.id;
+    let id = &board.id;
     Err(match asks.is_empty() {
         true => {
             Failure::usage("its last task is not done yet").hint(format!("go on with it: agon resume {id}"))

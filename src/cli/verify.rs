@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::arena::replay::{self, Difference, Redecided, Verification};
+use crate::arena::replay::{self, Difference, Redecided, Verification, Verifier};
 use crate::cli::args::VerifyArgs;
 use crate::cli::error::{DIVERGED, DONE, Failure};
 use crate::cli::output::Output;
@@ -14,16 +14,22 @@ use crate::projection::safe_text::shown;
 use crate::projection::words::counted;
 use crate::protocol::event::PolicyDecided;
 use crate::protocol::spec::Rule;
-use crate::protocol::{ArenaEvent, EventRef};
+use crate::protocol::{ArenaEvent, Entry, EventRef};
+use crate::session::convergence::Scorers;
 use crate::wiring::{LogError, Read, Sessions, WireError};
 
 /// Checks the chain, then whether the same facts give the same decisions.
 pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Result<u8, Failure> {
-    let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
+    let sessions = Sessions::at(&Places::find(environment)?);
     if let Some(file) = &typed.policy {
-        return redecided(read, &rules_of(Some(file))?, typed.json, output);
+        return redecided(sessions.read(&typed.session)?, &rules_of(Some(file))?, typed.json, output);
     }
-    let found = replay::verify(&read.entries);
+    let (mut verifier, mut last) = (Verifier::new(&Scorers::default()), None);
+    let read = sessions.read_by(&typed.session, &mut |entry| {
+        verifier.apply(&entry);
+        last = Some(entry);
+    })?;
+    let found = verifier.found();
     let is_head = typed.head.as_ref().is_none_or(|head| *head == read.head.hash);
     let holds = found.holds(typed.strict) && read.fault.is_none() && is_head;
     if typed.json {
@@ -34,7 +40,7 @@ pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Res
         let words = format!("e{seq} holds a debate scored by `{scorer}`, which is no scorer of this program");
         return Err(Failure::usage(words).hint("verify it with the program that registered that scorer"));
     }
-    output.data(&shown(&verified_text(&read, &found)))?;
+    output.data(&shown(&verified_text(&read, last.as_deref(), &found)))?;
     match (read.fault, typed.head.as_ref().filter(|_| !is_head), found.newer) {
         (Some(fault), ..) => Err(WireError::from(fault).into()),
         (None, Some(head), _) => {
@@ -51,7 +57,7 @@ pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Res
     }
 }
 
-fn verified_text(read: &Read, found: &Verification) -> String {
+fn verified_text(read: &Read, last: Option<&Entry>, found: &Verification) -> String {
     let mut text = format!("chain      {}, head {}\n", counted(read.head.count, "entry"), read.head.hash);
     if read.unfinished > 0 {
         text += &format!("tail       {} bytes of an entry that was never finished\n", read.unfinished);
@@ -63,7 +69,7 @@ fn verified_text(read: &Read, found: &Verification) -> String {
         let word = if matches!(fault, LogError::Newer { .. }) { "newer  " } else { "DAMAGED" };
         text += &format!("{word}    {fault}\n");
     }
-    if let Some(last) = read.entries.last().filter(|_| read.fault.is_none())
+    if let Some(last) = last.filter(|_| read.fault.is_none())
         && !matches!(last.events.last(), Some(ArenaEvent::SessionSealed(_) | ArenaEvent::SessionPaused(_)))
     {
         text += &format!("end        not sealed: e{} is the last entry\n", last.seq);

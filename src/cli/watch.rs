@@ -22,10 +22,10 @@ use crate::projection::caching::CacheSheet;
 use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
-use crate::protocol::event::{ApprovalAnswered, ArenaEvent, CacheStep, CallCancelled, TurnCause};
+use crate::protocol::event::{ArenaEvent, CacheStep, TurnCause};
 use crate::protocol::spec::Mode;
+use crate::protocol::text::unfenced;
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
-use crate::session::unfenced;
 use crate::wiring::Running;
 
 /// One view on one session.
@@ -42,9 +42,13 @@ pub struct Watch {
     costs: Costs,
     squad: SquadSheet,
     cache: CacheSheet,
+    /// Entries of the newest task, and before it those that hold settings: what the end is told from.
     entries: Vec<Arc<Entry>>,
-    /// Approvals that wait for an answer.
-    asks: Vec<(CallId, String)>,
+    /// Position of the entry to come, and of the first that was made here.
+    next: u64,
+    first: u64,
+    /// The last ask that was answered here; asks are answered in their order.
+    answered: Option<CallId>,
     /// The person at the terminal, and the ask that was last put to them.
     desk: Option<Desk>,
     asking: Option<CallId>,
@@ -86,7 +90,9 @@ impl Watch {
             squad: SquadSheet::default(),
             cache: CacheSheet::default(),
             entries: Vec::new(),
-            asks: Vec::new(),
+            next: 0,
+            first: 0,
+            answered: None,
             desk,
             asking: None,
             is_closed: false,
@@ -107,14 +113,8 @@ impl Watch {
     /// Gives the first command, if any, and follows the session to its end.
     pub async fn follow(mut self, running: Running, first: Option<Command>) -> Result<u8, Failure> {
         super::run::warn_of_sandbox(&running, self.output);
-        let Running { arena, id, recorded, asks, .. } = running;
-        for entry in recorded {
-            self.renderer.skip(&entry);
-            self.fold(&entry);
-            self.entries.push(entry);
-        }
-        self.asks = asks;
-        self.is_closed = false;
+        let Running { arena, id, recorded, .. } = running;
+        self.first = recorded;
         let mut news = arena.subscribe();
         let mut signals = Interrupts::listen()?;
         if let Some(command) = first {
@@ -167,21 +167,44 @@ impl Watch {
 
     /// Reads from the log what is new there. What the bus lost is in the log.
     fn catch_up(&mut self, arena: &Arena) -> Result<(), Failure> {
-        let read = arena.log().lines(self.entries.len() as u64);
-        let lines = read.context("cannot read the log back").map_err(|error| Failure::new(USAGE, error))?;
-        for line in lines {
-            let entry: Arc<Entry> = Arc::new(serde_json::from_slice(&line)?);
-            if self.show.json {
-                self.output.bytes(&line)?;
-            }
-            self.entries.push(Arc::clone(&entry));
-            self.tell(&entry);
-            let told = entry.effective().flat_map(|(_, event)| event.told());
-            told.for_each(|line| self.output.note(line));
+        let mut taken = Ok(());
+        let read = arena.log().visit(self.next, &mut |line| {
+            taken = self.take(line);
+            taken.is_ok()
+        });
+        read.context("cannot read the log back").map_err(|error| Failure::new(USAGE, error))?;
+        taken
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let entry: Arc<Entry> = Arc::new(serde_json::from_slice(line)?);
+        self.next = entry.seq + 1;
+        self.remember(&entry);
+        if entry.seq < self.first {
+            self.renderer.skip(&entry);
             self.fold(&entry);
-            self.tell_of_unused_run(&entry);
+            self.is_closed = false;
+            return Ok(());
         }
+        if self.show.json {
+            self.output.bytes(line)?;
+        }
+        self.tell(&entry);
+        let told = entry.effective().flat_map(|(_, event)| event.told());
+        told.for_each(|line| self.output.note(line));
+        self.fold(&entry);
+        self.tell_of_unused_run(&entry);
         Ok(())
+    }
+
+    /// A new task drops what went before, so that a long session takes no more room than its longest turn.
+    fn remember(&mut self, entry: &Arc<Entry>) {
+        use ArenaEvent as E;
+        if matches!(entry.fact(), Some(E::PromptGiven(_))) && !entry.is_void() {
+            let has_settings = |fact: &E| matches!(fact, E::SessionOpened(_)) || !fact.changed().is_empty();
+            self.entries.retain(|kept| kept.fact().is_some_and(has_settings));
+        }
+        self.entries.push(Arc::clone(entry));
     }
 
     /// Says before the first model call that a recorded run is not used after all: who allowed it to be applied
@@ -224,12 +247,6 @@ impl Watch {
                     self.is_closed = false;
                     self.is_typed = given.schema.is_some();
                 }
-                ArenaEvent::ApprovalRequested(ask) => self.asks.push((ask.call, ask.digest.clone())),
-                // Withdrawn or lost, or answered by somebody else.
-                ArenaEvent::CallCancelled(CallCancelled { call, .. })
-                | ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, .. }) => {
-                    self.asks.retain(|(ask, _)| ask != call);
-                }
                 _ => {}
             }
         }
@@ -238,19 +255,16 @@ impl Watch {
     /// Answers approvals and ends the session once the turn is closed.
     async fn act(&mut self, arena: &Arena) {
         if self.show.yes {
-            for (call, digest) in std::mem::take(&mut self.asks) {
-                let by = self.by.to_owned();
-                let answer = Command::Answer { call, digest, choice: Choice::Once, by };
-                if let Err(error) = arena.submit(answer).await {
-                    self.output.warn(&format!("the answer to {call} was not taken: {error}"));
-                }
+            while let Some((call, digest)) = self.open_ask() {
+                self.answer_ask(arena, (call, digest), Choice::Once, self.by).await;
             }
         }
-        if let (Some(desk), Some((call, _))) = (&mut self.desk, self.asks.first())
-            && self.asking != Some(*call)
+        if let Some((call, _)) = self.open_ask()
+            && let Some(desk) = &mut self.desk
+            && self.asking != Some(call)
         {
             desk.ask(self.output);
-            self.asking = Some(*call);
+            self.asking = Some(call);
         }
         if std::mem::take(&mut self.is_closed) && !self.is_interrupted {
             // A session that ended meanwhile needs no stop.
@@ -265,9 +279,21 @@ impl Watch {
             self.output.tell(UNCLEAR);
             return;
         };
-        let Some(place) = self.asks.iter().position(|(call, _)| Some(*call) == shown) else { return };
-        let (call, digest) = self.asks.remove(place);
-        let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
+        if let Some(ask) = self.open_ask().filter(|(call, _)| Some(*call) == shown) {
+            self.answer_ask(arena, ask, choice, PERSON).await;
+        }
+    }
+
+    /// The first approval that waits for an answer: call and digest.
+    fn open_ask(&self) -> Option<(CallId, String)> {
+        let mut open = self.board.approvals.iter().filter(|ask| Some(ask.call) > self.answered);
+        open.next().map(|ask| (ask.call, ask.digest.clone()))
+    }
+
+    async fn answer_ask(&mut self, arena: &Arena, ask: (CallId, String), choice: Choice, by: &str) {
+        let (call, digest) = ask;
+        self.answered = Some(call);
+        let answer = Command::Answer { call, digest, choice, by: by.to_owned() };
         if let Err(error) = arena.submit(answer).await {
             self.output.warn(&format!("the answer to {call} was not taken: {error}"));
         }
@@ -398,10 +424,10 @@ pub fn exit_code(ending: &Ending, is_interrupted: bool) -> u8 {
     }
 }
 
-/// Finds an event among entries that have no gaps.
+/// Finds an event among the entries that are kept.
 fn event(entries: &[Arc<Entry>], at: EventRef) -> Option<&ArenaEvent> {
-    let seq = usize::try_from(at.seq).ok()?;
-    entries.get(seq)?.events.get(usize::from(at.i))
+    let place = entries.binary_search_by_key(&at.seq, |entry| entry.seq).ok()?;
+    entries.get(place)?.events.get(usize::from(at.i))
 }
 
 /// Waits for whatever comes first; an end only once nothing else is waiting.

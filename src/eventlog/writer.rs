@@ -143,18 +143,21 @@ impl EventLog for SessionLog {
         acknowledged.await.map_err(|_| gone())?
     }
 
-    fn lines(&self, from: u64) -> io::Result<Vec<Vec<u8>>> {
+    fn visit(&self, from: u64, visit: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
         let ((mut seq, offset), len) = {
             let durable = self.shared.lock();
             (durable.marks.before(from), durable.len)
         };
-        let mut pieces = Lines::new(Arc::clone(&self.file), offset, len);
-        let mut lines = Vec::new();
+        let mut lines = Lines::new(Arc::clone(&self.file), offset, len);
         loop {
-            match pieces.next_piece()? {
-                Piece::Line(line) if seq >= from => lines.push(line.to_vec()),
+            match lines.next_piece()? {
+                Piece::Line(line) if seq >= from => {
+                    if !visit(line) {
+                        return Ok(());
+                    }
+                }
                 Piece::Line(_) => {}
-                Piece::End => return Ok(lines),
+                Piece::End => return Ok(()),
                 Piece::Rest(_) | Piece::TooLong => {
                     return Err(io::Error::other("the log was changed by another program"));
                 }

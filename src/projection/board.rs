@@ -363,7 +363,10 @@ impl Board {
     }
 
     fn ignited(&mut self, started: u64, data: &SparkIgnited) {
-        self.sparks.retain(|row| row.spark != data.spark);
+        // Sparks are numbered as they begin: only one that begins again may be among those of a long session.
+        if self.sparks.last().is_some_and(|last| last.spark >= data.spark) {
+            self.sparks.retain(|row| row.spark != data.spark);
+        }
         self.sparks.push(SparkRow {
             spark: data.spark,
             role: data.role.clone(),
@@ -418,7 +421,7 @@ impl Board {
     }
 
     fn with_row(&mut self, spark: SparkId, change: impl FnOnce(&mut SparkRow)) {
-        if let Some(row) = self.sparks.iter_mut().find(|row| row.spark == spark) {
+        if let Some(row) = self.sparks.iter_mut().rfind(|row| row.spark == spark) {
             change(row);
         }
     }

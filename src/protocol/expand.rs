@@ -166,19 +166,21 @@ fn decl(spec: &ToolSpec) -> ToolDecl {
     ToolDecl { name: spec.name.clone(), description: spec.description.clone(), schema: spec.schema.clone() }
 }
 
+/// The text of a persona or an instruction of the opening, without turning a large spec into JSON.
+pub(crate) fn text_in_spec<'a>(event: &'a ArenaEvent, sel: &str) -> Option<&'a str> {
+    let ArenaEvent::SessionOpened(opened) = event else { return None };
+    let index =
+        |prefix: &str| -> Option<usize> { sel.strip_prefix(prefix)?.strip_suffix("/text")?.parse().ok() };
+    match (index("/spec/personas/"), index("/spec/instructions/")) {
+        (Some(i), _) => opened.spec.personas.get(i).map(|persona| persona.text.as_str()),
+        (_, Some(i)) => opened.spec.instructions.get(i).map(|one| one.text.as_str()),
+        _ => None,
+    }
+}
+
 fn selected_text(from: EventRef, sel: &str, memo: &mut Memo<'_>) -> Result<String, ExpandError> {
-    if let ArenaEvent::SessionOpened(opened) = memo.event(from)? {
-        let spec = &opened.spec;
-        let index =
-            |prefix: &str| -> Option<usize> { sel.strip_prefix(prefix)?.strip_suffix("/text")?.parse().ok() };
-        let typed = match (index("/spec/personas/"), index("/spec/instructions/")) {
-            (Some(i), _) => spec.personas.get(i).map(|p| &p.text),
-            (_, Some(i)) => spec.instructions.get(i).map(|x| &x.text),
-            _ => None,
-        };
-        if let Some(text) = typed {
-            return Ok(text.clone());
-        }
+    if let Some(text) = text_in_spec(memo.event(from)?, sel) {
+        return Ok(text.to_owned());
     }
     Ok(match memo.select(from, sel)? {
         Value::String(text) => text.clone(),

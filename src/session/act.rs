@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
-    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, ModelReply, Notice, NoticeGiven,
-    PolicyDecided, PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
+    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, ModelReply, Notice, PolicyDecided,
+    PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
 };
 use crate::protocol::expand::digest_of;
 use crate::protocol::fit;
@@ -97,10 +97,9 @@ impl Session {
 
     /// True when a spark has results to think about and nothing holds it.
     fn is_ready(&self, id: SparkId) -> bool {
-        let held = self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some();
         let Some(spark) = self.sparks.get(&id) else { return false };
         let closed = !spark.uses.is_empty() && spark.uses.iter().all(Use::is_closed);
-        let waits = held || self.has_model_call(id) || self.is_reading_for(id);
+        let waits = self.checkpoints.is_comparing() || self.has_model_call(id) || self.is_reading_for(id);
         spark.completed.is_none() && closed && !waits && self.is_at_work(id)
     }
 
@@ -243,13 +242,9 @@ impl Session {
             if warned {
                 return self.end_spark(id, TurnCause::Loop);
             }
-            self.emit(ArenaEvent::NoticeGiven(NoticeGiven {
-                spark: id,
-                notice: Notice::Loop,
-                text: "You are repeating the same call with the same result. Try something else, or answer with \
-                       what you know and what stands in the way. If it happens again the turn ends."
-                    .to_owned(),
-            }));
+            let text = "You are repeating the same call with the same result. Try something else, or answer with \
+                        what you know and what stands in the way. If it happens again the turn ends.";
+            self.notice(id, Notice::Loop, text);
         }
         self.think(id);
     }
@@ -347,8 +342,7 @@ impl Session {
         if rejected > 0 {
             return self.end_spark(id, cause);
         }
-        let notice = NoticeGiven { spark: id, notice: Notice::Repair, text: text.to_owned() };
-        self.emit(ArenaEvent::NoticeGiven(notice));
+        self.notice(id, Notice::Repair, text);
         self.think(id);
     }
 }

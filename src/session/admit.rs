@@ -95,21 +95,17 @@ impl Session {
     }
 
     fn admit_mode(&self, data: &PromptGiven) -> Result<(), String> {
-        match &data.mode {
-            Mode::Solo => Ok(()),
-            Mode::Squad => self.admit_squad(&data.changed),
-            Mode::Debate(plan) => self.admit_debate(plan, &data.changed),
-        }
-    }
-
-    /// A squad can only follow a blueprint that fits the session, whoever made it.
-    fn admit_squad(&self, changed: &[Setting]) -> Result<(), String> {
         let Some(spec) = self.spec.as_deref() else { return Ok(()) };
         let mut spec = Cow::Borrowed(spec);
-        changed.iter().for_each(|setting| spec.to_mut().set(setting));
-        match &spec.blueprint {
-            Some(_) => blueprint::check_spec(&spec).map_err(|fault| format!("the blueprint: {fault}")),
-            None => Err("the session has no blueprint for a squad".to_owned()),
+        data.changed.iter().for_each(|setting| spec.to_mut().set(setting));
+        match (&data.mode, &spec.blueprint) {
+            (Mode::Solo, _) => Ok(()),
+            // A squad can only follow a blueprint that fits the session, whoever made it.
+            (Mode::Squad, Some(_)) => {
+                blueprint::check_spec(&spec).map_err(|fault| format!("the blueprint: {fault}"))
+            }
+            (Mode::Squad, None) => Err("the session has no blueprint for a squad".to_owned()),
+            (Mode::Debate(plan), _) => self.admit_debate(plan, &spec),
         }
     }
 

@@ -1,8 +1,7 @@
 //! The context window: what the next request says, how large it is, and what a summary may replace.
 
-use crate::protocol::event::{
-    ArenaEvent, ModelReply, Notice, NoticeGiven, Parts, Purpose, RequestPart, TurnCause,
-};
+use crate::protocol::event::{ArenaEvent, ModelReply, Notice, Parts, Purpose, RequestPart, TurnCause};
+use crate::protocol::expand::{Lookup, text_in_spec};
 use crate::protocol::message::{Args, Part, Role};
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{EventRef, SparkId};
@@ -20,9 +19,6 @@ const ORDER_FOR_SUMMARY: &str = "The conversation above no longer fits and will 
 now. Write a summary for yourself, without calling tools: the task and every rule or wish the person stated, \
 word for word where it matters; what was done, with file paths and the references ([e12]) that prove it; what \
 was found out, including what did not work; what is still to be done, next step first.";
-
-/// Finds an event by its reference.
-type Lookup<'a> = &'a dyn Fn(EventRef) -> Option<&'a ArenaEvent>;
 
 impl Session {
     /// The parts of a spark's next request.
@@ -80,13 +76,7 @@ impl Session {
         let Some((model, end)) = self.compactable(id) else {
             return self.end_spark(id, TurnCause::ContextFull);
         };
-        self.emit(ArenaEvent::NoticeGiven(NoticeGiven {
-            spark: id,
-            notice: Notice::Compacted,
-            text: ORDER_FOR_SUMMARY.to_owned(),
-        }));
-        let order =
-            EventRef { seq: self.next_seq, i: u16::try_from(self.open.len() - 1).unwrap_or(u16::MAX) };
+        let order = self.notice(id, Notice::Compacted, ORDER_FOR_SUMMARY);
         let Some(spark) = self.sparks.get(&id) else { return };
         let mut parts: Vec<RequestPart> =
             spark.transcript.iter().take(end).map(|item| item.part.clone()).collect();
@@ -203,17 +193,10 @@ pub(super) fn bytes_of(part: &RequestPart, lookup: Lookup<'_>) -> u64 {
 }
 
 fn bytes_selected(event: &ArenaEvent, sel: &str) -> u64 {
-    if let ArenaEvent::SessionOpened(opened) = event {
-        let index =
-            |prefix: &str| -> Option<usize> { sel.strip_prefix(prefix)?.strip_suffix("/text")?.parse().ok() };
-        if let Some(persona) = index("/spec/personas/").and_then(|i| opened.spec.personas.get(i)) {
-            return bytes(&persona.text);
-        }
-        if let Some(one) = index("/spec/instructions/").and_then(|i| opened.spec.instructions.get(i)) {
-            return bytes(&one.text);
-        }
+    match text_in_spec(event, sel) {
+        Some(text) => bytes(text),
+        None => event.data().pointer(sel).map(json_bytes).unwrap_or_default(),
     }
-    event.data().pointer(sel).map(json_bytes).unwrap_or_default()
 }
 
 /// Bytes of text in a model's answer.

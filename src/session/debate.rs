@@ -54,7 +54,6 @@ pub struct Debate {
     waiting: BTreeSet<SparkId>,
     /// Tools each debater may use now.
     tools: BTreeMap<SparkId, Vec<String>>,
-    no_tools: Vec<String>,
     /// Where the propositions are, and how many.
     propositions: Vec<EventRef>,
     count: u32,
@@ -120,8 +119,8 @@ impl Debate {
     }
 
     /// Tools a spark may use now: read-only ones, while evidence is gathered.
-    pub(super) fn tools_of(&self, id: SparkId) -> &Vec<String> {
-        self.tools.get(&id).unwrap_or(&self.no_tools)
+    pub(super) fn tools_of(&self, id: SparkId) -> &[String] {
+        self.tools.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// Entries that later requests and decisions need.
@@ -172,16 +171,19 @@ impl Session {
 
     /// A debater's or the moderator's call came to nothing: an absence, not an opinion.
     pub(super) fn absent(&mut self, id: SparkId, cause: TurnCause) {
+        self.debater_failed(id, cause);
+        self.debate_goes_on();
+    }
+
+    fn debater_failed(&mut self, id: SparkId, cause: TurnCause) {
         let role = self.sparks.get(&id).map(|spark| spark.role.clone()).unwrap_or_default();
         self.emit(ArenaEvent::RoleFailed(RoleFailed { role, spark: id, cause }));
-        self.debate_goes_on();
     }
 
     /// A spark of the debate was stopped for good.
     pub(super) fn debater_stopped(&mut self, id: SparkId, cause: TurnCause) {
         if self.debate.as_ref().is_some_and(|debate| debate.waits_for(id)) {
-            let role = self.sparks.get(&id).map(|spark| spark.role.clone()).unwrap_or_default();
-            self.emit(ArenaEvent::RoleFailed(RoleFailed { role, spark: id, cause }));
+            self.debater_failed(id, cause);
         }
         let all_done = self.sparks.values().all(|spark| spark.completed.is_some());
         match self.turn_stop() {

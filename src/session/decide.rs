@@ -17,7 +17,6 @@ pub(super) enum Due {
     Nothing,
     TakeUp { how: TakeUp, changed: Vec<Setting>, active_ms: u64 },
     Prompt,
-    Settings,
     Steering { spark: Option<SparkId>, text: String },
     Mentioned(Option<SparkId>),
     Wind,
@@ -46,7 +45,6 @@ impl Session {
                 Due::TakeUp { how, changed: data.changed.clone(), active_ms: data.active_ms }
             }
             E::PromptGiven(_) => Due::Prompt,
-            E::SettingsChanged(_) => Due::Settings,
             E::SteeringGiven(data) => Due::Steering { spark: data.spark, text: data.text.clone() },
             E::MentionExpanded(data) => self.due_mentioned(data.call),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
@@ -116,7 +114,7 @@ impl Session {
     pub(super) fn decide(&mut self, due: Due) {
         let at = EventRef::fact(self.next_seq);
         match due {
-            Due::Nothing | Due::Settings => {}
+            Due::Nothing => {}
             Due::TakeUp { how, changed, active_ms } => self.take_up(how, &changed, active_ms),
             Due::Prompt => self.open_turn(),
             Due::Steering { spark, text } => self.read_for_steering(spark, &text),

@@ -103,8 +103,7 @@ impl Session {
         self.sealed = None;
         self.stopping = None;
         // Only a tree that nothing has changed since can tell that somebody else changed the workspace.
-        let known = self.checkpoints.fresh && self.checkpoints.pending.is_none();
-        let tree = self.checkpoints.tree.clone().filter(|_| known);
+        let tree = self.checkpoints.tree.clone().filter(|_| self.is_recorded());
         // A resume that was itself cut off leaves its comparison open.
         self.checkpoints.compare = self.checkpoints.compare.take().or(tree);
         self.checkpoints.fresh = false;
@@ -314,7 +313,6 @@ impl Session {
     }
 
     fn fold_called(&mut self, at: EventRef, data: &ModelCalled) {
-        self.next_call = self.next_call.max(data.call.0 + 1);
         let spark = self.sparks.get(&data.spark);
         let base = match (&data.parts.base, spark.and_then(|s| s.sent.as_ref())) {
             (Some(base), Some((sent, parts))) if base == sent => parts.as_slice(),
@@ -331,9 +329,12 @@ impl Session {
             _ => parts,
         };
         let kind = CallKind::Model { called: at, parts, purpose: data.purpose, timer: None };
-        let call =
-            Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false, unsent: false };
-        self.calls.insert(data.call, call);
+        self.await_call(data.call, data.attempt, Some(data.spark), kind);
+    }
+
+    fn await_call(&mut self, id: CallId, attempt: u32, spark: Option<SparkId>, kind: CallKind) {
+        self.next_call = self.next_call.max(id.0 + 1);
+        self.calls.insert(id, Call { attempt, spark, kind, cancelled: false, unsent: false });
     }
 
     /// The conversation is what was really sent, whatever program sent it.
@@ -369,7 +370,6 @@ impl Session {
     }
 
     fn fold_retry(&mut self, data: &RetryScheduled) {
-        self.next_call = self.next_call.max(data.timer.0 + 1);
         let mut owner = None;
         if let Some((id, mut call)) = self.failed.take() {
             if let CallKind::Model { timer, .. } = &mut call.kind {
@@ -379,9 +379,7 @@ impl Session {
             self.calls.insert(id, call);
         }
         let order = EffectOrder::Timer { ms: data.delay_ms, purpose: TimerPurpose::Retry };
-        let call =
-            Call { attempt: 1, spark: owner, kind: CallKind::Effect(order), cancelled: false, unsent: false };
-        self.calls.insert(data.timer, call);
+        self.await_call(data.timer, 1, owner, CallKind::Effect(order));
     }
 
     fn fold_fallback(&mut self, spark: SparkId, from: &str, to: &str) {

@@ -123,7 +123,7 @@ impl Session {
         if let Some(debate) = self.debate.as_ref().filter(|_| self.turn.is_some()) {
             // An earlier turn's spark may have had the name of this debater.
             let id = self.sparks.iter().rfind(|(_, known)| known.role == spark.role).map(|(id, _)| *id)?;
-            return Some(debate.tools_of(id).clone());
+            return Some(debate.tools_of(id).to_vec());
         }
         let persona = self.spec.as_ref()?.personas.iter().find(|persona| persona.id == spark.persona);
         persona.and_then(|persona| persona.tools.clone())

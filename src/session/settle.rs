@@ -6,7 +6,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::Setting;
-use crate::protocol::{CallId, SparkId};
+use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::state::{Call, CallKind, UseState};
@@ -102,8 +102,8 @@ impl Session {
         }
     }
 
-    pub(super) fn notice(&mut self, spark: SparkId, notice: Notice, text: &str) {
-        self.emit(ArenaEvent::NoticeGiven(NoticeGiven { spark, notice, text: text.to_owned() }));
+    pub(super) fn notice(&mut self, spark: SparkId, notice: Notice, text: &str) -> EventRef {
+        self.emit(ArenaEvent::NoticeGiven(NoticeGiven { spark, notice, text: text.to_owned() }))
     }
 
     fn settle_call(&mut self, id: CallId, call: &Call, how: TakeUp, changes_requests: bool, active_ms: u64) {
@@ -215,10 +215,9 @@ impl Session {
 
     /// Lets every spark do what it was about to do.
     pub(super) fn go_on(&mut self) {
-        if self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some() {
+        if self.checkpoints.is_comparing() {
             return;
         }
-        self.checkpoints_compared();
         let open: Vec<SparkId> =
             self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
         for id in open {
@@ -229,13 +228,6 @@ impl Session {
         }
         self.wind_down();
         self.advance();
-    }
-
-    fn checkpoints_compared(&mut self) {
-        // The fold clears `compare` when the tree arrives; without a tree there is nothing to compare.
-        if self.checkpoints.tree.is_none() {
-            self.checkpoints.compare = None;
-        }
     }
 
     /// The workspace was recorded after a resume: tell the sparks when it is not what it was.

@@ -2,7 +2,7 @@
 
 use crate::protocol::SparkId;
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
-use crate::protocol::event::{ArenaEvent, Notice, NoticeGiven, SparkIgnited};
+use crate::protocol::event::{ArenaEvent, Notice, SparkIgnited};
 use crate::protocol::message::Structured;
 
 use super::Session;
@@ -44,13 +44,9 @@ impl Session {
         let Some(schema) = self.schema_for(spark) else { return };
         let held = self.model_spec(model).is_some_and(|m| m.structured == Structured::ResponseFormat);
         if !held {
-            self.emit(ArenaEvent::NoticeGiven(NoticeGiven {
-                spark,
-                notice: Notice::Brief,
-                text: format!(
-                    "When you are done, answer with JSON only, fitting this JSON Schema:\n{schema}"
-                ),
-            }));
+            let text =
+                format!("When you are done, answer with JSON only, fitting this JSON Schema:\n{schema}");
+            self.notice(spark, Notice::Brief, &text);
         }
     }
 }

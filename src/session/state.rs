@@ -281,6 +281,13 @@ pub struct Checkpoints {
     pub compare: Option<String>,
 }
 
+impl Checkpoints {
+    /// True while nobody goes on before the workspace was compared with what it was.
+    pub fn is_comparing(&self) -> bool {
+        self.compare.is_some() && self.pending.is_some()
+    }
+}
+
 /// Entries an event cites whose words a request may need with it.
 pub fn cited_seqs(event: &ArenaEvent) -> Vec<u64> {
     match event {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::projection::board::OpenApproval;
 use crate::projection::transcript::Item;
 use crate::projection::{Board, Costs, Gauge, Matrix, Reasons, Transcript};
 use crate::protocol::{ArenaEvent, Entry, EventRef, Signal, SparkId};
@@ -193,6 +194,11 @@ impl Record {
                 (self.stretches[at].items, self.stretches[at].reasons) = Default::default();
             }
         }
+    }
+
+    /// Approvals that wait for an answer, oldest first.
+    pub fn approvals(&self) -> &[OpenApproval] {
+        &self.now.board.approvals
     }
 
     /// Takes a live piece.

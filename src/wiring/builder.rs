@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{Arena, ArenaPorts, PROGRAM};
+use crate::arena::{Arena, ArenaPorts, PROGRAM, Recorded};
 use crate::config::SandboxKind;
 use crate::eventlog::{LogError, SessionLog, SessionStore};
 use crate::ports::{Provider, Tool};
@@ -15,7 +15,7 @@ use crate::protocol::spec::{
 };
 use crate::sandbox::unsettled;
 use crate::session::convergence::{Scorer, Scorers};
-use crate::session::{Session, policy};
+use crate::session::policy;
 use crate::toolvault::VaultError;
 use crate::wiring::confine::{self, kind_of};
 use crate::wiring::crew_places::Means;
@@ -187,9 +187,8 @@ impl ArenaBuilder {
         let ports = self.ports(place, log);
         let arena = Arena::open(id.clone(), spec, ports).await?;
         // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.
-        let (recorded, asks, lock) = (Vec::new(), Vec::new(), None);
-        let workspace = self.workspace;
-        Ok(Running { arena, id, recorded, asks, has_open_turn: false, sandbox, workspace, lock, told })
+        let (workspace, lock) = (self.workspace, None);
+        Ok(Running { arena, id, recorded: 0, has_open_turn: false, sandbox, workspace, lock, told })
     }
 
     /// Takes a recorded session of the state folder up again, by its id or the start of it. Providers, tools,
@@ -197,9 +196,10 @@ impl ArenaBuilder {
     pub async fn resume(mut self, name: &str) -> Result<Running, WireError> {
         let store = SessionStore::new(self.state.clone());
         let path = store.find(name)?;
-        let mut recorded = Vec::new();
-        let opened = store.open(&path, &mut |entry| recorded.push(Arc::new(entry)))?;
-        let session = Session::fold(&recorded).map_err(crate::arena::ArenaError::from)?;
+        let mut recorded = Recorded::default();
+        let opened = store.open(&path, &mut |entry| recorded.apply(&Arc::new(entry)))?;
+        let session = recorded.session();
+        let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
         let mut spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
         let kind = kind_of(&spec.workspace.sandbox);
         let mut place = self.place(kind).await?;
@@ -213,15 +213,14 @@ impl ArenaBuilder {
         let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
         let told = std::mem::take(&mut place.told);
         let ports = self.ports(place, opened.log);
-        let arena = Arena::resume(&recorded, before, changed, ports).await?;
+        let arena = Arena::resume(recorded, before, changed, ports).await?;
         Ok(Running {
             arena,
             id: path.id,
-            asks: session.open_asks(),
-            has_open_turn: session.has_open_turn(),
+            recorded: count,
+            has_open_turn,
             sandbox: spec.workspace.sandbox,
             workspace: self.workspace,
-            recorded,
             lock: None,
             told,
         })

@@ -111,7 +111,7 @@ pub async fn change(
     let provider = |model: &ModelSpec| model.name.split('/').next().unwrap_or_default().to_owned();
     let strange: Vec<ModelSpec> =
         spec.models.into_iter().filter(|model| !arena.is_connected(&provider(model))).collect();
-    let connected = providers::connect(config, &strange, &[])?;
+    let connected = providers::connect(config, &strange, &providers::Answered::default())?;
     for (name, provider) in connected.providers {
         arena.connect(&name, provider, connected.limits.get(&name).copied());
     }

@@ -9,16 +9,16 @@ use std::sync::Arc;
 pub use instead::Instead;
 use instead::Replaced;
 
-use crate::arena::{Arena, ArenaPorts, replay};
+use crate::arena::{Arena, ArenaPorts, Recorded};
 use crate::config::Config;
 use crate::eventlog::{LogError, SessionLog, SessionPath, SessionStore};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
 use crate::protocol::spec::SandboxSpec;
-use crate::protocol::{ArenaEvent, Entry, RULES};
+use crate::protocol::{ArenaEvent, RULES};
 use crate::sandbox::unsettled;
 use crate::session::Session;
-use crate::wiring::{Changes, Place, Running, WireError, WorkspaceLock, kind_of, providers, store};
+use crate::wiring::{Answered, Changes, Place, Running, WireError, WorkspaceLock, kind_of, providers, store};
 use crate::workspace::WorkspaceStore;
 
 /// What is forked, where, and what is changed.
@@ -59,7 +59,7 @@ pub struct Fork {
     pub told: Vec<String>,
     store: SessionStore,
     sandbox: SandboxSpec,
-    recorded: Vec<Arc<Entry>>,
+    recorded: Recorded,
     forked: SessionForked,
     replaced: Option<ArenaEvent>,
     ports: ArenaPorts,
@@ -81,9 +81,13 @@ impl Fork {
         };
         let at = replaced.as_ref().map_or(last, |replaced| replaced.after);
         let id = uuid::Uuid::now_v7().to_string();
-        let mut recorded = Vec::new();
-        let log = store.fork(&parent, at, &id, &mut |entry| recorded.push(Arc::new(entry)))?;
-        let copied = Copied { store: store.clone(), parent, id: id.clone(), recorded, log, replaced };
+        let (mut recorded, mut answered) = (Recorded::default(), Answered::default());
+        let log = store.fork(&parent, at, &id, &mut |entry| {
+            answered.apply(&entry);
+            recorded.apply(&Arc::new(entry));
+        })?;
+        let copied =
+            Copied { store: store.clone(), parent, id: id.clone(), recorded, answered, log, replaced };
         let made = take_up(config, plan, copied, attended).await;
         if made.is_err() {
             discard(&folder(&config.places().state, &id), &store, &id);
@@ -107,19 +111,18 @@ impl Fork {
             told,
             ..
         } = self;
-        let active_ms = forked.active_ms;
+        let count = recorded.session().next_seq();
         let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
-        let arena = Arena::take_up(&recorded, facts, active_ms, ports).await;
+        let arena = Arena::take_up(recorded, facts, ports).await;
         let arena = arena.inspect_err(|_| discard(&workspace, &store, &id))?;
-        // Open approvals are withdrawn by the fork and asked again as new calls, so none is open yet.
-        Ok(Running { arena, id, recorded, asks: Vec::new(), has_open_turn, sandbox, workspace, lock, told })
+        Ok(Running { arena, id, recorded: count, has_open_turn, sandbox, workspace, lock, told })
     }
 
     /// Only records that it was made: nothing is asked, run or sent.
     pub async fn record(self) -> Result<(), WireError> {
         let Fork { id, workspace, store, recorded, forked, ports, replaced, .. } = self;
         let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
-        let made = Arena::record(&recorded, facts, &ports).await;
+        let made = Arena::record(recorded, facts, &ports).await;
         Ok(made.inspect_err(|_| discard(&workspace, &store, &id))?)
     }
 }
@@ -140,7 +143,8 @@ struct Copied {
     store: SessionStore,
     parent: SessionPath,
     id: String,
-    recorded: Vec<Arc<Entry>>,
+    recorded: Recorded,
+    answered: Answered,
     log: SessionLog,
     replaced: Option<Replaced>,
 }
@@ -151,12 +155,12 @@ async fn take_up(
     copied: Copied,
     attended: bool,
 ) -> Result<Fork, WireError> {
-    let session = Session::fold(&copied.recorded).map_err(crate::arena::ArenaError::from)?;
+    let session = copied.recorded.session();
     let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(copied.parent.id.clone()))?;
     let kind = plan.changes.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
     let mut told = Vec::new();
     let root = Path::new(&spec.workspace.root);
-    let (tree, lacks) = tree_at(config, &copied, &session, root, &mut told).await?;
+    let (tree, lacks) = tree_at(config, &copied, session, root, &mut told).await?;
     let state = &config.places().state;
     let folder = folder(state, &copied.id);
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
@@ -164,26 +168,26 @@ async fn take_up(
     let consent = plan.changes.consent_over(&spec.workspace);
     let mut place = Place::configured(config, kind, (&folder, &copied.id), consent).await?;
     told.append(&mut place.told);
-    let (changed, spec) = place.take_over(config, (&copied.id, &session), spec, &plan.changes).await?;
-    let Copied { store, parent, id, recorded, log, replaced } = copied;
+    let (changed, spec) = place.take_over(config, (&copied.id, session), spec, &plan.changes).await?;
+    // A prompt that is given anew opens its turn.
+    let has_open_turn = session.has_open_turn() || copied.replaced.is_some();
+    let Copied { store, parent, id, recorded, answered, log, replaced } = copied;
     let forked = SessionForked {
         id: id.clone(),
         rules: RULES,
         parent: parent.id,
-        seq: recorded.last().map_or(0, |entry| entry.seq),
+        seq: recorded.session().next_seq().saturating_sub(1),
         head: log.head().hash,
         workspace: spec.workspace.root.clone(),
         tree: Some(tree),
         changed,
         change: plan.in_words(),
-        active_ms: replay::active_ms(&recorded),
+        active_ms: recorded.active_ms(),
         awaits: replaced.as_ref().and_then(|replaced| replaced.awaits),
         goes_on: plan.goes_on,
     };
-    // A prompt that is given anew opens its turn.
-    let has_open_turn = session.has_open_turn() || replaced.is_some();
     let lock = super::lock_for(config, &spec)?;
-    let connected = providers::connect(config, &spec.models, &recorded)?;
+    let connected = providers::connect(config, &spec.models, &answered)?;
     Ok(Fork {
         id,
         workspace: folder,

@@ -30,12 +30,12 @@ pub(super) struct Connected {
     pub secrets: Vec<(String, String)>,
 }
 
-/// Connects the provider of every model in use. `recorded` are the entries of a session that is taken up again:
+/// Connects the provider of every model in use. `answered` is what a session that is taken up again was answered:
 /// scripts go on where they stopped.
 pub(super) fn connect(
     config: &Config,
     models: &[ModelSpec],
-    recorded: &[Arc<Entry>],
+    answered: &Answered,
 ) -> Result<Connected, WireError> {
     let mut connected = Connected {
         providers: BTreeMap::new(),
@@ -47,7 +47,7 @@ pub(super) fn connect(
         if connected.providers.contains_key(&name.provider) {
             continue;
         }
-        let provider = provider(config, &name, recorded, &mut connected.secrets)?;
+        let provider = provider(config, &name, answered, &mut connected.secrets)?;
         let table = config.file().providers.get(&name.provider);
         if let Some(limit) = table.and_then(|table| table.concurrent_calls) {
             connected.limits.insert(name.provider.clone(), limit.get());
@@ -60,7 +60,7 @@ pub(super) fn connect(
 fn provider(
     config: &Config,
     model: &ModelName,
-    recorded: &[Arc<Entry>],
+    answered: &Answered,
     secrets: &mut Vec<(String, String)>,
 ) -> Result<Arc<dyn Provider>, WireError> {
     let name = model.provider.as_str();
@@ -69,7 +69,7 @@ fn provider(
             demo::PROVIDER => written_script(name, demo::SCRIPT)?,
             _ => recorded_script(config, &model.model)?,
         };
-        return Ok(Arc::new(going_on(script, name, recorded)));
+        return Ok(Arc::new(answered.going_on(script, name)));
     }
     let connection = config.connection(name)?;
     secrets.extend(connection.secrets(name));
@@ -79,7 +79,7 @@ fn provider(
             let missing =
                 || WireError::Provider(format!("provider `{name}`: there is no script `{}`", file.display()));
             let script = written_script(name, &text.ok_or_else(missing)?)?;
-            Ok(Arc::new(going_on(script, name, recorded)))
+            Ok(Arc::new(answered.going_on(script, name)))
         }
         Connection::Openai {
             base_url,
@@ -137,9 +137,9 @@ fn recorded_script(config: &Config, session: &str) -> Result<Script, WireError> 
     }
     let mut roles = Asking::default();
     let replies = read.entries.iter().flat_map(|entry| entry.effective()).filter_map(|(_, event)| {
-        let (role, digest) = roles.answered(event)?;
+        let (role, call) = roles.answered(event)?;
         let ArenaEvent::ModelAnswered(data) = event else { return None };
-        Some((role, digest, data.body.clone()))
+        Some((role, call.digest, data.body.clone()))
     });
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     let numbered = replies.map(|(spark, digest, reply)| {
@@ -150,42 +150,60 @@ fn recorded_script(config: &Config, session: &str) -> Result<Script, WireError> 
     Ok(Script::from_replies(LOG, numbered.collect::<Vec<_>>()))
 }
 
-/// A script with the calls counted that a provider has answered so far.
-fn going_on(script: Script, provider: &str, recorded: &[Arc<Entry>]) -> Script {
-    let mut asking = Asking { provider: Some(provider.to_owned()), ..Asking::default() };
-    for (_, event) in recorded.iter().flat_map(|entry| entry.effective()) {
-        if let Some((role, _)) = asking.answered(event) {
-            script.skip(&role, 1);
+/// How many calls of each role the models of each provider have answered.
+#[derive(Default)]
+pub(super) struct Answered {
+    asking: Asking,
+    counts: BTreeMap<(String, String), u32>,
+}
+
+impl Answered {
+    pub fn apply(&mut self, entry: &Entry) {
+        for (_, event) in entry.effective() {
+            if let Some((role, call)) = self.asking.answered(event) {
+                *self.counts.entry((call.provider, role)).or_default() += 1;
+            }
         }
     }
-    script
+
+    /// A script with the calls counted that its provider has answered so far.
+    fn going_on(&self, script: Script, provider: &str) -> Script {
+        for ((_, role), calls) in self.counts.iter().filter(|((name, _), _)| name == provider) {
+            script.skip(role, *calls);
+        }
+        script
+    }
 }
 
 /// Finds, event by event, which role a model answered and to which request.
 #[derive(Default)]
 struct Asking {
-    /// Only calls of this provider, when there is one.
-    provider: Option<String>,
     roles: BTreeMap<SparkId, String>,
-    calls: BTreeMap<CallId, (SparkId, String)>,
+    calls: BTreeMap<CallId, Asked>,
+}
+
+/// A call that was sent.
+struct Asked {
+    spark: SparkId,
+    provider: String,
+    digest: String,
 }
 
 impl Asking {
-    /// Takes an event in; gives role and request digest when it is an answer.
-    fn answered(&mut self, event: &ArenaEvent) -> Option<(String, String)> {
+    /// Takes an event in; gives role and call when it is an answer.
+    fn answered(&mut self, event: &ArenaEvent) -> Option<(String, Asked)> {
         match event {
             ArenaEvent::SparkIgnited(data) => {
                 self.roles.insert(data.spark, data.role.clone());
             }
             ArenaEvent::ModelCalled(data) => {
-                let provider = data.model.split('/').next();
-                if self.provider.is_none() || self.provider.as_deref() == provider {
-                    self.calls.insert(data.call, (data.spark, data.digest.clone()));
-                }
+                let provider = data.model.split('/').next().unwrap_or_default().to_owned();
+                let (spark, digest) = (data.spark, data.digest.clone());
+                self.calls.insert(data.call, Asked { spark, provider, digest });
             }
             ArenaEvent::ModelAnswered(data) => {
-                let (spark, digest) = self.calls.remove(&data.call)?;
-                return Some((self.roles.get(&spark)?.clone(), digest));
+                let call = self.calls.remove(&data.call)?;
+                return Some((self.roles.get(&call.spark)?.clone(), call));
             }
             _ => {}
         }

@@ -8,6 +8,7 @@ pub use crate::eventlog::SessionSummary;
 use crate::eventlog::{LogError, SessionStore};
 use crate::library::demo;
 use crate::ports::Head;
+use crate::protocol::event::SessionOpened;
 use crate::protocol::spec::Spec;
 use crate::protocol::{ArenaEvent, Entry, EventRef};
 use crate::session::Session;
@@ -80,35 +81,31 @@ impl Sessions {
 
     /// Reads a whole log. Damage ends the reading and is told beside what could be read.
     pub fn read(&self, name: &str) -> Result<Read, WireError> {
+        let mut entries = Vec::new();
+        let read = self.read_by(name, &mut |entry| entries.push(entry))?;
+        Ok(Read { entries, ..read })
+    }
+
+    /// The same, but each entry is handed to `take` and none is kept.
+    pub fn read_by(&self, name: &str, take: &mut dyn FnMut(Arc<Entry>)) -> Result<Read, WireError> {
         let path = self.store.find(name)?;
         let mut reader = self.store.read(&path)?;
-        let mut read = Read {
-            id: path.id,
-            entries: Vec::new(),
-            head: Head { count: 0, hash: String::new() },
-            unfinished: 0,
-            fault: None,
-        };
-        loop {
+        let fault = loop {
             match reader.next_entry() {
-                Ok(Some(entry)) => read.entries.push(Arc::new(entry)),
-                Ok(None) => break,
-                Err(error) => {
-                    read.fault = Some(error);
-                    break;
-                }
+                Ok(Some(entry)) => take(Arc::new(entry)),
+                Ok(None) => break None,
+                Err(error) => break Some(error),
             }
-        }
+        };
         let ending = reader.ending();
-        read.head = Head { count: ending.count, hash: ending.link.text() };
-        read.unfinished = ending.unfinished;
-        if read.entries.is_empty() && read.fault.is_none() {
-            if !path.stored {
-                return Err(LogError::NotALog(path.log).into());
-            }
-            return Err(LogError::NeverOpened(read.id).into());
+        if ending.count == 0 && fault.is_none() {
+            return Err(match path.stored {
+                true => LogError::NeverOpened(path.id).into(),
+                false => LogError::NotALog(path.log).into(),
+            });
         }
-        Ok(read)
+        let head = Head { count: ending.count, hash: ending.link.text() };
+        Ok(Read { id: path.id, entries: Vec::new(), head, unfinished: ending.unfinished, fault })
     }
 
     /// The log file of a session, to be read by position.
@@ -165,15 +162,33 @@ impl Sessions {
     /// The id of a session that a resume has nothing to do for: no turn is open, and it was sealed or never had
     /// one. Damage is left to whoever opens it.
     pub fn nothing_to_go_on_with(&self, name: &str) -> Result<Option<String>, WireError> {
-        let read = self.read(name)?;
-        let Ok(session) = Session::fold(&read.entries) else { return Ok(None) };
-        // A copy of a session whose turn had ended has nothing to be sealed for.
-        let left = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionPaused(_));
-        let mut facts = read.entries.iter().rev().filter_map(|entry| entry.fact());
-        let is_copy = matches!(facts.find(|fact| !left(fact)), Some(ArenaEvent::SessionForked(_)));
+        let id = self.find(name)?;
+        let (mut session, mut is_copy) = (Session::new(), false);
+        let mut follows = true;
+        let fault = self.scan(name, &mut |entry| {
+            // A copy of a session whose turn had ended has nothing to be sealed for.
+            if !matches!(entry.fact(), Some(ArenaEvent::SessionPaused(_))) {
+                is_copy = matches!(entry.fact(), Some(ArenaEvent::SessionForked(_)));
+            }
+            follows = session.apply(&Arc::new(entry)).is_ok();
+            follows
+        })?;
         let is_over = session.sealed().is_some() || session.last_turn().is_none() || is_copy;
-        let nothing = read.fault.is_none() && !session.has_open_turn() && is_over;
-        Ok(nothing.then_some(read.id))
+        let is_whole = fault.is_none() && follows && session.spec().is_some();
+        Ok((is_whole && is_over && !session.has_open_turn()).then_some(id))
+    }
+
+    /// The entries since the newest task was given, that one among them; all where there was none.
+    pub fn last_turn(&self, name: &str) -> Result<Vec<Arc<Entry>>, WireError> {
+        let mut turn = Vec::new();
+        self.scan(name, &mut |entry| {
+            if !entry.is_void() && matches!(entry.fact(), Some(ArenaEvent::PromptGiven(_))) {
+                turn.clear();
+            }
+            turn.push(Arc::new(entry));
+            true
+        })?;
+        Ok(turn)
     }
 
     /// Refuses a session that another process writes, or that can only be read.
@@ -195,16 +210,15 @@ impl Sessions {
     /// True for a session that the demo's script answered and that waits for a task.
     pub fn is_over_demo(&self, name: &str) -> Result<bool, WireError> {
         let is_demo = |spec: &Spec| spec.models.first().is_some_and(|model| model.name == demo::MODEL);
-        let mut began = false;
+        let mut session = Session::new();
+        let mut is_one = true;
         self.scan(name, &mut |entry| {
-            began = matches!(entry.fact(), Some(ArenaEvent::SessionOpened(data)) if is_demo(&data.spec));
-            false
+            let begins = |data: &SessionOpened| is_demo(&data.spec);
+            let other = matches!(entry.fact(), Some(ArenaEvent::SessionOpened(data)) if !begins(data));
+            is_one = !other && session.apply(&Arc::new(entry)).is_ok();
+            is_one
         })?;
-        if !began {
-            return Ok(false);
-        }
-        let Ok(session) = Session::fold(&self.read(name)?.entries) else { return Ok(false) };
-        Ok(!session.has_open_turn() && session.spec().is_some_and(is_demo))
+        Ok(is_one && !session.has_open_turn() && session.spec().is_some_and(is_demo))
     }
 
     /// The name a session was given by a person.

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use sha2::{Digest, Sha256};
 
-use super::objects::Objects;
-use super::scan::is_private;
+use super::objects::{Objects, hash_into};
+use super::scan::{is_private, open};
 use super::tree::{Kind, Tree};
 use crate::ports::Untold;
 use crate::protocol::event::PathBase;
-use crate::protocol::expand::hex;
 
 /// The first path of which no tree tells what it held.
 pub fn untold(
@@ -40,13 +40,18 @@ pub fn untold(
 /// git may ignore it; what cannot be read is not said to hold anything.
 pub fn again(root: &Path, tree: &Tree, said: &[PathBase]) -> Vec<String> {
     let known = tree.by_path();
+    let folder = Dir::open_ambient_dir(root, ambient_authority());
+    let digest = |path: &str| {
+        let mut file = open(folder.as_ref().ok()?, path).ok()?;
+        // A pipe or a device that a command put there has no end.
+        let is_file = file.metadata().is_ok_and(|data| data.is_file());
+        is_file.then(|| hash_into(&mut file, None)).transpose().ok().flatten()
+    };
     let holds = |base: &&PathBase| match (known.get(base.path.as_str()), &base.sha256) {
         (Some(Kind::File { sha256, .. }), said) => said.as_ref() == Some(sha256),
         (Some(Kind::Link { .. }), _) => false,
-        (None, Some(said)) => {
-            std::fs::read(root.join(&base.path)).is_ok_and(|bytes| hex(&Sha256::digest(bytes)) == *said)
-        }
-        (None, None) => !root.join(&base.path).exists(),
+        (None, Some(said)) => digest(&base.path).is_some_and(|(sha256, _)| sha256 == *said),
+        (None, None) => std::fs::symlink_metadata(root.join(&base.path)).is_err(),
     };
     said.iter().filter(holds).map(|base| base.path.clone()).collect()
 }

@@ -4,7 +4,7 @@
 //! component, so that a workspace that changes underneath cannot make agon record a file from outside.
 
 use std::collections::BTreeSet;
-use std::fs::{FileType, Metadata};
+use std::fs::{File, FileType, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -151,11 +151,8 @@ impl<'a> Scanner<'a> {
 
     /// Opens, looks again at what was really opened, and digests it.
     fn read(&mut self, path: &str) -> Result<Option<Kind>, String> {
-        let nofollow = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(nofollow.bits().cast_signed());
-        let mut file = match self.folder.open_with(path, &options) {
-            Ok(file) => file.into_std(),
+        let mut file = match open(&self.folder, path) {
+            Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(_) => {
                 self.skipped.insert((path.to_owned(), 0));
@@ -174,6 +171,15 @@ impl<'a> Scanner<'a> {
         self.index.note(path, stamp_of(&metadata), &sha256, hashed);
         Ok(Some(Kind::File { exec: is_executable(&metadata), sha256, size }))
     }
+}
+
+/// Opens what stands beneath a folder, never through a link in its place, and without waiting for whoever would write
+/// into a pipe.
+pub fn open(folder: &Dir, path: &str) -> std::io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    Ok(folder.open_with(path, &options)?.into_std())
 }
 
 /// True for names that are never looked at, wherever they are.

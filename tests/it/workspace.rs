@@ -244,6 +244,18 @@ async fn a_written_file_that_holds_again_what_it_held_is_told_whether_git_ignore
 }
 
 #[tokio::test]
+async fn a_device_or_a_pipe_in_place_of_an_ignored_file_is_not_read_without_end() {
+    let place = Place::new();
+    place.put(".gitignore", "out*\n");
+    let from = place.tree().await;
+    symlink("/dev/zero", place.root().join("out")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, place.root().join("out.pipe"), rustix::fs::Mode::RWXU).unwrap();
+    let held = Some("0".repeat(64));
+    let written = ["out", "out.pipe"].map(|path| PathBase { path: path.to_owned(), sha256: held.clone() });
+    assert_eq!(place.store.diff(&from, &written).await.unwrap().undone, [] as [&str; 0]);
+}
+
+#[tokio::test]
 async fn a_long_diff_is_cut_in_its_middle() {
     let place = Place::new();
     let from = place.tree().await;

@@ -13,6 +13,8 @@ use crate::arena::Ending;
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, ModelName, SandboxKind};
+use crate::projection::Board;
+use crate::projection::board::OpenApproval;
 use crate::protocol::{ArenaEvent, Choice, Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
@@ -20,7 +22,7 @@ use crate::tui::{Act, Msg, Profile, Theme};
 use super::ask::{Asker, Question};
 use super::kit::Kit;
 use super::places::{homely, in_words, newest, trouble};
-use super::record::{self, Asks, Following, PACE, Seen};
+use super::record::{self, Following, PACE, Seen};
 use super::work::{self, Live, Opened};
 
 /// Pieces of news that are taken at once.
@@ -214,7 +216,8 @@ impl Mission {
     }
 
     fn take(&mut self, opened: Opened) -> Vec<Msg> {
-        let Opened { id, live, record, asks, first, note } = opened;
+        let Opened { id, live, record, first, note } = opened;
+        let asks = record.approvals().to_vec();
         self.leave();
         self.is_record = false;
         self.id = Some(id);
@@ -272,11 +275,11 @@ impl Mission {
     }
 
     /// With `--yes`, answers what is asked.
-    fn answer(&mut self, asks: Asks) {
+    fn answer(&mut self, asks: Vec<OpenApproval>) {
         if !self.says_yes {
             return;
         }
-        for (call, digest) in asks.0 {
+        for OpenApproval { call, digest, .. } in asks {
             let by = "--yes".to_owned();
             self.submit(Command::Answer { call, digest, choice: Choice::Once, by }, None);
         }
@@ -329,9 +332,9 @@ impl Mission {
                     }
                 }
                 let taken = if is_open == live.is_open { Ok(()) } else { live.turned(is_open, &self.kit) };
-                let mut asks = Asks::default();
-                entries.iter().for_each(|entry| asks.apply(entry));
-                self.answer(asks);
+                let mut asked = Board::default();
+                entries.iter().for_each(|entry| asked.apply(entry));
+                self.answer(asked.approvals);
                 let told = taken.err().map(|failure| Msg::Log(in_words(&failure)));
                 entries.into_iter().map(Msg::Entry).chain(told).collect()
             }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::cli::error::Failure;
-use crate::protocol::{ArenaEvent, CallId, Entry};
+use crate::protocol::{ArenaEvent, Entry};
 use crate::tui::{Record, Shelf};
 use crate::wiring::Sessions;
 use crate::wiring::shelf::LogShelf;
@@ -79,15 +79,9 @@ pub(super) fn whole(kit: &Kit, name: &str, is_unwanted: &AtomicBool) -> Result<S
     Ok(Seen { id, record, fault: fault.map(|fault| fault.to_string()), is_elsewhere })
 }
 
-/// The record of a session that runs here, and the approvals that wait in it.
-pub(super) fn live(kit: &Kit, id: &str, entries: Vec<Arc<Entry>>) -> Result<(Record, Asks), Failure> {
-    let mut record = Record::begin(0, Some(Box::new(OnDisk(Arc::new(kit.sessions().shelf(id)?)))));
-    let mut asks = Asks::default();
-    for entry in entries {
-        asks.apply(&entry);
-        record.apply(entry);
-    }
-    Ok((record, asks))
+/// The empty record of a session that runs here.
+pub(super) fn live(kit: &Kit, id: &str) -> Result<Record, Failure> {
+    Ok(Record::begin(0, Some(Box::new(OnDisk(Arc::new(kit.sessions().shelf(id)?))))))
 }
 
 /// A log that another process writes.
@@ -113,23 +107,5 @@ impl Following {
         let is_gone = entries.is_empty() && !self.sessions.standing(&self.id).is_held();
         let goes_on = !is_gone && !entries.iter().any(|entry| entry.events.iter().any(over));
         (entries, goes_on)
-    }
-}
-
-/// Approvals that were asked for and not answered.
-#[derive(Default)]
-pub(super) struct Asks(pub std::collections::BTreeMap<CallId, String>);
-
-impl Asks {
-    pub fn apply(&mut self, entry: &Entry) {
-        for (_, event) in entry.effective() {
-            match event {
-                ArenaEvent::ApprovalRequested(ask) => drop(self.0.insert(ask.call, ask.digest.clone())),
-                ArenaEvent::ApprovalAnswered(answer) => drop(self.0.remove(&answer.call)),
-                ArenaEvent::CallCancelled(data) => drop(self.0.remove(&data.call)),
-                ArenaEvent::SessionForked(_) => self.0.clear(),
-                _ => {}
-            }
-        }
     }
 }

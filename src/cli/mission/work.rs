@@ -18,7 +18,7 @@ use crate::wiring::{self, Changes, Fork, ForkPlan, Request, Running, WorkspaceLo
 
 use super::ask::Asker;
 use super::kit::Kit;
-use super::record::{self, Asks, Seen};
+use super::record::{self, Seen};
 use super::wish::Company;
 
 /// How long a session that is left may take to end what it runs.
@@ -43,15 +43,18 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Listens to a session that was opened.
-    fn of(running: Running) -> Result<(Live, Vec<Arc<Entry>>), Failure> {
-        let Running { arena, lock, has_open_turn: is_open, recorded, workspace, .. } = running;
-        let (news, next, writes) = (arena.subscribe(), recorded.len() as u64, lock.is_some());
-        let arena = Arc::new(arena);
-        let mut live = Live { arena, news, next, is_open, lock, writes, workspace };
-        let mut entries = recorded;
-        entries.extend(live.read_on()?);
-        Ok((live, entries))
+    /// Listens to a session that was opened, and takes its log into a record.
+    fn of(running: Running, record: &mut Record) -> Result<Live, Failure> {
+        let Running { arena, lock, has_open_turn: is_open, workspace, .. } = running;
+        let (news, writes) = (arena.subscribe(), lock.is_some());
+        let mut bad = None;
+        arena.log().visit(0, &mut |line| {
+            let entry = serde_json::from_slice::<Entry>(line);
+            bad = entry.map(|entry| record.apply(Arc::new(entry))).err();
+            bad.is_none()
+        })?;
+        bad.map_or(Ok(()), Err)?;
+        Ok(Live { arena: Arc::new(arena), news, next: record.next(), is_open, lock, writes, workspace })
     }
 
     /// Keeps others who write out of the workspace, for the turn to come.
@@ -115,7 +118,6 @@ pub(super) struct Opened {
     pub id: String,
     pub live: Live,
     pub record: Record,
-    pub asks: Asks,
     pub first: Option<Command>,
     pub note: Option<String>,
 }
@@ -130,9 +132,9 @@ impl Opened {
         let id = running.id.clone();
         let words: Vec<String> = running.told.iter().cloned().chain(note).collect();
         let note = (!words.is_empty()).then(|| words.join("; "));
-        let (live, entries) = Live::of(running)?;
-        let (record, asks) = record::live(kit, &id, entries)?;
-        Ok(Opened { id, live, record, asks, first, note })
+        let mut record = record::live(kit, &id)?;
+        let live = Live::of(running, &mut record)?;
+        Ok(Opened { id, live, record, first, note })
     }
 }
 

@@ -1,28 +1,15 @@
 //! Whether a debate can be held as planned.
 
-use crate::protocol::spec::{DebatePlan, Setting};
+use crate::protocol::spec::{DebatePlan, Spec};
 use crate::session::Session;
 
 use super::ROUNDS;
 
 impl Session {
     /// A debate that could not be held as planned is refused before it costs anything.
-    pub(in crate::session) fn admit_debate(
-        &self,
-        plan: &DebatePlan,
-        changed: &[Setting],
-    ) -> Result<(), String> {
-        let spec = self.spec.as_deref();
-        let persona = |id: &str| {
-            let brought = |one: &Setting| matches!(one, Setting::Persona { spec, .. } if spec.id == id);
-            spec.is_some_and(|spec| spec.personas.iter().any(|one| one.id == id))
-                || changed.iter().any(brought)
-        };
-        let model = |name: &str| {
-            let brought = |one: &Setting| matches!(one, Setting::Model { spec, .. } if spec.name == name);
-            spec.is_some_and(|spec| spec.models.iter().any(|one| one.name == name))
-                || changed.iter().any(brought)
-        };
+    pub(in crate::session) fn admit_debate(&self, plan: &DebatePlan, spec: &Spec) -> Result<(), String> {
+        let persona = |id: &str| spec.personas.iter().any(|one| one.id == id);
+        let model = |name: &str| spec.models.iter().any(|one| one.name == name);
         let repeated = |id: &&String| plan.personas.iter().filter(|other| other == id).count() > 1;
         if plan.personas.len() < 2 {
             return Err("a debate needs at least two personas".to_owned());

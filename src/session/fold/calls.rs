@@ -7,7 +7,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::message::{Part, Role};
 use crate::protocol::{CallId, Choice, EventRef};
-use crate::session::state::{Call, CallKind, Item, Use, UseState};
+use crate::session::state::{CallKind, Item, Use, UseState};
 use crate::session::{Session, policy};
 
 impl Session {
@@ -33,7 +33,6 @@ impl Session {
     }
 
     pub(super) fn fold_ordered(&mut self, data: &EffectOrdered) {
-        self.next_call = self.next_call.max(data.call.0 + 1);
         match &data.effect {
             EffectOrder::Prepare { tool_use } => self.set_use(*tool_use, UseState::Preparing(data.call)),
             EffectOrder::Checkpoint => self.checkpoints.pending = Some(data.call),
@@ -45,9 +44,7 @@ impl Session {
             }
             _ => {}
         }
-        let kind = CallKind::Effect(data.effect.clone());
-        let call = Call { attempt: data.attempt, spark: data.spark, kind, cancelled: false, unsent: false };
-        self.calls.insert(data.call, call);
+        self.await_call(data.call, data.attempt, data.spark, CallKind::Effect(data.effect.clone()));
     }
 
     pub(super) fn fold_prepared(&mut self, at: EventRef, data: &Answered<ToolPrepared>) {
@@ -63,13 +60,10 @@ impl Session {
     }
 
     pub(super) fn fold_asked(&mut self, data: &ApprovalRequested) {
-        self.next_call = self.next_call.max(data.call.0 + 1);
         self.set_use(data.tool_use, UseState::Asking(data.call));
         let kind =
             CallKind::Ask { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
-        let call =
-            Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false, unsent: false };
-        self.calls.insert(data.call, call);
+        self.await_call(data.call, data.attempt, Some(data.spark), kind);
     }
 
     pub(super) fn fold_approval(&mut self, data: &ApprovalAnswered) {
@@ -83,8 +77,9 @@ impl Session {
                 self.allow(tool_use);
             }
             Choice::Session => {
-                let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
-                let granted = self.plan(prepared).map(|plan| policy::grants_for(&tool, plan));
+                // A recorded run that is applied is no tool's call, and grants none.
+                let call = self.asked(tool_use).zip(self.plan(prepared));
+                let granted = call.map(|((tool, _), plan)| policy::grants_for(tool, plan));
                 self.grants.extend(granted.unwrap_or_default());
                 self.allow(tool_use);
             }
@@ -96,13 +91,10 @@ impl Session {
     }
 
     pub(super) fn fold_invoked(&mut self, data: &ToolInvoked) {
-        self.next_call = self.next_call.max(data.call.0 + 1);
         self.set_use(data.tool_use, UseState::Running(data.call));
         let kind =
             CallKind::Tool { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
-        let call =
-            Call { attempt: data.attempt, spark: Some(data.spark), kind, cancelled: false, unsent: false };
-        self.calls.insert(data.call, call);
+        self.await_call(data.call, data.attempt, Some(data.spark), kind);
         if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) {
             self.checkpoints.fresh = false;
         }
@@ -209,8 +201,7 @@ impl Session {
     /// conversation in the order the model asked.
     pub(super) fn close_use(&mut self, id: ToolUse, at: EventRef) {
         self.set_use(id, UseState::Closed(at));
-        let owner = self.sparks.iter_mut().find(|(_, s)| s.uses.iter().any(|one| one.id == id));
-        let Some((_, spark)) = owner else { return };
+        let Some(spark) = self.owner(id).and_then(|owner| self.sparks.get_mut(&owner)) else { return };
         if !spark.uses.iter().all(Use::is_closed) {
             return;
         }

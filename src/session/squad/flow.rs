@@ -49,8 +49,7 @@ impl Session {
         if let Some(next) = self.last_cache_step() {
             return Some(Step::Cache(next));
         }
-        let comparing = self.checkpoints.compare.is_some() && self.checkpoints.pending.is_some();
-        if comparing || turn.stopping.is_some() || self.stopping.is_some() {
+        if self.checkpoints.is_comparing() || turn.stopping.is_some() || self.stopping.is_some() {
             return None;
         }
         if let Stage::Failed(cause) = squad.roles.get(squad.lead)?.stage {

@@ -251,8 +251,8 @@ impl EventLog for Refusing {
         }
     }
 
-    fn lines(&self, from: u64) -> std::io::Result<Vec<Vec<u8>>> {
-        self.log.lines(from)
+    fn visit(&self, from: u64, visit: &mut dyn FnMut(&[u8]) -> bool) -> std::io::Result<()> {
+        self.log.visit(from, visit)
     }
 
     async fn put_blob(&self, bytes: Vec<u8>) -> std::io::Result<String> {

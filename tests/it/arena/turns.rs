@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agon::protocol::event::{PauseCause, TurnCause};
 use agon::protocol::spec::{Limits, ModelSpec, Policy};
-use agon::protocol::{ArenaEvent, Choice, Command, StopCause};
+use agon::protocol::{ArenaEvent, Choice, Command, Entry, StopCause};
 use agon::{ArenaBuilder, Ending};
 use tokio_stream::StreamExt;
 
@@ -191,4 +191,19 @@ async fn an_interrupt_ends_the_turn_and_the_next_task_is_taken() {
     let arena = Arc::new(running.arena);
     arena.submit(Command::Stop { cause: StopCause::Finished }).await.unwrap();
     assert!(matches!(arena.ended().await, Ending::Sealed(Some(end)) if end.cause == TurnCause::Done));
+}
+
+#[test]
+fn a_long_log_is_taken_up_without_being_held() {
+    let recorded = include_str!("../../golden/v1/demo-debate.jsonl");
+    let mut taken_up = agon::arena::Recorded::default();
+    let mut seen = Vec::new();
+    for line in crate::support::long::entries(recorded, 3_000) {
+        let entry: Arc<Entry> = Arc::new(serde_json::from_value(line).unwrap());
+        taken_up.apply(&entry);
+        seen.push(Arc::downgrade(&entry));
+    }
+    let held = seen.iter().filter(|entry| entry.strong_count() > 0).count();
+    assert_eq!(taken_up.session().next_seq(), seen.len() as u64);
+    assert!(held < 150, "{held} of {} entries are held", seen.len());
 }

@@ -19,7 +19,7 @@ use crate::support::world::*;
 #[test]
 fn the_recorded_debate_folds_and_verifies() {
     let log = demo();
-    assert!(replay::knows_all(&log));
+    assert!(log.iter().flat_map(|entry| &entry.events).all(|event| event.class() != Class::Unknown));
     let session = Session::fold(&log).unwrap();
     assert_eq!(session.last_turn().map(|turn| turn.cause), Some(TurnCause::Done));
     let found = replay::verify(&log);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agon::arena::replay;
 use agon::protocol::Entry;
-use agon::protocol::event::TurnCause;
+use agon::protocol::event::{Class, TurnCause};
 use agon::session::Session;
 
 /// One spark at a task.
@@ -29,7 +29,10 @@ fn read(log: &str) -> Vec<Arc<Entry>> {
 #[test]
 fn every_recorded_demo_folds_and_takes_the_same_decisions() {
     for (name, log) in [("run", run()), ("squad", squad()), ("debate", debate())] {
-        assert!(replay::knows_all(&log), "{name}");
+        assert!(
+            log.iter().flat_map(|entry| &entry.events).all(|event| event.class() != Class::Unknown),
+            "{name}"
+        );
         let session = Session::fold(&log).unwrap();
         assert_eq!(session.last_turn().map(|turn| turn.cause), Some(TurnCause::Done), "{name}");
         let found = replay::verify(&log);
