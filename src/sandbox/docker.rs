@@ -249,6 +249,8 @@ impl DockerSandbox {
             };
             match done {
                 Ok(_) => self.idle().push(container),
+                // Nobody answers; it ends with its standard input.
+                Err(DockerError::Silent { .. }) => drop(container),
                 Err(_) => container.remove().await,
             }
             return done;

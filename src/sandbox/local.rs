@@ -250,7 +250,7 @@ impl Sandbox for LocalSandbox {
 const LANDLOCK_ONLY: [&str; 4] = [
     "commands can change `.git`, settings and instructions in the workspace",
     "commands can read the workspace's secrets",
-    "commands can see that files and processes outside exist, and change the mode of their user's files",
+    "commands can see that files and processes outside exist, and change mode and times of their user's files",
     "the network is refused altogether, so servers cannot be tested",
 ];
 

@@ -85,6 +85,7 @@ pub(super) async fn open(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn 
     let Containers { engine, settings, claims } = Containers::connect(config).await?;
     for mount in &settings.mounts {
         keeps_apart(config, &engine, mount)?;
+        keeps_covers(&[wanted.root, config.workspace()], mount)?;
     }
     let secrets = secrets(config.policy(), wanted.rules);
     let (root, session) = (wanted.root.to_owned(), wanted.session.to_owned());
@@ -106,19 +107,50 @@ const MACHINE: [&str; 9] = [
     "/var/lib/docker",
 ];
 
+/// What a container needs as it is.
+const NEEDED: [&str; 3] = ["/proc", "/dev", "/sys"];
+
+/// Refuses a mount that shows files of the workspace without what lies upon them, or that lies upon it itself.
+fn keeps_covers(workspaces: &[&Path], mount: &MountSettings) -> Result<(), DockerError> {
+    let touches = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
+    let source = real(&mount.source);
+    let target = mount.target.as_path();
+    if workspaces.iter().any(|workspace| touches(&real(workspace), &source)) {
+        return refused(
+            &mount.source,
+            "it is in the workspace or holds it, so that its `.git` and its secrets would be open to commands",
+        );
+    }
+    let needed = NEEDED.map(Path::new);
+    match workspaces.iter().map(|workspace| real(workspace)).find(|workspace| touches(workspace, target)) {
+        Some(workspace) => {
+            let reason =
+                format!("its target would hide the workspace `{}` or a part of it", workspace.display());
+            refused(target, &reason)
+        }
+        None if needed.iter().any(|needed| touches(needed, target)) => {
+            refused(target, "a container needs what is there as it is")
+        }
+        None => Ok(()),
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn refused(path: &Path, reason: &str) -> Result<(), DockerError> {
+    let path = path.display().to_string();
+    Err(DockerError::BadMount { path, reason: format!("{reason}; {}", docker::MOUNTS_KEY) })
+}
+
 /// Refuses a mount that shows agon's own files, or what whoever has it is as good as root by.
 fn keeps_apart(config: &Config, engine: &Engine, mount: &MountSettings) -> Result<(), DockerError> {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let source = real(&mount.source);
-    let refused = |reason: String| {
-        let path = mount.source.display().to_string();
-        Err(DockerError::BadMount { path, reason: format!("{reason}; {}", docker::MOUNTS_KEY) })
-    };
+    let refused = |reason: &str| refused(&mount.source, reason);
     let socket = engine.address().strip_prefix("unix://").map(|socket| real(Path::new(socket)));
     if socket.is_some_and(|socket| socket.starts_with(&source)) {
-        return refused(
-            "it holds the engine's own socket, and whoever has that is as good as root".to_owned(),
-        );
+        return refused("it holds the engine's own socket, and whoever has that is as good as root");
     }
     // What lies in them may be wanted (`/run/postgresql`, `/etc/ssl/certs`), but for what is the kernel's own.
     let holds = |machine: &&&str| {
@@ -126,11 +158,11 @@ fn keeps_apart(config: &Config, engine: &Engine, mount: &MountSettings) -> Resul
             || (source.starts_with(machine) && !["/etc", "/run"].contains(machine))
     };
     if let Some(machine) = MACHINE.iter().find(holds) {
-        return refused(format!("with `{machine}` it hands the machine over to commands"));
+        return refused(&format!("with `{machine}` it hands the machine over to commands"));
     }
     let own: Vec<PathBuf> = own_folders(config).iter().map(|own| real(own)).collect();
     match own.iter().find(|own| own.starts_with(&source) || source.starts_with(own)) {
-        Some(own) => refused(format!("agon's own files (`{}`) would be open to commands", own.display())),
+        Some(own) => refused(&format!("agon's own files (`{}`) would be open to commands", own.display())),
         None => Ok(()),
     }
 }

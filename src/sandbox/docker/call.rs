@@ -7,7 +7,7 @@ use bollard::container::LogOutput;
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::container::{Container, Output};
+use super::container::{ANSWER, Container, Output};
 use super::error::DockerError;
 use crate::ports::{Exec, ExecEnd, Live};
 use crate::protocol::Lane;
@@ -38,7 +38,8 @@ pub async fn order(
     let (directory, environment) = place;
     let said = format!("/dev/shm/.agon-{}", uuid::Uuid::now_v7().simple());
     let words = [WATCHED, container.shell(), &exec.command, &said];
-    let number = container.order(&words, Some(directory), environment).await?;
+    let limit = Duration::from_millis(exec.timeout_ms) + ANSWER;
+    let number = container.within(limit, container.order(&words, Some(directory), environment)).await?;
     Ok(Order { number, said })
 }
 
@@ -53,7 +54,8 @@ pub async fn run(
 ) -> Result<ExecEnd, DockerError> {
     let Order { number: order, said } = order;
     let started = Instant::now();
-    let output = container.begin(&order).await?;
+    let limit = Duration::from_millis(exec.timeout_ms);
+    let output = container.within(limit + ANSWER, container.begin(&order)).await?;
     let mut call = Call {
         container,
         order,
@@ -62,17 +64,22 @@ pub async fn run(
         streams: [Stream::new(exec.capture_cap, Lane::Stdout), Stream::new(exec.capture_cap, Lane::Stderr)],
         live,
     };
-    let limit = Duration::from_millis(exec.timeout_ms);
-    let (mut code, stopped) = call.supervise(limit, cancel).await?;
+    let (mut code, mut stopped) = call.supervise(limit, cancel).await?;
     if stopped.is_some() {
-        container.ask_to_end().await;
-        code = call.within(GRACE).await?;
+        code = container.within(ANSWER, container.ended(&call.order)).await?;
+        if code.is_some() {
+            // It ended by itself, and the engine was slow to say so.
+            stopped = None;
+        } else {
+            container.ask_to_end().await;
+            code = call.within(GRACE).await?;
+        }
     }
     container.sweep().await?;
     call.drain().await;
     let code = match code {
         Some(code) => code,
-        None => call.code().await?,
+        None => container.within(ANSWER, call.code()).await?,
     };
     let fate = fate(container, code, stopped.is_some(), &said).await?;
     Ok(call.end(fate, stopped, started))
@@ -121,7 +128,7 @@ async fn fate(container: &Container, code: i64, stopped: bool, said: &str) -> Re
     if stopped {
         return Ok(Fate { exit: None, signal: Some(signal), starved: false, unseen: false });
     }
-    let told = container.ask(&[FATE, said]).await?;
+    let told = container.within(ANSWER, container.ask(&[FATE, said])).await?;
     let number =
         |word: &str| told.lines().find_map(|line| line.strip_prefix(word)?.trim().parse::<u64>().ok());
     let starved = signal == KILL && number("oom_kill ").unwrap_or(0) > number("before ").unwrap_or(0);

@@ -29,6 +29,8 @@ const FIRST_WORD: Duration = Duration::from_secs(30);
 const SWEEPS: usize = 40;
 /// How long one killing may take.
 const SWEEP: Duration = Duration::from_secs(5);
+/// How long an engine may take over a small question about a container that runs.
+pub(super) const ANSWER: Duration = Duration::from_secs(10);
 /// How long the dead may take to be buried.
 const BURIAL: Duration = Duration::from_millis(15);
 
@@ -157,7 +159,7 @@ impl Container {
     /// Kills everything but the keeper. Only when this gives `Ok` is nothing left.
     pub async fn sweep(&self) -> Result<(), DockerError> {
         for round in 0..SWEEPS {
-            if self.processes().await?.is_subset(&self.keepers) {
+            if self.within(ANSWER, self.processes()).await?.is_subset(&self.keepers) {
                 return Ok(());
             }
             if round % 4 == 0 {
@@ -168,6 +170,16 @@ impl Container {
             }
         }
         Err(self.stuck())
+    }
+
+    /// What the engine answers in time; else it has stopped answering.
+    pub(super) async fn within<T>(
+        &self,
+        limit: Duration,
+        answer: impl Future<Output = Result<T, DockerError>>,
+    ) -> Result<T, DockerError> {
+        let answered = tokio::time::timeout(limit, answer).await;
+        answered.unwrap_or_else(|_| Err(self.engine.failure(STARTING, &EngineError::RequestTimeoutError)))
     }
 
     /// One signal to every process of the caller's. The kernel sends it to all at once, so nobody can fork away.
@@ -236,7 +248,8 @@ pub type Output = std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<LogOu
 /// Takes a container away by force. One that is gone already is what was wanted.
 pub(super) async fn remove(engine: &Engine, id: &str) {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-    let _ = engine.client.remove_container(id, Some(options)).await;
+    // Where the engine does not answer, the container ends with its standard input once it does again.
+    let _ = tokio::time::timeout(ANSWER, engine.client.remove_container(id, Some(options))).await;
 }
 
 /// The line the keeper begins with: the shell there is. What it says instead is the error.

@@ -18,6 +18,10 @@ const REFUSED_CALLS: &str = include_str!("refused_calls.json");
 const REFUSED_X86_64: &str = include_str!("refused_calls_x86_64.json");
 /// Numbers from here on are the x32 interface, which would get past every comparison by number.
 const X32: u32 = 0x4000_0000;
+/// Newer than the table of names, and the same on every processor.
+const OPEN_TREE_ATTR: u32 = 467;
+const JUMP_IF_EQUAL: u32 = 0x15;
+const JUMP_IF_NOT_BELOW: u32 = 0x35;
 
 /// Gives up rights, in an order in which each step is still allowed.
 pub fn confine(plan: &Plan) -> Result<(), String> {
@@ -44,8 +48,9 @@ pub fn filters() -> Result<Vec<Vec<[u32; 4]>>, String> {
     let mut all: Vec<Vec<[u32; 4]>> = compiled(REFUSED_CALLS)?.into_values().collect();
     if cfg!(target_arch = "x86_64") {
         all.extend(compiled(REFUSED_X86_64)?.into_values());
-        all.push(without_x32());
+        all.push(without_numbers(JUMP_IF_NOT_BELOW, X32));
     }
+    all.push(without_numbers(JUMP_IF_EQUAL, OPEN_TREE_ATTR));
     Ok(all)
 }
 
@@ -57,14 +62,13 @@ fn compiled(json: &str) -> Result<BTreeMap<String, Vec<[u32; 4]>>, String> {
     Ok(programs.into_iter().map(|(name, program)| (name, program.iter().map(numbers).collect())).collect())
 }
 
-/// Load the number; from x32 on answer EPERM, else allow.
-fn without_x32() -> Vec<[u32; 4]> {
+/// Load the number; where the comparison holds answer EPERM, else allow.
+fn without_numbers(comparison: u32, number: u32) -> Vec<[u32; 4]> {
     const LOAD: u32 = 0x20;
-    const JUMP_IF_NOT_BELOW: u32 = 0x35;
     const RETURN: u32 = 0x06;
     const ALLOW: u32 = 0x7fff_0000;
     const ERRNO_EPERM: u32 = 0x0005_0001;
-    vec![[LOAD, 0, 0, 0], [JUMP_IF_NOT_BELOW, 0, 1, X32], [RETURN, 0, 0, ERRNO_EPERM], [RETURN, 0, 0, ALLOW]]
+    vec![[LOAD, 0, 0, 0], [comparison, 0, 1, number], [RETURN, 0, 0, ERRNO_EPERM], [RETURN, 0, 0, ALLOW]]
 }
 
 fn instruction([code, jt, jf, k]: &[u32; 4]) -> Option<sock_filter> {
@@ -118,6 +122,10 @@ fn restrict_files(plan: &Plan) -> Result<(), String> {
     let reads = plan.readable.iter().map(|path| (path, read));
     for (path, access) in reads.chain(plan.writable.iter().map(|path| (path, all))) {
         let path = Path::new(path);
+        if !path.exists() {
+            // Gone since the sandbox was opened; what is not allowed is refused.
+            continue;
+        }
         let file = PathFd::new(path).map_err(|error| words(&error))?;
         // What only folders can have is no right of a file.
         let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V5) };

@@ -32,9 +32,13 @@ impl View {
     /// and temporary files in `scratch`.
     pub fn of_rules(&self, workspace: &Path, scratch: &Path, read_only: bool) -> (Vec<OsString>, View) {
         let mut readable: Vec<OsString> = vec!["/proc".into(), workspace.as_os_str().to_owned()];
+        let hidden = self.mounts.iter().filter(|mount| mount.kind == MountKind::Nothing);
+        let hidden: Vec<&Path> = hidden.map(|mount| Path::new(&mount.target)).collect();
         for mount in &self.mounts {
             match &mount.kind {
-                MountKind::Bind { source, writable: false } => readable.push(source.clone()),
+                MountKind::Bind { source, writable: false } => {
+                    without(Path::new(source), &hidden, &mut readable);
+                }
                 // The links of `/dev` lead to whatever is open, which is no file of a file system.
                 MountKind::Link { .. } if SYSTEM.iter().any(|system| mount.target == *system) => {
                     readable.push(mount.target.clone());
@@ -233,6 +237,19 @@ fn show(mounts: &mut BTreeMap<PathBuf, MountKind>, target: &Path, source: &Path)
     } else if let (true, Ok(to)) = (data.is_symlink(), fs::read_link(source)) {
         mounts.insert(target.to_owned(), MountKind::Link { to: to.into_os_string() });
     }
+}
+
+/// A folder as rules say it, which cannot take away: where something beneath is hidden, each entry by itself. A link
+/// is what it leads to.
+fn without(place: &Path, hidden: &[&Path], rules: &mut Vec<OsString>) {
+    if hidden.contains(&place) || place.is_symlink() {
+        return;
+    }
+    if !hidden.iter().any(|hidden| hidden.starts_with(place)) {
+        return rules.push(place.as_os_str().to_owned());
+    }
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    entries.for_each(|entry| without(&entry.path(), hidden, rules));
 }
 
 /// What not everybody may read: for root, as for everybody else, it is hidden.

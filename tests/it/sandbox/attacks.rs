@@ -78,6 +78,7 @@ const CALLS: &[(&str, u32, u32)] = &[
     ("clone3", 435, 435),
     ("mount", 165, 40),
     ("open_tree", 428, 428),
+    ("open_tree_attr", 467, 467),
     ("fsopen", 430, 430),
     ("mount_setattr", 442, 442),
     ("pivot_root", 155, 41),

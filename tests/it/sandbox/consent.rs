@@ -80,6 +80,26 @@ fn nobody_can_be_asked_so_nothing_is_begun() {
     assert!(opened(&env).is_none() && !env.work().join("made").exists());
 }
 
+/// A command can do that; whoever is told that nothing confines would be led to a weaker sandbox.
+#[test]
+fn a_workspace_that_its_owner_cannot_look_into_is_no_reason_to_work_without_a_sandbox() {
+    use std::os::unix::fs::PermissionsExt;
+    let env = Env::new();
+    for mode in [0o000, 0o100, 0o200, 0o300, 0o400, 0o600] {
+        std::fs::set_permissions(env.work(), std::fs::Permissions::from_mode(mode)).unwrap();
+        for kind in ["auto", "local"] {
+            let mut command =
+                env.command(&["run", "go", "-m", "demo/script", "--sandbox", kind, "--workspace"]);
+            let output = command.arg(env.work()).current_dir("/").output().unwrap();
+            let told = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{mode:o}: {told}");
+            assert!(told.contains("is closed to you") && told.contains("chmod u+rwx"), "{mode:o}: {told}");
+            assert!(!told.contains("--sandbox"), "{mode:o}: {told}");
+        }
+        std::fs::set_permissions(env.work(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
 /// Also where a container could be had, and where somebody has said that nothing need confine the tools.
 #[test]
 fn a_sandbox_asked_for_by_name_is_never_a_weaker_one() {

@@ -297,6 +297,9 @@ async fn landlock_alone_holds_what_it_says() {
         (spec.kind.as_str(), spec.gaps.len(), spec.proven.len()),
         ("landlock-only", 5 + usize::from(crate::support::env::is_root(folder.path())), 3)
     );
+    let run = exec("cat /etc/passwd >/dev/null && echo read; cat /etc/shadow /etc/gshadow && echo OPEN");
+    let end = sandbox.exec(run, &Heard::default(), &Default::default()).await.unwrap();
+    assert_eq!(end.stdout, "read\n", "closed to others is closed here, also for root: {end:?}");
     let proofs = proof::prove(&stage, &sandbox).await;
     let succeeded: Vec<&str> = proofs
         .iter()

@@ -2,15 +2,18 @@
 
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use agon::ports::{Exec, Sandbox};
+use agon::ports::{Exec, ExecEnd, Sandbox};
 use agon::protocol::Lane;
 use agon::sandbox::docker::{
     DockerError, DockerPlace, DockerSandbox, DockerSettings, Engine, MountSettings, Owner, host_name, reap,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::kit::{Bench, IMAGE};
@@ -232,26 +235,28 @@ async fn a_command_whose_container_was_stopped_under_it_is_told_and_never_run_ag
     }
 }
 
-/// Stands between agon and the engine, and can hang up for good.
+/// Stands between agon and the engine, and can hang up for good, or hold everything back while `gate` is held.
 struct Wire {
     address: String,
     cut: CancellationToken,
+    gate: Arc<Mutex<()>>,
 }
 
 impl Wire {
     fn to(address: &str, folder: &std::path::Path) -> Self {
         let (socket, real) = (folder.join("wire.sock"), address.strip_prefix("unix://").unwrap().to_owned());
         let listener = UnixListener::bind(&socket).unwrap();
-        let cut = CancellationToken::new();
-        let token = cut.clone();
+        let (cut, gate) = (CancellationToken::new(), Arc::new(Mutex::new(())));
+        let (token, held) = (cut.clone(), gate.clone());
         let carrying = async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let (real, token) = (real.clone(), token.clone());
+            while let Ok((near, _)) = listener.accept().await {
+                let (real, token, held) = (real.clone(), token.clone(), held.clone());
                 tokio::spawn(async move {
-                    let mut far = UnixStream::connect(real).await.unwrap();
+                    let (near, far) =
+                        (near.into_split(), UnixStream::connect(real).await.unwrap().into_split());
                     tokio::select! {
                         () = token.cancelled() => {}
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = async { tokio::join!(carry(near.0, far.1, &held), carry(far.0, near.1, &held)) } => {}
                     }
                 });
             }
@@ -263,8 +268,64 @@ impl Wire {
                 () = carrying => {}
             }
         });
-        Wire { address: format!("unix://{}", socket.display()), cut }
+        Wire { address: format!("unix://{}", socket.display()), cut, gate }
     }
+}
+
+async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, gate: &Mutex<()>) {
+    let mut piece = [0; 8192];
+    while let Ok(size @ 1..) = from.read(&mut piece).await {
+        drop(gate.lock().await);
+        if to.write_all(&piece[..size]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What a command ends with whose engine is held back once it has begun, for as long as `held` takes.
+async fn frozen(command: &str, limit: u64, held: Duration) -> Option<Result<ExecEnd, String>> {
+    let bench = Bench::new().await?;
+    let wire = Wire::to(bench.engine.address(), bench.folder());
+    let engine = Engine::connect(Some(&wire.address), None).await.unwrap();
+    let sandbox = DockerSandbox::open(engine, bench.settings(), &bench.place()).await.unwrap();
+    let (heard, never) = (Heard::default(), CancellationToken::new());
+    let running = sandbox.exec(Exec { timeout_ms: limit, ..exec(command) }, &heard, &never);
+    let freezing = async {
+        while heard.lane(Lane::Stdout).is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let gate = wire.gate.lock().await;
+        tokio::time::sleep(held).await;
+        drop(gate);
+    };
+    let mut running = std::pin::pin!(running);
+    let end = tokio::select! {
+        end = &mut running => end,
+        () = freezing => running.await,
+    };
+    wire.cut.cancel();
+    bench.until_containers(0).await;
+    Some(end)
+}
+
+#[tokio::test]
+async fn an_engine_that_is_frozen_is_told_soon_after_the_limit_of_the_call() {
+    let held = Duration::from_secs(3600);
+    let Some(end) = frozen("echo begun; sleep 600", 500, held).await else { return };
+    let words = end.unwrap_err();
+    for part in
+        ["wire.sock", "stopped answering while a command ran", "may still run", "look whether the engine"]
+    {
+        assert!(words.contains(part), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_ended_while_its_engine_was_frozen_is_not_told_as_ended_by_us() {
+    let held = Duration::from_secs(3);
+    let Some(end) = frozen("echo begun; sleep 1; echo done", 2_000, held).await else { return };
+    let end = end.unwrap();
+    assert_eq!((end.exit, end.timed_out, end.stdout.as_str()), (Some(0), false, "begun\ndone\n"), "{end:?}");
 }
 
 #[tokio::test]

@@ -245,6 +245,45 @@ fn mounts_of_agons_own_files_of_the_engines_socket_and_of_the_machine_are_refuse
     }
 }
 
+#[test]
+fn mounts_that_would_open_what_is_kept_from_commands_or_hide_what_they_need_are_refused() {
+    let Some(env) = place(&command_script("true")) else { return };
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.write("work/.git/hooks/x", "").write("work/.env", "secret").write("beside/file", "");
+    let beside = env.work().parent().unwrap().join("beside");
+    std::os::unix::fs::symlink(env.work(), beside.join("link")).unwrap();
+    let (root, beside) = (env.work().display().to_string(), beside.display().to_string());
+    let above = env.work().parent().unwrap().display().to_string();
+    let (git, env_file, link) = (format!("{root}/.git"), format!("{root}/.env"), format!("{beside}/link"));
+    for source in [&root, &git, &env_file, &link, &format!("{link}/.git")] {
+        env.config(&format!(
+            "{text}mounts = [{{ source = \"{source}\", target = \"/x\", writable = true }}]\n"
+        ));
+        let ran = env.run(&["run", "go", "--yes"]);
+        let is_named = ran.stderr.contains("its `.git` and its secrets would be open")
+            && ran.stderr.contains("`[sandbox.docker] mounts`")
+            && ran.stderr.contains("cannot be mounted");
+        assert!(ran.code == 2 && is_named, "{source}: {ran}");
+    }
+    for (target, part) in [
+        (root.as_str(), "would hide the workspace"),
+        (&git, "would hide the workspace"),
+        (&above, "would hide the workspace"),
+        ("/proc", "needs what is there"),
+        ("/proc/sys", "needs what is there"),
+        ("/dev", "needs what is there"),
+        ("/sys/fs", "needs what is there"),
+    ] {
+        env.config(&format!("{text}mounts = [{{ source = \"{beside}\", target = \"{target}\" }}]\n"));
+        let ran = env.run(&["run", "go", "--yes"]);
+        let is_named = ran.stderr.contains(part) && ran.stderr.contains("`[sandbox.docker] mounts`");
+        assert!(ran.code == 2 && is_named, "{target}: {ran}");
+    }
+    env.config(&format!("{text}mounts = [{{ source = \"{beside}\", target = \"/x\" }}]\n"));
+    let ran = env.run(&["run", "go", "--yes"]);
+    assert_eq!(ran.code, 0, "{ran}");
+}
+
 /// The file in the program, on a stand-in for Debian that has what it calls: every step is one the engine can do.
 #[test]
 fn the_image_of_the_program_is_built_and_used() {
