@@ -84,7 +84,8 @@ pub struct Running {
 pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
     let id = uuid::Uuid::now_v7().to_string();
     let at = (config.workspace(), id.as_str());
-    let mut place = Place::configured(config, config.sandbox(), at, request.consent.clone()).await?;
+    let mut place =
+        Place::configured(config, config.sandbox(), at, (&request.rules, request.consent.clone())).await?;
     let mut spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     place.furnish(Means::Configured(config, &id), &mut Vec::new(), &mut spec).await?;
     let connected = providers::connect(config, &spec.models, &Answered::default())?;
@@ -119,7 +120,8 @@ pub async fn resume(
     let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
     let root = PathBuf::from(&spec.workspace.root);
     let consent = wanted.consent_over(&spec.workspace);
-    let mut place = Place::configured(config, kind, (&root, &path.id), consent).await?;
+    let rules = wanted.rules_over(&spec.policy);
+    let mut place = Place::configured(config, kind, (&root, &path.id), (&rules, consent)).await?;
     let (changed, spec) = place.take_over(config, (&path.id, session), spec, wanted).await?;
     let connected = providers::connect(config, &spec.models, &answered)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };

@@ -2,6 +2,7 @@
 //! be read; knows no kind of sandbox.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use globset::GlobSet;
 use serde::{Deserialize, Serialize};
 
 use super::leads::Leads;
-use super::names::is_protected;
+use super::names::{is_protected, is_repository};
 use crate::protocol::text::name_shown;
 
 /// Folders that are not looked into: others' packages and what builds leave behind.
@@ -18,6 +19,23 @@ const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycac
 /// change must not hang on how many names another has made before.
 pub const MOST_SEEN: usize = 1_000_000;
 pub const MOST_COVERED: usize = 4_000;
+
+/// What a git repository keeps by the thousand: digests, and branches that may be called like secrets.
+const OBJECTS: &[&str] = &["objects", "refs", "logs"];
+
+/// What a folder that is looked into lies in.
+#[derive(Clone, Copy, Default)]
+struct Within {
+    guarded: bool,
+    repository: bool,
+}
+
+impl Within {
+    fn skips(self, folder: &OsStr) -> bool {
+        let skipped = if self.repository { OBJECTS } else { SKIPPED };
+        skipped.iter().any(|name| folder == *name)
+    }
+}
 
 /// What becomes of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,30 +61,38 @@ impl Found {
     /// Looks through a workspace. An error says what there is too much of, and where.
     pub fn of(root: &Path, secrets: &GlobSet) -> Result<Self, String> {
         let (mut found, mut seen) = (Found::default(), 0);
-        let mut waiting = VecDeque::from([PathBuf::new()]);
-        while let Some(folder) = waiting.pop_front() {
+        let mut waiting = VecDeque::from([(PathBuf::new(), Within::default())]);
+        while let Some((folder, mut within)) = waiting.pop_front() {
+            let is_top = folder.parent().is_none();
             let entries = fs::read_dir(root.join(&folder));
             if entries.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
-                && folder.parent().is_some()
+                && !is_top
             {
                 found.names.insert(folder.clone(), Kind::Closed);
+            }
+            if !is_top && !within.repository && is_repository(&root.join(&folder)) {
+                if !within.guarded {
+                    found.add(root, &folder, Kind::Guarded);
+                }
+                within = Within { guarded: true, repository: true };
             }
             for entry in entries.into_iter().flatten().flatten() {
                 seen += 1;
                 let path = folder.join(entry.file_name());
-                // No folder above is protected, and no protected name has more than two parts.
+                // No protected name has more than two parts.
                 let near =
                     folder.file_name().map_or(path.clone(), |above| Path::new(above).join(entry.file_name()));
-                let is_guarded = is_protected(root, &near);
-                if secrets.is_match(&path) {
+                let is_guarded = within.guarded || is_protected(root, &near);
+                let is_secret = secrets.is_match(&path);
+                if is_secret {
                     found.add(root, &path, Kind::Masked);
-                } else if is_guarded {
+                } else if is_guarded && !within.guarded {
                     found.add(root, &path, Kind::Guarded);
                 }
-                // In a secret folder each file is one as well.
-                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if is_folder && !is_guarded && !SKIPPED.iter().any(|name| entry.file_name() == *name) {
-                    waiting.push_back(path);
+                // A secret folder hides what is in it.
+                let is_folder = !is_secret && entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_folder && !within.skips(&entry.file_name()) {
+                    waiting.push_back((path, Within { guarded: is_guarded, ..within }));
                 }
             }
             if seen > MOST_SEEN {
@@ -79,11 +105,23 @@ impl Found {
                 return Err(found.too_many());
             }
         }
+        found.leave_out_hidden(root);
         let above: BTreeSet<&Path> = found.names.keys().flat_map(|name| name.ancestors().skip(1)).collect();
         match above.len() > MOST_COVERED {
             true => Err(found.too_many()),
             false => Ok(found),
         }
+    }
+
+    /// Leaves out what lies in a folder that is shown empty: there is nothing to lay a cover on.
+    fn leave_out_hidden(&mut self, root: &Path) {
+        let hides = |(name, kind): (&PathBuf, &Kind)| {
+            let hides = *kind != Kind::Guarded
+                && fs::symlink_metadata(root.join(name)).is_ok_and(|data| data.is_dir());
+            hides.then(|| name.clone())
+        };
+        let hidden: BTreeSet<PathBuf> = self.names.iter().filter_map(hides).collect();
+        self.names.retain(|name, _| !name.ancestors().skip(1).any(|above| hidden.contains(above)));
     }
 
     fn too_many(&self) -> String {
@@ -138,6 +176,47 @@ mod tests {
         fs::write(name(0), "").unwrap();
         let error = Found::of(folder.path(), &secrets).unwrap_err();
         assert!(error.contains("most of them in `a/b`"), "{error}");
+    }
+
+    #[test]
+    fn secrets_are_masked_within_protected_folders_and_none_within_a_folder_that_is_masked_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [
+            ".git/HEAD",
+            ".git/refs/heads/a.pem",
+            ".git/objects/a.pem",
+            ".git/deploy.pem",
+            ".claude/.env",
+            ".github/workflows/.env",
+            "sub/.git/.env",
+            ".env.d/AGENTS.md",
+            "fixture.git/HEAD",
+            "fixture.git/objects/a.pem",
+            "fixture.git/refs/x",
+            "fixture.git/x.pem",
+        ] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let secrets = super::super::names::globs(&["{,*/}{.env,.env.*,*.pem}".to_owned()]);
+        let found = Found::of(folder.path(), &secrets).unwrap();
+        let names = |kind: Kind| {
+            let names = found.names.iter().filter(|(_, of)| **of == kind);
+            names.map(|(name, _)| name.to_str().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(Kind::Guarded), [".claude", ".git", ".github/workflows", "fixture.git", "sub/.git"]);
+        assert_eq!(
+            names(Kind::Masked),
+            [
+                ".claude/.env",
+                ".env.d",
+                ".git/deploy.pem",
+                ".github/workflows/.env",
+                "fixture.git/x.pem",
+                "sub/.git/.env"
+            ]
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The workspace's files as tools may see them: every operation resolved beneath the root; knows no policy.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -56,17 +58,30 @@ impl WorkspaceFiles {
         let is_end = |end: &PathBuf| asked.starts_with(end);
         let leads = names::protected_now(&self.root).into_iter().map(|name| Leads::of(&self.root, &name));
         let is_led_to = leads.into_iter().any(|leads| leads.targets.iter().chain(&leads.absent).any(is_end));
-        if is_led_to || asked.ancestors().skip(1).any(|folder| is_repository(&self.root.join(folder))) {
+        if is_led_to {
             return Err(FileError::Protected { path: path.to_owned(), reason: protected::LED_TO });
         }
-        Ok(split)
+        self.refuse_repository(&[path]).map(|()| split)
     }
-}
 
-/// True for a folder that git would take for a repository's own, whatever its name.
-fn is_repository(folder: &Path) -> bool {
-    let has = |name: &str| names::exists(&folder.join(name));
-    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+    /// Refuses what lies in a repository that is not called `.git`, and what would make one: nobody has looked at its
+    /// configuration, and git runs what stands there.
+    fn refuse_repository(&self, paths: &[&str]) -> Result<(), FileError> {
+        let mut made: BTreeMap<&Path, BTreeSet<&OsStr>> = BTreeMap::new();
+        for path in paths {
+            for at in Path::new(path).ancestors() {
+                if let (Some(folder), Some(name)) = (at.parent(), at.file_name()) {
+                    made.entry(folder).or_default().insert(name);
+                }
+            }
+        }
+        let is_repository = |(folder, made): &(&Path, BTreeSet<&OsStr>)| {
+            names::is_repository_with(&self.root.join(folder), &|name| made.contains(OsStr::new(name)))
+        };
+        let Some((folder, _)) = made.into_iter().find(is_repository) else { return Ok(()) };
+        let path = paths.iter().rfind(|path| Path::new(path).starts_with(folder)).unwrap_or(&"");
+        Err(FileError::Protected { path: (*path).to_owned(), reason: protected::REPOSITORY })
+    }
 }
 
 impl Files for WorkspaceFiles {
@@ -151,6 +166,7 @@ impl Files for WorkspaceFiles {
             }
             self.refuse_name(&change.path)?;
         }
+        self.refuse_repository(&changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>())?;
         match changes.windows(2).find(|pair| pair[0].path >= pair[1].path) {
             Some(pair) => {
                 Err(FileError::Io { path: pair[1].path.clone(), error: "it is changed twice".to_owned() })

@@ -217,9 +217,20 @@ impl Sandbox for LocalSandbox {
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces() && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let (child, reach) =
-            launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await?;
-        let mut end = process::watch(&exec, child, reach, started, live, cancel).await?;
+        let ended =
+            match launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await {
+                Ok((child, reach)) => process::watch(&exec, child, reach, started, live, cancel).await,
+                Err(why) => Err(format!("{}{why}", launch::REFUSED)),
+            };
+        let mut end = match ended {
+            Ok(end) => end,
+            // No command began, so there is nothing to be settled after it.
+            Err(why) if why.starts_with(launch::REFUSED) => {
+                let told = call.map(keeper::Call::end).unwrap_or_default();
+                return Err([vec![why], told].concat().join("; "));
+            }
+            Err(why) => return Err(why),
+        };
         end.told = call.map(keeper::Call::end).unwrap_or_default();
         let lines = end.told.iter().map(|line| names::noted(line));
         for line in lines.chain(names::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>() {

@@ -12,12 +12,13 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use super::covers::{Found, Kind};
 use super::leads::Leads;
 use super::opened::Opened;
+use super::placeholder::Placeholder;
 use super::protected;
 use crate::ports::ExecEnd;
 use crate::protocol::text::name_shown;
 
 /// Protected names directly in a workspace, and one folder further down in hidden folders, where CI keeps its own.
-/// Relative to the root.
+/// Where such a folder is a repository itself, its `HEAD` is one of them. Relative to the root.
 pub fn protected_now(root: &Path) -> BTreeSet<PathBuf> {
     let mut opened = Opened::default();
     let mut entries = |folder: &Path| {
@@ -34,8 +35,13 @@ pub fn protected_now(root: &Path) -> BTreeSet<PathBuf> {
     for folder in &folders {
         paths.extend(entries(folder).into_iter().map(|entry| folder.join(entry.file_name())));
     }
-    paths.into_iter().filter(|path| is_protected(root, path)).collect()
+    let heads = folders.iter().filter(|folder| is_repository(&root.join(folder)));
+    let heads: Vec<PathBuf> = heads.map(|folder| folder.join(HEAD)).collect();
+    paths.into_iter().filter(|path| is_protected(root, path)).chain(heads).collect()
 }
+
+/// What no folder is a repository without.
+const HEAD: &str = "HEAD";
 
 /// True for a protected name, and for a link that stands where only a folder with protected names is expected.
 pub fn is_protected(root: &Path, path: &Path) -> bool {
@@ -72,7 +78,8 @@ impl Standing {
     pub fn now(root: &Path, found: &Found) -> Self {
         let mut standing = Standing { names: protected_now(root), ..Standing::default() };
         standing.links.extend(found.links.iter().cloned());
-        let top = standing.names.iter().filter(|name| is_outermost(name)).map(|name| (name, Kind::Guarded));
+        let is_somebodys = |name: &&PathBuf| is_outermost(name) && !Placeholder::stands(&root.join(name));
+        let top = standing.names.iter().filter(is_somebodys).map(|name| (name, Kind::Guarded));
         let covered = top.chain(found.names.iter().map(|(name, kind)| (name, *kind)));
         let covered =
             covered.filter_map(|(name, kind)| Some((name.clone(), (kind, same(&root.join(name))?))));
@@ -150,7 +157,9 @@ pub fn set_aside(root: &Path, before: &Standing, maker: Maker) -> SetAside {
                 format!("stands there still, because it cannot be renamed: {error}")
             }
         };
-        done.lines.push(format!("`{}` is a protected name; {} {line}", shown(&path), maker.words()));
+        let is_head = path.file_name().is_some_and(|name| name == HEAD);
+        let why = if is_head { "makes a git repository of its folder" } else { "is a protected name" };
+        done.lines.push(format!("`{}` {why}; {} {line}", shown(&path), maker.words()));
     }
     for (path, (kind, then)) in &before.covered {
         if same(&root.join(path)).is_some_and(|now| now != *then) {
@@ -261,6 +270,17 @@ pub fn globs(patterns: &[String]) -> GlobSet {
     set.build().unwrap_or_else(|_| GlobSet::empty())
 }
 
+/// True for a folder that git would take for a repository's own, whatever its name.
+pub fn is_repository(folder: &Path) -> bool {
+    is_repository_with(folder, &|_| false)
+}
+
+/// The same once some names have been made in it.
+pub fn is_repository_with(folder: &Path, made: &dyn Fn(&str) -> bool) -> bool {
+    let has = |name: &str| made(name) || exists(&folder.join(name));
+    has(HEAD) && (has("commondir") || (has("objects") && has("refs")))
+}
+
 /// True for anything of this name, a broken link included.
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
@@ -286,6 +306,27 @@ mod tests {
         );
         assert!(root.join(".github/workflows.untrusted").is_dir() && root.join("AGENTS.md").exists());
         assert_eq!(Standing::now(root, &Found::default()), before);
+    }
+
+    #[test]
+    fn a_folder_that_a_command_makes_a_repository_of_is_none_when_it_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join(".hidden")).unwrap();
+        fs::write(root.join("config"), "[core]").unwrap();
+        let before = Standing::now(root, &Found::default());
+        for at in [root.to_owned(), root.join(".hidden")] {
+            ["objects", "refs"].iter().for_each(|name| fs::create_dir(at.join(name)).unwrap());
+            fs::write(at.join("HEAD"), "ref: refs/heads/main").unwrap();
+        }
+        let lines = set_aside(root, &before, Maker::ThisCommand).lines;
+        assert!(lines.len() == 2 && lines[1].contains("`HEAD` makes a git repository"), "{lines:?}");
+        assert!(root.join("HEAD.untrusted").exists() && !is_repository(root), "{lines:?}");
+        assert!(!is_repository(&root.join(".hidden")));
+        // One that was there is the person's.
+        fs::rename(root.join("HEAD.untrusted"), root.join("HEAD")).unwrap();
+        let before = Standing::now(root, &Found::default());
+        assert!(set_aside(root, &before, Maker::ThisCommand).lines.is_empty() && is_repository(root));
     }
 
     #[test]

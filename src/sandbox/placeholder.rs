@@ -70,6 +70,11 @@ impl Placeholder {
         }
     }
 
+    /// True where one of these stands.
+    pub fn stands(path: &Path) -> bool {
+        open(path).is_ok_and(|folder| is_marked(&folder))
+    }
+
     /// Takes away one that was made by somebody who is gone, unless somebody else needs it.
     pub fn clear(path: &Path) {
         let _opened = open_above(path);
@@ -158,6 +163,9 @@ mod tests {
         drop(first);
         Placeholder::clear(&path);
         assert!(path.exists() && Placeholder::may_stand(&path), "somebody else needs it");
+        let found = super::super::covers::Found::default();
+        let standing = super::super::names::Standing::now(base.path(), &found);
+        assert!(standing.names.len() == 1 && standing.covered.is_empty(), "it is nobody's to be replaced");
         drop(second);
         assert!(!path.exists() && Placeholder::may_stand(&path));
         // Somebody's own folder is no placeholder, empty or not; one that was filled has become somebody's.

@@ -76,6 +76,9 @@ pub fn holds_protected(path: &str) -> bool {
 /// Why a file must not be written that a protected name leads to.
 pub const LED_TO: &str = "a protected name of this workspace leads there";
 
+/// Why a file must not be written in, or make, a folder that git takes for a repository whatever its name.
+pub const REPOSITORY: &str = "git would take its folder for a repository, whose configuration runs commands";
+
 /// True for the two folders whose content is never listed or recorded.
 pub fn is_private_folder(name: &str) -> bool {
     matches!(fold(name).as_str(), ".git" | ".agon")

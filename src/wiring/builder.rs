@@ -157,7 +157,8 @@ impl ArenaBuilder {
             return Err(WireError::Provider("no model is named for this session".to_owned()));
         }
         let id = uuid::Uuid::now_v7().to_string();
-        let mut place = self.place(self.sandbox).await?;
+        let policy = self.policy.clone();
+        let mut place = self.place(self.sandbox, &policy).await?;
         if self.personas.is_empty() {
             self.personas.push(PersonaSpec::with_text(
                 "solo",
@@ -202,7 +203,7 @@ impl ArenaBuilder {
         let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
         let mut spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
         let kind = kind_of(&spec.workspace.sandbox);
-        let mut place = self.place(kind).await?;
+        let mut place = self.place(kind, &spec.policy).await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
         let mut changed = Vec::new();
         if here != spec.workspace {
@@ -227,8 +228,8 @@ impl ArenaBuilder {
     }
 
     /// The workspace with the tools of this builder.
-    async fn place(&mut self, kind: SandboxKind) -> Result<Place, WireError> {
-        let sandbox = confine::plain(kind, &self.workspace, false, &self.state).await?;
+    async fn place(&mut self, kind: SandboxKind, policy: &Policy) -> Result<Place, WireError> {
+        let sandbox = confine::plain(kind, &self.workspace, (false, &policy.rules), &self.state).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
         let notes = unsettled::notes_of(&self.state);
         place.told = unsettled::settle(&notes, &self.workspace).map_err(WireError::Workspace)?;

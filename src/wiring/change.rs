@@ -5,7 +5,7 @@ use crate::config::{Config, ConfigError, ModelName, SandboxKind};
 use crate::protocol::Command;
 use crate::protocol::event::LimitKind;
 use crate::protocol::spec::{
-    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, RoleSpec, Rule, Setting, Spec,
+    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, Policy, RoleSpec, Rule, Setting, Spec,
     WorkspaceSpec,
 };
 use crate::wiring::crew_places::{CrewPlaces, Means};
@@ -78,6 +78,11 @@ impl Changes {
         self.consent.clone().or(recorded)
     }
 
+    /// The rules that hold: what is recorded, and what is added.
+    pub(super) fn rules_over(&self, recorded: &Policy) -> Vec<Rule> {
+        recorded.rules.iter().chain(&self.rules).cloned().collect()
+    }
+
     /// What was changed, for people; `None` when nothing was.
     pub(super) fn in_words(&self) -> Option<String> {
         let words = [
@@ -141,13 +146,12 @@ async fn move_in(
 ) -> Result<(), WireError> {
     let is_same = !settings.iter().any(|setting| matches!(setting, Setting::Blueprint(_)));
     let is_there = |role: &RoleSpec| !role.has_place() || arena.places().get(&role.name).is_some();
-    let blueprint = spec.blueprint.clone();
-    if is_same && blueprint.iter().flat_map(|blueprint| &blueprint.roles).all(is_there) {
+    if is_same && spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles).all(is_there) {
         return Ok(());
     }
     let root = std::path::PathBuf::from(&spec.workspace.root);
     let means = Means::Configured(config, arena.id());
-    let places = CrewPlaces::open(means, &root, blueprint.as_ref(), arena.sandbox()).await?;
+    let places = CrewPlaces::open(means, &root, spec, arena.sandbox()).await?;
     places.tell(settings, spec);
     arena.places().set(places.sandboxes);
     Ok(())

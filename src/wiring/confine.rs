@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{WireError, docker};
 use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
-use crate::protocol::spec::SandboxSpec;
+use crate::protocol::spec::{Policy, Rule, SandboxSpec};
 use crate::sandbox::docker::DockerError;
 use crate::sandbox::{LocalError, Unconfined, unsettled};
 use crate::session::policy;
@@ -18,6 +18,8 @@ pub(super) struct Wanted<'a> {
     pub root: &'a Path,
     /// The session it is for.
     pub session: &'a str,
+    /// Rules of the session beside those of the configuration: what they deny to every tool no command reads either.
+    pub rules: &'a [Rule],
     /// Commands shall not be able to change the workspace.
     pub read_only: bool,
     /// Somebody was told that nothing can confine the tools here, and let them work all the same.
@@ -125,11 +127,17 @@ struct Options {
 
 fn options(config: &Config, wanted: Wanted<'_>) -> Options {
     Options {
-        secrets: policy::denied_to_all(&config.policy()),
+        secrets: secrets(config.policy(), wanted.rules),
         read_only: wanted.read_only,
         notes: unsettled::notes_of(&config.places().state),
         own: own_folders(config),
     }
+}
+
+/// Globs of the paths that no command is to read.
+pub(super) fn secrets(mut policy: Policy, rules: &[Rule]) -> Vec<String> {
+    policy.add(rules);
+    policy::denied_to_all(&policy)
 }
 
 /// The folders with agon's own files, which no command is to see.
@@ -147,7 +155,7 @@ fn unconfined(root: &Path) -> Result<Arc<dyn Sandbox>, WireError> {
 pub(super) async fn plain(
     kind: SandboxKind,
     root: &Path,
-    read_only: bool,
+    (read_only, rules): (bool, &[Rule]),
     state: &Path,
 ) -> Result<Arc<dyn Sandbox>, WireError> {
     if !root.is_dir() {
@@ -156,10 +164,10 @@ pub(super) async fn plain(
     match kind {
         SandboxKind::None => unconfined(root),
         SandboxKind::Local | SandboxKind::Auto => {
-            local(root, &plain_options(read_only, state)).await.map_err(no_sandbox(kind))
+            local(root, &plain_options(read_only, rules, state)).await.map_err(no_sandbox(kind))
         }
         SandboxKind::LandlockOnly => {
-            landlock_only(&plain_options(read_only, state), root).await.map_err(no_sandbox(kind))
+            landlock_only(&plain_options(read_only, rules, state), root).await.map_err(no_sandbox(kind))
         }
         SandboxKind::Docker => {
             let why = "it needs the settings of a configuration".to_owned();
@@ -168,9 +176,9 @@ pub(super) async fn plain(
     }
 }
 
-fn plain_options(read_only: bool, state: &Path) -> Options {
+fn plain_options(read_only: bool, rules: &[Rule], state: &Path) -> Options {
     Options {
-        secrets: policy::denied_to_all(&policy::standard()),
+        secrets: secrets(policy::standard(), rules),
         read_only,
         notes: unsettled::notes_of(state),
         own: vec![state.to_owned()],

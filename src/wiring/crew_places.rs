@@ -8,7 +8,7 @@ use super::WireError;
 use super::confine::{Wanted, confined, kind_of, plain};
 use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
-use crate::protocol::spec::{Blueprint, RolePlace, RoleSpec, Setting, Spec};
+use crate::protocol::spec::{RolePlace, RoleSpec, Rule, Setting, Spec};
 
 /// What a place is started with.
 #[derive(Clone, Copy)]
@@ -23,15 +23,15 @@ impl Means<'_> {
     /// What stands in for `local` where namespaces are refused will do only where the session has no more itself.
     async fn start(
         self,
-        root: &Path,
+        (root, rules): (&Path, &[Rule]),
         (kind, read_only): (SandboxKind, bool),
         main: &Arc<dyn Sandbox>,
     ) -> Result<Arc<dyn Sandbox>, WireError> {
         let (config, session) = match self {
-            Means::Plain(state) => return plain(kind, root, read_only, state).await,
+            Means::Plain(state) => return plain(kind, root, (read_only, rules), state).await,
             Means::Configured(config, session) => (config, session),
         };
-        let wanted = Wanted { kind, root, session, read_only, has_consent: false };
+        let wanted = Wanted { kind, root, session, rules, read_only, has_consent: false };
         let has_less = main.spec().kind == "landlock-only";
         match kind {
             SandboxKind::Local if has_less => {
@@ -50,31 +50,32 @@ pub(super) struct CrewPlaces {
 }
 
 impl CrewPlaces {
-    /// Starts the places that a blueprint gives its roles. Roles that want the same share one.
+    /// Starts the places that a session's blueprint gives its roles. Roles that want the same share one.
     pub async fn open(
         means: Means<'_>,
         root: &Path,
-        blueprint: Option<&Blueprint>,
+        spec: &Spec,
         main: &Arc<dyn Sandbox>,
     ) -> Result<Self, WireError> {
         let mut places = CrewPlaces::default();
         let mut started: Vec<((SandboxKind, bool), Arc<dyn Sandbox>)> =
             vec![((kind_of(&main.spec()), false), Arc::clone(main))];
-        let roles = blueprint.iter().flat_map(|blueprint| &blueprint.roles);
+        let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles);
         for role in roles.filter(|role| role.has_place()) {
             let kind = kind_for(role, main)?;
             let shape = (kind, role.read_only);
             let sandbox = match started.iter().find(|(known, _)| *known == shape) {
                 Some((_, sandbox)) => Arc::clone(sandbox),
                 None => {
-                    let opened = means.start(root, shape, main).await;
+                    let opened = means.start((root, &spec.policy.rules), shape, main).await;
                     let sandbox = opened.map_err(|error| for_role(role, error))?;
                     started.push((shape, Arc::clone(&sandbox)));
                     sandbox
                 }
             };
-            let (name, spec) = (role.name.clone(), sandbox.spec());
-            places.specs.push(RolePlace { role: name.clone(), read_only: role.read_only, sandbox: spec });
+            let name = role.name.clone();
+            let place = RolePlace { role: name.clone(), read_only: role.read_only, sandbox: sandbox.spec() };
+            places.specs.push(place);
             places.sandboxes.insert(name, sandbox);
         }
         Ok(places)

@@ -10,9 +10,8 @@ use crate::sandbox::docker::{
     self, DockerError, DockerPlace, DockerSandbox, DockerSettings, Engine, ImageFacts, MountSettings,
 };
 pub use crate::sandbox::docker::{DEFAULT_IMAGE, DOCKERFILE, Found, Owner, Progress};
-use crate::session::policy;
 use crate::wiring::WireError;
-use crate::wiring::confine::{Wanted, own_folders};
+use crate::wiring::confine::{Wanted, own_folders, secrets};
 
 /// The engine of a configuration with agon's containers and its image.
 pub struct Containers {
@@ -88,7 +87,7 @@ pub(super) async fn open(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn 
         keeps_apart(config, &engine, mount)?;
         keeps_covers(&[wanted.root, config.workspace()], mount)?;
     }
-    let secrets = policy::denied_to_all(&config.policy());
+    let secrets = secrets(config.policy(), wanted.rules);
     let (root, session) = (wanted.root.to_owned(), wanted.session.to_owned());
     let own = own_folders(config);
     let place = DockerPlace { root, session, claims, secrets, read_only: wanted.read_only, own };

@@ -166,7 +166,8 @@ async fn take_up(
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
     let consent = plan.changes.consent_over(&spec.workspace);
-    let mut place = Place::configured(config, kind, (&folder, &copied.id), consent).await?;
+    let rules = plan.changes.rules_over(&spec.policy);
+    let mut place = Place::configured(config, kind, (&folder, &copied.id), (&rules, consent)).await?;
     told.append(&mut place.told);
     let (changed, spec) = place.take_over(config, (&copied.id, session), spec, &plan.changes).await?;
     // A prompt that is given anew opens its turn.

@@ -12,7 +12,7 @@ use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::ports::{EventLog, Sandbox, TeamCache};
-use crate::protocol::spec::{Consent, SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::protocol::spec::{Consent, Rule, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, unsettled};
@@ -48,7 +48,7 @@ pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, V
 
 /// A sandbox that is only looked at.
 fn looked_at(kind: SandboxKind, root: &Path) -> Wanted<'_> {
-    Wanted { kind, root, session: "doctor", read_only: false, has_consent: false }
+    Wanted { kind, root, session: "doctor", rules: &[], read_only: false, has_consent: false }
 }
 
 /// Refuses a workspace that holds agon's own files: a tool could rewrite the record of what it did, or the policy.
@@ -96,10 +96,11 @@ impl Place {
         config: &Config,
         kind: SandboxKind,
         (root, session): (&Path, &str),
-        consent: Option<Consent>,
+        (rules, consent): (&[Rule], Option<Consent>),
     ) -> Result<Self, WireError> {
         keeps_apart(config, root)?;
-        let wanted = Wanted { kind, root, session, read_only: false, has_consent: consent.is_some() };
+        let has_consent = consent.is_some();
+        let wanted = Wanted { kind, root, session, rules, read_only: false, has_consent };
         let (sandbox, weaker) = chosen(config, wanted).await?;
         // After the sandbox was started, which ends what a dead one left, and before instructions are read.
         let notes = unsettled::notes_of(&config.places().state);
@@ -117,7 +118,7 @@ impl Place {
         changed: &mut Vec<Setting>,
         spec: &mut Spec,
     ) -> Result<(), WireError> {
-        self.roles = CrewPlaces::open(means, &self.root, spec.blueprint.as_ref(), &self.sandbox).await?;
+        self.roles = CrewPlaces::open(means, &self.root, spec, &self.sandbox).await?;
         self.roles.tell(changed, spec);
         Ok(())
     }

@@ -21,7 +21,7 @@ pub struct Covers {
     pub closed: Vec<PathBuf>,
     /// Of the guarded ones, folders that have to be made first, or that another agon has made for itself.
     pub missing: Vec<PathBuf>,
-    /// Folders above guarded names, which must stay where they are.
+    /// Folders above covered names, which must stay where they are.
     pub pinned: Vec<PathBuf>,
     /// What they were made of: a mount follows a link, so links are put back after a call.
     pub found: Found,
@@ -32,8 +32,8 @@ impl Covers {
     pub fn find(root: &Path, secrets: &[String]) -> Result<Self, String> {
         let mut covers = Covers::look(root, secrets)?;
         let guarded: BTreeSet<&Path> = covers.guarded.iter().map(PathBuf::as_path).collect();
-        let above =
-            covers.guarded.iter().chain(&covers.closed).flat_map(|guarded| guarded.ancestors().skip(1));
+        let covered = covers.guarded.iter().chain(&covers.closed).chain(&covers.masked);
+        let above = covered.flat_map(|covered| covered.ancestors().skip(1));
         let is_free = |folder: &Path| !folder.ancestors().any(|above| guarded.contains(above));
         let above = above.filter(|folder| *folder != root && folder.starts_with(root));
         let pinned: BTreeSet<&Path> = above.collect();
@@ -51,8 +51,8 @@ impl Covers {
         for (path, kind) in names.into_iter().map(|(path, kind)| (root.join(path), kind)) {
             // A mount follows a link to wherever it leads, so a link itself cannot be covered.
             match (kind, std::fs::symlink_metadata(&path)) {
-                (Kind::Masked, Ok(data)) if data.is_file() => covers.masked.push(path),
-                (Kind::Closed, Ok(data)) if data.is_dir() => covers.closed.push(path),
+                (Kind::Masked | Kind::Closed, Ok(data)) if data.is_dir() => covers.closed.push(path),
+                (Kind::Masked, Ok(data)) if !data.is_symlink() => covers.masked.push(path),
                 (Kind::Guarded, Ok(data)) if !data.is_symlink() && !covers.missing.contains(&path) => {
                     covers.guarded.push(path);
                 }

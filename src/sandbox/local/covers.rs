@@ -26,7 +26,12 @@ pub fn of(found: &Found) -> Covers {
 ///
 /// A folder above a covered name is pinned: moved elsewhere it would take the cover along, and leave the way free
 /// for another in its place.
+///
+/// What lies in a masked folder cannot be reached, neither by a command nor for a cover.
 pub fn add(covers: &mut Covers, path: PathBuf, kind: CoverKind) {
+    if path.ancestors().skip(1).any(|above| covers.get(above) == Some(&CoverKind::Masked)) {
+        return;
+    }
     for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
         covers.entry(above.to_owned()).or_insert(CoverKind::Pinned);
     }

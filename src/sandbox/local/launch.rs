@@ -18,9 +18,8 @@ pub const REFUSED: &str = "the sandbox cannot be had: ";
 
 /// Starts the sandbox with one of its stages and hands it its plan.
 pub async fn launch(program: &Path, stage: &str, plan: &Plan) -> Result<(Child, Hold), String> {
-    let cannot = |error: std::io::Error| format!("the sandbox cannot be started: {error}");
-    let text =
-        serde_json::to_vec(plan).map_err(|error| format!("the sandbox's plan cannot be written: {error}"))?;
+    let cannot = |error: std::io::Error| format!("it cannot be started: {error}");
+    let text = serde_json::to_vec(plan).map_err(|error| format!("its plan cannot be written: {error}"))?;
     let (mut ours, theirs) = tokio::net::UnixStream::pair().map_err(cannot)?;
     let theirs = theirs.into_std().map_err(cannot)?;
     theirs.set_nonblocking(false).map_err(cannot)?;
@@ -37,7 +36,7 @@ pub async fn launch(program: &Path, stage: &str, plan: &Plan) -> Result<(Child, 
         .spawn()
         .map_err(cannot)?;
     let outer = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let outer = outer.ok_or("the sandbox ended before it could be watched")?;
+    let outer = outer.ok_or("it ended before it could be watched")?;
     // A sandbox that ended before it read its plan says why itself.
     let _ = ours.write_all(&text).await;
     let _ = ours.shutdown().await;

@@ -126,6 +126,33 @@ fn what_is_set_aside_is_told_to_the_person_and_a_command_cannot_say_it() {
 }
 
 #[test]
+fn what_a_policy_file_denies_to_every_tool_no_command_reads_also_when_the_session_is_taken_up() {
+    let look = "cat private/* private/deep/*; echo looked";
+    let kinds =
+        [("local", Some(place(look))), ("docker", super::docker::program::place(&command_script(look)))];
+    for (kind, env) in kinds.into_iter().filter_map(|(kind, env)| Some((kind, env?))) {
+        ["work/private/deep/b", "work/private/a"].iter().for_each(|name| {
+            env.write(name, "TOKEN-OF-THE-PERSON\n");
+        });
+        let rule = "[[rules]]\nname = \"mine\"\naction = \"deny\"\npath = \"private/**\"\n";
+        env.write("home/rules.toml", rule);
+        let rules = env.home().join("rules.toml");
+        let words = ["run", "go", "--json", "--sandbox", kind, "--policy", rules.to_str().unwrap(), "--yes"];
+        let ran = env.run(&words);
+        if ran.code == 2 && ran.stderr.contains("not to be had here") {
+            assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
+            return println!("skipped: namespaces are refused here");
+        }
+        let asked = env.run(&words[..7]);
+        assert_eq!(asked.code, 4, "{asked}");
+        for ran in [ran, env.run(&["resume", "latest", "--yes", "--json"])] {
+            let is_hidden = ran.stdout.contains("looked\\n") && !ran.stdout.contains("TOKEN");
+            assert!(ran.code == 0 && is_hidden, "{kind}: {ran}");
+        }
+    }
+}
+
+#[test]
 fn what_is_set_aside_is_told_also_when_the_command_is_stopped() {
     let local = |script: &str| {
         let env = place("");

@@ -68,6 +68,36 @@ pub fn check_files(files: &dyn Files) {
     }
 }
 
+/// Makes the folder it is in, and one further down, a repository whose settings run a command.
+pub const BARE: &str = "for at in . sub; do mkdir -p $at/objects $at/refs; \
+    printf '[core]\nbare=true\nfsmonitor=touch ran\n' >$at/config; echo ref: refs/heads/main >$at/HEAD; done; \
+    echo evil >fixture.git/config; true";
+
+/// A repository that is there before, by the name of no `.git`.
+pub fn set_bare(root: &Path) {
+    ["objects", "refs"]
+        .iter()
+        .for_each(|name| fs::create_dir_all(root.join("fixture.git").join(name)).unwrap());
+    ["HEAD", "config"]
+        .iter()
+        .for_each(|name| fs::write(root.join("fixture.git").join(name), "mine").unwrap());
+}
+
+/// The folder is no repository, the command is told, and no tool makes one either.
+pub fn check_bare(root: &Path, end: &ExecEnd, files: &dyn Files) {
+    assert!(end.stderr.contains("`HEAD` makes a git repository of its folder"), "{end:?}");
+    assert!(root.join("HEAD.untrusted").exists() && !root.join("HEAD").exists(), "{end:?}");
+    assert_eq!(fs::read_to_string(root.join("fixture.git/config")).unwrap(), "mine", "{end:?}");
+    let write = |name: &str| files.write(name, b"x", &PathBase { path: name.to_owned(), sha256: None });
+    for name in ["tool/refs/heads/x", "tool/objects/x", "tool/config"] {
+        write(name).unwrap();
+    }
+    for name in ["tool/HEAD", "HEAD", "fixture.git/hooks/x"] {
+        let refused = write(name).unwrap_err().to_string();
+        assert!(refused.contains("take its folder for a repository"), "{name}: {refused}");
+    }
+}
+
 /// Files that commonly hold secrets, by every kind of name.
 const SECRETS: [&str; 25] = [
     ".env",
@@ -103,6 +133,20 @@ pub fn put_secrets(root: &Path) {
         fs::create_dir_all(root.join(&name).parent().unwrap()).unwrap();
         fs::write(root.join(name), "TOKEN-OF-THE-PROJECT\n").unwrap();
     }
+    // What is protected, or empty to a command, hides none.
+    for name in [
+        ".git/deploy.pem",
+        ".agon/.env",
+        ".claude/.env",
+        ".github/workflows/.env",
+        "sub/.git/.env",
+        ".env.d/AGENTS.md",
+        "lib.key/sub/.git/x",
+    ] {
+        fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+        fs::write(root.join(name), "TOKEN-OF-THE-PROJECT\n").unwrap();
+    }
+    assert!(std::process::Command::new("mkfifo").arg(root.join(".env.pipe")).status().unwrap().success());
     // A name that leads to one that tells nothing.
     fs::create_dir(root.join("plain")).unwrap();
     fs::write(root.join("plain/settings"), "TOKEN-OF-THE-PROJECT\n").unwrap();
@@ -111,7 +155,8 @@ pub fn put_secrets(root: &Path) {
 }
 
 /// Prints every file a command can read, hidden ones and those in folders as well.
-pub const READ_ALL: &str = "find . -type f -exec cat {} +; true";
+pub const READ_ALL: &str =
+    "find . -type f -exec cat {} +; [ ! -p .env.pipe ] || echo TOKEN-OF-THE-PROJECT can be listened for";
 
 /// What a command could read of them: nothing but what is no secret.
 pub fn check_secrets(end: &ExecEnd) {

@@ -95,6 +95,13 @@ async fn what_protected_links_and_git_files_lead_to_cannot_be_changed() {
 }
 
 #[tokio::test]
+async fn a_workspace_that_a_command_makes_a_repository_is_none_and_one_that_was_there_is_held() {
+    let Some(opened) = open_on(linked::set_bare).await else { return };
+    let end = opened.sh(linked::BARE).await;
+    linked::check_bare(&opened.root, &end, &*opened.sandbox.files());
+}
+
+#[tokio::test]
 async fn files_that_commonly_hold_secrets_cannot_be_read() {
     let Some(opened) = open_on(linked::put_secrets).await else { return };
     linked::check_secrets(&opened.sh(linked::READ_ALL).await);
