@@ -137,7 +137,8 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     // A debate only reads: whoever writes in the workspace meanwhile is not in its way.
     let turn = Sessions::of(&config).last_turn(&typed.session)?;
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
-    go_on(&config, &typed.session, &Changes { reads_only, ..Changes::default() }, show, output).await
+    let changes = Changes { reads_only, ..Changes::default() };
+    go_on(&config, &typed.session, &changes, show, output).await.map_err(Failure::with_its_own_sandbox)
 }
 
 /// Lets a session go on where it was.
@@ -169,7 +170,7 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead, goes_on: false };
     let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
-    copy(&config, &plan, show, typed.no_run, output).await
+    copy(&config, &plan, show, typed.no_run, output).await.map_err(Failure::with_its_own_sandbox)
 }
 
 /// Makes a copy, and lets it go on unless it shall only be made.

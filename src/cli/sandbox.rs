@@ -14,7 +14,7 @@ use crate::cli::typed_lines;
 use crate::config::{Config, Environment, SandboxKind};
 use crate::projection::safe_text::safe_line;
 use crate::projection::words::{self, counted};
-use crate::wiring::docker::{Containers, Found, Owner, Progress, lacks_image};
+use crate::wiring::docker::{Containers, DEFAULT_IMAGE, Found, Owner, Progress, lacks_image};
 
 /// The most a Dockerfile may hold, in bytes.
 const MAX_DOCKERFILE: u64 = 1 << 20;
@@ -42,7 +42,13 @@ pub async fn run(command: &SandboxCommand, environment: Environment, output: Out
         SandboxCommand::Build { image, file, workspace, .. } => {
             let text = dockerfile(file.as_deref())?;
             let containers = connect(workspace, environment).await?;
-            build(&containers, image.as_deref().unwrap_or(containers.image()), text.as_deref(), output).await
+            if image.is_none() && !containers.is_own_image() {
+                let image = safe_line(containers.image());
+                output.say(&format!(
+                    "`{image}`, which is configured, stays as it is: `--image {image}` would replace it"
+                ));
+            }
+            build(&containers, image.as_deref().unwrap_or(DEFAULT_IMAGE), text.as_deref(), output).await
         }
         SandboxCommand::Pull { image, workspace } => {
             let containers = connect(workspace, environment).await?;

@@ -140,7 +140,7 @@ impl LocalSandbox {
             false => LocalError::Machine(without_refused(&why)),
         })?;
         let held = match end.exit {
-            Some(0) => proven::read(&end.stdout, self.has_namespaces()),
+            Some(0) => proven::read(&end.stdout, self.has_namespaces(), self.options.read_only),
             _ => Err(format!(
                 "a command in it ended with {:?}: {}",
                 end.exit.or(end.signal),

@@ -9,7 +9,7 @@ use crate::ports::Sandbox;
 use crate::sandbox::docker::{
     self, DockerError, DockerPlace, DockerSandbox, DockerSettings, Engine, ImageFacts, MountSettings,
 };
-pub use crate::sandbox::docker::{DOCKERFILE, Found, Owner, Progress};
+pub use crate::sandbox::docker::{DEFAULT_IMAGE, DOCKERFILE, Found, Owner, Progress};
 use crate::wiring::WireError;
 use crate::wiring::confine::{Wanted, own_folders, secrets};
 

@@ -29,7 +29,7 @@ pub enum SandboxCommand {
     },
     /// Make the image commands run in, once; needs a network
     Build {
-        /// Name of the image; default the configured one
+        /// Name of the image; default `agon-sandbox`, whatever is configured
         #[arg(long, value_name = "NAME")]
         image: Option<String>,
         /// Use this Dockerfile instead of agon's own; it sees no other file

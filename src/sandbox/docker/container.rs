@@ -284,10 +284,11 @@ fn not_made(engine: &Engine, plan: &Plan, error: &EngineError) -> DockerError {
         {
             DockerError::NoShell { image, error: error_words }
         }
-        Trouble::Invalid | Trouble::Missing => DockerError::BadSettings(match error_words.contains("CPUs") {
-            true => format!("`cpus`: {error_words}"),
-            false => error_words,
-        }),
+        Trouble::Invalid | Trouble::Missing => {
+            let keys = [("cpus", "cpus"), ("network", "network"), ("memory", "memory"), ("mounts", "mount")];
+            let key = keys.into_iter().find(|(_, part)| says(part)).map(|(key, _)| format!("`{key}`: "));
+            DockerError::BadSettings(key.unwrap_or_default() + &error_words)
+        }
         _ => engine.failure("starting a container", error),
     }
 }

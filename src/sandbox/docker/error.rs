@@ -95,6 +95,12 @@ impl DockerError {
             DockerError::WrongMachine { .. } => {
                 "pull or build it for this machine, or name another: `[sandbox.docker] image = …`"
             }
+            DockerError::NotMade { verb: "fetched", .. } => {
+                "look at the name that was typed or stands in `[sandbox.docker] image`, and at the way to its registry"
+            }
+            DockerError::BadSettings(_) => {
+                "change it in `[sandbox.docker]`; `agon config show` says where each value comes from"
+            }
             DockerError::NoShell { .. } => "name an image with `bash` or `sh`: `[sandbox.docker] image = …`",
             DockerError::Unseen { .. } => {
                 "it runs on another machine or has other mounts: use a workspace that the engine has as well, or one on \

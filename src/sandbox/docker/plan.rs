@@ -1,6 +1,7 @@
 //! What a container of ours looks like, from settings and workspace to the engine's own terms; asks no engine.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use bollard::models::{
@@ -9,6 +10,7 @@ use bollard::models::{
 
 use super::engine::Traits;
 use super::error::DockerError;
+use crate::protocol::text::quoted;
 
 /// Label of every container of ours: the session's id.
 pub const SESSION: &str = "agon.session";
@@ -285,8 +287,9 @@ fn bind(source: &Path, target: &Path, writable: bool) -> Result<Mount, DockerErr
 /// The engine takes names as JSON, so they must be text.
 pub fn text(path: &Path) -> Result<&str, DockerError> {
     path.to_str().ok_or_else(|| DockerError::BadMount {
-        path: path.display().to_string(),
-        reason: "its name is not UTF-8, and the engine takes no other".to_owned(),
+        path: quoted(path.as_os_str().as_bytes()),
+        reason: "its name is not UTF-8, and the engine takes no other: rename it, or use the sandbox `local`"
+            .to_owned(),
     })
 }
 
@@ -399,6 +402,7 @@ mod tests {
         let mut plan = plan();
         plan.root = PathBuf::from(std::ffi::OsStr::from_bytes(b"/w/\xff"));
         let error = plan.container(Path::new("/l")).unwrap_err().to_string();
-        assert!(error.contains("not UTF-8"), "{error}");
+        assert!(error.contains(r#"`"/w/\xff"`"#) && error.contains("not UTF-8"), "{error}");
+        assert!(error.contains("rename it"), "{error}");
     }
 }

@@ -13,6 +13,7 @@ const FACTS: &[(&str, &str)] = &[
     ("no capability is left", "[ \"$caps\" = 0000000000000000 ]"),
     ("no right can be gained", "[ \"$nnp\" = 1 ]"),
     ("system calls are filtered", "[ \"$filter\" = 2 ]"),
+    ("the workspace cannot be changed", "[ ! -w . ]"),
 ];
 
 /// The command line that looks.
@@ -33,9 +34,12 @@ pub fn command(outside: &Path, process: u32) -> String {
 /// Facts that also hold without namespaces.
 const EVERYWHERE: [usize; 3] = [5, 6, 7];
 
+/// The one that only a workspace shown read-only claims.
+const READ_ONLY: usize = 8;
+
 /// The facts that held, or the words of those that did not.
-pub fn read(output: &str, has_namespaces: bool) -> Result<Vec<String>, String> {
-    let counts = |i: usize| has_namespaces || EVERYWHERE.contains(&i);
+pub fn read(output: &str, has_namespaces: bool, read_only: bool) -> Result<Vec<String>, String> {
+    let counts = |i: usize| EVERYWHERE.contains(&i) || has_namespaces && (i != READ_ONLY || read_only);
     let held: Vec<usize> =
         output.lines().filter_map(|line| line.strip_prefix("held ")?.parse().ok()).collect();
     let missing: Vec<&str> = words(|i| counts(i) && !held.contains(&i)).collect();
@@ -56,10 +60,18 @@ mod tests {
     #[test]
     fn one_fact_that_does_not_hold_is_named() {
         let all: String = (0..FACTS.len()).map(|i| format!("held {i}\n")).collect();
-        assert_eq!(read(&all, true).unwrap().len(), FACTS.len());
-        let error = read(&all.replace("held 4\n", ""), true).unwrap_err();
-        assert_eq!(error, "this does not hold in it: there is no network");
-        assert!(read("", true).is_err() && read("", false).is_err());
-        assert_eq!(read(&all.replace("held 4\n", ""), false).unwrap().len(), EVERYWHERE.len());
+        assert_eq!(read(&all, true, true).unwrap().len(), FACTS.len());
+        assert_eq!(
+            read(&all, true, false).unwrap().len(),
+            FACTS.len() - 1,
+            "a writable workspace claims less"
+        );
+        let networked = all.replace("held 4\n", "");
+        assert_eq!(
+            read(&networked, true, true).unwrap_err(),
+            "this does not hold in it: there is no network"
+        );
+        assert!(read("", true, false).is_err() && read("", false, false).is_err());
+        assert_eq!(read(&networked, false, true).unwrap().len(), EVERYWHERE.len());
     }
 }

@@ -1,7 +1,8 @@
 //! Where nothing can confine the tools: who is asked, what the log says of the answer, and what a no leaves behind.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -97,6 +98,29 @@ fn a_workspace_that_its_owner_cannot_look_into_is_no_reason_to_work_without_a_sa
             assert!(!told.contains("--sandbox"), "{mode:o}: {told}");
         }
         std::fs::set_permissions(env.work(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+#[test]
+fn a_session_taken_up_without_its_sandbox_names_no_flag_that_there_is_not() {
+    let env = place();
+    env.write(
+        "home/mock.toml",
+        "[[answer]]\ncalls = [{ tool = \"bash\", args = { command = \"echo begun; sleep 600\" } }]\n",
+    );
+    let mut command = env.command(&["run", "go", "--sandbox", "local", "--yes", "--json", "--signals"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    if !lines.any(|line| line.starts_with("{\"signal\"") && line.contains("begun")) {
+        return println!("skipped: {:?}", child.wait_with_output());
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for verb in ["resume", "fork"] {
+        let output = run(&env, &[verb, "latest", "--yes"]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && told.contains("the session's own sandbox"), "{told}");
+        assert!(!told.contains("`--sandbox "), "a flag that `{verb}` does not have: {told}");
     }
 }
 

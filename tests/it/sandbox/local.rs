@@ -186,6 +186,10 @@ async fn a_workspace_may_be_closed_to_writing() {
     let end =
         opened.sh("cat file; echo 2 >file; echo 2 >new; rm -f file; echo ok >/tmp/new; cat /tmp/new").await;
     assert_eq!(end.stdout, "1ok\n", "{end:?}");
+    let local = LocalSandbox::open(&opened.root, LocalOptions { read_only: true, ..options() }).unwrap();
+    local.start().await.unwrap();
+    assert!(local.spec().proven.iter().any(|fact| fact == "the workspace cannot be changed"));
+    local.close().await;
     assert_eq!(std::fs::read_to_string(opened.root.join("file")).unwrap(), "1");
     assert!(!opened.root.join("new").exists());
 }

@@ -163,7 +163,11 @@ async fn settings_the_engine_cannot_follow_are_named() {
     let Some(bench) = Bench::new().await else { return };
     let settings = DockerSettings { network: "no-such-network".into(), ..bench.settings() };
     let error = bench.open_with(settings).await.unwrap_err();
-    assert!(error.to_string().contains("no-such-network"), "{error:?}");
+    assert!(error.to_string().contains("`network`: network no-such-network"), "{error:?}");
+    assert!(error.hint().unwrap().contains("[sandbox.docker]"), "{error:?}");
+    let error =
+        bench.open_with(DockerSettings { milli_cpus: 999_000, ..bench.settings() }).await.unwrap_err();
+    assert!(error.to_string().contains("`cpus`: ") && error.hint().is_some(), "{error:?}");
     let mount = |source: &str, target: &str| MountSettings {
         source: source.into(),
         target: target.into(),
@@ -172,7 +176,7 @@ async fn settings_the_engine_cannot_follow_are_named() {
     for (mounts, part) in [
         (vec![mount("/no/such/folder", "/x")], "/no/such/folder"),
         (vec![mount("/usr", "relative")], "relative"),
-        (vec![mount("/usr", "/x"), mount("/usr", "/x")], "/x"),
+        (vec![mount("/usr", "/x"), mount("/usr", "/x")], "`mounts`: "),
     ] {
         let error = bench.open_with(DockerSettings { mounts, ..bench.settings() }).await.unwrap_err();
         assert!(error.to_string().contains(part), "{part}: {error:?}");

@@ -335,6 +335,13 @@ fn an_image_is_built_from_a_dockerfile() {
     let ran = env.run(&["sandbox", "build", "--image", "agon-test-bad", "--file", "Dockerfile"]);
     assert_eq!(ran.code, 2, "{ran}");
     assert!(ran.stderr.contains("cannot be built") && ran.stderr.contains("127.0.0.1:1"), "{ran}");
+    // Without a name it is agon's own image, never the configured one.
+    env.write("work/Dockerfile", "FROM agon-test\nRUN exit 3\n");
+    let ran = env.run(&["sandbox", "build", "--file", "Dockerfile"]);
+    assert!(ran.code == 2 && ran.stderr.contains("image `agon-sandbox` cannot be built"), "{ran}");
+    assert!(ran.stderr.contains("`agon-test`, which is configured, stays as it is"), "{ran}");
+    let ran = env.run(&["sandbox", "pull", "127.0.0.1:1/none"]);
+    assert!(ran.code == 2 && ran.stderr.contains("stands in `[sandbox.docker] image`"), "{ran}");
     let ran = env.run(&["sandbox", "build", "--file", "missing"]);
     assert_eq!(ran.code, 2, "{ran}");
     let ran = env.run(&["sandbox", "build", "--show"]);
