@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use globset::GlobSet;
@@ -19,6 +20,8 @@ const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycac
 /// change must not hang on how many names another has made before.
 pub const MOST_SEEN: usize = 1_000_000;
 pub const MOST_COVERED: usize = 4_000;
+/// Bytes of the longest path that is covered. The kernel takes 4,096, and an engine puts its own folders before it.
+const LONGEST: usize = 3_500;
 
 /// What a git repository keeps by the thousand: digests, and branches that may be called like secrets.
 const OBJECTS: &[&str] = &["objects", "refs", "logs"];
@@ -71,9 +74,8 @@ impl Found {
             // The workspace itself cannot be guarded, but what steers git in it can.
             let is_bare_top = is_top && is_repository(root);
             let entries = fs::read_dir(root.join(&folder));
-            if entries.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
-                && !is_top
-            {
+            let unseen = [ErrorKind::PermissionDenied, ErrorKind::InvalidFilename];
+            if entries.as_ref().is_err_and(|error| unseen.contains(&error.kind())) && !is_top {
                 found.names.insert(folder.clone(), Kind::Closed);
             }
             if !is_top && !within.repository && is_repository(&root.join(&folder)) {
@@ -114,9 +116,11 @@ impl Found {
         }
         found.leave_out_hidden(root);
         let above: BTreeSet<&Path> = found.names.keys().flat_map(|name| name.ancestors().skip(1)).collect();
-        match above.len() > MOST_COVERED {
-            true => Err(found.too_many()),
-            false => Ok(found),
+        let is_deep = |name: &&PathBuf| root.join(name).as_os_str().len() > LONGEST;
+        match found.names.keys().find(is_deep) {
+            Some(name) => Err(too_deep(name)),
+            None if above.len() > MOST_COVERED => Err(found.too_many()),
+            None => Ok(found),
         }
     }
 
@@ -162,6 +166,17 @@ impl Found {
             self.links.extend(links);
         }
     }
+}
+
+/// Where it lies is told by its ends alone.
+fn too_deep(name: &Path) -> String {
+    let parts: Vec<_> = name.iter().map(|part| part.to_string_lossy()).collect();
+    let (first, last) = (parts.first().map_or("", AsRef::as_ref), parts.last().map_or("", AsRef::as_ref));
+    format!(
+        "`{}` lies {} folders deep, too deep to be kept from commands: remove what lies there, or move it further up",
+        name_shown(&format!("{first}/…/{last}")),
+        parts.len().saturating_sub(1)
+    )
 }
 
 #[cfg(test)]
@@ -235,6 +250,32 @@ mod tests {
         let found = Found::of(folder.path(), &GlobSet::empty()).unwrap();
         let guarded: Vec<&str> = found.names.keys().map(|name| name.to_str().unwrap()).collect();
         assert_eq!(guarded, ["HEAD", "config", "hooks"]);
+    }
+
+    #[test]
+    fn a_name_too_deep_to_be_covered_is_an_error_that_shows_its_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = super::super::names::globs(&["{,*/}.env".to_owned()]);
+        // Step by step: a path of that length is none any more.
+        let mut at = fs::File::open(folder.path()).unwrap();
+        for depth in 0..420 {
+            let place = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&at));
+            if depth == 300 {
+                assert!(Found::of(folder.path(), &secrets).is_ok());
+            }
+            if depth == 340 {
+                let secret = Path::new(&place).join(".env");
+                fs::write(&secret, "").unwrap();
+                let error = Found::of(folder.path(), &secrets).unwrap_err();
+                assert!(error.contains("`dddddddddd/…/.env` lies 340 folders deep"), "{error}");
+                fs::remove_file(secret).unwrap();
+            }
+            let next = Path::new(&place).join("dddddddddd");
+            fs::create_dir(&next).unwrap();
+            at = fs::File::open(next).unwrap();
+        }
+        let error = Found::of(folder.path(), &secrets).unwrap_err();
+        assert!(error.contains("`dddddddddd/…/dddddddddd` lies"), "nobody can look into it: {error}");
     }
 
     #[test]

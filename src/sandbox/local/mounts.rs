@@ -117,11 +117,7 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
 
 /// Why nothing is run: most likely a command has closed a folder on the way.
 fn uncovered(name: &str, error: Errno) -> String {
-    let hint = match error {
-        Errno::ACCESS => "; open the folder it is in (`chmod u+rwx`)",
-        Errno::NAMETOOLONG => "; it lies too deep: remove it, or move it further up",
-        _ => "",
-    };
+    let hint = if error == Errno::ACCESS { "; open the folder it is in (`chmod u+rwx`)" } else { "" };
     format!("`{name}` {UNCOVERED}: {error}{hint}")
 }
 
