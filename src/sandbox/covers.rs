@@ -26,6 +26,10 @@ const LONGEST: usize = 3_500;
 /// What a git repository keeps by the thousand: digests, and branches that may be called like secrets.
 const OBJECTS: &[&str] = &["objects", "refs", "logs"];
 
+/// What in a repository names commands that git runs, or leads to it.
+const STEERING: &[&str] =
+    &["HEAD", "config", "config.worktree", "hooks", "commondir", "worktrees", "modules"];
+
 /// What a folder that is looked into lies in.
 #[derive(Clone, Copy, Default)]
 struct Within {
@@ -67,6 +71,8 @@ impl Found {
         let mut waiting = VecDeque::from([(PathBuf::new(), Within::default())]);
         while let Some((folder, mut within)) = waiting.pop_front() {
             let is_top = folder.parent().is_none();
+            // The workspace itself cannot be guarded, but what steers git in it can.
+            let is_bare_top = is_top && is_repository(root);
             let entries = fs::read_dir(root.join(&folder));
             let unseen = [ErrorKind::PermissionDenied, ErrorKind::InvalidFilename];
             if entries.as_ref().is_err_and(|error| unseen.contains(&error.kind())) && !is_top {
@@ -84,7 +90,8 @@ impl Found {
                 // No protected name has more than two parts.
                 let near =
                     folder.file_name().map_or(path.clone(), |above| Path::new(above).join(entry.file_name()));
-                let is_guarded = within.guarded || is_protected(root, &near);
+                let steers = is_bare_top && STEERING.iter().any(|name| entry.file_name() == *name);
+                let is_guarded = within.guarded || steers || is_protected(root, &near);
                 let is_secret = secrets.is_match(&path);
                 if is_secret {
                     found.add(root, &path, Kind::Masked);
@@ -258,6 +265,17 @@ mod tests {
         }
         let error = Found::of(folder.path(), &secrets).unwrap_err();
         assert!(error.contains("`dddddddddd/…/dddddddddd` lies"), "nobody can look into it: {error}");
+    }
+
+    #[test]
+    fn what_steers_git_is_guarded_in_a_workspace_that_is_a_repository_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &&str| folder.path().join(name);
+        ["objects", "refs", "hooks", "src"].iter().for_each(|name| fs::create_dir(at(name)).unwrap());
+        ["HEAD", "config", "a.rs"].iter().for_each(|name| fs::write(at(name), "").unwrap());
+        let found = Found::of(folder.path(), &GlobSet::empty()).unwrap();
+        let guarded: Vec<&str> = found.names.keys().map(|name| name.to_str().unwrap()).collect();
+        assert_eq!(guarded, ["HEAD", "config", "hooks"]);
     }
 
     #[test]

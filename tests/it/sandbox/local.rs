@@ -1,15 +1,19 @@
 //! The sandbox `local`: the contract, the forbidden acts, and what it alone promises.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agon::ports::Sandbox;
 use agon::sandbox::{LocalOptions, LocalSandbox};
 use agon::session::policy;
+use tokio_util::sync::CancellationToken;
 
 use super::contract::{Heard, Opened, contract, exec, run};
 use super::person::person;
 use super::{escapes, linked, worktree};
+use crate::support::env::is_root;
 
 /// The options of these tests: the test binary is no sandbox, the program is.
 pub fn options() -> LocalOptions {
@@ -105,6 +109,28 @@ async fn a_workspace_that_a_command_makes_a_repository_is_none_and_one_that_was_
 async fn files_that_commonly_hold_secrets_cannot_be_read() {
     let Some(opened) = open_on(linked::put_secrets).await else { return };
     linked::check_secrets(&opened.sh(linked::READ_ALL).await);
+}
+
+#[tokio::test]
+async fn a_sandbox_that_cannot_be_started_leaves_no_note_of_a_command() {
+    if !can_be_had().await {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (root, notes) = (folder.path().join("ws"), folder.path().join("calls"));
+    std::fs::create_dir_all(root.join("a")).unwrap();
+    std::fs::write(root.join("a/.env"), "").unwrap();
+    // Its names can be read and nothing in it reached, but by root.
+    std::fs::set_permissions(root.join("a"), Permissions::from_mode(0o600)).unwrap();
+    let begins = [("/nowhere/agon", false), (env!("CARGO_BIN_EXE_agon"), is_root(folder.path()))];
+    for (program, begins) in begins {
+        let options = LocalOptions { program: program.into(), notes: Some(notes.clone()), ..options() };
+        let sandbox = LocalSandbox::open(&root, options).unwrap();
+        let end = sandbox.exec(exec("true"), &Heard::default(), &CancellationToken::new()).await;
+        assert_eq!(end.is_ok(), begins, "{end:?}");
+        assert_eq!(std::fs::read_dir(&notes).unwrap().count(), 0, "{end:?}");
+    }
+    std::fs::set_permissions(root.join("a"), Permissions::from_mode(0o700)).unwrap();
 }
 
 #[tokio::test]
