@@ -340,6 +340,11 @@ impl Session {
         self.checkpoints.fresh && self.checkpoints.pending.is_none()
     }
 
+    /// True when something of this session may have changed the workspace since its tree was recorded last.
+    pub fn has_touched(&self) -> bool {
+        self.checkpoints.touched
+    }
+
     /// Names of the tools that run now and may be changing the workspace.
     pub fn changing(&self) -> impl Iterator<Item = &str> {
         let uses = self.sparks.values().flat_map(|spark| &spark.uses);

@@ -14,6 +14,7 @@ use crate::config::{Config, Environment, KeyPath, ModelName, Override, Source};
 use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
 use crate::projection::Board;
+use crate::protocol::event::TurnCause;
 use crate::protocol::spec::{DebatePlan, Mode, Rule};
 use crate::protocol::{Command, StopCause};
 use crate::wiring::standing::{Stage, stage_of_debate};
@@ -220,6 +221,11 @@ pub(super) fn next_step(board: &Board, id: &str) -> String {
     match (board.has_open_turn(), &board.mode) {
         (true, _) => format!("agon resume {id}"),
         (false, Some(Mode::Squad)) => format!("agon squad --resume {id} \"...\""),
+        (false, Some(Mode::Debate(_)))
+            if matches!(board.cause, Some(TurnCause::Stopped | TurnCause::Interrupted)) =>
+        {
+            format!("agon debate --resume {id}")
+        }
         (false, _) => format!("agon run --resume {id} \"...\""),
     }
 }

@@ -124,8 +124,16 @@ impl SessionStore {
     }
 
     fn find_file(&self, path: &Path) -> Result<SessionPath, LogError> {
+        // The folder of a session stands for its log.
+        let inner = path.join(LOG_NAME);
+        if self.fs.exists(&inner) {
+            return self.find_file(&inner);
+        }
         if !self.fs.exists(path) {
             return Err(LogError::NotFound(path.display().to_string()));
+        }
+        if self.fs.list(path).is_ok() {
+            return Err(LogError::NotALog(path.to_owned()));
         }
         let folder = path.parent();
         let id = folder.and_then(Path::file_name).and_then(|name| name.to_str()).filter(|name| is_id(name));

@@ -31,6 +31,7 @@ use super::covers::Found;
 use super::files::WorkspaceFiles;
 use super::names;
 use super::process;
+use super::unsettled;
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::Lane;
 use crate::protocol::spec::SandboxSpec;
@@ -101,6 +102,7 @@ impl LocalSandbox {
     fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let files =
             Arc::new(WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?);
+        options.notes.as_deref().map_or(Ok(()), unsettled::make).map_err(LocalError::Unfit)?;
         let scratch = Scratch::make(files.root()).map_err(LocalError::Unfit)?;
         let variable = |name: &str| std::env::var_os(name);
         let view = View::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);

@@ -21,6 +21,14 @@ pub fn notes_of(state: &Path) -> PathBuf {
     state.join("calls")
 }
 
+/// Makes the folder, which must be there before the first call. An error is one of the state folder.
+pub fn make(folder: &Path) -> Result<(), String> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
+        let folder = folder.display();
+        format!("agon's own files cannot be kept in `{folder}`: {error}; let AGON_HOME name a folder you can write")
+    })
+}
+
 /// What is written down: names need not be text.
 #[derive(Serialize, Deserialize)]
 struct Written {
@@ -53,7 +61,7 @@ impl Note {
             covered: before.covered.iter().map(|(path, (kind, same))| (os(path), *kind, *same)).collect(),
         };
         let text = serde_json::to_vec(&written).map_err(|error| failed(error.into()))?;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        make(folder)?;
         let mut file =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
         // A file system without locks: then the note of a running call may be settled early, which harms nothing

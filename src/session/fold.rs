@@ -50,7 +50,7 @@ impl Session {
             }
             E::PatchApplied(Answered { call, .. }) => {
                 self.close(*call);
-                self.checkpoints.fresh = false;
+                self.checkpoints.touch();
             }
             E::TurnOpened(data) => self.turns = data.turn,
             E::TurnClosed(data) => self.fold_turn_closed(data),

@@ -277,11 +277,18 @@ pub struct Checkpoints {
     pub pending: Option<CallId>,
     /// True when the workspace is as recorded, as far as this session knows.
     pub fresh: bool,
+    /// True when something of this session may have changed the workspace since.
+    pub touched: bool,
     /// The tree before a resume or fork, until the checkpoint ordered then has been compared with it.
     pub compare: Option<String>,
 }
 
 impl Checkpoints {
+    /// Something that may change files has begun.
+    pub fn touch(&mut self) {
+        (self.fresh, self.touched) = (false, true);
+    }
+
     /// True while nobody goes on before the workspace was compared with what it was.
     pub fn is_comparing(&self) -> bool {
         self.compare.is_some() && self.pending.is_some()

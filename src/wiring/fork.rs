@@ -228,7 +228,7 @@ async fn tree_at(
             (None, Some(tree)) => {
                 let words =
                     "what was changed last before this entry was never recorded; it is not in the copy";
-                return Ok((tree, Some(words.to_owned())));
+                return Ok((tree, session.has_touched().then(|| words.to_owned())));
             }
             (None, None) => {}
         },

@@ -76,7 +76,8 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
                 code = Some(failure.code);
             }
         }
-        if times > 1 {
+        // In a script nobody asks a second time, also where no task was there to be interrupted.
+        if times > u32::from(asks) {
             return Ok(lines.leave(INTERRUPTED));
         }
         if !asks && code != Some(DONE) {

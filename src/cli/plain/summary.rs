@@ -111,8 +111,8 @@ fn file_words(board: &Board) -> Option<String> {
     let (undone, unseen): (Vec<&String>, Vec<&String>) =
         unseen.into_iter().partition(|path| board.undone.contains(path));
     let undone = (!undone.is_empty()).then(|| format!("written and undone again: {}", names_shown(undone)));
-    let written = (!unseen.is_empty())
-        .then(|| format!("written, but in no comparison, since git ignores it: {}", names_shown(unseen)));
+    let written =
+        (!unseen.is_empty()).then(|| format!("written, and not compared since: {}", names_shown(unseen)));
     let words: Vec<String> = [changed, undone, written].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join("; "))
 }

@@ -96,7 +96,7 @@ impl Session {
             CallKind::Tool { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
         self.await_call(data.call, data.attempt, Some(data.spark), kind);
         if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) {
-            self.checkpoints.fresh = false;
+            self.checkpoints.touch();
         }
     }
 
@@ -131,7 +131,7 @@ impl Session {
         if self.checkpoints.pending == Some(call) {
             self.checkpoints.pending = None;
         }
-        self.checkpoints.fresh = true;
+        (self.checkpoints.fresh, self.checkpoints.touched) = (true, false);
         self.checkpoints.compare = None;
         if let Some(tree) = tree {
             self.checkpoints.tree = Some(tree.to_owned());

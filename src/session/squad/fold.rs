@@ -193,7 +193,7 @@ impl Session {
     fn fold_proof(&mut self, call: CallId, ran: Option<(EventRef, bool)>) {
         if ran.is_some() {
             // A check may leave files behind.
-            self.checkpoints.fresh = false;
+            self.checkpoints.touch();
         }
         self.with_proof(call, |role| match role.proof.awaited {
             Some((_, Piece::Diff)) => {

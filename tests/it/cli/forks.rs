@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::run::{WRITES, check, entries, ids, kinds, log, scripted};
+use super::run::{HELLO, WRITES, check, entries, ids, kinds, log, scripted};
 use crate::support::env::Env;
 
 /// Answers what it is asked by what it sees.
@@ -158,4 +158,24 @@ fn rules_that_are_added_later_take_none_away() {
     assert!(!env.work().join("a.txt").exists());
     let shown = env.run(&["sessions", "export", "latest"]).stdout;
     assert!(shown.contains("no-writes") && shown.contains("no-commands"), "{shown}");
+}
+
+#[test]
+fn a_copy_is_not_told_to_lack_what_a_turn_without_tools_did_not_change() {
+    let env = scripted(&format!("{WRITES}{HELLO}"));
+    assert_eq!(env.run(&["run", "write", "--yes", "--sandbox", "none"]).code, 0);
+    assert_eq!(env.run(&["run", "--resume", "latest", "say", "--sandbox", "none"]).code, 0);
+    let ran = env.run(&["fork", "latest", "--no-run"]);
+    assert!(ran.code == 0 && !ran.stderr.contains("never recorded"), "{ran}");
+}
+
+#[test]
+fn the_folder_of_a_session_stands_for_its_log_and_no_other_folder_is_damaged() {
+    let env = scripted(HELLO);
+    assert_eq!(env.run(&["run", "say", "--sandbox", "none"]).code, 0);
+    let sessions = env.home().join("sessions");
+    let folder = std::fs::read_dir(&sessions).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(env.run(&["verify", folder.to_str().unwrap()]).code, 0);
+    let ran = env.run(&["verify", sessions.to_str().unwrap()]);
+    assert!(ran.code == 2 && ran.stdout.is_empty() && ran.stderr.contains("is not a log"), "{ran}");
 }

@@ -1,6 +1,6 @@
 //! Mission control without a screen: lines of standard input are tasks and slash commands.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -112,6 +112,20 @@ fn between_two_tasks_every_signal_that_asks_for_the_end_ends_it() {
         terminal.signal(signal);
         assert_eq!(terminal.end(), 130, "{signal:?}");
     }
+}
+
+#[test]
+fn a_script_that_is_asked_to_end_while_a_task_is_being_opened_ends() {
+    let env = scripted(&HELLO.repeat(100));
+    let mut command = env.command(&["--plain", "--sandbox", "none"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all("hello\n".repeat(100).as_bytes()).unwrap();
+    let mut answers = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    answers.next().unwrap().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(answers.count() < 50);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]

@@ -409,3 +409,12 @@ fn a_state_folder_that_cannot_be_written_is_exit_2() {
     check(&ran, 2, "");
     assert!(ran.stderr.contains("[HOME]"), "{ran}");
 }
+
+#[test]
+fn a_state_folder_that_cannot_be_written_is_no_reason_for_a_weaker_sandbox() {
+    let env = scripted(HELLO);
+    let ran = env.command(&["demo", "run"]).env("AGON_HOME", "/proc/none").output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.code() == Some(2) && said.contains("/proc/none"), "{said}");
+    assert!(!said.contains("--sandbox none") && !said.contains("confine"), "{said}");
+}

@@ -153,7 +153,7 @@ fn a_file_that_was_written_and_that_no_comparison_shows_is_not_told_as_changed()
     let env = project(&server);
     env.write("work/.gitignore", "greeting.txt\n");
     let ran = squad(&env, &[]);
-    let words = "written, but in no comparison, since git ignores it: greeting.txt";
+    let words = "written, and not compared since: greeting.txt";
     assert!(ran.stderr.contains(words) && !ran.stderr.contains("changed: greeting.txt"), "{ran}");
 }
 
