@@ -8,7 +8,7 @@ use crate::cli::args::{PersonasArgs, PersonasCommand};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::config::{Config, Environment};
-use crate::library::Library;
+use crate::library::{Library, PersonaOrigin};
 use crate::projection::safe_text::shown;
 use crate::wiring::persona_of;
 
@@ -25,6 +25,15 @@ pub fn run(typed: PersonasArgs, environment: Environment, output: Output) -> Res
             let library = load(&config, output);
             let text = match from {
                 Some(from) => persona_of(&config, &library, from)?.text.clone(),
+                None if library
+                    .all()
+                    .any(|(own, from)| own.id == *id && *from == PersonaOrigin::Embedded) =>
+                {
+                    let words =
+                        format!("`{id}` is a persona of agon's own, and an empty one would take its place");
+                    let hint = format!("begin with a copy of it: agon personas new {id} --from {id}");
+                    return Err(Failure::usage(words).hint(hint));
+                }
                 None => TEMPLATE.to_owned(),
             };
             write_new(&config.places().personas(), id, &text, output)

@@ -141,4 +141,7 @@ fn a_new_persona_is_there_at_once_and_is_never_overwritten() {
     let again = env.run(&["personas", "new", "tester"]);
     assert!(again.code == 2 && again.stderr.contains("[HOME]/personas/tester.md"), "{again}");
     assert_eq!(env.run(&["personas", "new", "../x"]).code, 2);
+    let own = env.run(&["personas", "new", "solo"]);
+    assert!(own.code == 2 && own.stderr.contains("--from solo"), "{own}");
+    assert_eq!(env.run(&["personas", "new", "solo", "--from", "solo"]).code, 0);
 }
