@@ -39,6 +39,7 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
 
 /// The screen on the built-in demo.
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    has_screen(&environment, output)?;
     let (look, held) = (typed.look.clone(), typed.arena.held.clone());
     let chat = ChatArgs { look, held, ..ChatArgs::default() };
     let mut mission = arrange::mission(&chat, environment)?;
@@ -49,6 +50,7 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
 
 /// The screen on a record.
 pub async fn replay(typed: &ReplayArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    has_screen(&environment, output)?;
     let sessions = Sessions::at(&Places::find(&environment)?);
     let mut is_readable = false;
     let fault = sessions.scan(&typed.session, &mut |_| {
@@ -65,6 +67,16 @@ pub async fn replay(typed: &ReplayArgs, environment: Environment, output: Output
     take(&mut state, mission.open(typed.session.clone()));
     state.begin_at = typed.at;
     follow(mission, state, output).await
+}
+
+/// Refuses to draw where nothing can be drawn.
+fn has_screen(environment: &Environment, output: Output) -> Result<(), Failure> {
+    match output.has_screen(environment) {
+        true => Ok(()),
+        false => {
+            Err(Failure::usage("there is no terminal to draw on").hint("without `--tui` it is told in lines"))
+        }
+    }
 }
 
 fn take(state: &mut State, news: Vec<Msg>) {

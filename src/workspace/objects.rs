@@ -69,7 +69,13 @@ impl Objects {
     /// The content with this digest, checked against it.
     pub fn read(&self, sha256: &str) -> Result<Vec<u8>, String> {
         let path = self.path(sha256)?;
-        let bytes = fs::read(&path).map_err(|error| format!("object `{sha256}` cannot be read: {error}"))?;
+        let bytes = fs::read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => format!(
+                "what files held then is not here (object `{sha256}`): it stays in the state folder that recorded it, and \
+                 an export carries the log alone"
+            ),
+            _ => format!("object `{sha256}` cannot be read: {error}"),
+        })?;
         match hex(&Sha256::digest(&bytes)) == sha256 {
             true => Ok(bytes),
             false => Err(format!("object `{sha256}` is damaged")),

@@ -170,6 +170,19 @@ fn a_copy_is_not_told_to_lack_what_a_turn_without_tools_did_not_change() {
 }
 
 #[test]
+fn a_copy_of_an_imported_log_says_that_its_files_are_elsewhere_and_no_screen_is_drawn_without_a_terminal() {
+    let (env, other) = (scripted(WRITES), scripted(WRITES));
+    assert_eq!(env.run(&["run", "write", "--yes", "--sandbox", "none"]).code, 0);
+    assert_eq!(env.run(&["sessions", "export", "latest", "-o", "log.jsonl"]).code, 0);
+    let log = env.work().join("log.jsonl");
+    assert_eq!(other.run(&["sessions", "import", log.to_str().unwrap()]).code, 0);
+    let ran = other.run(&["fork", "latest", "--no-run"]);
+    assert!(ran.code == 2 && ran.stderr.contains("an export carries the log alone"), "{ran}");
+    let ran = other.run(&["replay", "latest", "--tui"]);
+    assert!(ran.code == 2 && ran.stderr.contains("no terminal to draw on"), "{ran}");
+}
+
+#[test]
 fn the_folder_of_a_session_stands_for_its_log_and_no_other_folder_is_damaged() {
     let env = scripted(HELLO);
     assert_eq!(env.run(&["run", "say", "--sandbox", "none"]).code, 0);
