@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Places};
 pub use crate::eventlog::SessionSummary;
-use crate::eventlog::{LogError, SessionStore};
+use crate::eventlog::{EntryReader, LogError, SessionPath, SessionStore};
 use crate::library::demo;
 use crate::ports::Head;
 use crate::protocol::event::SessionOpened;
@@ -88,21 +88,13 @@ impl Sessions {
 
     /// The same, but each entry is handed to `take` and none is kept.
     pub fn read_by(&self, name: &str, take: &mut dyn FnMut(Arc<Entry>)) -> Result<Read, WireError> {
-        let path = self.store.find(name)?;
-        let mut reader = self.store.read(&path)?;
-        let fault = loop {
-            match reader.next_entry() {
-                Ok(Some(entry)) => take(Arc::new(entry)),
-                Ok(None) => break None,
-                Err(error) => break Some(error),
-            }
-        };
+        let (path, reader, fault) = self.walk(name, &mut |entry| {
+            take(Arc::new(entry));
+            true
+        })?;
         let ending = reader.ending();
         if ending.count == 0 && fault.is_none() {
-            return Err(match path.stored {
-                true => LogError::NeverOpened(path.id).into(),
-                false => LogError::NotALog(path.log).into(),
-            });
+            return Err(LogError::NeverOpened(path.id).into());
         }
         let head = Head { count: ending.count, hash: ending.link.text() };
         Ok(Read { id: path.id, entries: Vec::new(), head, unfinished: ending.unfinished, fault })
@@ -122,25 +114,32 @@ impl Sessions {
         name: &str,
         take: &mut dyn FnMut(Entry) -> bool,
     ) -> Result<Option<LogError>, WireError> {
+        Ok(self.walk(name, take)?.2)
+    }
+
+    /// Hands entries on until `take` says false, the end or damage, which is given back. A file without any is no log.
+    fn walk(
+        &self,
+        name: &str,
+        take: &mut dyn FnMut(Entry) -> bool,
+    ) -> Result<(SessionPath, EntryReader, Option<LogError>), WireError> {
         let path = self.store.find(name)?;
         let mut reader = self.store.read(&path)?;
-        let mut count = 0u64;
         let fault = loop {
             match reader.next_entry() {
                 Ok(Some(entry)) => {
-                    count += 1;
                     if !take(entry) {
-                        return Ok(None);
+                        break None;
                     }
                 }
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             }
         };
-        if count == 0 && fault.is_none() && !path.stored {
+        if reader.ending().count == 0 && fault.is_none() && !path.stored {
             return Err(LogError::NotALog(path.log).into());
         }
-        Ok(fault)
+        Ok((path, reader, fault))
     }
 
     /// Hands every line of a log up to entry `last` to `take`, byte for byte, until that says false.

@@ -152,13 +152,15 @@ fn what_a_policy_file_denies_to_every_tool_no_command_reads_also_when_the_sessio
     }
 }
 
+/// A place in the local sandbox where the model follows a script.
+fn local(script: &str) -> Option<Env> {
+    let env = place("");
+    env.write("home/mock.toml", script);
+    Some(env)
+}
+
 #[test]
 fn what_is_set_aside_is_told_also_when_the_command_is_stopped() {
-    let local = |script: &str| {
-        let env = place("");
-        env.write("home/mock.toml", script);
-        Some(env)
-    };
     let docker = super::docker::program::place;
     for (kind, place) in [("local", &local as &dyn Fn(&str) -> Option<Env>), ("docker", &docker)] {
         for signal in ["-INT", "-TERM", "-HUP"] {
@@ -319,11 +321,6 @@ fn a_folder_for_temporary_files_that_will_not_do_is_refused_by_name_and_an_empty
 #[test]
 fn a_workspace_that_a_command_closed_holds_nothing_of_agons_and_the_way_in_is_named() {
     use std::os::unix::fs::PermissionsExt;
-    let local = |script: &str| {
-        let env = place("");
-        env.write("home/mock.toml", script);
-        Some(env)
-    };
     let docker = super::docker::program::place;
     for (kind, place) in [("local", &local as &dyn Fn(&str) -> Option<Env>), ("docker", &docker)] {
         let Some(env) = place(&command_script("chmod 0 .")) else { return };
