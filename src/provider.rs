@@ -2,6 +2,7 @@
 
 mod failure;
 mod http;
+mod limits;
 pub mod openai;
 pub mod script;
 mod secret;

@@ -13,6 +13,7 @@ pub mod mention;
 mod mode;
 mod model;
 pub mod policy;
+mod retry;
 mod settle;
 mod solo;
 pub mod squad;

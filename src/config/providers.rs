@@ -70,6 +70,8 @@ pub enum Connection {
         key: Option<Secret>,
         /// Further headers.
         headers: BTreeMap<String, String>,
+        /// The dialect that was named, if any.
+        dialect: Option<String>,
         /// Milliseconds to connect.
         connect_timeout_ms: u64,
         /// Milliseconds until the first piece of an answer.
@@ -165,6 +167,7 @@ pub fn connect(
                 base_url: base_url.trim_end_matches('/').to_owned(),
                 key: key_of(name, table, environment)?,
                 headers: table.headers.clone(),
+                dialect: table.dialect.clone(),
                 connect_timeout_ms: table.connect_timeout_ms.unwrap_or(10_000),
                 first_token_timeout_ms: table.first_token_timeout_ms.unwrap_or(300_000),
                 idle_timeout_ms: table.idle_timeout_ms.unwrap_or(120_000),

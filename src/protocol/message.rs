@@ -176,6 +176,8 @@ pub struct AnswerSchema {
 pub enum Structured {
     /// The provider's own response format.
     ResponseFormat,
+    /// The provider's response format for any JSON object; the schema is asked for in words.
+    JsonObject,
     /// One tool the model is forced to call.
     ForcedTool,
     /// Only asked for in words, then checked.
