@@ -15,7 +15,7 @@ use crate::provider::failure::{Peer, Report, retry_after_ms};
 const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// Bytes one piece of a packed answer may unpack to.
-const MAX_UNPACKED: usize = 8 << 20;
+const MAX_UNPACKED: usize = 4 << 20;
 
 /// How long the end of a finished answer is waited for.
 const DRAIN: Duration = Duration::from_millis(20);

@@ -49,9 +49,12 @@ fn first_after(text: &str, phrase: &str) -> Option<u64> {
     numbers(&rest[..rest.floor_char_boundary(NEAR)]).next()
 }
 
+/// The number right before the phrase, at the first place where there is one.
 fn last_before(text: &str, phrase: &str) -> Option<u64> {
-    let rest = text.split_once(phrase)?.0;
-    numbers(&rest[rest.ceil_char_boundary(rest.len().saturating_sub(NEAR))..]).last()
+    text.match_indices(phrase).find_map(|(at, _)| {
+        let near = text.ceil_char_boundary(at.saturating_sub(NEAR));
+        numbers(&text[near..at]).last()
+    })
 }
 
 /// Whole numbers in a text, also as `200,000`.
