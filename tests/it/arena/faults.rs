@@ -288,6 +288,7 @@ async fn on_a_bad_disk(place: &Place, appends: u64, error: AppendError, once: bo
         providers: BTreeMap::from([("mock".to_owned(), script)]),
         provider_limits: BTreeMap::new(),
         scorers: agon::session::convergence::Scorers::default(),
+        learnings: None,
         clock: Arc::new(SystemClock),
         secrets: Vec::new(),
         attended: false,
