@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::projection::words;
+use crate::projection::phrases;
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
     ErrorKind, FailStatus, LimitKind, ModelReply, Notice, PauseCause, PrepareResult, RefusalReason,
@@ -348,7 +348,7 @@ impl Item {
             E::CheckRan(data) => borrowed(&data.body.output),
             E::DiffTaken(data) => borrowed(&data.body.diff),
             E::ModelFailed(data) => borrowed(&data.body.message),
-            E::ParamsDropped(data) => Some(Cow::Owned(words::dropped(data))),
+            E::ParamsDropped(data) => Some(Cow::Owned(phrases::dropped(data))),
             E::PhaseShifted(data) => borrowed(&data.to),
             E::CacheHit(data) => borrowed(&data.body.answer),
             E::Unknown { kind, .. } => borrowed(kind),
