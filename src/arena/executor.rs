@@ -129,6 +129,11 @@ impl Executor {
         }
     }
 
+    /// Tells everything under way to stop.
+    pub fn cancel_all(&mut self) {
+        std::mem::take(&mut self.running).values().for_each(CancellationToken::cancel);
+    }
+
     /// Forgets a call whose outcome has arrived.
     pub fn forget(&mut self, call: CallId) {
         self.running.remove(&call);
