@@ -4,6 +4,7 @@ mod failure;
 mod http;
 mod limits;
 pub mod openai;
+mod refusal;
 pub mod script;
 mod secret;
 pub mod sse;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::protocol::event::{ErrorKind, ModelFailed};
+use crate::provider::refusal::refused;
 use crate::provider::{Secret, limits};
 
 /// Longest wait that is believed: a day, in milliseconds.
@@ -44,9 +45,10 @@ impl Peer {
             (None, words) => format!("reported an error: {}", shortened(words)),
         };
         let limits = matches!(kind, ErrorKind::ContextOverflow | ErrorKind::OutputLimit)
-            .then(|| limits::read(&report.words))
+            .then(|| limits::read(&report.words).map(Box::new))
             .flatten();
-        ModelFailed { limits, ..self.failed(kind, &what, report.hint(kind)) }
+        let failed = self.failed(kind, &what, report.hint(kind));
+        ModelFailed { refused: refused(report), limits, ..failed }
     }
 
     /// Some providers repeat a refused key in their answer.
@@ -68,6 +70,8 @@ pub(super) struct Report {
     pub status: Option<u16>,
     /// Its `code` and `type`, joined; lower case.
     pub code: String,
+    /// The parameter it is about, where it says so.
+    pub param: String,
     /// Its message.
     pub words: String,
     /// It came inside an answer that had begun.
@@ -111,12 +115,29 @@ impl Report {
         let code = word("code");
         let status = code.parse().ok().filter(|status| (400..600).contains(status));
         let words = error.get("message").and_then(Value::as_str).map(str::to_owned);
-        Some(Report {
-            status,
-            code: [code, word("type"), word("status")].join(" ").trim().to_owned(),
-            words: words.unwrap_or_else(|| error.to_string()),
-            in_stream: false,
-        })
+        Some(
+            Report {
+                status,
+                code: [code, word("type"), word("status")].join(" ").trim().to_owned(),
+                param: word("param"),
+                words: words.unwrap_or_else(|| error.to_string()),
+                in_stream: false,
+            }
+            .with_upstream(error.pointer("/metadata/raw")),
+        )
+    }
+
+    /// OpenRouter answers for others and puts what they said, as text, beside its own `Provider returned error`.
+    fn with_upstream(mut self, raw: Option<&Value>) -> Self {
+        let Some(raw) = raw.and_then(Value::as_str) else { return self };
+        match serde_json::from_str::<Value>(raw).ok().and_then(|value| Report::of_json(&value)) {
+            Some(theirs) => {
+                self.words = format!("{}: {}", self.words, theirs.words);
+                (self.code, self.param) = ([self.code, theirs.code].join(" "), theirs.param);
+            }
+            None => self.words = format!("{}: {raw}", self.words),
+        }
+        self
     }
 
     /// The kind of failure, from status, code and words together.
@@ -142,6 +163,8 @@ impl Report {
             408 => ErrorKind::Timeout,
             413 => ErrorKind::ContextOverflow,
             429 => ErrorKind::RateLimited,
+            // llama-cpp-python calls a request it cannot read its own error.
+            500 if self.words.contains("'loc': ('body'") => ErrorKind::BadRequest,
             500.. => ErrorKind::Overloaded,
             _ => ErrorKind::BadRequest,
         }

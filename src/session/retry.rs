@@ -56,7 +56,7 @@ impl Session {
         called: EventRef,
         failed: &ModelFailed,
     ) -> Option<(Vec<RequestPart>, u64, u64)> {
-        let limits = failed.limits.filter(|_| failed.kind == ErrorKind::OutputLimit)?;
+        let limits = failed.limits.as_deref().filter(|_| failed.kind == ErrorKind::OutputLimit)?;
         let Some((_, open)) = &self.failed else { return None };
         let CallKind::Model { parts, .. } = &open.kind else { return None };
         let Some(ArenaEvent::ModelCalled(called)) = self.event(called) else { return None };
@@ -70,7 +70,7 @@ impl Session {
 
     /// What a provider said of a model's size holds for the rest of the session, where it is less than was thought.
     pub(super) fn fold_limits(&mut self, failed: &ModelFailed) {
-        let Some(limits) = failed.limits else { return };
+        let Some(limits) = &failed.limits else { return };
         let Some((_, open)) = &self.failed else { return };
         let CallKind::Model { called, .. } = open.kind else { return };
         let Some(ArenaEvent::ModelCalled(called)) = self.event(called).cloned() else { return };

@@ -134,10 +134,14 @@ pub struct ModelFailed {
     pub waited_ms: u64,
     /// What the provider said the model holds, when it refused a request as too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<ModelLimits>,
+    pub limits: Option<Box<ModelLimits>>,
     /// What the model had said until then; of a long text the beginning and the end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub said: String,
+    /// Parameters of the request that the model refuses, where its error names them and the request means the same
+    /// without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 impl ModelFailed {
@@ -151,6 +155,7 @@ impl ModelFailed {
             waited_ms: 0,
             limits: None,
             said: String::new(),
+            refused: Vec::new(),
         }
     }
 }
@@ -242,6 +247,21 @@ pub struct FallbackTaken {
     pub from: String,
     /// The model that takes over.
     pub to: String,
+    /// The failure.
+    pub reason: EventRef,
+}
+
+/// Data of `params_dropped`; closes the call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ParamsDropped {
+    /// The call that failed. The one without the parameters has a number of its own.
+    pub call: CallId,
+    /// The spark it was for.
+    pub spark: SparkId,
+    /// The model that refuses them.
+    pub model: String,
+    /// Their names on the wire.
+    pub names: Vec<String>,
     /// The failure.
     pub reason: EventRef,
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Number, Value, json};
 
 use crate::protocol::expand::digest_of;
-use crate::protocol::message::{AnswerSchema, Args, Message, Opaque, Part, Request, Role, ToolDecl};
+use crate::protocol::message::{
+    AnswerSchema, Args, Message, Opaque, Part, Request, Role, Structured, ToolDecl,
+};
 use crate::provider::openai::dialect::{Dialect, Typed};
 
 /// Who is asked, as far as it shapes a request.
@@ -30,6 +32,12 @@ pub(super) fn body(request: &Request, host: &Host) -> Value {
     let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
     if let Some(schema) = &request.params.schema {
         match dialect.typed(schema.via) {
+            Typed::Schema | Typed::Object { .. } if is_left_out(request, "response_format") => {
+                // The session says it in words by itself where it expects no more of the host.
+                if schema.via != Structured::JsonObject {
+                    say_schema(&mut messages, schema);
+                }
+            }
             Typed::Schema => {
                 body.insert("response_format".into(), response_format(schema));
             }
@@ -56,13 +64,51 @@ pub(super) fn body(request: &Request, host: &Host) -> Value {
         body.insert("temperature".into(), Value::Number(temperature));
     }
     if let Some(max) = request.params.max_output {
-        body.insert(dialect.max_output.into(), max.into());
+        body.insert(limit_name(request, dialect).into(), max.into());
     }
     body.insert("stream".into(), true.into());
     if dialect.stream_options {
         body.insert("stream_options".into(), json!({"include_usage": true}));
     }
+    body.retain(|name, _| !is_left_out(request, name));
     Value::Object(body)
+}
+
+fn is_left_out(request: &Request, name: &str) -> bool {
+    request.params.without.iter().any(|left_out| left_out == name)
+}
+
+/// What the output limit is called: as the host calls it, or by the other name where the model refuses that one.
+fn limit_name(request: &Request, dialect: &Dialect) -> &'static str {
+    if is_left_out(request, dialect.max_output) {
+        other_limit(dialect.max_output)
+    } else {
+        dialect.max_output
+    }
+}
+
+fn other_limit(name: &str) -> &'static str {
+    if name == "max_tokens" { "max_completion_tokens" } else { "max_tokens" }
+}
+
+/// True for a refused parameter that this request had and can do without. An output limit that is refused by both its
+/// names cannot: what the call may cost would have no bound.
+pub(super) fn can_drop(request: &Request, dialect: &Dialect, name: &str) -> bool {
+    let has = match name {
+        "temperature" => request.params.temperature_pm.is_some(),
+        "max_tokens" | "max_completion_tokens" => {
+            request.params.max_output.is_some()
+                && limit_name(request, dialect) == name
+                && !is_left_out(request, other_limit(name))
+        }
+        "response_format" => {
+            let typed = request.params.schema.as_ref().map(|schema| dialect.typed(schema.via));
+            matches!(typed, Some(Typed::Schema | Typed::Object { .. }))
+        }
+        "stream_options" => dialect.stream_options,
+        _ => true,
+    };
+    has && !is_left_out(request, name)
 }
 
 /// The name of the tool whose arguments are the answer.

@@ -64,7 +64,7 @@ fn a_loading_server_is_waited_for_about_five_minutes() {
 /// A model's answer that its output limit is too large, as the provider words it.
 fn refused_size(world: &mut World, limits: ModelLimits) -> Vec<ArenaEvent> {
     let (call, attempt, _) = world.model();
-    let failed = ModelFailed { limits: Some(limits), ..failure(ErrorKind::OutputLimit) };
+    let failed = ModelFailed { limits: Some(Box::new(limits)), ..failure(ErrorKind::OutputLimit) };
     world.answer(call, attempt, OutcomeBody::ModelFailed(failed))
 }
 
