@@ -32,6 +32,18 @@ pub const PRESETS: &[Preset] = &[
         base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
         api_key_env: Some("GEMINI_API_KEY"),
     },
+    Preset { name: "groq", base_url: "https://api.groq.com/openai/v1", api_key_env: Some("GROQ_API_KEY") },
+    Preset { name: "mistral", base_url: "https://api.mistral.ai/v1", api_key_env: Some("MISTRAL_API_KEY") },
+    Preset {
+        name: "deepseek",
+        base_url: "https://api.deepseek.com/v1",
+        api_key_env: Some("DEEPSEEK_API_KEY"),
+    },
+    Preset {
+        name: "together",
+        base_url: "https://api.together.xyz/v1",
+        api_key_env: Some("TOGETHER_API_KEY"),
+    },
     Preset { name: "ollama", base_url: "http://127.0.0.1:11434/v1", api_key_env: None },
     Preset { name: "lmstudio", base_url: "http://127.0.0.1:1234/v1", api_key_env: None },
     Preset { name: "llama-server", base_url: "http://127.0.0.1:8080/v1", api_key_env: None },

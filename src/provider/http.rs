@@ -14,8 +14,8 @@ use crate::provider::failure::{Peer, Report, retry_after_ms};
 /// Bytes of an error's body that are read.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// Bytes one piece of a packed answer may unpack to.
-const MAX_UNPACKED: usize = 4 << 20;
+/// Packed bytes that are unpacked at a time, and the most they may become: no answer packs 256 to 1.
+const UNPACK: (usize, usize) = (4096, 1 << 20);
 
 /// How long the end of a finished answer is waited for.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -157,11 +157,13 @@ impl Body<'_> {
 
     fn unpacked(&mut self, piece: Vec<u8>) -> Result<Vec<u8>, ModelFailed> {
         let Some(gzip) = self.gzip.as_mut() else { return Ok(piece) };
-        for some in piece.chunks(4096) {
+        let (at_once, most) = UNPACK;
+        for some in piece.chunks(at_once) {
+            let before = gzip.get_ref().len();
             let written = gzip.write_all(some).and_then(|()| gzip.flush());
             let why = match written {
-                Ok(()) if gzip.get_ref().len() <= MAX_UNPACKED => continue,
-                Ok(()) => format!("a piece of it unpacks to more than {MAX_UNPACKED} bytes"),
+                Ok(()) if gzip.get_ref().len() - before <= most => continue,
+                Ok(()) => format!("{at_once} bytes of it unpack to more than {most}"),
                 Err(error) => error.to_string(),
             };
             let what = format!("answered with gzip that cannot be unpacked: {why}");
