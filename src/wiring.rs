@@ -103,7 +103,7 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
 }
 
 /// Takes a session up again. What lets it do something comes from `config` and `wanted` and never from its log;
-/// `config` must have been loaded for the workspace: [`Sessions::workspace`], or the one `wanted` names.
+/// `config` must have been loaded for the workspace: [`Sessions::home`], or the one `wanted` names.
 pub async fn resume(
     config: &Config,
     name: &str,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
     Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, PauseCause, PromptGiven,
-    Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened, SessionResumed, SparkCompleted,
-    SparkIgnited, TurnClosed,
+    Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened, SessionResumed,
+    SparkCompleted, SparkIgnited, TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Action, Mode, Setting};

@@ -1,9 +1,7 @@
 //! Taking a session up again, after a crash or as a fork: every open call is settled by its kind.
 
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
-use crate::protocol::event::{
-    ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven,
-};
+use crate::protocol::event::{ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven};
 use crate::protocol::message::Usage;
 use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, EventRef, SparkId};

@@ -60,7 +60,10 @@ fn key(state: &Path) -> io::Result<[u8; KEY]> {
     let mut file = open(&key_of(state))?;
     let data = file.metadata()?;
     if !data.is_file() || data.mode() & 0o077 != 0 || data.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other(format!("`{}` must be yours and have mode 0600", key_of(state).display())));
+        return Err(io::Error::other(format!(
+            "`{}` must be yours and have mode 0600",
+            key_of(state).display()
+        )));
     }
     let mut key = [0; KEY];
     file.read_exact(&mut key)?;
@@ -152,7 +155,12 @@ mod tests {
         std::fs::copy(mark_of(state, ID), mark_of(state, &other)).unwrap();
         assert_eq!(began_in(state, &other), None, "it is another session's");
         let text = std::fs::read_to_string(mark_of(state, ID)).unwrap();
-        for wrong in [text.replace("/work", "/"), text.replacen(&text[..1], "x", 1), text[..64].to_owned(), String::new()] {
+        for wrong in [
+            text.replace("/work", "/"),
+            text.replacen(&text[..1], "x", 1),
+            text[..64].to_owned(),
+            String::new(),
+        ] {
             std::fs::write(mark_of(state, ID), &wrong).unwrap();
             assert_eq!(began_in(state, ID), None, "{wrong}");
         }

@@ -32,7 +32,11 @@ pub(super) fn origin(state: &Path, session: &SessionPath) -> (Origin, Option<Pat
 
 /// The sandbox that is wanted here: by flag, else by configuration. Where a log names a kind that is not known,
 /// somebody has to name one.
-pub(super) fn kind(config: &Config, wanted: &Changes, recorded: &SandboxSpec) -> Result<SandboxKind, WireError> {
+pub(super) fn kind(
+    config: &Config,
+    wanted: &Changes,
+    recorded: &SandboxSpec,
+) -> Result<SandboxKind, WireError> {
     match wanted.sandbox {
         Some(kind) => Ok(kind),
         None if SandboxKind::recorded(&recorded.kind).is_none() => {

@@ -19,7 +19,7 @@ use crate::protocol::{ArenaEvent, Choice, Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
 
-use super::ask::{Asker, Question};
+use super::ask::{Asked, Asker};
 use super::kit::Kit;
 use super::places::{homely, in_words, newest, trouble};
 use super::record::{self, Following, PACE, Seen};
@@ -68,7 +68,7 @@ pub(super) struct Mission {
     following: Option<Following>,
     /// Takes questions of what is being opened to the screen.
     pub(super) asker: Asker,
-    asked: mpsc::UnboundedReceiver<Question>,
+    asked: mpsc::UnboundedReceiver<Asked>,
     /// Where the answer goes to the question that is on the screen.
     pub(super) question: Option<oneshot::Sender<bool>>,
     /// Sessions that are being left.
@@ -376,7 +376,7 @@ enum Woke {
     Opened(Done),
     Entry,
     Elsewhere,
-    Question(Question),
+    Question(Asked),
     Signals(Vec<Msg>),
     End(Ending),
 }
@@ -443,9 +443,9 @@ impl Desk for Mission {
             }
             Woke::Entry => self.catch_up(),
             Woke::Elsewhere => self.follow(),
-            Woke::Question(Question { why, gaps, answer }) => {
+            Woke::Question(Asked { question, answer }) => {
                 self.question = Some(answer);
-                vec![Msg::Unconfined { why, gaps: gaps.into_iter().map(str::to_owned).collect() }]
+                vec![Msg::Asked(question)]
             }
             Woke::Signals(news) => news,
             Woke::End(ending) => self.ended(&ending),

@@ -54,7 +54,9 @@ impl Session {
                 cache.stage = if data.step == CacheStep::Store { Stage::Ended } else { Stage::Over };
             }),
             E::SparkCompleted(data) => self.fold_lead_done(data),
-            E::SessionResumed(data) if data.foreign => self.fold_cache_broken("the session was not begun here"),
+            E::SessionResumed(data) if data.foreign => {
+                self.fold_cache_broken("the session was not begun here")
+            }
             E::SessionResumed(data) => self.fold_cache_resumed(!data.changed.is_empty()),
             E::SessionForked(_) => self.fold_cache_broken("it goes on from a copy of another session"),
             other => self.fold_unfit(other),
