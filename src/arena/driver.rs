@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ports::AppendError;
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, InterruptRequested, PauseCause, PromptGiven, SessionPaused,
-    SettingsChanged, SteeringGiven, StopRequested,
+    SettingsChanged, SteeringGiven, StopRequested, TurnCause,
 };
 use crate::protocol::spec::Spec;
 use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome};
@@ -16,7 +16,7 @@ use crate::session::Session;
 
 use super::executor::Executor;
 use super::redact::Redactor;
-use super::{ArenaError, Ending, SubmitError, fitting};
+use super::{ArenaError, Ending, SubmitError, size_limits};
 
 /// Inputs handled before one acknowledgement is awaited.
 const BATCH: usize = 256;
@@ -110,7 +110,7 @@ impl Driver {
         let mut replies: Vec<(Reply, Result<u64, SubmitError>)> = Vec::new();
         for message in messages {
             let (event, reply) = match message {
-                Message::Command { command, reply } => match fitting::command(fact_of(command)) {
+                Message::Command { command, reply } => match size_limits::command(fact_of(command)) {
                     Ok(event) => (event, Some(reply)),
                     Err(reason) => {
                         replies.push((reply, Err(SubmitError::Refused(reason))));
@@ -128,7 +128,7 @@ impl Driver {
                 }
                 Message::Outcome(outcome) => {
                     self.executor.forget(outcome.call);
-                    (self.timed(fitting::outcome(outcome)), None)
+                    (self.timed(size_limits::outcome(outcome)), None)
                 }
             };
             let Ok(fact) = Fact::new(event) else { continue };
@@ -195,7 +195,13 @@ impl Driver {
                 ArenaEvent::RetryScheduled(data) => self.start(data.timer, 1),
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),
-                ArenaEvent::TurnClosed(_) => self.executor.let_go(),
+                ArenaEvent::TurnClosed(data) => {
+                    self.executor.let_go();
+                    // What outlasts a turn that was stopped is recording, which has the usual grace from here on.
+                    if matches!(data.cause, TurnCause::Interrupted | TurnCause::Limit | TurnCause::Stopped) {
+                        self.executor.cancel_all();
+                    }
+                }
                 _ => {}
             }
         }

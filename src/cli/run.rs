@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::assembly::session_status::{Stage, stage_of_debate};
+use crate::assembly::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::asked;
 use crate::cli::error::{DONE, Failure, USAGE};
@@ -18,8 +20,6 @@ use crate::projection::Board;
 use crate::protocol::event::TurnCause;
 use crate::protocol::spec::{DebatePlan, Mode, Rule};
 use crate::protocol::{Command, StopCause};
-use crate::wiring::standing::{Stage, stage_of_debate};
-use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -92,12 +92,12 @@ async fn take_up(
     show: &ShowPlan,
     output: Output,
 ) -> Result<Running, Failure> {
-    match wiring::resume(config, session, changes, show.is_attended()).await {
+    match assembly::resume(config, session, changes, show.is_attended()).await {
         Ok(running) => Ok(running),
         Err(error) => {
             let consent = Some(asked(error, !show.json, output).await?);
             let changes = Changes { consent, ..changes.clone() };
-            Ok(wiring::resume(config, session, &changes, show.is_attended()).await?)
+            Ok(assembly::resume(config, session, &changes, show.is_attended()).await?)
         }
     }
 }
@@ -109,12 +109,12 @@ pub(super) async fn begin(
     show: &ShowPlan,
     output: Output,
 ) -> Result<Running, Failure> {
-    match wiring::open(config, request, show.is_attended()).await {
+    match assembly::open(config, request, show.is_attended()).await {
         Ok(running) => Ok(running),
         Err(error) => {
             let consent = Some(asked(error, !show.json, output).await?);
             let request = Request { consent, ..request.clone() };
-            Ok(wiring::open(config, &request, show.is_attended()).await?)
+            Ok(assembly::open(config, &request, show.is_attended()).await?)
         }
     }
 }
@@ -249,7 +249,7 @@ pub(super) async fn prepare_copy(
     if let Some(lacks) = &fork.lacks {
         output.warn(lacks);
     }
-    tell_of_place(&std::mem::take(&mut fork.told), output);
+    tell_of_place(&std::mem::take(&mut fork.notes), output);
     Ok(fork)
 }
 
@@ -411,7 +411,7 @@ pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
     if running.sandbox.kind == "none" {
         output.alarm(&format!("UNCONFINED: {}", running.sandbox.gaps.join("; ")));
     }
-    tell_of_place(&running.told, output);
+    tell_of_place(&running.notes, output);
 }
 
 /// What people have to know of how a workspace was opened.

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::assembly::{Sessions, WireError};
 use crate::cli::desk::Desk;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::cli::typed_lines;
 use crate::config::{Environment, Places};
-use crate::wiring::{Sessions, WireError};
 
 /// The folder that was named, or that a session from elsewhere may work in; none for a session of this user, which
 /// works where it was begun. `here` is the present folder. A person is asked where `can_ask` says so.

@@ -1,0 +1,159 @@
+//! The commit a work tree is on, read from what git keeps; runs git only where it keeps its references otherwise.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::host_files;
+
+/// The most that one of git's own files may hold, in bytes.
+const MAX_FILE: u64 = 32 << 20;
+
+/// How long git may take to name a commit.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The commit a work tree is on; none outside of a repository and before the first commit. Nothing in the
+/// repository is executed.
+pub fn git_head(root: &Path) -> Option<String> {
+    let dot = root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists())?;
+    let own = git_folder(dot)?;
+    let common = match text(&own.join("commondir")) {
+        Some(path) => own.join(path.trim()),
+        None => own.clone(),
+    };
+    if common.join("reftable").exists() {
+        return asked(root);
+    }
+    let head = text(&own.join("HEAD"))?;
+    match head.trim().strip_prefix("ref: ") {
+        None => commit(head.trim()),
+        Some(name) => reference(&own, &common, name.trim()),
+    }
+}
+
+/// A work tree of its own has a file that says where git keeps it.
+fn git_folder(dot: PathBuf) -> Option<PathBuf> {
+    if dot.is_dir() {
+        return Some(dot);
+    }
+    let said = text(&dot)?;
+    Some(dot.parent()?.join(said.trim().strip_prefix("gitdir: ")?))
+}
+
+fn reference(own: &Path, common: &Path, name: &str) -> Option<String> {
+    let is_plain = name.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+    if !is_plain || !name.starts_with("refs/") {
+        return None;
+    }
+    let loose = [own, common].into_iter().find_map(|folder| text(&folder.join(name)));
+    if let Some(loose) = loose {
+        return commit(loose.trim());
+    }
+    let packed = text(&common.join("packed-refs"))?;
+    let mut lines = packed.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(_, packed)| *packed == name).and_then(|(id, _)| commit(id))
+}
+
+fn commit(id: &str) -> Option<String> {
+    let is_id = matches!(id.len(), 40 | 64) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| id.to_owned())
+}
+
+fn text(path: &Path) -> Option<String> {
+    host_files::text(path, MAX_FILE)
+}
+
+/// What git says, with a configuration that executes nothing.
+fn asked(root: &Path) -> Option<String> {
+    let mut git = Command::new("git");
+    git.args([
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+        // Nothing is fetched that a repository says is elsewhere.
+        "-c",
+        "protocol.allow=never",
+        "rev-parse",
+        "--verify",
+        "HEAD",
+    ]);
+    git.current_dir(root).env_clear().env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_OPTIONAL_LOCKS", "0");
+    git.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let output = ended(git.spawn().ok()?)?.wait_with_output().ok()?;
+    commit(String::from_utf8(output.stdout).ok()?.trim()).filter(|_| output.status.success())
+}
+
+/// A process that has ended; none for one that took longer than [`LONGEST`], which is killed. One of git's own files
+/// may be a pipe, which git waits for without end.
+fn ended(mut child: Child) -> Option<Child> {
+    let since = Instant::now();
+    while child.try_wait().ok()?.is_none() {
+        if since.elapsed() > LONGEST {
+            // One that ended meanwhile cannot be killed, and is waited for all the same.
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Some(child)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "1111111111111111111111111111111111111111";
+    const TWO: &str = "2222222222222222222222222222222222222222";
+
+    fn place(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn every_way_git_keeps_a_head_is_read() {
+        let packed =
+            format!("# pack-refs with: peeled\n{TWO} refs/heads/side\n{ONE} refs/heads/main\n^{TWO}\n");
+        let loose = [(".git/HEAD", "ref: refs/heads/main\n"), (".git/refs/heads/main", &*format!("{ONE}\n"))];
+        let in_pack = [(".git/HEAD", "ref: refs/heads/main\n"), (".git/packed-refs", &*packed)];
+        let detached = [(".git/HEAD", ONE)];
+        for files in [&loose[..], &in_pack[..], &detached[..]] {
+            let folder = place(files);
+            assert_eq!(git_head(folder.path()).as_deref(), Some(ONE), "{files:?}");
+            std::fs::create_dir(folder.path().join("inner")).unwrap();
+            assert_eq!(git_head(&folder.path().join("inner")).as_deref(), Some(ONE));
+        }
+    }
+
+    #[test]
+    fn a_work_tree_of_its_own_reads_the_common_references() {
+        let folder = place(&[
+            ("main/.git/refs/heads/side", TWO),
+            ("main/.git/worktrees/side/HEAD", "ref: refs/heads/side"),
+            ("main/.git/worktrees/side/commondir", "../..\n"),
+            ("side/.git", "gitdir: ../main/.git/worktrees/side\n"),
+        ]);
+        assert_eq!(git_head(&folder.path().join("side")).as_deref(), Some(TWO));
+    }
+
+    #[test]
+    fn what_is_no_commit_is_none() {
+        let cases: [&[(&str, &str)]; 4] = [
+            &[(".git/HEAD", "ref: refs/heads/unborn")],
+            &[(".git/HEAD", "ref: ../../secret"), ("secret", ONE)],
+            &[(".git/HEAD", "ref: refs/../../secret"), ("secret", ONE)],
+            &[(".git/HEAD", "hello")],
+        ];
+        for files in cases {
+            assert_eq!(git_head(place(files).path()), None, "{files:?}");
+        }
+    }
+}
