@@ -11,7 +11,7 @@ use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, Work
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
-use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places};
+use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places, SandboxKind};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::{Policy, Rule};
@@ -50,6 +50,8 @@ pub struct ShowPlan {
     pub output: Option<PathBuf>,
     /// Answer approvals with yes.
     pub yes: bool,
+    /// What bounds the session by flag, which no log brings back: a hint repeats it.
+    pub held: String,
 }
 
 impl RunPlan {
@@ -142,8 +144,16 @@ impl ShowPlan {
             signals: typed.signals,
             output: typed.output.clone(),
             yes: typed.held.yes,
+            held: bounds(typed.held.sandbox, typed.held.policy.as_deref()),
         }
     }
+}
+
+/// Flags as they are typed after a command, each after a blank.
+pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>) -> String {
+    let sandbox = sandbox.map(|kind| format!(" --sandbox {}", kind.word()));
+    let policy = policy.map(|file| format!(" --policy {}", file.display()));
+    sandbox.into_iter().chain(policy).collect()
 }
 
 /// The workspace of a session of this user. One that is gone is told by whoever needs it; a fork may not.

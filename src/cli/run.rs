@@ -165,7 +165,13 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         let hint = format!("give it a new task: {}", way_on(&config, &id));
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
-    let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
+    let show = ShowPlan {
+        json: typed.json,
+        signals: false,
+        output: typed.output.clone(),
+        yes: typed.yes,
+        held: plan::bounds(typed.here.sandbox, typed.here.policy.as_deref()),
+    };
     // A debate only reads: whoever writes in the workspace meanwhile is not in its way.
     let turn = Sessions::of(&config).last_turn(&typed.session)?;
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
@@ -206,7 +212,8 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
         (None, None) => None,
     };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead, goes_on: false };
-    let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
+    let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref());
+    let show = ShowPlan { yes: typed.yes, held, ..ShowPlan::default() };
     copy(&config, &plan, show, typed.no_run, output).await
 }
 
