@@ -1,7 +1,9 @@
 //! Logs from elsewhere: whatever they say, a resume or a fork does no more than a new session here would.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use agon::arena::replay;
 use agon::eventlog::chain::Link;
 use serde_json::{Value, json};
 
@@ -238,6 +240,27 @@ fn h1d_at_a_terminal_one_question_is_all_that_a_foreign_log_costs() {
 }
 
 #[test]
+fn h1d_the_screen_asks_as_well() {
+    let env = place();
+    env.write("vault/secret", "s3cret\n");
+    let vault = env.home().parent().unwrap().join("vault").canonicalize().unwrap();
+    let mut log = up_to(recorded(), "approval_answered");
+    spec(&mut log)["workspace"]["root"] = vault.display().to_string().into();
+    let id = import(&env, &log);
+    let mut screen = Terminal::start(&env, &["--yes"], 120, 40);
+    screen.wait_for("write a task");
+    screen.press(&format!("/resume {id}\r"));
+    screen.wait_for("left open");
+    screen.press("more\r");
+    screen.wait_for("Let it work in the folder of its log?");
+    screen.press("no\r");
+    screen.wait_for("was not begun here");
+    assert!(!vault.join("inside").exists() && !inside(&env).exists(), "{}", screen.text());
+    screen.press("\x03\x03");
+    assert_eq!(screen.end(), 0);
+}
+
+#[test]
 fn a_session_of_this_user_is_marked_and_neither_an_import_nor_its_copy_ever_is() {
     let (env, other) = (place(), place());
     assert_eq!(env.run(&["run", "go"]).code, 4);
@@ -314,12 +337,21 @@ fn a_sandbox_chosen_on_the_way_ends_with_its_session() {
 /// One forged log: what it claims is drawn from the dice.
 fn forged(dice: &mut Dice, env: &Env, real: &[Value], elsewhere: &Path) -> Vec<Value> {
     let mut log = at_home(env, real.to_vec());
-    log.truncate(2 + usize::try_from(dice.roll(log.len() as u64 - 2)).unwrap());
-    let kinds = ["none", "local", "landlock-only", "docker", "bogus", ""];
-    let kind = kinds[usize::try_from(dice.roll(kinds.len() as u64)).unwrap()];
+    // Most are cut between the model's wish and the command's end.
+    let of =
+        |kind: &str| log.iter().position(|entry| kinds(entry).iter().any(|one| one == kind)).unwrap() as u64;
+    let (first, last) = (of("model_answered") + 1, of("tool_resolved"));
+    let cut = if dice.roll(5) == 0 {
+        2 + dice.roll(log.len() as u64 - 2)
+    } else {
+        first + dice.roll(last - first + 1)
+    };
+    log.truncate(usize::try_from(cut).unwrap());
+    let known = ["none", "none", "none", "local", "landlock-only", "docker", "bogus", ""];
+    let kind = known[usize::try_from(dice.roll(known.len() as u64)).unwrap()];
     let spec = spec(&mut log);
     spec["workspace"]["sandbox"] = json!({ "kind": kind, "consent": { "by": "you", "why": "forged" } });
-    if dice.roll(3) == 0 {
+    if dice.roll(5) == 0 {
         spec["workspace"]["root"] = elsewhere.display().to_string().into();
     }
     if dice.roll(2) == 0 {
@@ -357,7 +389,7 @@ fn a_random_log_never_does_more_than_a_new_session_would() {
     let real = recorded();
     let mut dice = Dice(0x5eed);
     let mut asked = 0;
-    for round in 0..40 {
+    for round in 0..60 {
         let env = place();
         let elsewhere = env.home().parent().unwrap().join("tmp");
         let log = forged(&mut dice, &env, &real, &elsewhere);
@@ -383,10 +415,14 @@ fn a_random_log_never_does_more_than_a_new_session_would() {
             |entry: &Value| ["session_resumed", "session_forked"].contains(&kinds(entry)[0].as_str());
         if let Some(at) = taken.iter().rposition(begins) {
             judged_from_here(&taken[at..], &format!("{round}: {ran}"));
-            assert_eq!(env.run(&["verify", &newest]).code, 0, "{round}");
+            let read = |entry: &Value| Arc::new(serde_json::from_str(&entry.to_string()).unwrap());
+            let found = replay::verify(&taken.iter().map(read).collect::<Vec<_>>());
+            // What was forged before differs from what would have been decided; nothing after it does.
+            let later = found.differences.iter().find(|difference| difference.seq >= at as u64);
+            assert!(later.is_none() && found.unreadable.is_none(), "{round}: {later:?}");
         }
     }
-    assert!(asked > 5, "most of them got as far as a question: {asked}");
+    assert!(asked > 15, "many of them got as far as a question: {asked}");
 }
 
 /// Each call that was started was prepared and judged before that, since the session was taken up; in a sandbox of here.
