@@ -256,3 +256,14 @@ async fn an_unknown_dialect_is_named_with_those_there_are() {
     let words = OpenAi::new(config).unwrap_err().to_string();
     assert!(words.starts_with("provider `mock`: unknown dialect `mistal`; known are `openai`, "), "{words}");
 }
+
+#[test]
+fn the_page_has_every_row_with_its_source_and_what_it_was_tried_against() {
+    let page = include_str!("../../../docs/models.md");
+    for row in DIALECTS {
+        let start = format!("| `{}` |", row.name);
+        let line = page.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{start}"));
+        assert!(line.contains(row.source), "{line}");
+        assert!(line.ends_with(" words |") || line.contains("tried "), "{line}");
+    }
+}
