@@ -141,7 +141,7 @@ impl Body<'_> {
         let deadline = if self.begun { Instant::now() + idle } else { self.deadline };
         match timeout_at(deadline, self.response.chunk()).await {
             Ok(Ok(Some(piece))) => self.unpacked(Vec::from(piece)).map(Some),
-            Ok(Ok(None)) => Ok(None),
+            Ok(Ok(None)) => self.unpacked_rest(),
             Ok(Err(error)) => {
                 let what = format!("broke off in the middle of its answer: {}", root_words(&error));
                 Err(self.endpoint.peer.failed(ErrorKind::Network, &what, "try again"))
@@ -166,10 +166,25 @@ impl Body<'_> {
                 Ok(()) => format!("{at_once} bytes of it unpack to more than {most}"),
                 Err(error) => error.to_string(),
             };
-            let what = format!("answered with gzip that cannot be unpacked: {why}");
-            return Err(self.endpoint.peer.failed(ErrorKind::BadResponse, &what, "try again"));
+            return Err(self.packed_badly(&why));
         }
         Ok(std::mem::take(gzip.get_mut()))
+    }
+
+    /// What was still packed when the answer ended; none when nothing was.
+    fn unpacked_rest(&mut self) -> Result<Option<Vec<u8>>, ModelFailed> {
+        let Some(mut gzip) = self.gzip.take() else { return Ok(None) };
+        let finished = gzip.try_finish();
+        let rest = std::mem::take(gzip.get_mut());
+        match finished {
+            Ok(()) => Ok((!rest.is_empty()).then_some(rest)),
+            Err(error) => Err(self.packed_badly(&error.to_string())),
+        }
+    }
+
+    fn packed_badly(&self, why: &str) -> ModelFailed {
+        let what = format!("answered with gzip that cannot be unpacked: {why}");
+        self.endpoint.peer.failed(ErrorKind::BadResponse, &what, "try again")
     }
 
     /// Reads on to the end if it is near, so that the connection can be used again.
