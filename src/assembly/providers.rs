@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assembly::{Sessions, WireError};
-use crate::config::providers::known_keys;
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
 use crate::ports::Provider;
@@ -37,11 +36,8 @@ pub(super) fn connect(
     models: &[ModelSpec],
     answered: &AnsweredCounts,
 ) -> Result<Connected, WireError> {
-    let mut connected = Connected {
-        providers: BTreeMap::new(),
-        limits: BTreeMap::new(),
-        secrets: known_keys(&config.file().providers, config.environment()),
-    };
+    let mut connected =
+        Connected { providers: BTreeMap::new(), limits: BTreeMap::new(), secrets: config.secrets().taken };
     for model in models {
         let name: ModelName = model.name.parse().map_err(crate::config::ConfigError::from)?;
         if connected.providers.contains_key(&name.provider) {

@@ -3,6 +3,7 @@
 mod forks;
 mod lines;
 mod mentions;
+mod on_terminal;
 mod run;
 mod secrets;
 mod takeup;
