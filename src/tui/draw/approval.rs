@@ -138,11 +138,12 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     let mut all = vec![title(state, scene, area.width), about(scene, open, area.width), Line::default()];
     all.truncate(head);
     all.extend(lines);
-    all.push(match (above, below) {
-        _ if is_ruling(state) => about_rule(state, scene, usize::from(area.width)),
-        (0, 0) => Line::default(),
-        _ => {
-            let text = hidden(above, below, state.asking.is_seen.get());
+    all.push(match is_ruling(state) {
+        true => about_rule(state, scene, usize::from(area.width)),
+        false => {
+            // A gap tells its own size.
+            let below = if page(height) == height { below } else { 0 };
+            let text = hidden(above, below, is_end, state.asking.is_seen.get());
             Line::styled(cut(&text, usize::from(area.width)), scene.style(Tone::Warn))
         }
     });
@@ -150,17 +151,19 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     frame.render_widget(Paragraph::new(all), area);
 }
 
-/// How much of what is asked is not on the screen.
-fn hidden(above: usize, below: usize, is_seen: bool) -> String {
+/// How much of what is asked is not on the screen, and how it gets there.
+fn hidden(above: usize, below: usize, is_end: bool, is_seen: bool) -> String {
     let lines = |count: usize| phrases::counted(count as u64, "line");
     let which = match (above, below) {
-        (0, below) => format!("{} below", lines(below)),
-        (above, 0) => format!("{} above", lines(above)),
-        (above, below) => format!("{} above, {below} below", lines(above)),
+        (0, 0) if is_end => return String::new(),
+        (0, 0) => String::new(),
+        (0, below) => format!("{} below: ", lines(below)),
+        (above, 0) => format!("{} above: ", lines(above)),
+        (above, below) => format!("{} above, {below} below: ", lines(above)),
     };
     match is_seen {
-        true => format!("  ⋮ {which}: ↑ ↓ scroll"),
-        false => format!("  ⋮ {which}: ↓ to the end before you allow it"),
+        true => format!("  ⋮ {which}↑ ↓ scroll"),
+        false => format!("  ⋮ {which}↓ to the end before you allow it"),
     }
 }
 

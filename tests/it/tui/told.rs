@@ -124,9 +124,7 @@ fn a_long_command_is_scrolled_to_its_end_and_says_that_there_is_more() {
         let mut state = asked(&command);
         let text = shown(&state, columns, rows);
         assert!(
-            text.contains("lines below: ↓ to the end")
-                && !text.contains("above")
-                && text.contains("step-1\n"),
+            text.contains("↓ to the end") && !text.contains("above") && text.contains("step-1\n"),
             "{text}"
         );
         let _ = update(&mut state, key(End));
