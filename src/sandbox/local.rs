@@ -9,6 +9,7 @@ mod covers;
 mod homes;
 mod inside;
 mod keeper;
+mod kept_back;
 mod launch;
 mod loopback;
 mod mounts;
@@ -41,6 +42,7 @@ pub use plan::Limits;
 use plan::{Cover, CoverKind, Plan};
 use scratch::Scratch;
 use view::View;
+pub(super) use view::tool_folders_of;
 
 /// What a local sandbox is opened with.
 #[derive(Clone, Debug)]
@@ -154,6 +156,12 @@ impl LocalSandbox {
         Ok(())
     }
 
+    fn mounts(&self) -> Vec<plan::Mount> {
+        let mut mounts = self.view.mounts.clone();
+        mounts.extend(kept_back::listening(&mounts));
+        mounts
+    }
+
     fn plan(&self, exec: &Exec, directory: &Path) -> Plan {
         let mut covers = covers::of(&self.found);
         if self.options.read_only {
@@ -167,7 +175,7 @@ impl LocalSandbox {
         let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
         Plan {
             base: self.scratch.path().join("root").into_os_string(),
-            mounts: self.view.mounts.clone(),
+            mounts: self.mounts(),
             workspace: self.files.root().as_os_str().to_owned(),
             covers: covers.collect(),
             readable: self.readable.clone(),
@@ -189,7 +197,7 @@ impl Sandbox for LocalSandbox {
             let mut gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
             gaps.push(SandboxSpec::SHARED_MEMORY.to_owned());
             if rustix::process::geteuid().is_root() {
-                gaps.push("for root the number of processes is not limited".to_owned());
+                gaps.extend(LANDLOCK_ROOT.map(str::to_owned));
             }
             return SandboxSpec { kind: "landlock-only".to_owned(), gaps, proven, ..SandboxSpec::default() };
         }
@@ -254,6 +262,12 @@ const LANDLOCK_ONLY: [&str; 4] = [
     "commands can read the workspace's secrets",
     "commands can see that files and processes outside exist, and change mode and times of their user's files",
     "the network is refused altogether, so servers cannot be tested",
+];
+
+/// What it leaves open besides, as root.
+const LANDLOCK_ROOT: [&str; 2] = [
+    "for root the number of processes is not limited",
+    "as root, commands can change mode and times of the machine's devices and of the system's files",
 ];
 
 fn without_refused(why: &str) -> String {
