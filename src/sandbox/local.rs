@@ -197,7 +197,7 @@ impl Sandbox for LocalSandbox {
             let mut gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
             gaps.push(SandboxSpec::SHARED_MEMORY.to_owned());
             if rustix::process::geteuid().is_root() {
-                gaps.extend(LANDLOCK_ROOT.map(str::to_owned));
+                gaps.push("for root the number of processes is not limited".to_owned());
             }
             return SandboxSpec { kind: "landlock-only".to_owned(), gaps, proven, ..SandboxSpec::default() };
         }
@@ -260,14 +260,9 @@ impl Sandbox for LocalSandbox {
 const LANDLOCK_ONLY: [&str; 4] = [
     "commands can change `.git`, settings and instructions in the workspace",
     "commands can read the workspace's secrets",
-    "commands can see that files and processes outside exist, and change mode and times of their user's files",
+    "commands can see that files and processes outside exist, and change mode and times of their user's files and of \
+     devices",
     "the network is refused altogether, so servers cannot be tested",
-];
-
-/// What it leaves open besides, as root.
-const LANDLOCK_ROOT: [&str; 2] = [
-    "for root the number of processes is not limited",
-    "as root, commands can change mode and times of the machine's devices and of the system's files",
 ];
 
 fn without_refused(why: &str) -> String {

@@ -87,6 +87,10 @@ async fn sockets_and_pipes_in_folders_that_are_shown_cannot_be_reached() {
         socket.set_nonblocking(true).unwrap();
         fs::set_permissions(&place, Permissions::from_mode(0o666)).unwrap();
         sockets.push((place, socket));
+        if folder.ends_with("src") {
+            // Too large to be searched: there the list of sockets that are listened on is all there is.
+            continue;
+        }
         let pipe = folder.join(format!("{name}.pipe"));
         assert!(
             std::process::Command::new("mkfifo").args(["-m", "666"]).arg(&pipe).status().unwrap().success()
