@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use agon::protocol::{CallId, Entry, Lane, Signal};
-use agon::tui::{Msg, Profile, Record, State, draw, update};
+use agon::tui::{Msg, Profile, SessionView, State, draw, update};
 use divan::{Bencher, black_box};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
@@ -56,9 +56,10 @@ fn working() -> (State, CallId) {
     entries.truncate(at + 1);
     let call = calls(&entries[at]).unwrap();
     let mut state = State::new(Profile::default(), 120, 40);
-    let mut record = Record::default();
+    let mut record = SessionView::default();
     assert!(entries.into_iter().all(|entry| record.apply(entry)));
-    let _ = update(&mut state, Msg::Record { record: Box::new(record), is_live: true, is_elsewhere: false });
+    let _ =
+        update(&mut state, Msg::SessionView { record: Box::new(record), is_live: true, is_elsewhere: false });
     (state, call)
 }
 

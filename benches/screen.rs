@@ -14,11 +14,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use agon::assembly::RandomAccessLog;
 use agon::eventlog::SessionStore;
 use agon::ports::EventLog;
 use agon::protocol::Entry;
-use agon::tui::{Msg, Profile, Record, Shelf, State, draw, update};
-use agon::wiring::shelf::LogShelf;
+use agon::tui::{EntrySource, Msg, Profile, SessionView, State, draw, update};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -195,9 +195,9 @@ fn streaming(home: &Path) {
     pane.quit();
 }
 
-struct OnDisk(Arc<LogShelf>);
+struct OnDisk(Arc<RandomAccessLog>);
 
-impl Shelf for OnDisk {
+impl EntrySource for OnDisk {
     fn read(&self, range: Range<u64>) -> Vec<Arc<Entry>> {
         self.0.entries(range)
     }
@@ -215,13 +215,16 @@ fn long_session(home: &Path) {
         first.0, counted.0
     );
     eprintln!("  memory: {} MB at first, {} MB at most", first.1, counted.1);
-    let shelf = Arc::new(LogShelf::open(&log).unwrap());
-    let mut record = Record::begin(0, Some(Box::new(OnDisk(Arc::clone(&shelf)))));
+    let log = Arc::new(RandomAccessLog::open(&log).unwrap());
+    let mut record = SessionView::begin(0, Some(Box::new(OnDisk(Arc::clone(&log)))));
     for from in (0..count).step_by(4_096) {
-        shelf.entries(from..from + 4_096).into_iter().for_each(|entry| assert!(record.apply(entry)));
+        log.entries(from..from + 4_096).into_iter().for_each(|entry| assert!(record.apply(entry)));
     }
     let mut state = State::new(Profile::default(), 120, 40);
-    let _ = update(&mut state, Msg::Record { record: Box::new(record), is_live: false, is_elsewhere: false });
+    let _ = update(
+        &mut state,
+        Msg::SessionView { record: Box::new(record), is_live: false, is_elsewhere: false },
+    );
     let mut terminal = Terminal::new(TestBackend::new(120, 40)).unwrap();
     let mut jumps: Vec<Duration> = (1..40u64)
         .map(|nth| {

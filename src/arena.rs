@@ -1,14 +1,14 @@
 //! The runtime of one session: drives the pure session and carries out its effects; names no adapter.
 
-mod doors;
 mod driver;
 mod executor;
-mod fitting;
 mod live;
-mod places;
+mod provider_pool;
 mod recorded;
 pub mod redact;
 pub mod replay;
+mod role_sandboxes;
+mod size_limits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ use crate::session::convergence::Scorers;
 use crate::session::{OutOfOrder, Session};
 use crate::toolvault::ToolVault;
 
-pub use places::Places;
 pub use recorded::Recorded;
 use redact::Redactor;
+pub use role_sandboxes::RoleSandboxes;
 
 /// Messages a driver's inbox holds before executors wait.
 const INBOX: usize = 1024;
@@ -51,7 +51,7 @@ pub struct ArenaPorts {
     /// Where tools touch files and run commands.
     pub sandbox: Arc<dyn Sandbox>,
     /// The same for roles of a squad that have a place of their own.
-    pub places: Arc<Places>,
+    pub places: Arc<RoleSandboxes>,
     /// What runs a blueprint's checks.
     pub checks: Arc<dyn Checks>,
     /// What records the workspace.
@@ -131,9 +131,9 @@ pub struct Arena {
     bus: Arc<dyn SignalBus>,
     log: Arc<dyn EventLog>,
     ending: watch::Receiver<Option<Ending>>,
-    doors: Arc<doors::Doors>,
+    providers: Arc<provider_pool::ProviderPool>,
     sandbox: Arc<dyn Sandbox>,
-    places: Arc<Places>,
+    places: Arc<RoleSandboxes>,
     /// Fires on a hard stop; every task of this session listens to it.
     stop: CancellationToken,
     tracker: TaskTracker,
@@ -203,9 +203,14 @@ impl Arena {
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
         let (sandbox, places) = (Arc::clone(&ports.sandbox), Arc::clone(&ports.places));
         let redactor = Arc::new(Redactor::new(&ports.secrets));
-        let doors = Arc::new(doors::Doors::new(&ports.providers, &ports.provider_limits));
-        let executor =
-            executor::Executor::new(ports, Arc::clone(&doors), Arc::clone(&redactor), inbox.clone(), &stop);
+        let providers = Arc::new(provider_pool::ProviderPool::new(&ports.providers, &ports.provider_limits));
+        let executor = executor::Executor::new(
+            ports,
+            Arc::clone(&providers),
+            Arc::clone(&redactor),
+            inbox.clone(),
+            &stop,
+        );
         let mut driver = driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
         driver.begin(facts.into_iter().map(fact).collect::<Result<_, _>>()?).await?;
         let id = driver.session_id().to_owned();
@@ -215,7 +220,7 @@ impl Arena {
             let _ = ended.send(Some(ending));
         });
         tracker.close();
-        Ok(Arena { id, inbox, bus, log, ending, doors, sandbox, places, stop, tracker })
+        Ok(Arena { id, inbox, bus, log, ending, providers, sandbox, places, stop, tracker })
     }
 
     /// The session's id.
@@ -249,13 +254,13 @@ impl Arena {
 
     /// True when models of this provider can be called.
     pub fn is_connected(&self, provider: &str) -> bool {
-        self.doors.get(provider).is_some()
+        self.providers.get(provider).is_some()
     }
 
     /// Makes one more provider callable, `limit` calls at once (default 16). Its secrets must be among those the arena
     /// was opened with.
     pub fn connect(&self, name: &str, provider: Arc<dyn Provider>, limit: Option<usize>) {
-        self.doors.connect(name, provider, limit);
+        self.providers.connect(name, provider, limit);
     }
 
     /// Where tools touch files and run commands.
@@ -264,7 +269,7 @@ impl Arena {
     }
 
     /// Where roles of a squad do so that have a place of their own. A place must be there before a setting names it.
-    pub fn places(&self) -> &Places {
+    pub fn places(&self) -> &RoleSandboxes {
         &self.places
     }
 

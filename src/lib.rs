@@ -97,6 +97,7 @@ pub mod projection;
 pub mod session;
 
 pub mod ports;
+pub mod temp_names;
 
 pub mod bus;
 pub mod eventlog;
@@ -109,11 +110,11 @@ pub mod workspace;
 
 pub mod arena;
 
+pub mod assembly;
 pub mod config;
-pub mod wiring;
 
 pub mod cli;
 pub mod tui;
 
 pub use arena::{Arena, Ending};
-pub use wiring::{ArenaBuilder, sandbox_entry};
+pub use assembly::{ArenaBuilder, sandbox_entry};

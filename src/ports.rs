@@ -1,6 +1,5 @@
 //! The traits through which the arena touches the world, each with its contract; holds no implementation.
 
-pub mod beside;
 mod cache;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
@@ -72,7 +71,7 @@ pub struct ToolEnd {
     /// The files as they are now, for what the spark has now seen.
     pub seen: Vec<PathBase>,
     /// What agon itself has to tell people of it, a line each.
-    pub told: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl ToolEnd {
@@ -83,7 +82,7 @@ impl ToolEnd {
             content: content.into(),
             exit: None,
             seen: Vec::new(),
-            told: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -94,7 +93,7 @@ impl ToolEnd {
             content: content.into(),
             exit: None,
             seen: Vec::new(),
-            told: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }
@@ -153,7 +152,7 @@ pub struct ExecEnd {
     /// Milliseconds it ran.
     pub ms: u64,
     /// What people have to know of it, a line each: protected names that were set aside. It stands in `stderr` too.
-    pub told: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Why a file operation is not done. The words are for the model and name the path.

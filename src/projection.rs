@@ -3,27 +3,27 @@
 //! A projection has `apply(&Entry)` and, where live text matters, `hint(&Signal)`. It skips void facts, keeps
 //! references instead of bodies, and accepts any order of events without a panic.
 
-pub mod about;
 pub mod board;
-pub mod caching;
+pub mod cache_summary;
 pub mod calls;
+pub mod context_usage;
 pub mod costs;
-pub mod gauge;
-pub mod ledger;
-pub mod lines;
 pub mod matrix;
+pub mod one_line_summary;
 pub mod partials;
+pub mod phrases;
 pub mod report;
+pub mod reservations;
 pub mod safe_text;
 pub mod squad;
 pub mod transcript;
 pub mod typed;
 pub mod why;
-pub mod words;
+pub mod wrapping;
 
 pub use board::Board;
+pub use context_usage::ContextUsage;
 pub use costs::Costs;
-pub use gauge::Gauge;
 pub use matrix::Matrix;
 pub use report::Report;
 pub use transcript::Transcript;

@@ -5,21 +5,21 @@
 mod beneath;
 mod capture;
 mod checks;
-mod covers;
+mod chmod_guard;
+pub mod crash_journal;
 pub mod docker;
 pub mod files;
-mod leads;
+mod link_targets;
 #[cfg(target_os = "linux")]
 pub mod local;
-mod names;
-mod opened;
+mod masks;
+mod mount_stubs;
 mod patch;
-mod placeholder;
 mod process;
 pub mod proof;
 mod protected;
+mod protected_snapshot;
 mod repository;
-pub mod unsettled;
 mod walk;
 mod write;
 

@@ -1,22 +1,22 @@
 //! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
 
-mod act;
-mod admit;
 pub mod budget;
 mod context;
 pub mod convergence;
 pub mod debate;
 mod decide;
-mod ends;
+mod endings;
 mod fold;
 pub mod mention;
 mod mode;
 mod model;
 pub mod policy;
-mod settle;
+mod resume;
 mod solo;
 pub mod squad;
 pub mod state;
+mod tool_calls;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +34,7 @@ use crate::protocol::{CallId, Entry, EventRef, Input, SparkId, StopCause};
 use budget::Ledger;
 use convergence::Scorers;
 use debate::Debate;
-use state::{Call, CallKind, Checkpoints, Places, Spark, Turn};
+use state::{Call, CallKind, Checkpoints, Spark, TextLocations, Turn};
 
 /// A session: everything decided so far, folded, and what is still being waited for.
 ///
@@ -47,7 +47,7 @@ pub struct Session {
     /// The spec with every later setting applied.
     spec: Option<Arc<Spec>>,
     /// Where persona texts and tool definitions stand in the log.
-    places: Places,
+    places: TextLocations,
     /// Seq of the next entry.
     next_seq: u64,
     /// Number of the next call.

@@ -9,18 +9,18 @@ mod draw;
 mod highlight;
 mod keys;
 mod markdown;
-mod record;
+mod mode_request;
 mod review;
 mod rule;
-mod scene;
 pub mod screen;
+mod session_view;
 mod slash;
 mod state;
-mod story;
 mod text;
 mod theme;
+mod timeline;
 mod update;
-mod wish;
+mod view_model;
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ use crate::protocol::{Command, Entry, Signal};
 
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
-pub use record::{Record, Shelf};
+pub use mode_request::{ModeRequest, Worker, limits as parse_limits};
+pub use session_view::{EntrySource, SessionView};
 pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
 pub use update::update;
-pub use wish::{Wish, Worker, limits as parse_limits};
 
 /// Everything that can reach the screen.
 #[derive(Debug)]
@@ -53,9 +53,9 @@ pub enum Msg {
     /// Time, in microseconds since the Unix epoch.
     Tick(u64),
     /// Another session is looked at, folded already: whole, or its end while the rest is being counted.
-    Record {
+    SessionView {
         /// What was read.
-        record: Box<Record>,
+        record: Box<SessionView>,
         /// True while this process runs it.
         is_live: bool,
         /// True while another process runs it.
@@ -72,7 +72,7 @@ pub enum Msg {
     /// What the screen should know of its surroundings.
     Profile(Box<Profile>),
     /// Who works on the tasks to come.
-    Mode(Wish),
+    Mode(ModeRequest),
     /// A longer piece of work on sessions began, in words, or ended.
     Busy(Option<String>),
     /// What was written could not be done, and why: it goes back to where it was written.
@@ -103,14 +103,14 @@ pub enum Act {
         /// The task.
         text: String,
         /// Who works on it.
-        wish: Wish,
+        wish: ModeRequest,
         /// What was written, to be given back when it is refused.
         written: String,
         /// True when it is meant for the turn under way, and a task only if that has ended.
         steers: bool,
     },
     /// Lets others work on the tasks to come, once the flags are found good.
-    Mode(Wish),
+    Mode(ModeRequest),
     /// Hands a command to the running session.
     Submit(Command),
     /// Answers [`Msg::Unconfined`]: true lets the tools work all the same.

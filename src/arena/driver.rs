@@ -16,7 +16,7 @@ use crate::session::Session;
 
 use super::executor::Executor;
 use super::redact::Redactor;
-use super::{ArenaError, Ending, SubmitError, fitting};
+use super::{ArenaError, Ending, SubmitError, size_limits};
 
 /// Inputs handled before one acknowledgement is awaited.
 const BATCH: usize = 256;
@@ -110,7 +110,7 @@ impl Driver {
         let mut replies: Vec<(Reply, Result<u64, SubmitError>)> = Vec::new();
         for message in messages {
             let (event, reply) = match message {
-                Message::Command { command, reply } => match fitting::command(fact_of(command)) {
+                Message::Command { command, reply } => match size_limits::command(fact_of(command)) {
                     Ok(event) => (event, Some(reply)),
                     Err(reason) => {
                         replies.push((reply, Err(SubmitError::Refused(reason))));
@@ -128,7 +128,7 @@ impl Driver {
                 }
                 Message::Outcome(outcome) => {
                     self.executor.forget(outcome.call);
-                    (self.timed(fitting::outcome(outcome)), None)
+                    (self.timed(size_limits::outcome(outcome)), None)
                 }
             };
             let Ok(fact) = Fact::new(event) else { continue };

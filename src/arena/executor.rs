@@ -23,9 +23,9 @@ use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
 use crate::toolvault::mention;
 
 use super::ArenaPorts;
-use super::doors::Doors;
 use super::driver::Message;
 use super::live::LiveSink;
+use super::provider_pool::ProviderPool;
 use super::redact::Redactor;
 
 /// How long a cancelled call may take to say how it ended.
@@ -50,19 +50,19 @@ pub(super) struct Executor {
 struct Shared {
     ports: ArenaPorts,
     redactor: Arc<Redactor>,
-    doors: Arc<Doors>,
+    providers: Arc<ProviderPool>,
 }
 
 impl Executor {
     /// `stop` is the session's hard stop: every call's token is a child of it.
     pub fn new(
         ports: ArenaPorts,
-        doors: Arc<Doors>,
+        providers: Arc<ProviderPool>,
         redactor: Arc<Redactor>,
         inbox: mpsc::Sender<Message>,
         stop: &CancellationToken,
     ) -> Self {
-        let shared = Arc::new(Shared { ports, redactor, doors });
+        let shared = Arc::new(Shared { ports, redactor, providers });
         let (all, tracker) = (stop.child_token(), TaskTracker::new());
         Executor { shared, running: BTreeMap::new(), all, tracker, inbox }
     }
@@ -208,24 +208,24 @@ fn deadline(effect: &Effect) -> Duration {
 }
 
 /// A place among the calls a provider takes at once, held until the call has ended.
-struct Place {
+struct CallPermit {
     _permit: Option<OwnedSemaphorePermit>,
     waited_ms: u64,
 }
 
 impl Shared {
     /// Waits until the provider of a model call takes one more; other effects go on at once.
-    async fn admit(&self, effect: &Effect, token: &CancellationToken) -> Result<Place, OutcomeBody> {
+    async fn admit(&self, effect: &Effect, token: &CancellationToken) -> Result<CallPermit, OutcomeBody> {
         let gate = match effect {
-            Effect::Model { request, .. } => self.doors.get(provider_of(&request.model)),
+            Effect::Model { request, .. } => self.providers.get(provider_of(&request.model)),
             _ => None,
         };
-        let Some((_, gate)) = gate else { return Ok(Place { _permit: None, waited_ms: 0 }) };
+        let Some((_, gate)) = gate else { return Ok(CallPermit { _permit: None, waited_ms: 0 }) };
         let asked = Instant::now();
         tokio::select! {
             permit = gate.acquire_owned() => {
                 let waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                Ok(Place { _permit: permit.ok(), waited_ms })
+                Ok(CallPermit { _permit: permit.ok(), waited_ms })
             }
             () = token.cancelled() => {
                 Err(model_failed(ErrorKind::Cancelled, "cancelled before it was sent".to_owned()))
@@ -285,7 +285,7 @@ impl Shared {
         token: &CancellationToken,
     ) -> OutcomeBody {
         let name = provider_of(&request.model);
-        let Some((provider, _)) = self.doors.get(name) else {
+        let Some((provider, _)) = self.providers.get(name) else {
             let message = format!("no provider `{name}` is configured for model `{}`", request.model);
             return model_failed(ErrorKind::BadRequest, message);
         };
@@ -345,8 +345,8 @@ impl Shared {
                 Err(error) => content.push_str(&format!("\n[the whole output could not be kept: {error}]")),
             }
         }
-        let (status, exit, seen, told) = (end.status, end.exit, end.seen, self.redactor.lines(end.told));
-        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, told, by: None }
+        let (status, exit, seen, notes) = (end.status, end.exit, end.seen, self.redactor.lines(end.notes));
+        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, notes, by: None }
     }
 
     async fn read_mention(
@@ -370,7 +370,7 @@ impl Shared {
     fn checked(&self, ran: CheckRan) -> CheckRan {
         let whole = self.redactor.text(&ran.output);
         let (output, _) = cut_middle(&whole, MOST_SHOWN);
-        CheckRan { output, told: self.redactor.lines(ran.told), ..ran }
+        CheckRan { output, notes: self.redactor.lines(ran.notes), ..ran }
     }
 
     async fn wait(&self, ms: u64, token: &CancellationToken) -> OutcomeBody {
@@ -455,7 +455,7 @@ impl Otherwise {
                 ms: 0,
                 seen: Vec::new(),
                 blob: None,
-                told: Vec::new(),
+                notes: Vec::new(),
                 by: None,
             }),
             Otherwise::Check(command) => OutcomeBody::CheckRan(CheckRan {
@@ -463,7 +463,7 @@ impl Otherwise {
                 exit: None,
                 output: words.to_owned(),
                 ms: 0,
-                told: Vec::new(),
+                notes: Vec::new(),
             }),
             Otherwise::Other => failed(status, words.to_owned()),
         }

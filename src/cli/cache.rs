@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
+use crate::assembly::{RunAge, Runs};
 use crate::cli::args::{CacheCommand, WorkspaceArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::config::Environment;
 use crate::ports::{FileChange, FoundRun};
+use crate::projection::phrases::{self, counted};
 use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::squad::SquadSheet;
-use crate::projection::words::{self, counted};
 use crate::protocol::effect::FinishedRun;
-use crate::wiring::{RunAge, Runs};
 
 /// Runs a `cache` command.
 pub fn run(command: &CacheCommand, environment: Environment, output: Output) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
         size(stats.bytes),
         if stats.max_bytes > 0 { format!(" of {}", size(stats.max_bytes)) } else { String::new() },
         counted(stats.tokens, "token"),
-        words::money(stats.micro_usd),
+        phrases::money(stats.micro_usd),
     );
     let damaged = format!("damaged, {}; `agon cache prune` removes them", size(stats.damaged_bytes));
     for (count, what) in [
@@ -88,7 +88,7 @@ fn list(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
                 when(found.run.stored_at),
                 size(row.bytes),
                 counted(found.run.changes.len() as u64, "file"),
-                safe_line(&words::start(&about(&found.run.run), 50)),
+                safe_line(&phrases::start(&about(&found.run.run), 50)),
                 match row.age {
                     Some(RunAge::Expired) => "  [expired]",
                     Some(RunAge::Ahead) => "  [ahead of the clock]",
@@ -113,7 +113,7 @@ fn show(runs: &Runs, prefix: &str, json: bool, output: Output) -> Result<(), Fai
         safe_line(&run.run.session),
         safe_line(&run.run.models.join(", ")),
         counted(run.run.tokens, "token"),
-        words::money(run.run.micro_usd),
+        phrases::money(run.run.micro_usd),
     );
     let files = match run.changes.as_slice() {
         [] => "files    none\n".to_owned(),
@@ -145,7 +145,7 @@ fn file_line(change: &FileChange) -> String {
     format!("{word:<8} {}\n", safe_line(&change.path))
 }
 
-fn say_removed(removed: crate::wiring::RemovedRuns, output: Output) -> Result<(), Failure> {
+fn say_removed(removed: crate::assembly::RemovedRuns, output: Output) -> Result<(), Failure> {
     output.data(&format!("removed {}, {}\n", counted(removed.runs, "run"), size(removed.bytes)))
 }
 
@@ -154,7 +154,7 @@ fn short(key: &str) -> &str {
 }
 
 fn when(at: u64) -> String {
-    format!("{} {}", words::day(at), words::time_of_day(at))
+    format!("{} {}", phrases::day(at), phrases::time_of_day(at))
 }
 
 /// Bytes as people read them.

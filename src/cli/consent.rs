@@ -1,11 +1,11 @@
 //! Asks the person at the terminal whether tools may work where nothing can confine them; opens nothing itself.
 
+use crate::assembly::WireError;
 use crate::cli::desk::{Desk, PERSON};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::typed_lines;
 use crate::protocol::spec::Consent;
-use crate::wiring::WireError;
 
 /// The consent of whoever sits at the terminal, when a session could not be opened because nothing confines its
 /// tools. Where nobody does, or the log goes to standard output, the failure stands, and so does any other.

@@ -1,5 +1,7 @@
 //! The command `debate`: what is held, on what, by whom.
 
+use crate::assembly::session_status::{AtLimit, Stage, stage_of_debate};
+use crate::assembly::{self, Changes, ForkPlan, Instead, Sessions};
 use crate::cli::args::DebateArgs;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
@@ -8,12 +10,10 @@ use crate::cli::run;
 use crate::config::{Config, Environment, ModelName, unknown};
 use crate::library::Library;
 use crate::library::persona::{DEBATERS, MODERATOR};
-use crate::projection::words;
+use crate::projection::phrases;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::session::convergence::{DEFAULT_SCORER, Scorers};
 use crate::session::debate::DEFAULT_ROUNDS;
-use crate::wiring::standing::{AtLimit, Stage, stage_of_debate};
-use crate::wiring::{self, Changes, ForkPlan, Instead, Sessions};
 
 /// Model calls a debate may make where no limit is configured: the longest one, evidence included.
 pub(super) const MAX_STEPS: u32 = 600;
@@ -67,9 +67,9 @@ async fn go_on(
 fn past_limit(end: AtLimit, changes: Changes) -> Result<ForkPlan, Failure> {
     let AtLimit { at, anew, limit, used, max } = end;
     if changes.limits.of(limit).is_none_or(|wanted| wanted <= max) {
-        let words = words::limit_with_flag(limit, used, max);
+        let words = phrases::limit_with_flag(limit, used, max);
         return Err(Failure::usage(format!("the debate ended at a limit: {words}"))
-            .hint(format!("allow more, and it goes on in a copy: {} N", words::limit_flag(limit))));
+            .hint(format!("allow more, and it goes on in a copy: {} N", phrases::limit_flag(limit))));
     }
     let goes_on = anew.is_none();
     Ok(ForkPlan { at: Some(at), changes, instead: anew.map(Instead::Prompt), goes_on, ..ForkPlan::default() })
@@ -106,7 +106,7 @@ fn topic(typed: &str) -> Result<Option<String>, Failure> {
 
 /// Who debates how, every name checked.
 pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan, Failure> {
-    let library = wiring::personas(config);
+    let library = assembly::personas(config);
     let personas: Vec<String> = match typed.personas.as_slice() {
         [] => DEBATERS.iter().map(|id| (*id).to_owned()).collect(),
         named => named.iter().map(|id| id.trim().to_owned()).collect(),
@@ -152,7 +152,7 @@ fn known(config: &Config, library: &Library, id: &str) -> Result<(), Failure> {
         ))
         .hint(format!("there are {debaters}, and your own: agon personas new ID")));
     }
-    Ok(wiring::persona_of(config, library, id).map(drop)?)
+    Ok(assembly::persona_of(config, library, id).map(drop)?)
 }
 
 /// A model for each persona that is given one, and only one.

@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
+use crate::assembly::Sessions;
+use crate::assembly::sessions::Read;
 use crate::cli::args::DebatesCommand;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::report;
 use crate::config::{Environment, Places};
-use crate::projection::lines::WIDTH;
 use crate::projection::report::debate::{DebateReport, DebateState};
 use crate::projection::report::{plain, wording};
 use crate::projection::safe_text::safe_line;
-use crate::projection::{Report, words};
+use crate::projection::wrapping::WIDTH;
+use crate::projection::{Report, phrases};
 use crate::protocol::ArenaEvent;
 use crate::protocol::event::TurnCause;
 use crate::protocol::spec::Mode;
-use crate::wiring::Sessions;
-use crate::wiring::sessions::Read;
 
 /// Runs a `debates` command; without one the debates are listed.
 pub fn run(
@@ -84,12 +84,12 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
 /// question.
 fn row(id: &str, report: &Report, debate: &DebateReport, columns: usize) -> String {
     let at = report.session.last_at;
-    let time = words::time_of_day(at);
-    let when = format!("{} {}", words::day(at), time.get(..5).unwrap_or(&time));
+    let time = phrases::time_of_day(at);
+    let when = format!("{} {}", phrases::day(at), time.get(..5).unwrap_or(&time));
     let heard = format!("{}/{} heard", debate.heard.ever, debate.heard.of);
     let start = format!("{id}  {when}  {:<12}  {heard}  ", ending(debate));
     let room = columns.saturating_sub(start.chars().count()).max(20);
-    format!("{start}{}\n", words::start(&safe_line(&debate.question), room - 1))
+    format!("{start}{}\n", phrases::start(&safe_line(&debate.question), room - 1))
 }
 
 /// As much of each id as no other begins with, and the time it was made at in any case.

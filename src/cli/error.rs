@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::assembly::WireError;
 use crate::config::ConfigError;
-use crate::wiring::WireError;
 
 /// The work is done.
 pub const DONE: u8 = 0;

@@ -10,8 +10,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::output::Output;
 use crate::projection::Board;
-use crate::projection::lines::WIDTH;
 use crate::projection::safe_text::safe_line;
+use crate::projection::wrapping::WIDTH;
 use crate::protocol::spec::Mode;
 use crate::protocol::{Lane, Signal};
 

@@ -1,16 +1,17 @@
 //! Mission control behind the screen: opens, resumes, forks and leaves sessions, and does what the screen wants.
 
-mod acts;
-mod arrange;
-mod ask;
-mod desk;
-mod kit;
-pub mod lines;
-mod places;
+mod actions;
+mod consent_prompt;
+mod controller;
+pub mod line_mode;
+mod mode_request;
 mod record;
-mod wish;
-mod work;
+mod session_ops;
+mod session_options;
+mod setup;
+mod text;
 
+use crate::assembly::Sessions;
 use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
@@ -19,16 +20,15 @@ use crate::cli::run::next_step;
 use crate::config::{Environment, Places};
 use crate::tui::screen::{self, Left};
 use crate::tui::{Msg, State, update};
-use crate::wiring::Sessions;
 
-use desk::Mission;
+use controller::Mission;
 
 /// The screen on this workspace; plain lines where there is no terminal.
 pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     if typed.plain || !output.has_screen(&environment) {
-        return lines::chat(typed, environment, output).await;
+        return line_mode::chat(typed, environment, output).await;
     }
-    let mut mission = arrange::mission(typed, environment)?;
+    let mut mission = setup::mission(typed, environment)?;
     let mut state = State::new(mission.profile(), 80, 24);
     if typed.go_on {
         let newest = mission.newest_here()?;
@@ -42,7 +42,7 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
     has_screen(&environment, output)?;
     let (look, held) = (typed.look.clone(), typed.arena.held.clone());
     let chat = ChatArgs { look, held, ..ChatArgs::default() };
-    let mut mission = arrange::mission(&chat, environment)?;
+    let mut mission = setup::mission(&chat, environment)?;
     let mut state = State::new(mission.profile(), 80, 24);
     take(&mut state, mission.demo(typed.show, typed.arena.workspace.workspace.clone()));
     follow(mission, state, output).await
@@ -58,10 +58,10 @@ pub async fn replay(typed: &ReplayArgs, environment: Environment, output: Output
         false
     })?;
     if let Some(fault) = fault.filter(|_| !is_readable) {
-        return Err(crate::wiring::WireError::from(fault).into());
+        return Err(crate::assembly::WireError::from(fault).into());
     }
     let chat = ChatArgs { look: typed.look.clone(), ..ChatArgs::default() };
-    let mut mission = arrange::mission(&chat, environment)?;
+    let mut mission = setup::mission(&chat, environment)?;
     mission.is_record = true;
     let mut state = State::new(mission.profile(), 80, 24);
     take(&mut state, mission.open(typed.session.clone()));

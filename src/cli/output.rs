@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::cli::error::Failure;
 use crate::config::Environment;
-use crate::projection::lines::broken;
 use crate::projection::safe_text::shown;
+use crate::projection::wrapping::broken;
 
 /// The two streams of the process.
 #[derive(Clone, Copy, Debug, Default)]

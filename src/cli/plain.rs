@@ -13,8 +13,8 @@ use debates::Debating;
 use unicode_width::UnicodeWidthStr;
 
 use crate::projection::calls::OpenCalls;
+use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
-use crate::projection::words;
 use crate::protocol::expand::Lookup;
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
@@ -223,7 +223,7 @@ impl Renderer {
         let who = safe_line(&who).into_owned();
         let mut place = format!("{:<6} ", from.to_string());
         if self.options.times {
-            place.push_str(&format!("{}  ", words::time_of_day(at)));
+            place.push_str(&format!("{}  ", phrases::time_of_day(at)));
         }
         let width = self.label_width;
         if line.gap {

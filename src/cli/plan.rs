@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
+use crate::assembly::{Changes, Instead, LimitChanges, Sessions, SquadWish};
 use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, WorkspaceArgs};
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
@@ -14,7 +15,6 @@ use crate::config::{Config, ConfigError, Environment, ModelName, Override, Place
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::{Policy, Rule};
-use crate::wiring::{Changes, Instead, LimitChanges, Sessions, SquadWish};
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use crate::assembly::{LogError, Sessions, WireError};
 use crate::cli::args::ReplayArgs;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::sessions::{copy_out, settled};
 use crate::config::{Environment, Places};
-use crate::projection::caching::CacheSheet;
+use crate::projection::cache_summary::CacheSheet;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
 use crate::protocol::EventRef;
-use crate::wiring::{LogError, Sessions, WireError};
 
 /// The longest pause that is kept at normal speed, in microseconds: nobody waits for a night to pass.
 const LONGEST_PAUSE: u64 = 10_000_000;

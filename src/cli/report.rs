@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::assembly::{Read, Sessions};
 use crate::cli::args::{ReportArgs, ReportFormat};
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
@@ -11,7 +12,6 @@ use crate::cli::whole_file::write_whole;
 use crate::config::{Environment, Places};
 use crate::projection::Report;
 use crate::projection::report::{html, markdown};
-use crate::wiring::{Read, Sessions};
 
 /// Writes the report of a session. Of a damaged log it tells what can be read, and fails all the same.
 pub fn run(typed: &ReportArgs, environment: &Environment, output: Output) -> Result<(), Failure> {

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use crate::assembly::session_status::{Stage, stage_of_debate};
+use crate::assembly::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 use crate::cli::args::{DemoArgs, DemoKind, ForkArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::asked;
 use crate::cli::error::{DONE, Failure, USAGE};
@@ -17,8 +19,6 @@ use crate::projection::Board;
 use crate::protocol::event::TurnCause;
 use crate::protocol::spec::{DebatePlan, Mode, Rule};
 use crate::protocol::{Command, StopCause};
-use crate::wiring::standing::{Stage, stage_of_debate};
-use crate::wiring::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 
 /// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
 const MAX_PROMPT: usize = 700 * 1024;
@@ -45,12 +45,12 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
         Some(session) => {
             refuse_open_turn(&plan.config, session)?;
             let attended = plan.show.is_attended();
-            match wiring::resume(&plan.config, session, &plan.changes, attended).await {
+            match assembly::resume(&plan.config, session, &plan.changes, attended).await {
                 Ok(running) => running,
                 Err(error) => {
                     let consent = Some(asked(error, !plan.show.json, output).await?);
                     let changes = Changes { consent, ..plan.changes.clone() };
-                    wiring::resume(&plan.config, session, &changes, attended).await?
+                    assembly::resume(&plan.config, session, &changes, attended).await?
                 }
             }
         }
@@ -79,12 +79,12 @@ pub(super) async fn begin(
     show: &ShowPlan,
     output: Output,
 ) -> Result<Running, Failure> {
-    match wiring::open(config, request, show.is_attended()).await {
+    match assembly::open(config, request, show.is_attended()).await {
         Ok(running) => Ok(running),
         Err(error) => {
             let consent = Some(asked(error, !show.json, output).await?);
             let request = Request { consent, ..request.clone() };
-            Ok(wiring::open(config, &request, show.is_attended()).await?)
+            Ok(assembly::open(config, &request, show.is_attended()).await?)
         }
     }
 }
@@ -151,7 +151,7 @@ pub(super) async fn go_on(
     output: Output,
 ) -> Result<u8, Failure> {
     show.output.as_deref().map(check_target).transpose()?;
-    let running = wiring::resume(config, session, changes, show.is_attended()).await?;
+    let running = assembly::resume(config, session, changes, show.is_attended()).await?;
     let seal = (!running.has_open_turn).then_some(Command::Stop { cause: StopCause::Finished });
     Watch::new(output, show, "--yes").follow(running, seal).await
 }
@@ -205,7 +205,7 @@ pub(super) async fn prepare_copy(
     if let Some(lacks) = &fork.lacks {
         output.warn(lacks);
     }
-    tell_of_place(&std::mem::take(&mut fork.told), output);
+    tell_of_place(&std::mem::take(&mut fork.notes), output);
     Ok(fork)
 }
 
@@ -345,7 +345,7 @@ pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
     if running.sandbox.kind == "none" {
         output.alarm(&format!("UNCONFINED: {}", running.sandbox.gaps.join("; ")));
     }
-    tell_of_place(&running.told, output);
+    tell_of_place(&running.notes, output);
 }
 
 /// What people have to know of how a workspace was opened.

@@ -1,9 +1,10 @@
-//! The commands `sandbox`, and the offer to get an image that is missing; knows no engine but through the wiring.
+//! The commands `sandbox`, and the offer to get an image that is missing; knows no engine but through the assembly.
 
 use std::path::Path;
 
 use serde_json::json;
 
+use crate::assembly::docker::{Containers, DEFAULT_IMAGE, FoundContainers, Owner, Progress, lacks_image};
 use crate::cli::args::{SandboxCommand, WorkspaceArgs};
 use crate::cli::desk::Desk;
 use crate::cli::error::Failure;
@@ -12,9 +13,8 @@ use crate::cli::output::Output;
 use crate::cli::plan::named_file;
 use crate::cli::typed_lines;
 use crate::config::{Config, Environment, SandboxKind};
+use crate::projection::phrases::{self, counted};
 use crate::projection::safe_text::safe_line;
-use crate::projection::words::{self, counted};
-use crate::wiring::docker::{Containers, DEFAULT_IMAGE, Found, Owner, Progress, lacks_image};
 
 /// The most a Dockerfile may hold, in bytes.
 const MAX_DOCKERFILE: u64 = 1 << 20;
@@ -37,7 +37,7 @@ pub async fn run(command: &SandboxCommand, environment: Environment, output: Out
         }
         SandboxCommand::Build { show: true, file, .. } => {
             let text = dockerfile(file.as_deref())?;
-            output.data(text.as_deref().unwrap_or(crate::wiring::docker::DOCKERFILE))
+            output.data(text.as_deref().unwrap_or(crate::assembly::docker::DOCKERFILE))
         }
         SandboxCommand::Build { image, file, workspace, .. } => {
             let text = dockerfile(file.as_deref())?;
@@ -106,7 +106,7 @@ fn dockerfile(file: Option<&Path>) -> Result<Option<String>, Failure> {
     file.map(|file| named_file(file, MAX_DOCKERFILE)).transpose()
 }
 
-fn show(found: &[Found], as_json: bool, output: Output, none: &str) -> Result<(), Failure> {
+fn show(found: &[FoundContainers], as_json: bool, output: Output, none: &str) -> Result<(), Failure> {
     if as_json {
         let rows = found.iter().map(|row| {
             json!({ "id": row.id, "name": row.name, "session": row.session, "workspace": row.workspace,
@@ -124,8 +124,8 @@ fn show(found: &[Found], as_json: bool, output: Output, none: &str) -> Result<()
             safe_line(&row.name),
             safe_line(&row.state),
             word(row.owner),
-            words::day(made),
-            words::time_of_day(made),
+            phrases::day(made),
+            phrases::time_of_day(made),
             safe_line(&row.image),
             safe_line(&row.workspace),
         )

@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
+use crate::assembly::Sessions;
 use crate::cli::args::{SessionsArgs, SessionsCommand};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::config::{Environment, Places};
-use crate::projection::caching::CacheSheet;
+use crate::projection::cache_summary::CacheSheet;
 use crate::projection::safe_text::{safe_line, shown};
 use crate::projection::squad::SquadSheet;
-use crate::projection::{Board, Costs, words};
-use crate::wiring::Sessions;
+use crate::projection::{Board, Costs, phrases};
 
 /// Runs a `sessions` command; without one the sessions are listed.
 pub fn run(typed: SessionsArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
@@ -60,7 +60,7 @@ pub fn copy_out(sessions: &Sessions, name: &str, last: Option<u64>, output: Outp
 }
 
 fn say_copied(what: &str, entries: u64, missing: &[String], output: Output) {
-    output.say(&format!("{what}: {}", words::counted(entries, "entry")));
+    output.say(&format!("{what}: {}", phrases::counted(entries, "entry")));
     for blob in missing {
         output.warn(&format!("blob {blob} was not there or not whole"));
     }
@@ -80,7 +80,7 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
         output.say("there are no sessions yet; `agon demo` makes one");
     }
     let lines = all.iter().map(|row| {
-        let when = format!("{} {}", words::day(row.newest_at), words::time_of_day(row.newest_at));
+        let when = format!("{} {}", phrases::day(row.newest_at), phrases::time_of_day(row.newest_at));
         let name = sessions.name_of(&row.id);
         let prompt = name.as_deref().or(row.prompt.as_deref()).unwrap_or_default();
         let fault = row.fault.as_ref().map(|fault| format!("  [{fault}]")).unwrap_or_default();
@@ -91,7 +91,7 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
             "{}  {when}  {state:<8}  {:>7}  {}{parent}{fault}\n",
             row.id,
             row.entries,
-            safe_line(&words::start(prompt, 60))
+            safe_line(&phrases::start(prompt, 60))
         )
     });
     output.data(&shown(&lines.collect::<String>()))

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use tokio_stream::StreamExt;
 
 use crate::arena::{Arena, Ending};
+use crate::assembly::Running;
 use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::interrupts::Interrupts;
@@ -18,7 +19,7 @@ use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
 use crate::ports::Subscription;
-use crate::projection::caching::CacheSheet;
+use crate::projection::cache_summary::CacheSheet;
 use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
@@ -26,7 +27,6 @@ use crate::protocol::event::{ArenaEvent, CacheStep, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::text::unfenced;
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
-use crate::wiring::Running;
 
 /// One view on one session.
 pub struct Watch {

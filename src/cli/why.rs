@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::assembly::{Read, Sessions};
 use crate::cli::args::{CostArgs, WhyArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
@@ -9,7 +10,6 @@ use crate::cli::{plain, sessions};
 use crate::config::{Environment, Places};
 use crate::projection::{Costs, Reasons, Report};
 use crate::protocol::EventRef;
-use crate::wiring::{Read, Sessions};
 
 /// Causes that are shown unless all are wanted.
 const NEAREST: usize = 30;

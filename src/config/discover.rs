@@ -16,7 +16,7 @@ const MAX_LIST: usize = 1 << 20;
 
 /// A model that was found, and why it was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Discovered {
     /// The model.
     pub model: ModelName,
     /// Why, for the person.
@@ -24,13 +24,13 @@ pub struct Found {
 }
 
 /// The first preset whose key is in the environment, with its default model.
-pub fn by_key(config: &Config) -> Option<Found> {
+pub fn by_key(config: &Config) -> Option<Discovered> {
     PRESETS.iter().find_map(|preset| {
         let table = complete(preset.name, config.file().providers.get(preset.name))?;
         let variable = table.api_key_env?;
         config.environment().get(&variable)?;
         let model = config.known_models().default_of(preset.name)?;
-        Some(Found { model, why: format!("`{variable}` is set and no model is configured") })
+        Some(Discovered { model, why: format!("`{variable}` is set and no model is configured") })
     })
 }
 
@@ -50,12 +50,12 @@ pub fn local_servers(config: &Config) -> Vec<(String, String)> {
 }
 
 /// Asks the servers on this machine all at once and takes the first model of the first that answers.
-pub async fn by_server(config: &Config) -> Option<Found> {
+pub async fn by_server(config: &Config) -> Option<Discovered> {
     let servers = local_servers(config);
     let answers = futures_util::future::join_all(servers.iter().map(|(_, url)| first_model(url))).await;
     servers.into_iter().zip(answers).find_map(|((provider, url), model)| {
         let model = ModelName { provider, model: model? };
-        Some(Found { model, why: format!("a server answers at {url} and no model is configured") })
+        Some(Discovered { model, why: format!("a server answers at {url} and no model is configured") })
     })
 }
 

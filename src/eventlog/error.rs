@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::summary::SessionSummary;
-use crate::projection::words;
+use crate::projection::phrases;
 
 /// Why a session cannot be found, opened, read, copied or removed.
 #[derive(Debug, thiserror::Error)]
@@ -163,7 +163,7 @@ impl LogError {
 /// A line each: the id, when its newest entry was made, how its first prompt begins.
 fn listed(matches: &[SessionSummary]) -> String {
     let line = |row: &SessionSummary| {
-        let when = format!("{} {}", words::day(row.newest_at), words::time_of_day(row.newest_at));
+        let when = format!("{} {}", phrases::day(row.newest_at), phrases::time_of_day(row.newest_at));
         let prompt = row.prompt.as_deref().unwrap_or_default();
         let prompt: String =
             prompt.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(60).collect();

@@ -14,7 +14,7 @@ use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId
 
 use super::calls::{Activity, OpenCall, OpenCalls, ToolFace, answered_call};
 use super::partials::{Partial, Partials};
-use super::words;
+use super::phrases;
 pub use row::{Counts, OpenApproval, SparkRow};
 
 /// What the whole session is at.
@@ -170,7 +170,7 @@ impl Board {
     /// A spark's state in words: `done`, `thinking`, `running bash: sh check.sh`, `waiting for approval of …`.
     pub fn state_of(&self, row: &SparkRow) -> String {
         if let Some((_, cause)) = row.ended {
-            return words::turn_cause(cause).to_owned();
+            return phrases::turn_cause(cause).to_owned();
         }
         let most_telling = self.doing(Some(row.spark)).max_by_key(|(_, open)| urgency(&open.activity));
         most_telling.map_or_else(|| "ready".to_owned(), |(_, open)| self.say(open))
@@ -184,7 +184,7 @@ impl Board {
         let said = match &open.activity {
             Activity::Thinking { .. } if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),
             Activity::Thinking { .. } => "thinking".to_owned(),
-            Activity::Retrying { delay_ms } => format!("retrying in {}", words::duration(*delay_ms)),
+            Activity::Retrying { delay_ms } => format!("retrying in {}", phrases::duration(*delay_ms)),
             Activity::Preparing(tool_use) => format!("preparing {}", tool(tool_use)),
             Activity::Asking(tool_use) => format!("waiting for approval of {}", tool(tool_use)),
             Activity::Running(tool_use) => format!("running {}", tool(tool_use)),

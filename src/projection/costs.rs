@@ -7,8 +7,8 @@ use crate::protocol::message::Usage;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
 use super::calls::{Activity, OpenCall, OpenCalls, WorkClock, was_away};
-use super::ledger::{Ledger, sum};
-use super::words;
+use super::phrases;
+use super::reservations::{Reservations, sum};
 
 /// What was used by one spark, model, role, or all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub struct Costs {
     /// How long the session was at work.
     pub work: WorkClock,
     calls: OpenCalls,
-    ledger: Ledger,
+    ledger: Reservations,
     /// Calls that somebody stopped, until they are settled.
     stopped: BTreeSet<CallId>,
 }
@@ -104,17 +104,17 @@ impl Tally {
     /// What stands before its tokens: nothing where providers counted them, `~` before estimates, `≤` where only
     /// the most they can have been is known.
     pub fn about(&self) -> &'static str {
-        words::about(self.unknown, self.usage.estimated)
+        phrases::about(self.unknown, self.usage.estimated)
     }
 
     /// Its money, with `≤` where only the most it can have been is known.
     pub fn money(&self) -> String {
-        words::money_at_most(self.micro_usd, self.unpriced, self.unknown)
+        phrases::money_at_most(self.micro_usd, self.unpriced, self.unknown)
     }
 
     /// Its tokens in little room: `≤34k`.
     pub fn short_tokens(&self) -> String {
-        format!("{}{}", self.about(), words::short_count(self.usage.total()))
+        format!("{}{}", self.about(), phrases::short_count(self.usage.total()))
     }
 
     /// The most it can have been: what calls that were cut off may have taken is counted in.

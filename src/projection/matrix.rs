@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::projection::phrases;
 use crate::projection::report::debate::is_overruled;
-use crate::projection::words;
 use crate::protocol::event::{Ask, ConvergenceProbed, Flip, Rating, RoundOpened};
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
@@ -35,7 +35,7 @@ pub struct Phase {
 impl Phase {
     /// Its name as people read it, numbered from the second of the same name on.
     pub fn label(&self) -> String {
-        let name = words::spaced(&self.name);
+        let name = phrases::spaced(&self.name);
         if self.nth > 1 { format!("{name} {}", self.nth) } else { name }
     }
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::phrases;
 use super::safe_text::safe;
-use super::words;
 use crate::protocol::blueprint::lead_of;
 use crate::protocol::event::{ClaimFlagged, PatchApplied, PromptGiven, TurnCause, TurnClosed};
 use crate::protocol::spec::{Blueprint, Mode};
@@ -62,7 +62,7 @@ pub struct Missing {
 
 impl Missing {
     fn words(&self) -> String {
-        let cause = words::turn_cause(self.cause);
+        let cause = phrases::turn_cause(self.cause);
         match &self.why {
             Some(why) => format!("{}: {cause}: {}", self.role, why.trim()),
             None => format!("{}: {cause}", self.role),

@@ -19,7 +19,7 @@ pub struct Known<'a> {
 
 /// Where in a blueprint a fault is. Roles and lists are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FaultAt {
     /// Nowhere in particular.
     Whole,
     /// Its `lead`, or the role that leads because it is the first.
@@ -49,7 +49,7 @@ pub enum Place {
 #[error("{words}")]
 pub struct Fault {
     /// Where.
-    pub place: Place,
+    pub place: FaultAt,
     /// What is wrong.
     pub words: String,
     /// What one may try.
@@ -59,7 +59,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn new(place: Place, words: impl Into<String>) -> Self {
+    fn new(place: FaultAt, words: impl Into<String>) -> Self {
         Fault { place, words: words.into(), hint: None, meant: None }
     }
 
@@ -67,7 +67,7 @@ impl Fault {
         Fault { hint: Some(hint.into()), ..self }
     }
 
-    fn no_role(place: Place, name: &str, blueprint: &Blueprint) -> Self {
+    fn no_role(place: FaultAt, name: &str, blueprint: &Blueprint) -> Self {
         let names = blueprint.roles.iter().map(|role| role.name.clone()).collect();
         let meant = Some((name.to_owned(), names));
         Fault { meant, ..Fault::new(place, format!("no role is called `{name}`")) }
@@ -102,7 +102,7 @@ pub fn faults(blueprint: &Blueprint, known: &Known<'_>) -> Vec<Fault> {
     faults.extend(check_lead(blueprint, known.tools).err());
     let empty = blueprint.checks.iter().enumerate().filter(|(_, check)| check.trim().is_empty());
     faults.extend(empty.map(|(i, _)| {
-        Fault::new(Place::Check(i), "a check is empty")
+        Fault::new(FaultAt::Check(i), "a check is empty")
             .hint("name a command, such as \"cargo test\", or leave it out")
     }));
     faults
@@ -115,16 +115,16 @@ pub fn check_writer(blueprint: &Blueprint, read_only: bool, tools: &[ToolSpec]) 
     match (writer, read_only) {
         (Some(i), true) => {
             let words = format!("the squad is read-only, and `{}` may write", blueprint.roles[i].name);
-            Err(Fault::new(Place::Name(i), words)
+            Err(Fault::new(FaultAt::Name(i), words)
                 .hint("take the top `read_only` out, or make this role `read_only`"))
         }
         (None, true) if !blueprint.checks.is_empty() => {
             let words = "checks run after a role that writes, and the squad is read-only";
-            Err(Fault::new(Place::Check(0), words).hint("take the checks out"))
+            Err(Fault::new(FaultAt::Check(0), words).hint("take the checks out"))
         }
         (None, false) => {
             let words = "no role may write; give one a tool that does, such as `edit_file`";
-            Err(Fault::new(Place::Name(0), words).hint(
+            Err(Fault::new(FaultAt::Name(0), words).hint(
                 "tools = [\"read_file\", \"edit_file\"] in a role that does not lead; or `read_only = true` at the \
                  top where nobody is to write",
             ))
@@ -133,7 +133,7 @@ pub fn check_writer(blueprint: &Blueprint, read_only: bool, tools: &[ToolSpec]) 
     }
 }
 
-/// Place of the role that leads: the named one, else the first.
+/// FaultAt of the role that leads: the named one, else the first.
 pub fn lead_of(blueprint: &Blueprint) -> Option<usize> {
     match &blueprint.lead {
         Some(lead) => place_of(blueprint, lead),
@@ -158,10 +158,10 @@ fn check_names(blueprint: &Blueprint, faults: &mut Vec<Fault>) {
         let name = role.name.as_str();
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
             let words = format!("`{name}` is not a name of letters, digits, hyphens and underscores");
-            faults.push(Fault::new(Place::Name(i), words));
+            faults.push(Fault::new(FaultAt::Name(i), words));
         }
         if !seen.insert(name) {
-            let fault = Fault::new(Place::Name(i), format!("two roles are called `{name}`"));
+            let fault = Fault::new(FaultAt::Name(i), format!("two roles are called `{name}`"));
             faults.push(fault.hint("give one of them another name; two roles may share a persona"));
         }
     }
@@ -170,24 +170,24 @@ fn check_names(blueprint: &Blueprint, faults: &mut Vec<Fault>) {
 fn check_role(blueprint: &Blueprint, i: usize, role: &RoleSpec, known: &Known<'_>, faults: &mut Vec<Fault>) {
     let persona = &role.persona;
     if !(known.persona)(persona) {
-        let fault = Fault::new(Place::Persona(i), format!("no persona is called `{persona}`"));
+        let fault = Fault::new(FaultAt::Persona(i), format!("no persona is called `{persona}`"));
         faults.push(fault.hint("`agon personas list` shows them all"));
     }
     for (n, name) in role.tools.iter().flatten().enumerate() {
         if !known.tools.iter().any(|tool| tool.name == *name) {
             let names = known.tools.iter().map(|tool| tool.name.clone()).collect();
-            let fault = Fault::new(Place::Tool(i, n), format!("there is no tool `{name}`"));
+            let fault = Fault::new(FaultAt::Tool(i, n), format!("there is no tool `{name}`"));
             faults.push(Fault { meant: Some((name.clone(), names)), ..fault });
         }
     }
     faults.extend(check_sandbox(i, role, known.tools).err());
     if role.max_steps == Some(0) {
         let words = format!("`{}` may make no model call at all", role.name);
-        let fault = Fault::new(Place::Steps(i), words);
+        let fault = Fault::new(FaultAt::Steps(i), words);
         faults.push(fault.hint("leave `max_steps` out, or allow at least 1"));
     }
-    let after = role.after.iter().enumerate().map(|(n, name)| (Place::After(i, n), name));
-    let revise = role.revise.iter().enumerate().map(|(n, name)| (Place::Revise(i, n), name));
+    let after = role.after.iter().enumerate().map(|(n, name)| (FaultAt::After(i, n), name));
+    let revise = role.revise.iter().enumerate().map(|(n, name)| (FaultAt::Revise(i, n), name));
     let unknown = after.chain(revise).filter(|(_, name)| place_of(blueprint, name).is_none());
     faults.extend(unknown.map(|(place, name)| Fault::no_role(place, name, blueprint)));
     faults.extend(check_model(i, role, known).err());
@@ -200,12 +200,12 @@ fn check_sandbox(i: usize, role: &RoleSpec, tools: &[ToolSpec]) -> Result<(), Fa
         None | Some("local" | "docker") => {}
         Some("none") => {
             let words = format!("`{name}` cannot be confined less than its session");
-            let fault = Fault::new(Place::Sandbox(i), words);
+            let fault = Fault::new(FaultAt::Sandbox(i), words);
             return Err(fault.hint("name `local` or `docker`, or leave `sandbox` out"));
         }
         Some(kind) => {
             let meant = Some((kind.to_owned(), vec!["local".to_owned(), "docker".to_owned()]));
-            let fault = Fault::new(Place::Sandbox(i), format!("there is no sandbox `{kind}`"));
+            let fault = Fault::new(FaultAt::Sandbox(i), format!("there is no sandbox `{kind}`"));
             return Err(Fault { meant, ..fault });
         }
     }
@@ -214,7 +214,7 @@ fn check_sandbox(i: usize, role: &RoleSpec, tools: &[ToolSpec]) -> Result<(), Fa
     match given.into_iter().find(|(_, tool)| role.read_only && writes(tool)) {
         Some((n, tool)) => {
             let words = format!("`{name}` is read-only, so it cannot have `{tool}`");
-            let fault = Fault::new(Place::Tool(i, n), words);
+            let fault = Fault::new(FaultAt::Tool(i, n), words);
             Err(fault.hint("take the tool out, or take `read_only` out"))
         }
         None => Ok(()),
@@ -226,10 +226,10 @@ fn check_model(i: usize, role: &RoleSpec, known: &Known<'_>) -> Result<(), Fault
     let parts = model.split_once('/');
     if parts.is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) {
         let words = format!("`{model}` is not a model name of the form `PROVIDER/MODEL`");
-        return Err(Fault::new(Place::Model(i), words).hint("such as `openai/gpt-5`"));
+        return Err(Fault::new(FaultAt::Model(i), words).hint("such as `openai/gpt-5`"));
     }
     match (known.model)(model) {
-        Some((words, hint)) => Err(Fault { hint, ..Fault::new(Place::Model(i), words) }),
+        Some((words, hint)) => Err(Fault { hint, ..Fault::new(FaultAt::Model(i), words) }),
         None => Ok(()),
     }
 }
@@ -249,7 +249,7 @@ fn check_order(blueprint: &Blueprint, faults: &mut Vec<Fault>) {
                 let name = &role.name;
                 let words = format!("`{name}` cannot send `{target}` back without coming after it");
                 let hint = format!("add \"{target}\" to the `after` of `{name}`");
-                faults.push(Fault::new(Place::Revise(i, n), words).hint(hint));
+                faults.push(Fault::new(FaultAt::Revise(i, n), words).hint(hint));
             }
         }
     }
@@ -260,14 +260,14 @@ fn circle(
     blueprint: &Blueprint,
     path: &mut Vec<usize>,
     done: &mut BTreeSet<usize>,
-) -> Option<(String, Place)> {
+) -> Option<(String, FaultAt)> {
     let last = *path.last()?;
     for (n, next) in blueprint.roles.get(last)?.after.iter().enumerate() {
         let place = place_of(blueprint, next)?;
         if let Some(start) = path.iter().position(|seen| *seen == place) {
             let circle = path.get(start..)?.iter().chain([&place]);
             let names = circle.filter_map(|i| blueprint.roles.get(*i)).map(|role| role.name.as_str());
-            return Some((names.collect::<Vec<_>>().join(" → "), Place::After(last, n)));
+            return Some((names.collect::<Vec<_>>().join(" → "), FaultAt::After(last, n)));
         }
         if !done.insert(place) {
             continue;
@@ -292,10 +292,10 @@ fn before(blueprint: &Blueprint, role: usize) -> BTreeSet<usize> {
 
 fn check_lead(blueprint: &Blueprint, tools: &[ToolSpec]) -> Result<(), Fault> {
     if let Some(name) = blueprint.lead.as_ref().filter(|name| place_of(blueprint, name).is_none()) {
-        return Err(Fault::no_role(Place::Lead, name, blueprint));
+        return Err(Fault::no_role(FaultAt::Lead, name, blueprint));
     }
     let Some(lead) = lead_of(blueprint).and_then(|i| blueprint.roles.get(i)) else {
-        let fault = Fault::new(Place::Whole, "there is no `[[role]]`");
+        let fault = Fault::new(FaultAt::Whole, "there is no `[[role]]`");
         return Err(
             fault.hint("each role is a `[[role]]` with a `name` and a `persona`; the first one leads")
         );
@@ -303,16 +303,16 @@ fn check_lead(blueprint: &Blueprint, tools: &[ToolSpec]) -> Result<(), Fault> {
     let name = &lead.name;
     if !lead.after.is_empty() {
         let words = format!("`{name}` leads, so it cannot come after another role");
-        return Err(Fault::new(Place::Lead, words).hint("name another `lead`, or take its `after` out"));
+        return Err(Fault::new(FaultAt::Lead, words).hint("name another `lead`, or take its `after` out"));
     }
     if writes(lead, tools) {
-        let fault = Fault::new(Place::Lead, format!("`{name}` leads, so it can have no tool that writes"));
+        let fault = Fault::new(FaultAt::Lead, format!("`{name}` leads, so it can have no tool that writes"));
         return Err(fault.hint("give the tool to a role that comes after it"));
     }
     for (i, role) in blueprint.roles.iter().enumerate() {
         if let Some(n) = role.revise.iter().position(|target| target == name) {
             let words = format!("`{name}` leads, so nobody can send it back");
-            return Err(Fault::new(Place::Revise(i, n), words).hint("name a role that writes"));
+            return Err(Fault::new(FaultAt::Revise(i, n), words).hint("name a role that writes"));
         }
     }
     Ok(())

@@ -32,14 +32,14 @@ const SHOWN: usize = 200;
 pub struct Script {
     name: String,
     rows: Arc<Vec<Row>>,
-    /// Recorded ids are the provider's own; only written scripts must keep them apart.
+    /// RecordedReply ids are the provider's own; only written scripts must keep them apart.
     recorded: bool,
     progress: Mutex<Progress>,
 }
 
 /// A recorded answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Recorded {
+pub struct RecordedReply {
     /// Role label of the spark that asked.
     pub spark: String,
     /// Which model call of that role it was, from 1.
@@ -90,7 +90,7 @@ impl Script {
     ///
     /// A request with a recorded digest gets that answer, several in their order; any other request is
     /// answered by role and number.
-    pub fn from_replies(name: &str, replies: impl IntoIterator<Item = Recorded>) -> Self {
+    pub fn from_replies(name: &str, replies: impl IntoIterator<Item = RecordedReply>) -> Self {
         let rows = replies.into_iter().map(Row::from).collect();
         Script { name: name.to_owned(), rows: Arc::new(rows), recorded: true, progress: Mutex::default() }
     }

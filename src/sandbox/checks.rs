@@ -35,7 +35,7 @@ impl Checks for SandboxChecks {
         match self.0.exec(exec, live, cancel).await {
             Ok(end) => check_of(command, timeout_ms, end),
             Err(error) => {
-                CheckRan { command: command.to_owned(), exit: None, output: error, ms: 0, told: Vec::new() }
+                CheckRan { command: command.to_owned(), exit: None, output: error, ms: 0, notes: Vec::new() }
             }
         }
     }
@@ -61,5 +61,5 @@ fn check_of(command: &str, timeout_ms: u64, end: ExecEnd) -> CheckRan {
     }
     // A check that was stopped has no verdict, whatever code it left with.
     let exit = if end.timed_out || end.cancelled { None } else { end.exit };
-    CheckRan { command: command.to_owned(), exit, output, ms: end.ms, told: end.told }
+    CheckRan { command: command.to_owned(), exit, output, ms: end.ms, notes: end.notes }
 }

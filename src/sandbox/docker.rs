@@ -7,10 +7,10 @@
 mod call;
 mod claim;
 mod container;
-mod covers;
 mod engine;
 mod error;
 mod image;
+mod masks;
 mod plan;
 mod proven;
 mod strays;
@@ -26,19 +26,19 @@ pub use engine::{Engine, Traits};
 pub use error::DockerError;
 pub use image::{DOCKERFILE, ImageFacts, Progress, build, pull};
 pub use plan::{DockerSettings, MountSettings};
-pub use strays::{Found, Owner, list, reap};
+pub use strays::{FoundContainers, Owner, list, reap};
 
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::spec::SandboxSpec;
-use crate::sandbox::covers::Found as Covered;
+use crate::sandbox::crash_journal::{Note, notes_of};
 use crate::sandbox::files::WorkspaceFiles;
-use crate::sandbox::names::{self, Maker, Standing};
+use crate::sandbox::masks::FoundPaths as Covered;
+use crate::sandbox::protected_snapshot::{self, Maker, ProtectedSnapshot};
 use crate::sandbox::repository;
-use crate::sandbox::unsettled::{Note, notes_of};
 use claim::Claim;
 use container::Container;
-use covers::Covers;
-use plan::Plan;
+use masks::Covers;
+use plan::ContainerPlan;
 
 /// The image that is used when none is named; `agon sandbox build` makes it.
 pub const DEFAULT_IMAGE: &str = "agon-sandbox";
@@ -53,7 +53,7 @@ const AT_ONCE: usize = 8;
 #[derive(Debug)]
 pub struct DockerSandbox {
     engine: Engine,
-    plan: Plan,
+    plan: ContainerPlan,
     image: ImageFacts,
     /// What its first container showed of itself, in words.
     proven: Vec<String>,
@@ -131,7 +131,7 @@ impl DockerSandbox {
         let (host, writable) = (host_name(), !place.read_only);
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let repository = repository::outside(&root, &place.own, home.as_deref());
-        let plan = Plan {
+        let plan = ContainerPlan {
             settings,
             root,
             session,
@@ -195,21 +195,21 @@ impl DockerSandbox {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
-        let before = Standing::now(&self.plan.root, &self.found);
+        let before = ProtectedSnapshot::now(&self.plan.root, &self.found);
         let note = match self.plan.writable {
             true => Some(Note::write(&self.notes, &self.plan.root, &before)?),
             false => None,
         };
         let done = self.run_once(exec, directory, live, cancel).await;
-        let moved = names::set_aside(&self.plan.root, &before, Maker::ThisCommand);
-        let mut lines: Vec<String> = moved.lines.iter().map(|line| names::noted(line)).collect();
+        let moved = protected_snapshot::set_aside(&self.plan.root, &before, Maker::ThisCommand);
+        let mut lines: Vec<String> = moved.lines.iter().map(|line| protected_snapshot::noted(line)).collect();
         if let Some(note) = note {
             note.done(&moved);
         }
         match done {
             Ok(mut end) => {
-                end.told = moved.lines;
-                lines.extend(names::told_of_closed(&end, !self.plan.writable));
+                end.notes = moved.lines;
+                lines.extend(protected_snapshot::told_of_closed(&end, !self.plan.writable));
                 lines.iter().for_each(|line| call::add_line(&mut end.stderr, line));
                 Ok(end)
             }
@@ -324,6 +324,6 @@ fn never_started() -> ExecEnd {
         stdout: String::new(),
         stderr: String::new(),
         ms: 0,
-        told: Vec::new(),
+        notes: Vec::new(),
     }
 }

@@ -11,8 +11,8 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use sha2::{Digest, Sha256};
 
 use super::beneath::{self, Beneath, io_error, shown};
-use super::leads::Leads;
-use super::{names, patch, protected, walk, write};
+use super::link_targets::Leads;
+use super::{patch, protected, protected_snapshot, walk, write};
 use crate::ports::{DirEntry, FileChange, FileError, FileKind, Files};
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
@@ -56,7 +56,9 @@ impl WorkspaceFiles {
         let split = refuse_name(path)?;
         let asked = Path::new(path);
         let is_end = |end: &PathBuf| asked.starts_with(end);
-        let leads = names::protected_now(&self.root).into_iter().map(|name| Leads::of(&self.root, &name));
+        let leads = protected_snapshot::protected_now(&self.root)
+            .into_iter()
+            .map(|name| Leads::of(&self.root, &name));
         let is_led_to = leads.into_iter().any(|leads| leads.targets.iter().chain(&leads.absent).any(is_end));
         if is_led_to {
             return Err(FileError::Protected { path: path.to_owned(), reason: protected::LED_TO });
@@ -76,7 +78,9 @@ impl WorkspaceFiles {
             }
         }
         let is_repository = |(folder, made): &(&Path, BTreeSet<&OsStr>)| {
-            names::is_repository_with(&self.root.join(folder), &|name| made.contains(OsStr::new(name)))
+            protected_snapshot::is_repository_with(&self.root.join(folder), &|name| {
+                made.contains(OsStr::new(name))
+            })
         };
         let Some((folder, _)) = made.into_iter().find(is_repository) else { return Ok(()) };
         let path = paths.iter().rfind(|path| Path::new(path).starts_with(folder)).unwrap_or(&"");

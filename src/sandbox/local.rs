@@ -4,20 +4,20 @@
 //! first process in them, builds the view, gives up its rights and starts the command. Everything they do is
 //! decided here, before. agon's own threads are never restricted.
 
+mod child_stage;
 mod confine;
-mod covers;
-mod homes;
-mod inside;
-mod keeper;
+mod fs_layout;
+mod home_layout;
 mod kept_back;
 mod launch;
 mod loopback;
+mod masks;
 mod mounts;
 mod plan;
 mod proven;
-mod scratch;
+mod tmp;
 pub(super) mod tools;
-mod view;
+mod watcher;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,21 +28,21 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::LocalError;
-use super::covers::Found;
+use super::crash_journal;
 use super::files::WorkspaceFiles;
-use super::names;
+use super::masks::FoundPaths;
 use super::process;
-use super::unsettled;
+use super::protected_snapshot;
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::Lane;
 use crate::protocol::spec::SandboxSpec;
-pub use inside::enter;
-use keeper::Keeper;
+pub use child_stage::enter;
+use fs_layout::FsLayout;
+pub(super) use fs_layout::tool_folders_of;
 pub use plan::Limits;
-use plan::{Cover, CoverKind, Plan};
-use scratch::Scratch;
-use view::View;
-pub(super) use view::tool_folders_of;
+use plan::{Cover, CoverKind, StagePlan};
+use tmp::TmpFolders;
+use watcher::Watcher;
 
 /// What a local sandbox is opened with.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ pub struct LocalOptions {
     pub read_only: bool,
     /// Limits of each call.
     pub limits: Limits,
-    /// Where calls are noted that run ([`super::unsettled::notes_of`]); none where nobody settles them.
+    /// Where calls are noted that run ([`super::crash_journal::notes_of`]); none where nobody settles them.
     pub notes: Option<PathBuf>,
     /// Folders that are never shown: agon's own.
     pub own: Vec<PathBuf>,
@@ -81,22 +81,22 @@ impl Default for LocalOptions {
 pub struct LocalSandbox {
     files: Arc<WorkspaceFiles>,
     options: LocalOptions,
-    view: View,
+    view: FsLayout,
     readable: Vec<OsString>,
     stage: &'static str,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
-    found: Found,
-    keeper: Keeper,
+    found: FoundPaths,
+    keeper: Watcher,
     proven: OnceLock<Vec<String>>,
-    scratch: Scratch,
+    scratch: TmpFolders,
 }
 
 impl LocalSandbox {
     /// Opens the workspace. Whether this machine allows what is needed shows [`LocalSandbox::start`].
     pub fn open(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
-        let secrets = names::globs(&options.secrets);
+        let secrets = protected_snapshot::globs(&options.secrets);
         let mut sandbox = LocalSandbox::bare(root, options)?;
-        sandbox.found = Found::of(sandbox.files.root(), &secrets).map_err(LocalError::Unfit)?;
+        sandbox.found = FoundPaths::of(sandbox.files.root(), &secrets).map_err(LocalError::Unfit)?;
         Ok(sandbox)
     }
 
@@ -104,12 +104,12 @@ impl LocalSandbox {
     fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let files =
             Arc::new(WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?);
-        options.notes.as_deref().map_or(Ok(()), unsettled::make).map_err(LocalError::Unfit)?;
-        let scratch = Scratch::make(files.root()).map_err(LocalError::Unfit)?;
+        options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
+        let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;
         let variable = |name: &str| std::env::var_os(name);
-        let view = View::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
-        let keeper = Keeper::of(files.root(), scratch.path(), options.notes.clone());
-        let (filters, found, proven) = (confine::filters(), Found::default(), OnceLock::new());
+        let view = FsLayout::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
+        let keeper = Watcher::of(files.root(), scratch.path(), options.notes.clone());
+        let (filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
         let (readable, stage) = (vec!["/".into()], "namespaces");
         Ok(LocalSandbox { files, options, view, readable, stage, filters, found, keeper, proven, scratch })
     }
@@ -162,8 +162,8 @@ impl LocalSandbox {
         mounts
     }
 
-    fn plan(&self, exec: &Exec, directory: &Path) -> Plan {
-        let mut covers = covers::of(&self.found);
+    fn plan(&self, exec: &Exec, directory: &Path) -> StagePlan {
+        let mut covers = masks::of(&self.found);
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
             // what they make and remove is no ground to mount on.
@@ -173,7 +173,7 @@ impl LocalSandbox {
         }
         let parts = |path: &Path| path.iter().map(OsString::from).collect();
         let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
-        Plan {
+        StagePlan {
             base: self.scratch.path().join("root").into_os_string(),
             mounts: self.mounts(),
             workspace: self.files.root().as_os_str().to_owned(),
@@ -236,14 +236,16 @@ impl Sandbox for LocalSandbox {
             Ok(end) => end,
             // No command began, so there is nothing to be settled after it.
             Err(why) if why.starts_with(launch::REFUSED) => {
-                let told = call.map(keeper::Call::end).unwrap_or_default();
+                let told = call.map(watcher::Call::end).unwrap_or_default();
                 return Err([vec![why], told].concat().join("; "));
             }
             Err(why) => return Err(why),
         };
-        end.told = call.map(keeper::Call::end).unwrap_or_default();
-        let lines = end.told.iter().map(|line| names::noted(line));
-        for line in lines.chain(names::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>() {
+        end.notes = call.map(watcher::Call::end).unwrap_or_default();
+        let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
+        for line in
+            lines.chain(protected_snapshot::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>()
+        {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }

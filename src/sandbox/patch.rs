@@ -13,8 +13,9 @@ use sha2::{Digest, Sha256};
 use super::beneath::{self, Beneath, io_error, open_file};
 use super::files::digest;
 use super::write::{replaceable, write_beside};
-use crate::ports::{FileChange, FileContent, FileError, beside};
+use crate::ports::{FileChange, FileContent, FileError};
 use crate::protocol::expand::hex;
+use crate::temp_names;
 
 /// Gives the bytes of a digest.
 pub type Source<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
@@ -51,7 +52,7 @@ pub fn apply(
 fn clear(beneath: &Beneath, directory: &str) {
     let Ok(directory) = beneath.directory(directory) else { return };
     let names = Dir::read_from(&directory).into_iter().flatten().flatten();
-    for name in names.filter(|entry| entry.file_name().to_str().is_ok_and(beside::is_one)) {
+    for name in names.filter(|entry| entry.file_name().to_str().is_ok_and(temp_names::is_one)) {
         let _ = rustix::fs::unlinkat(&directory, name.file_name(), AtFlags::empty());
     }
 }
@@ -115,7 +116,7 @@ struct Step<'c> {
 
 impl<'c> Step<'c> {
     fn new(change: &'c FileChange, beneath: &Beneath) -> Result<Self, FileError> {
-        let beside = beside::name();
+        let beside = temp_names::name();
         // The real directory follows once it is there.
         let directory = beneath.directory("")?;
         Ok(Step { change, directory, made: Vec::new(), beside, exchanged: false, stuck: false })

@@ -81,7 +81,7 @@ pub async fn watch(
         stdout: text(&outputs[0]),
         stderr: text(&outputs[1]),
         ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        told: Vec::new(),
+        notes: Vec::new(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::leads::small_text;
+use super::link_targets::small_text;
 
 /// Folders of the system whose content is not everybody's.
 const CLOSED: [&str; 4] = ["/etc", "/proc", "/dev", "/sys"];

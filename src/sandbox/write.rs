@@ -9,7 +9,8 @@ use rustix::io::Errno;
 
 use super::beneath::{io_error, look, open_file, refuse_unless_file, shown};
 use super::files::digest;
-use crate::ports::{FileError, beside};
+use crate::ports::FileError;
+use crate::temp_names;
 
 /// Looks at what would be replaced: nothing, or an ordinary file with a single name.
 ///
@@ -36,7 +37,7 @@ pub fn replace(
     base: Option<&str>,
 ) -> Result<(), FileError> {
     let existing = replaceable(directory, name, path)?;
-    let temporary = Temporary { directory, name: beside::name() };
+    let temporary = Temporary { directory, name: temp_names::name() };
     let mode = existing.as_ref().map_or(0o666, |stat| stat.st_mode & 0o777);
     write_beside(directory, &temporary.name, content, (existing.as_ref(), mode))
         .map_err(|e| io_error(path, e))?;

@@ -8,8 +8,8 @@ use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
 use super::Session;
-use super::model::Answered;
-use super::settle::TakeUp;
+use super::model::AnsweredCall;
+use super::resume::TakeUp;
 use super::state::CallKind;
 
 /// What a decision needs to know of a fact, taken before the fold closes the call it answers.
@@ -21,7 +21,7 @@ pub(super) enum Due {
     Mentioned(Option<SparkId>),
     Wind,
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
-    Answer(Box<Answered>),
+    Answer(Box<AnsweredCall>),
     Failure { call: CallId, attempt: u32, failed: ModelFailed },
     Prepared { tool_use: ToolUse, result: PrepareResult },
     PrepareFailed { tool_use: ToolUse, error: String, cancelled: bool },
@@ -49,7 +49,7 @@ impl Session {
             E::MentionExpanded(data) => self.due_mentioned(data.call),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
             E::ApprovalAnswered(data) => self.due_approval(data),
-            E::ModelAnswered(data) => Answered::before(self, data.call, data.attempt, &data.body)
+            E::ModelAnswered(data) => AnsweredCall::before(self, data.call, data.attempt, &data.body)
                 .map_or(Due::Nothing, |answered| Due::Answer(Box::new(answered))),
             E::ModelFailed(data) => {
                 Due::Failure { call: data.call, attempt: data.attempt, failed: data.body.clone() }

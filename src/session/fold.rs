@@ -345,7 +345,7 @@ impl Session {
         let finished = self.sparks.get(&spark).map(|known| self.signatures(known)).unwrap_or_default();
         let Some(known) = self.sparks.get_mut(&spark) else { return };
         known.recent.extend(finished);
-        let surplus = known.recent.len().saturating_sub(super::act::KEPT_RECENT);
+        let surplus = known.recent.len().saturating_sub(super::tool_calls::KEPT_RECENT);
         known.recent.drain(..surplus);
         let mut old: Vec<Item> = std::mem::take(&mut known.transcript);
         old.append(&mut known.queue);
@@ -409,7 +409,7 @@ impl Session {
         }
         if uses.is_empty() {
             spark.answer = Some(at);
-        } else if super::act::is_cut_call(&data.body) {
+        } else if super::tool_calls::is_cut_call(&data.body) {
             spark.rejected += 1;
         } else {
             spark.rejected = 0;

@@ -184,7 +184,7 @@ impl Session {
     }
 
     /// What follows from a model's answer.
-    pub(super) fn on_answer(&mut self, at: EventRef, answered: &Answered) {
+    pub(super) fn on_answer(&mut self, at: EventRef, answered: &AnsweredCall) {
         self.settle(answered.call, answered.attempt, &answered.model, answered.usage);
         match answered.purpose {
             Purpose::Think => self.observe(answered.spark, at),
@@ -349,7 +349,7 @@ impl Session {
 }
 
 /// What must be known of a model call when its answer is looked at, since the fold closes it.
-pub(super) struct Answered {
+pub(super) struct AnsweredCall {
     /// The call.
     pub call: CallId,
     /// The attempt that answered.
@@ -368,13 +368,13 @@ pub(super) struct Answered {
     pub has_text: bool,
 }
 
-impl Answered {
+impl AnsweredCall {
     /// Reads it off the open call before the fold.
     pub fn before(session: &Session, call: CallId, attempt: u32, reply: &ModelReply) -> Option<Self> {
         let open = session.calls.get(&call)?;
         let CallKind::Model { called, parts, purpose, .. } = &open.kind else { return None };
         let ArenaEvent::ModelCalled(called) = session.event(*called)? else { return None };
-        Some(Answered {
+        Some(AnsweredCall {
             call,
             attempt,
             spark: open.spark?,

@@ -3,9 +3,9 @@
 mod brief;
 pub mod cache;
 mod claims;
+mod final_diff;
 mod flow;
 mod fold;
-mod looks;
 pub mod state;
 mod typed;
 

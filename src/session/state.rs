@@ -100,7 +100,7 @@ pub struct Turn {
     pub steps: u32,
     /// Tokens and millionths of a dollar the session had used when it was opened.
     pub spent_before: (u64, u64),
-    /// Places the prompt mentions that are still to be read, before anybody begins.
+    /// TextLocations the prompt mentions that are still to be read, before anybody begins.
     pub unread: VecDeque<MentionedPlace>,
     /// What the sparks are told beside the prompt: what it mentions, and what was said before anybody began.
     pub said: Vec<EventRef>,
@@ -249,7 +249,7 @@ pub struct Recent {
 
 /// Where texts and definitions stand in the log.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct TextLocations {
     /// Persona id → text.
     pub personas: BTreeMap<String, Selected>,
     /// Instruction texts, in order.
@@ -260,7 +260,7 @@ pub struct Places {
     pub tool_order: Vec<String>,
 }
 
-impl Places {
+impl TextLocations {
     /// Entries that hold them.
     pub fn seqs(&self) -> impl Iterator<Item = u64> + '_ {
         let personas = self.personas.values().chain(&self.instructions);

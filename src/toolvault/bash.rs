@@ -103,7 +103,7 @@ fn answer(end: ExecEnd, timeout_ms: u64) -> ToolEnd {
         labelled("stdout", &end.stdout),
         labelled("stderr", &end.stderr)
     );
-    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), told: end.told }
+    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), notes: end.notes }
 }
 
 fn how(end: &ExecEnd, timeout_ms: u64) -> String {

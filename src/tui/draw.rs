@@ -18,9 +18,9 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Clear, Paragraph};
 
-use super::scene::Scene;
 use super::state::{Overlay, Pane, State};
 use super::theme::Tone;
+use super::view_model::ViewModel;
 
 pub(super) use events::rows as event_rows;
 pub(super) use lists::matching;
@@ -82,7 +82,7 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
 }
 
 /// Draws what is going on; true when what was proposed is shown beside it.
-fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, asks: u16) -> bool {
+fn draw_body(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, asks: u16) -> bool {
     if state.record.last().is_none() {
         welcome::draw(state, scene, frame, area);
         return false;
@@ -123,7 +123,7 @@ fn draw_body(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect
     pane.is_some()
 }
 
-fn draw_story(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+fn draw_story(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     // One cell of room on each side keeps the text off the edges.
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
     let (lines, is_end) = state.story.window(scene, usize::from(inner.width), usize::from(inner.height));
@@ -134,14 +134,14 @@ fn draw_story(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rec
 }
 
 /// Says in the lower right corner that there is more.
-fn more(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+fn more(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let note = " ↓ more ";
     let width = u16::try_from(note.chars().count()).unwrap_or(0).min(area.width);
     let at = Rect { x: area.right() - width, y: area.bottom().saturating_sub(1), width, height: 1 };
     frame.render_widget(Paragraph::new(Line::styled(note, scene.style(Tone::Chosen))), at);
 }
 
-fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut Frame<'_>, area: Rect) {
+fn draw_overlay(state: &State, scene: &ViewModel<'_>, overlay: &Overlay, frame: &mut Frame<'_>, area: Rect) {
     match overlay {
         Overlay::Help { scroll } => lists::help(state, scene, frame, area, *scroll),
         Overlay::Cost { scroll } => lists::cost(state, scene, frame, area, *scroll),
@@ -158,7 +158,7 @@ fn draw_overlay(state: &State, scene: &Scene<'_>, overlay: &Overlay, frame: &mut
 }
 
 /// A frame with a title over what lies beneath; gives the room inside.
-fn sheet(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, title: &str, foot: &str) -> Rect {
+fn sheet(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, title: &str, foot: &str) -> Rect {
     frame.render_widget(Clear, area);
     let block = Block::new()
         .borders(Borders::TOP | Borders::BOTTOM)

@@ -4,10 +4,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Where a key means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum KeyContext {
     Anywhere,
     Composer,
-    Story,
+    Timeline,
 }
 
 /// What a key does.
@@ -60,25 +60,25 @@ pub struct KeyRow {
     pub keys: &'static str,
     /// What it does; empty for another key of the row above.
     pub help: &'static str,
-    pub(super) place: Place,
+    pub(super) place: KeyContext,
     chord: Chord,
     what: Do,
 }
 
-const fn row(place: Place, keys: &'static str, code: KeyCode, what: Do, help: &'static str) -> KeyRow {
+const fn row(place: KeyContext, keys: &'static str, code: KeyCode, what: Do, help: &'static str) -> KeyRow {
     KeyRow { keys, help, place, chord: Chord(code, KeyModifiers::NONE), what }
 }
 
-const fn ctrl(place: Place, keys: &'static str, c: char, what: Do, help: &'static str) -> KeyRow {
+const fn ctrl(place: KeyContext, keys: &'static str, c: char, what: Do, help: &'static str) -> KeyRow {
     KeyRow { keys, help, place, chord: Chord(KeyCode::Char(c), KeyModifiers::CONTROL), what }
 }
 
-const fn alt(place: Place, keys: &'static str, code: KeyCode, what: Do, help: &'static str) -> KeyRow {
+const fn alt(place: KeyContext, keys: &'static str, code: KeyCode, what: Do, help: &'static str) -> KeyRow {
     KeyRow { keys, help, place, chord: Chord(code, KeyModifiers::ALT), what }
 }
 
 use KeyCode as K;
-use Place::{Anywhere, Composer, Story};
+use KeyContext::{Anywhere, Composer, Timeline};
 
 /// Every key, in the order of the help.
 pub const KEYS: &[KeyRow] = &[
@@ -96,37 +96,38 @@ pub const KEYS: &[KeyRow] = &[
     ctrl(Anywhere, "Ctrl-L", 'l', Do::Redraw, "Draw everything again"),
     ctrl(Anywhere, "Ctrl-Z", 'z', Do::Suspend, "Back to the shell for a while"),
     row(Anywhere, "F1", K::F(1), Do::Help, "This help, also ? in the story"),
-    row(Story, "?", K::Char('?'), Do::Help, ""),
-    row(Story, "↑ ↓", K::Up, Do::LineUp, "One line, also k and j"),
-    row(Story, "k", K::Char('k'), Do::LineUp, ""),
-    row(Story, "↓", K::Down, Do::LineDown, ""),
-    row(Story, "j", K::Char('j'), Do::LineDown, ""),
-    row(Story, "Home End", K::Home, Do::Start, "Beginning and end"),
-    row(Story, "End", K::End, Do::End, ""),
-    row(Story, "G", K::Char('G'), Do::End, ""),
-    row(Story, "{ }", K::Char('{'), Do::PromptBack, "Task before, task after"),
-    row(Story, "}", K::Char('}'), Do::PromptForward, ""),
-    row(Story, "o", K::Char('o'), Do::Unfold, "Unfold everything, fold it again"),
-    row(Story, "s", K::Char('s'), Do::NextSpark, "Follow the next spark, then all"),
-    row(Story, "m", K::Char('m'), Do::Matrix, "The matrix of a debate"),
-    row(Story, "d", K::Char('d'), Do::Review, "The diff a squad proposed; once more for the whole screen"),
-    row(Story, "Enter", K::Enter, Do::Open, "Open what is on top, exactly as agon made it"),
-    row(Story, "y", K::Char('y'), Do::Copy, "Copy the last answer"),
-    row(Story, "[ ]", K::Char('['), Do::StepBack, "One entry back in time, one forward"),
-    row(Story, "]", K::Char(']'), Do::StepForward, ""),
-    row(Story, "g", K::Char('g'), Do::Jump, "Jump to an entry by its number"),
-    row(Story, "r", K::Char('r'), Do::Play, "Play, pause"),
-    row(Story, "- +", K::Char('-'), Do::Slower, "Slower, faster"),
-    row(Story, "+", K::Char('+'), Do::Faster, ""),
-    row(Story, "f", K::Char('f'), Do::Fork, "Fork here; Enter does it"),
-    row(Story, "Esc", K::Esc, Do::Live, "Back to now, then to writing"),
-    row(Story, "i", K::Char('i'), Do::Write, ""),
+    row(Timeline, "?", K::Char('?'), Do::Help, ""),
+    row(Timeline, "↑ ↓", K::Up, Do::LineUp, "One line, also k and j"),
+    row(Timeline, "k", K::Char('k'), Do::LineUp, ""),
+    row(Timeline, "↓", K::Down, Do::LineDown, ""),
+    row(Timeline, "j", K::Char('j'), Do::LineDown, ""),
+    row(Timeline, "Home End", K::Home, Do::Start, "Beginning and end"),
+    row(Timeline, "End", K::End, Do::End, ""),
+    row(Timeline, "G", K::Char('G'), Do::End, ""),
+    row(Timeline, "{ }", K::Char('{'), Do::PromptBack, "Task before, task after"),
+    row(Timeline, "}", K::Char('}'), Do::PromptForward, ""),
+    row(Timeline, "o", K::Char('o'), Do::Unfold, "Unfold everything, fold it again"),
+    row(Timeline, "s", K::Char('s'), Do::NextSpark, "Follow the next spark, then all"),
+    row(Timeline, "m", K::Char('m'), Do::Matrix, "The matrix of a debate"),
+    row(Timeline, "d", K::Char('d'), Do::Review, "The diff a squad proposed; once more for the whole screen"),
+    row(Timeline, "Enter", K::Enter, Do::Open, "Open what is on top, exactly as agon made it"),
+    row(Timeline, "y", K::Char('y'), Do::Copy, "Copy the last answer"),
+    row(Timeline, "[ ]", K::Char('['), Do::StepBack, "One entry back in time, one forward"),
+    row(Timeline, "]", K::Char(']'), Do::StepForward, ""),
+    row(Timeline, "g", K::Char('g'), Do::Jump, "Jump to an entry by its number"),
+    row(Timeline, "r", K::Char('r'), Do::Play, "Play, pause"),
+    row(Timeline, "- +", K::Char('-'), Do::Slower, "Slower, faster"),
+    row(Timeline, "+", K::Char('+'), Do::Faster, ""),
+    row(Timeline, "f", K::Char('f'), Do::Fork, "Fork here; Enter does it"),
+    row(Timeline, "Esc", K::Esc, Do::Live, "Back to now, then to writing"),
+    row(Timeline, "i", K::Char('i'), Do::Write, ""),
 ];
 
 /// What a key does in a place.
-pub(super) fn find(place: Place, key: KeyEvent) -> Option<Do> {
+pub(super) fn find(place: KeyContext, key: KeyEvent) -> Option<Do> {
     let held = key.modifiers.difference(KeyModifiers::SHIFT);
     let fits = |row: &&KeyRow| row.chord.0 == key.code && row.chord.1 == held;
     let here = KEYS.iter().filter(|row| row.place == place).find(fits);
-    here.or_else(|| KEYS.iter().filter(|row| row.place == Place::Anywhere).find(fits)).map(|row| row.what)
+    here.or_else(|| KEYS.iter().filter(|row| row.place == KeyContext::Anywhere).find(fits))
+        .map(|row| row.what)
 }

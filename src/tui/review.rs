@@ -6,14 +6,14 @@ use std::rc::Rc;
 
 use ratatui::text::Line;
 
-use crate::projection::words;
+use crate::projection::phrases;
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, DiffTaken, Finding, Judgement};
 
 use super::diff;
-use super::scene::Scene;
 use super::text::{Wrap, bare, clean_line};
 use super::theme::{Theme, Tone};
+use super::view_model::ViewModel;
 
 /// What the lines depend on.
 type Look = (EventRef, usize, Theme, Vec<Finding>);
@@ -39,7 +39,7 @@ impl Review {
     }
 
     /// The lines, made anew only when something about them changed.
-    pub fn lines(&self, scene: &Scene<'_>, width: usize) -> Rc<Vec<Line<'static>>> {
+    pub fn lines(&self, scene: &ViewModel<'_>, width: usize) -> Rc<Vec<Line<'static>>> {
         let board = &scene.moment.board;
         let Some((at, diff)) = proposal(scene) else { return Rc::default() };
         let look = (at, width, scene.theme, board.findings.clone());
@@ -53,7 +53,7 @@ impl Review {
 }
 
 /// What was proposed last, and where it stands.
-pub(super) fn proposal<'a>(scene: &Scene<'a>) -> Option<(EventRef, &'a DiffTaken)> {
+pub(super) fn proposal<'a>(scene: &ViewModel<'a>) -> Option<(EventRef, &'a DiffTaken)> {
     let at = scene.moment.board.proposed?;
     match scene.event(at)? {
         ArenaEvent::DiffTaken(data) => Some((at, &data.body)),
@@ -62,9 +62,9 @@ pub(super) fn proposal<'a>(scene: &Scene<'a>) -> Option<(EventRef, &'a DiffTaken
 }
 
 /// `proposal 1 (e22), changes wanted · 1 file · +1 -1`: which one it is, and what was said of it.
-pub(super) fn title(scene: &Scene<'_>, at: EventRef, taken: &DiffTaken) -> String {
+pub(super) fn title(scene: &ViewModel<'_>, at: EventRef, taken: &DiffTaken) -> String {
     let board = &scene.moment.board;
-    let files = words::counted(taken.files.len() as u64, "file");
+    let files = phrases::counted(taken.files.len() as u64, "file");
     let count = |sign: char, heading: &str| {
         let lines = taken.diff.lines();
         lines.filter(|line| line.starts_with(sign) && !line.starts_with(heading)).count()
@@ -81,7 +81,7 @@ pub(super) fn title(scene: &Scene<'_>, at: EventRef, taken: &DiffTaken) -> Strin
 }
 
 /// First what was found elsewhere, then the diff with what was found in it.
-fn lay_out(scene: &Scene<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
+fn lay_out(scene: &ViewModel<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
     let findings = &scene.moment.board.findings;
     let wrap = Wrap::to(width).anywhere();
     let (mut body, mut placed) = (Vec::new(), BTreeSet::new());
@@ -106,7 +106,7 @@ fn lay_out(scene: &Scene<'_>, text: &str, width: usize) -> Vec<Line<'static>> {
 }
 
 /// A finding, beneath the line it is about.
-fn tell(scene: &Scene<'_>, finding: &Finding, place: &str, width: usize, out: &mut Vec<Line<'static>>) {
+fn tell(scene: &ViewModel<'_>, finding: &Finding, place: &str, width: usize, out: &mut Vec<Line<'static>>) {
     let severity = finding.severity.word();
     let text = format!("{} {severity}{place}: {}", finding.id, finding.problem);
     let wrap = Wrap::to(width)

@@ -7,12 +7,12 @@ use crate::projection::{Board, Costs};
 use crate::protocol::{CallId, EventRef};
 
 use super::composer::Composer;
-use super::record::{Moment, Record};
+use super::mode_request::ModeRequest;
 use super::review::Review;
-use super::scene::Scene;
-use super::story::Story;
+use super::session_view::{SessionView, Snapshot};
 use super::theme::Theme;
-use super::wish::Wish;
+use super::timeline::Timeline;
+use super::view_model::ViewModel;
 
 /// What the screen is told of its surroundings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct SessionRow {
 pub(super) enum Pane {
     #[default]
     Composer,
-    Story,
+    Timeline,
     Approval,
 }
 
@@ -88,7 +88,7 @@ pub(super) enum Pane {
 #[derive(Debug)]
 pub(super) struct Past {
     pub cut: u64,
-    pub moment: Moment,
+    pub moment: Snapshot,
     pub play: Option<Play>,
 }
 
@@ -217,12 +217,12 @@ pub struct State {
     pub(super) profile: Profile,
     pub(super) size: (u16, u16),
     pub(super) now: u64,
-    pub(super) record: Record,
+    pub(super) record: SessionView,
     pub(super) is_live: bool,
     /// Another process runs the session.
     pub(super) is_elsewhere: bool,
     pub(super) past: Option<Past>,
-    pub(super) story: Story,
+    pub(super) story: Timeline,
     pub(super) review: Review,
     pub(super) pane: Pane,
     pub(super) composer: Composer,
@@ -233,7 +233,7 @@ pub struct State {
     pub(super) sessions: Option<Vec<SessionRow>>,
     pub(super) note: Option<Note>,
     /// Who works on the tasks to come.
-    pub(super) wish: Wish,
+    pub(super) wish: ModeRequest,
     /// What is being done with sessions just now, in words.
     pub(super) busy: Option<String>,
     /// The moment that is looked at once the session is there.
@@ -269,7 +269,7 @@ pub(super) const NOTE_READ: u64 = 1_500_000;
 impl State {
     /// A screen of a size that has seen nothing yet.
     pub fn new(profile: Profile, columns: u16, rows: u16) -> Self {
-        let pane = if profile.is_record { Pane::Story } else { Pane::Composer };
+        let pane = if profile.is_record { Pane::Timeline } else { Pane::Composer };
         let theme = profile.theme;
         let mut state = State::default();
         state.composer.values.models =
@@ -336,7 +336,7 @@ impl State {
         &self.record.now.costs
     }
 
-    pub(super) fn scene(&self) -> Scene<'_> {
+    pub(super) fn scene(&self) -> ViewModel<'_> {
         let (moment, cut) = match &self.past {
             Some(past) => (&past.moment, Some(past.cut)),
             None => (&self.record.now, None),
@@ -345,10 +345,10 @@ impl State {
         let now = if is_now { self.now.max(moment.board.at) } else { moment.board.at };
         let beat = if is_now && !self.profile.is_calm { self.now / 125_000 } else { 0 };
         let is_left = self.past.is_none() && self.is_left_open();
-        Scene { record: &self.record, moment, cut, theme: self.theme, now, beat, is_left }
+        ViewModel { record: &self.record, moment, cut, theme: self.theme, now, beat, is_left }
     }
 
-    pub(super) fn set_mode(&mut self, wish: Wish) {
+    pub(super) fn set_mode(&mut self, wish: ModeRequest) {
         let flags = wish.flags.iter().map(|flag| format!(" {flag}")).collect::<String>();
         self.tell(format!("{}{flags} works on what you write from now on", wish.worker.word()));
         self.wish = wish;

@@ -10,8 +10,8 @@ use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 use crate::projection::transcript::{Item, ItemKind};
 use crate::protocol::{ArenaEvent, Command, Entry};
 
-use super::keys::{self, Do, Place};
-use super::record::Record;
+use super::keys::{self, Do, KeyContext};
+use super::session_view::SessionView;
 use super::state::{NOTE, NOTE_READ, Overlay, Pane, SessionRow, State, Unconfined};
 use super::{Act, Msg};
 
@@ -27,7 +27,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Entry(entry) => take_entry(state, entry, &mut acts),
         Msg::Signal(signal) => state.record.hint(&signal),
         Msg::Tick(now) => tick(state, now),
-        Msg::Record { record, is_live, is_elsewhere } => {
+        Msg::SessionView { record, is_live, is_elsewhere } => {
             look_at(state, *record, is_live, &mut acts);
             state.is_elsewhere = is_elsewhere;
         }
@@ -105,16 +105,16 @@ fn remember(state: &mut State, entry: &Entry) {
 }
 
 /// Another session, or the same one once all of it is counted.
-fn look_at(state: &mut State, record: Record, is_live: bool, acts: &mut Vec<Act>) {
+fn look_at(state: &mut State, record: SessionView, is_live: bool, acts: &mut Vec<Act>) {
     let was_counting = state.record.is_counting() && !record.is_counting();
     let anchor = state.story.anchor.take().filter(|_| was_counting);
     if was_counting {
         let before = record.count_items(Some(state.record.first().saturating_sub(1)));
-        state.story = super::story::Story::default();
+        state.story = super::timeline::Timeline::default();
         state.story.anchor = anchor.map(|(at, line)| (at + before, line));
     } else {
         state.past = None;
-        state.story = super::story::Story::default();
+        state.story = super::timeline::Timeline::default();
         state.overlays.clear();
         // What was told was told of the session before.
         state.note = None;
@@ -174,7 +174,7 @@ fn tick(state: &mut State, now: u64) {
 
 fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
     forget_note(state);
-    let place = if state.pane == Pane::Composer { Place::Composer } else { Place::Story };
+    let place = if state.pane == Pane::Composer { KeyContext::Composer } else { KeyContext::Timeline };
     let what = keys::find(place, key);
     if what != Some(Do::Leave) {
         state.is_leaving = false;
@@ -225,10 +225,10 @@ fn next_pane(state: &mut State) {
     let asks = approve::is_open(state);
     state.pane = match state.pane {
         // What waits is one key away from everywhere; what is written begins with a letter, or with Esc in the story.
-        Pane::Composer | Pane::Story if asks => Pane::Approval,
-        Pane::Composer | Pane::Approval => Pane::Story,
-        Pane::Story if state.profile.is_record => Pane::Story,
-        Pane::Story => Pane::Composer,
+        Pane::Composer | Pane::Timeline if asks => Pane::Approval,
+        Pane::Composer | Pane::Approval => Pane::Timeline,
+        Pane::Timeline if state.profile.is_record => Pane::Timeline,
+        Pane::Timeline => Pane::Composer,
     };
 }
 

@@ -16,8 +16,8 @@ use ignore::WalkBuilder;
 use super::index::{Index, Stamp};
 use super::objects::{Objects, hash_into, named};
 use super::tree::{Kind, Tree, TreeEntry};
-use crate::ports::beside;
 use crate::protocol::expand::digest_of;
+use crate::temp_names;
 
 /// Files above this size are not recorded.
 const RECORDED_MAX: u64 = 64 * 1024 * 1024;
@@ -83,7 +83,7 @@ impl<'a> Scanner<'a> {
                 continue;
             };
             match found.metadata() {
-                _ if found.file_name().to_str().is_some_and(beside::is_one) => self.clear(path),
+                _ if found.file_name().to_str().is_some_and(temp_names::is_one) => self.clear(path),
                 Ok(metadata) => self.take(path, kind, &metadata)?,
                 Err(_) => {}
             }
@@ -143,7 +143,7 @@ impl<'a> Scanner<'a> {
     /// What stands beside a place to be exchanged with it is no content. What a killed process left is removed.
     fn clear(&self, path: &str) {
         if self.objects.is_some()
-            && Path::new(path).file_name().and_then(|it| it.to_str()).is_some_and(beside::is_left)
+            && Path::new(path).file_name().and_then(|it| it.to_str()).is_some_and(temp_names::is_left)
         {
             let _ = self.folder.remove_file(path);
         }

@@ -13,6 +13,7 @@ pub(crate) const FLOORS: &[(&str, u8)] = &[
     ("session", 1),
     ("projection", 1),
     ("ports", 2),
+    ("temp_names", 2),
     ("eventlog", 3),
     ("bus", 3),
     ("provider", 3),
@@ -24,7 +25,7 @@ pub(crate) const FLOORS: &[(&str, u8)] = &[
     ("nats", 3),
     ("arena", 4),
     ("config", 5),
-    ("wiring", 5),
+    ("assembly", 5),
     ("cli", 6),
     ("tui", 6),
     ("serve", 6),
@@ -32,12 +33,12 @@ pub(crate) const FLOORS: &[(&str, u8)] = &[
 ];
 
 /// Imports that the floors alone would refuse.
-const ALLOWED: &[(&str, &str)] = &[("wiring", "config"), ("cli", "tui"), ("cli", "serve")];
+const ALLOWED: &[(&str, &str)] = &[("assembly", "config"), ("cli", "tui"), ("cli", "serve")];
 
 /// Imports that the floors alone would allow.
 const REFUSED: &[(&str, &str)] = &[("tui", "session")];
 
-/// Above floor 3 only `wiring` names adapters; the arena holds the tool vault.
+/// Above floor 3 only `assembly` names adapters; the arena holds the tool vault.
 const ADAPTERS_IN: &[(&str, Option<&str>)] = &[
     ("arena", Some("toolvault")),
     ("config", None),
@@ -136,7 +137,7 @@ fn import_refused(from: &str, to: &str) -> Option<String> {
     let adapters = ADAPTERS_IN.iter().find(|(name, _)| *name == from);
     match adapters {
         Some((_, allowed)) if low == 3 && *allowed != Some(to) && !NO_ADAPTERS.contains(&to) => {
-            Some(format!("`{from}` names the adapter `{to}`; only `wiring` does"))
+            Some(format!("`{from}` names the adapter `{to}`; only `assembly` does"))
         }
         _ => None,
     }
@@ -296,7 +297,7 @@ fn imports_that_go_up_or_sideways_are_found() {
         ("src/session.rs", "#[cfg(test)]\nmod tests { use crate::projection::Board; }"),
         ("src/arena.rs", "use crate::toolvault::ToolVault;"),
         ("src/cli/personas.rs", "use crate::library::persona;"),
-        ("src/wiring.rs", "use crate::{config::Config, eventlog::FileLog};"),
+        ("src/assembly.rs", "use crate::{config::Config, eventlog::FileLog};"),
     ];
     for (path, text) in good {
         assert_eq!(check_floors(&snippet(path, text)), Vec::<String>::new(), "{path}: {text}");

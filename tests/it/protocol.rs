@@ -4,7 +4,7 @@ mod samples;
 
 use std::sync::LazyLock;
 
-use agon::projection::about::about;
+use agon::projection::one_line_summary::about;
 use agon::protocol::event::CATALOGUE;
 use agon::protocol::{ArenaEvent, Class, Entry, EventRef, FORMAT, Fact};
 use proptest::prelude::*;

@@ -4,7 +4,7 @@ use agon::ports::Provider;
 use agon::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use agon::protocol::message::{Args, Finish, Message, Part, Request, ToolDecl, Usage};
 use agon::protocol::{Lane, Role};
-use agon::provider::script::{Recorded, Script};
+use agon::provider::script::{RecordedReply, Script};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -209,7 +209,7 @@ fn reply(text: &str) -> ModelReply {
 async fn a_log_is_a_script() {
     let known = by("critic", vec![said(Role::User, "known")]);
     let recorded =
-        |nth, digest, text: &str| Recorded { spark: "critic".into(), nth, digest, reply: reply(text) };
+        |nth, digest, text: &str| RecordedReply { spark: "critic".into(), nth, digest, reply: reply(text) };
     let script = Script::from_replies(
         "log",
         [
@@ -226,7 +226,7 @@ async fn a_log_is_a_script() {
     );
     assert_eq!(call(&script, &known).await.unwrap(), reply("third"), "then the number counts");
     assert_eq!(call(&script, &known).await.unwrap_err().kind, ErrorKind::Script);
-    // Recorded ids may repeat: they are the provider's own.
+    // RecordedReply ids may repeat: they are the provider's own.
     let parts = vec![result("same"), result("same")];
     let next =
         vec![said(Role::User, "x"), message(Role::Assistant, reply("").message), message(Role::Tool, parts)];

@@ -315,7 +315,7 @@ async fn the_command_line_counts_lists_shows_and_clears() {
     let folder = env.home().join("cache/team");
     let answer = "All tests pass.\n\u{1b}[2Jtrick";
     let (changes, contents) = changes(b"hello, world");
-    let cache = RunStore::new(settings(&folder), Arc::new(agon::wiring::SystemClock));
+    let cache = RunStore::new(settings(&folder), Arc::new(agon::assembly::SystemClock));
     let ran = env.run(&["cache", "list"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
     assert!(ran.stderr.contains("empty") && !folder.exists(), "{ran}");

@@ -170,7 +170,7 @@ async fn what_a_killed_write_left_beside_its_place_is_no_content_and_is_removed_
     let place = Place::new();
     place.put("a", "1");
     let print = place.fingerprint().await;
-    let (new, old) = (agon::ports::beside::name(), ".agon-01900000000070008000000000000000.tmp");
+    let (new, old) = (agon::temp_names::name(), ".agon-01900000000070008000000000000000.tmp");
     place.put(&new, "half");
     place.put(&format!("sub/{old}"), "half");
     assert_eq!(place.fingerprint().await, print);

@@ -191,25 +191,25 @@ mod tests {
 
     use super::*;
     use crate::arena::ArenaPorts;
-    use crate::arena::doors::Doors;
+    use crate::arena::provider_pool::ProviderPool;
     use crate::arena::redact::Redactor;
+    use crate::assembly::SystemClock;
     use crate::bus::Bus;
     use crate::eventlog::SessionStore;
     use crate::protocol::{CallId, Effect};
     use crate::sandbox::{SandboxChecks, Unconfined};
     use crate::teamcache::{RunStore, Settings};
     use crate::toolvault::ToolVault;
-    use crate::wiring::SystemClock;
     use crate::workspace::WorkspaceStore;
 
     /// A real workspace with real adapters, and what an executor shares among its tasks.
-    struct Place {
+    struct CallPermit {
         folder: tempfile::TempDir,
         shared: Shared,
         key: String,
     }
 
-    impl Place {
+    impl CallPermit {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let (root, state) = (folder.path().join("ws"), folder.path().join("state"));
@@ -241,9 +241,9 @@ mod tests {
                 attended: false,
             };
             let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]));
-            let doors = Arc::new(Doors::new(&BTreeMap::new(), &BTreeMap::new()));
-            let shared = Shared { ports, redactor, doors };
-            Place { folder, shared, key: "0a".repeat(32) }
+            let providers = Arc::new(ProviderPool::new(&BTreeMap::new(), &BTreeMap::new()));
+            let shared = Shared { ports, redactor, providers };
+            CallPermit { folder, shared, key: "0a".repeat(32) }
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -318,7 +318,7 @@ mod tests {
 
     #[tokio::test]
     async fn with_the_tree_put_back_a_stored_run_leads_to_the_same_tree_again() {
-        let place = Place::new();
+        let place = CallPermit::new();
         place.put("src/main.rs", "fn main() {}");
         place.put("old.txt", "old");
         let before = place.tree().await;
@@ -352,7 +352,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_whose_tools_saw_what_no_recorded_tree_holds_is_not_stored() {
-        let place = Place::new();
+        let place = CallPermit::new();
         place.put(".gitignore", "*.log\ntarget/\n");
         place.put("note.txt", "hi");
         place.put("sub/x.log", "ignored");
@@ -396,7 +396,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_differs_refuses_the_patch_and_is_named() {
-        let place = Place::new();
+        let place = CallPermit::new();
         place.put("a.txt", "one");
         place.put("b.txt", "one");
         let before = place.tree().await;
@@ -421,7 +421,7 @@ mod tests {
         for (name, text) in
             [("a.txt", "key = s3cret-value"), ("bin", "\0czNjcmV0LXZhbHVl"), ("s3cret-value", "x")]
         {
-            let place = Place::new();
+            let place = CallPermit::new();
             place.put("old.txt", "s3cret-value was here before");
             let before = place.tree().await;
             place.put(name, text);
@@ -436,7 +436,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_that_could_not_be_repeated_whole_is_not_stored() {
-        let place = Place::new();
+        let place = CallPermit::new();
         place.put(".git/HEAD", "ref: refs/heads/main");
         let before = place.tree().await;
         assert!(not_stored(place.store(before.clone(), TurnCause::Limit).await).contains("did not end done"));
@@ -454,7 +454,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_cache_everything_goes_on() {
-        let mut place = Place::new();
+        let mut place = CallPermit::new();
         place.shared.ports.cache = None;
         let before = place.tree().await;
         assert!(matches!(place.look().await, OutcomeBody::CacheMissed(miss) if miss.reason == "disabled"));

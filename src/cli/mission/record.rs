@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::assembly::RandomAccessLog;
+use crate::assembly::Sessions;
 use crate::cli::error::Failure;
 use crate::protocol::{ArenaEvent, Entry};
-use crate::tui::{Record, Shelf};
-use crate::wiring::Sessions;
-use crate::wiring::shelf::LogShelf;
+use crate::tui::{EntrySource, SessionView};
 
-use super::kit::Kit;
+use super::session_options::SessionOptions;
 
 /// Bytes of a log that is read whole before it is shown.
 const SHORT: u64 = 2 << 20;
@@ -26,9 +26,9 @@ const PAGE: u64 = 64;
 /// How often a log that another process writes is looked at.
 pub(super) const PACE: Duration = Duration::from_millis(500);
 
-struct OnDisk(Arc<LogShelf>);
+struct OnDisk(Arc<RandomAccessLog>);
 
-impl Shelf for OnDisk {
+impl EntrySource for OnDisk {
     fn read(&self, range: Range<u64>) -> Vec<Arc<Entry>> {
         self.0.entries(range)
     }
@@ -37,7 +37,7 @@ impl Shelf for OnDisk {
 /// A record that was read, whole or its end.
 pub(super) struct Seen {
     pub id: String,
-    pub record: Record,
+    pub record: SessionView,
     /// What stopped the reading.
     pub fault: Option<String>,
     /// True when another process is at work on it.
@@ -45,19 +45,19 @@ pub(super) struct Seen {
 }
 
 /// Reads a session: whole when it is short, else its end.
-pub(super) fn look(kit: &Kit, name: &str) -> Result<Seen, Failure> {
+pub(super) fn look(kit: &SessionOptions, name: &str) -> Result<Seen, Failure> {
     let sessions = kit.sessions();
     let id = sessions.find(name)?;
-    let shelf = sessions.shelf(name)?;
-    if shelf.size()? <= SHORT {
+    let source = sessions.log_entries(name)?;
+    if source.size()? <= SHORT {
         return whole(kit, name, &AtomicBool::new(false));
     }
-    let entries = shelf.end(END)?;
+    let entries = source.end(END)?;
     let Some(first) = entries.iter().find(|entry| entry.seq.is_multiple_of(PAGE)).map(|entry| entry.seq)
     else {
         return whole(kit, name, &AtomicBool::new(false));
     };
-    let mut record = Record::begin(first, None);
+    let mut record = SessionView::begin(first, None);
     for entry in entries.into_iter().filter(|entry| entry.seq >= first) {
         record.apply(entry);
     }
@@ -65,42 +65,42 @@ pub(super) fn look(kit: &Kit, name: &str) -> Result<Seen, Failure> {
 }
 
 /// Reads and checks a whole session; stops early when nobody wants it any more.
-pub(super) fn whole(kit: &Kit, name: &str, is_unwanted: &AtomicBool) -> Result<Seen, Failure> {
+pub(super) fn whole(kit: &SessionOptions, name: &str, is_unwanted: &AtomicBool) -> Result<Seen, Failure> {
     let sessions = kit.sessions();
     let id = sessions.find(name)?;
-    let shelf = Arc::new(sessions.shelf(name)?);
-    let mut record = Record::begin(0, Some(Box::new(OnDisk(Arc::clone(&shelf)))));
+    let source = Arc::new(sessions.log_entries(name)?);
+    let mut record = SessionView::begin(0, Some(Box::new(OnDisk(Arc::clone(&source)))));
     let fault = sessions.scan(name, &mut |entry| {
         record.apply(Arc::new(entry));
         !is_unwanted.load(Ordering::Relaxed)
     })?;
-    shelf.find_places()?;
+    source.find_places()?;
     let is_elsewhere = sessions.standing(&id).is_held();
     Ok(Seen { id, record, fault: fault.map(|fault| fault.to_string()), is_elsewhere })
 }
 
 /// The empty record of a session that runs here.
-pub(super) fn live(kit: &Kit, id: &str) -> Result<Record, Failure> {
-    Ok(Record::begin(0, Some(Box::new(OnDisk(Arc::new(kit.sessions().shelf(id)?))))))
+pub(super) fn live(kit: &SessionOptions, id: &str) -> Result<SessionView, Failure> {
+    Ok(SessionView::begin(0, Some(Box::new(OnDisk(Arc::new(kit.sessions().log_entries(id)?))))))
 }
 
 /// A log that another process writes.
 pub(super) struct Following {
-    shelf: LogShelf,
+    source: RandomAccessLog,
     next: u64,
     sessions: Sessions,
     id: String,
 }
 
 impl Following {
-    pub fn of(kit: &Kit, id: &str, next: u64) -> Option<Self> {
+    pub fn of(kit: &SessionOptions, id: &str, next: u64) -> Option<Self> {
         let sessions = kit.sessions();
-        Some(Following { shelf: sessions.shelf(id).ok()?, next, sessions, id: id.to_owned() })
+        Some(Following { source: sessions.log_entries(id).ok()?, next, sessions, id: id.to_owned() })
     }
 
     /// The entries that were added, and true when more may come.
     pub fn read_on(&mut self) -> (Vec<Arc<Entry>>, bool) {
-        let entries = self.shelf.entries(self.next..self.next + 1_024);
+        let entries = self.source.entries(self.next..self.next + 1_024);
         self.next += entries.len() as u64;
         let over = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionSealed(_));
         // Whoever wrote it may be gone without a word.

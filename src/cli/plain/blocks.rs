@@ -1,8 +1,8 @@
 //! Indented blocks of foreign text, made safe and cut where they are long; knows no event.
 
-use crate::projection::lines::broken;
+use crate::projection::phrases::{counted, grouped};
 use crate::projection::safe_text::safe;
-use crate::projection::words::{counted, grouped};
+use crate::projection::wrapping::broken;
 
 /// What stands before each line of a block.
 const INDENT: &str = "        ";

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::projection::lines::wrapped;
+use crate::projection::phrases;
 use crate::projection::report::debate::{Talk, is_overruled};
 use crate::projection::report::wording;
-use crate::projection::words;
+use crate::projection::wrapping::wrapped;
 use crate::protocol::ballot::{self, names};
 use crate::protocol::event::{
     ArenaEvent, Ask, BallotsRevealed, ConvergenceProbed, DissentRecorded, ModelReply, PromptGiven,
@@ -116,7 +116,7 @@ impl Renderer {
             E::VerdictReached(data) => self.say_verdict(data, lookup),
             E::DissentRecorded(data) => say_dissent(data),
             E::RoleFailed(data) => {
-                Line::new(Who::Spark(data.spark), "absent", Tone::Bad, words::turn_cause(data.cause))
+                Line::new(Who::Spark(data.spark), "absent", Tone::Bad, phrases::turn_cause(data.cause))
             }
             _ => return None,
         };
@@ -156,7 +156,7 @@ impl Renderer {
         let sides = sides.map(|(n, side)| format!("{} {}", wording::name(n), wording::majority(Some(*side))));
         let sides: Vec<_> = sides.collect();
         let vote = format!("a plain vote would say: {}", sides.join(", "));
-        let text = words::counted(data.ballots.len() as u64, "ballot");
+        let text = phrases::counted(data.ballots.len() as u64, "ballot");
         let line = Line::new(Who::Agon, "reveal", Tone::Strong, text);
         let mut lines: Vec<Line> =
             self.debating.held.iter().map(|(at, probe)| self.say_probe(probe).from(*at)).collect();
@@ -288,7 +288,7 @@ fn ratings(all: &[Rating]) -> String {
 
 /// The moderator's list is neutral and shown at once; ballots that stand in for it are positions, still sealed.
 fn say_propositions(data: &PropositionsStated, is_sealed: bool, lookup: Lookup<'_>) -> Line {
-    let text = words::counted(u64::from(data.count), "proposition");
+    let text = phrases::counted(u64::from(data.count), "proposition");
     let line = Line::new(Who::Agon, "dispute", Tone::Strong, text);
     let is_list = data.source.iter().all(|at| matches!(lookup(*at), Some(ArenaEvent::ModelAnswered(_))));
     if is_sealed && !is_list {

@@ -1,8 +1,8 @@
 //! The table of a squad's roles at its end: model, tokens, money, tool calls, time, share; folds nothing.
 
 use crate::projection::costs::{Costs, SparkCosts, Tally};
+use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
-use crate::projection::words;
 
 /// One row a role, then the total; empty when no spark worked. Refused tool calls count as calls; `≤` stands before
 /// what a call that was cut off can have taken at most.
@@ -39,11 +39,11 @@ fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {
     [
         safe_line(&spark.role).into_owned(),
         safe_line(&spark.model).into_owned(),
-        format!("{about}{}", words::grouped(tally.usage.input)),
-        format!("{about}{}", words::grouped(tally.usage.output)),
+        format!("{about}{}", phrases::grouped(tally.usage.input)),
+        format!("{about}{}", phrases::grouped(tally.usage.output)),
         tally.money(),
-        words::grouped(u64::from(tally.tool_calls + tally.tool_refusals)),
-        words::duration(tally.model_ms + tally.tool_ms),
+        phrases::grouped(u64::from(tally.tool_calls + tally.tool_refusals)),
+        phrases::duration(tally.model_ms + tally.tool_ms),
         format!("{} %", share(tally, total)),
     ]
 }

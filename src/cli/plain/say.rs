@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::projection::about::about;
-use crate::projection::about::kept::{order, short};
 use crate::projection::calls::{Activity, ToolFace};
+use crate::projection::one_line_summary::about;
+use crate::projection::one_line_summary::kept::{order, short};
 use crate::projection::safe_text::shown;
-use crate::projection::{typed, words};
+use crate::projection::{phrases, typed};
 use crate::protocol::command::Choice;
 use crate::protocol::event::{
     ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
@@ -34,7 +34,7 @@ impl Renderer {
             }
             E::SessionForked(data) => say_forked(data),
             E::SessionPaused(data) => {
-                Line::new(Who::Agon, "paused", Tone::Warn, words::pause_cause(data.cause))
+                Line::new(Who::Agon, "paused", Tone::Warn, phrases::pause_cause(data.cause))
             }
             E::FaultRecovered(data) => {
                 let text =
@@ -45,7 +45,7 @@ impl Renderer {
             E::SteeringGiven(data) => Line::said(Who::You, "steer", Tone::Strong, &data.text),
             E::InterruptRequested(_) => Line::new(Who::You, "stop", Tone::Warn, "interrupted"),
             E::StopRequested(data) if data.cause != StopCause::Finished => {
-                Line::new(Who::You, "stop", Tone::Warn, words::stop_cause(data.cause))
+                Line::new(Who::You, "stop", Tone::Warn, phrases::stop_cause(data.cause))
             }
             E::ApprovalAnswered(data) => self.say_approved(data),
             E::ModelAnswered(data) => return self.say_reply(data.call, &data.body),
@@ -76,7 +76,7 @@ impl Renderer {
                 Line::new(Who::Spark(data.spark), "task", Tone::Quiet, first)
             }
             E::NoticeGiven(data) => {
-                let text = format!("{}: {}", words::notice(data.notice), data.text);
+                let text = format!("{}: {}", phrases::notice(data.notice), data.text);
                 Line::said(Who::Spark(data.spark), "notice", Tone::Warn, &text)
             }
             E::AnswerRejected(data) => {
@@ -85,7 +85,7 @@ impl Renderer {
                 Line::new(Who::Spark(data.spark), "rejected", Tone::Warn, text).with(data.errors.join("\n"))
             }
             E::RetryScheduled(data) => {
-                let text = format!("attempt {} in {}", data.attempt, words::duration(data.delay_ms));
+                let text = format!("attempt {} in {}", data.attempt, phrases::duration(data.delay_ms));
                 Line::new(self.who(data.timer, Some(data.call)), "retry", Tone::Warn, text)
             }
             E::FallbackTaken(data) => {
@@ -93,7 +93,7 @@ impl Renderer {
                 Line::new(Who::Spark(data.spark), "fallback", Tone::Warn, text)
             }
             E::LimitReached(data) => {
-                let text = words::limit(data.limit, data.used, data.max);
+                let text = phrases::limit(data.limit, data.used, data.max);
                 Line::new(Who::Agon, "limit", Tone::Bad, text)
             }
             E::ContextCompacted(data) => {
@@ -106,7 +106,7 @@ impl Renderer {
                 } else {
                     Tone::Bad
                 };
-                let text = format!("turn {}: {}", data.turn, words::turn_cause(data.cause));
+                let text = format!("turn {}: {}", data.turn, phrases::turn_cause(data.cause));
                 Line::new(Who::Agon, "end", tone, text)
             }
             E::MentionExpanded(data) => {
@@ -160,7 +160,7 @@ impl Renderer {
                 (self.who(data.call, None), "prepared", text)
             }
             E::PolicyDecided(data) => {
-                let action = words::action(data.action);
+                let action = phrases::action(data.action);
                 let text = format!("{action} by rule `{}`: {}", data.rule, self.tool(data.tool_use));
                 (self.owner(data.tool_use), "policy", text)
             }
@@ -168,7 +168,7 @@ impl Renderer {
                 let text = format!(
                     "{}, {} ({})",
                     counted(data.tokens, "token"),
-                    words::money(data.micro_usd),
+                    phrases::money(data.micro_usd),
                     data.call
                 );
                 (Who::Agon, "reserve", text)
@@ -176,8 +176,8 @@ impl Renderer {
             E::BudgetSettled(data) => {
                 let text = format!(
                     "{}, {} ({})",
-                    words::tokens(&data.usage),
-                    words::money(data.micro_usd),
+                    phrases::tokens(&data.usage),
+                    phrases::money(data.micro_usd),
                     data.call
                 );
                 (Who::Agon, "settle", text)
@@ -187,9 +187,9 @@ impl Renderer {
             }
             E::OutcomeIgnored(data) => (Who::Agon, "ignored", data.reason.clone()),
             E::SparkCompleted(data) => {
-                (Who::Spark(data.spark), "done", words::turn_cause(data.cause).to_owned())
+                (Who::Spark(data.spark), "done", phrases::turn_cause(data.cause).to_owned())
             }
-            E::SessionSealed(data) => (Who::Agon, "sealed", words::stop_cause(data.cause).to_owned()),
+            E::SessionSealed(data) => (Who::Agon, "sealed", phrases::stop_cause(data.cause).to_owned()),
             E::TurnOpened(data) => (Who::Agon, "turn", data.turn.to_string()),
             other => return vec![say_kept(other)],
         };
@@ -224,7 +224,7 @@ impl Renderer {
             lines.push(Line::new(who.clone(), "notice", Tone::Warn, why));
         }
         if self.options.full {
-            let text = format!("{} by {}", words::tokens(&reply.usage), reply.model);
+            let text = format!("{} by {}", phrases::tokens(&reply.usage), reply.model);
             lines.push(Line::new(who, "usage", Tone::Quiet, text));
         }
         lines
@@ -240,7 +240,7 @@ impl Renderer {
         let who = || self.who(call, None);
         let said = Some(&failed.said).filter(|said| !said.trim().is_empty() && !self.debating.is_sealed);
         let said = said.map(|said| Line::said(who(), "cut off", Tone::Quiet, said));
-        let kind = words::error_kind(failed.kind);
+        let kind = phrases::error_kind(failed.kind);
         let why = match self.failures.get(&call) {
             Some(before) if *before == failed.message => {
                 Line::new(who(), "failed", Tone::Bad, format!("{kind}, with the same words"))
@@ -261,21 +261,21 @@ impl Renderer {
             Some(code) if end.status == ToolStatus::Ok || end.status == ToolStatus::Failed => {
                 format!("exit {code}")
             }
-            _ => words::tool_status(end.status).to_owned(),
+            _ => phrases::tool_status(end.status).to_owned(),
         };
         let ok = end.status == ToolStatus::Ok;
         let quiet = ok && end.exit.is_none() && !self.options.full;
         let lines = end.content.lines().count();
         let count = if quiet && lines > 1 { format!(", {}", counted(lines, "line")) } else { String::new() };
         let tool = self.calls.tool(end.tool_use).map_or("tool", |face| face.tool.as_str());
-        let text = format!("{tool}: {how} in {}{count}", words::duration(end.ms));
+        let text = format!("{tool}: {how} in {}{count}", phrases::duration(end.ms));
         let tone = if ok { Tone::Good } else { Tone::Bad };
         let line = Line::new(self.who(call, None), "result", tone, text);
         if quiet { line } else { line.with(&end.content) }
     }
 
     fn say_refused(&self, data: &ToolRefused) -> Line {
-        let text = format!("{}: {}", self.tool(data.tool_use), words::refusal(data.reason));
+        let text = format!("{}: {}", self.tool(data.tool_use), phrases::refusal(data.reason));
         Line::new(self.owner(data.tool_use), "refused", Tone::Bad, text).with(&data.text)
     }
 
@@ -297,7 +297,7 @@ impl Renderer {
 
     fn say_approved(&self, data: &ApprovalAnswered) -> Line {
         let tone = if matches!(data.choice, Choice::Deny(_)) { Tone::Bad } else { Tone::Good };
-        let text = format!("{} by {} ({})", words::choice(&data.choice), data.by, data.call);
+        let text = format!("{} by {} ({})", phrases::choice(&data.choice), data.by, data.call);
         let line = Line::new(Who::You, "reply", tone, text);
         match &data.choice {
             Choice::Deny(why) => line.with(why),
@@ -318,7 +318,7 @@ impl Renderer {
             Some(code) => (format!("exit {code}"), Tone::Bad),
             None => ("killed".to_owned(), Tone::Bad),
         };
-        let text = format!("{}: {how} in {}", ran.command, words::duration(ran.ms));
+        let text = format!("{}: {how} in {}", ran.command, phrases::duration(ran.ms));
         Line::new(self.who(call, None), "check", tone, text).with(&ran.output)
     }
 
@@ -363,11 +363,11 @@ fn say_kept(event: &ArenaEvent) -> Line {
             "recorded",
             format!("fingerprint of {}, {}", files(data.body.files), short(&data.body.fingerprint)),
         ),
-        E::StopRequested(data) => ("stop", words::stop_cause(data.cause).to_owned()),
+        E::StopRequested(data) => ("stop", phrases::stop_cause(data.cause).to_owned()),
         E::TimerFired(data) => ("timer", format!("{} fired", data.call)),
         E::CacheMissed(data) => (
             "cache",
-            words::cache_miss(&data.body.reason).unwrap_or_else(|| "no recorded run yet".to_owned()),
+            phrases::cache_miss(&data.body.reason).unwrap_or_else(|| "no recorded run yet".to_owned()),
         ),
         E::CacheStored(data) => ("cache", format!("stored, {}", bytes(data.body.bytes))),
         other => ("event", format!("{} {}", other.kind(), about(other))),
@@ -396,7 +396,7 @@ fn say_opened(at: u64, data: &SessionOpened) -> Line {
         format!("place      {} works in {}{held}", place.role, place.sandbox.kind)
     }));
     rows.extend(spec.models.first().map(|model| format!("model      {}", model.name)));
-    rows.push(format!("opened     {} {} UTC", words::day(at), words::time_of_day(at)));
+    rows.push(format!("opened     {} {} UTC", phrases::day(at), phrases::time_of_day(at)));
     Line::new(Who::Agon, "open", Tone::Strong, &spec.program).with_whole(rows.join("\n"))
 }
 
@@ -421,9 +421,9 @@ fn unusual(finish: &Finish) -> Option<String> {
 }
 
 fn bytes(count: u64) -> String {
-    words::counted(count, "byte")
+    phrases::counted(count, "byte")
 }
 
 fn counted(count: impl TryInto<u64>, noun: &str) -> String {
-    words::counted(count.try_into().unwrap_or(u64::MAX), noun)
+    phrases::counted(count.try_into().unwrap_or(u64::MAX), noun)
 }

@@ -1,7 +1,7 @@
 //! What the events of squads are called in plain lines; knows no debate.
 
-use crate::projection::about::about;
-use crate::projection::words;
+use crate::projection::one_line_summary::about;
+use crate::projection::phrases;
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, CritiqueIssued, Finding, Judgement};
 use crate::protocol::text::names_shown;
@@ -34,7 +34,7 @@ impl Renderer {
                 Line::new(Who::Agon, "finding", Tone::Good, text)
             }
             E::RoleFailed(data) => {
-                let text = format!("{}: {}", data.role, words::turn_cause(data.cause));
+                let text = format!("{}: {}", data.role, phrases::turn_cause(data.cause));
                 Line::new(Who::Spark(data.spark), "absent", Tone::Bad, text)
             }
             E::ClaimFlagged(data) => {
@@ -54,7 +54,7 @@ fn say_cache(event: &ArenaEvent) -> Line {
     let (tone, text) = match event {
         E::CacheHit(data) => {
             let (hit, at) = (&data.body, data.body.stored_at);
-            let when = format!("{} {} UTC", words::day(at), words::time_of_day(at));
+            let when = format!("{} {} UTC", phrases::day(at), phrases::time_of_day(at));
             (Tone::Good, format!("found the run of session {} of {when}", hit.session))
         }
         E::CacheSkipped(_) => (Tone::Plain, about(event)),

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::arena::replay::Redecided;
 use crate::ports::Head;
-use crate::projection::about::about;
 use crate::projection::board::{Board, BoardState};
 use crate::projection::calls::{ToolFace, target};
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
+use crate::projection::one_line_summary::about;
+use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
 use crate::projection::why::{Audit, AuditEnd, Cause, Reasons};
-use crate::projection::words;
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, PrepareResult, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
@@ -48,19 +48,19 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
     }
     if let Some(head) = head {
-        rows.push(("log", format!("{}, head {}", words::counted(head.count, "entry"), head.hash)));
+        rows.push(("log", format!("{}, head {}", phrases::counted(head.count, "entry"), head.hash)));
     }
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
 }
 
 /// A price of 0 that is a bound is no news.
 fn cost_words(total: &Tally) -> String {
-    let words = words::money_known(total.micro_usd, total.unpriced);
+    let words = phrases::money_known(total.micro_usd, total.unpriced);
     if total.unknown > 0 && total.micro_usd > 0 { format!("at most {words}") } else { words }
 }
 
 fn token_words(total: &Tally) -> String {
-    let words = words::tokens(&total.usage);
+    let words = phrases::tokens(&total.usage);
     match total.unknown {
         0 => words,
         cut => format!(
@@ -81,24 +81,24 @@ fn end_words(board: &Board, lacks: Option<&str>) -> String {
         (_, Some(cause @ (TurnCause::Incomplete | TurnCause::Limit)), Some(lacks))
             if board.limit.is_none() =>
         {
-            return format!("{}: {lacks}", words::turn_cause(cause));
+            return format!("{}: {lacks}", phrases::turn_cause(cause));
         }
         _ => {}
     }
     match (board.state, board.cause) {
-        (BoardState::Paused(cause), _) => format!("paused: {}", words::pause_cause(cause)),
+        (BoardState::Paused(cause), _) => format!("paused: {}", phrases::pause_cause(cause)),
         (BoardState::Working | BoardState::Stopping(_), None) => "the turn is still open".to_owned(),
         (_, Some(TurnCause::Limit)) => match board.limit {
-            Some((limit, used, max)) => format!("limit: {}", words::limit_with_flag(limit, used, max)),
-            None => words::turn_cause(TurnCause::Limit).to_owned(),
+            Some((limit, used, max)) => format!("limit: {}", phrases::limit_with_flag(limit, used, max)),
+            None => phrases::turn_cause(TurnCause::Limit).to_owned(),
         },
         (_, Some(TurnCause::ModelFailed)) => match board.failure {
             Some(ErrorKind::Network | ErrorKind::Timeout) => "the model could not be reached".to_owned(),
-            Some(kind) => format!("the model call failed: {}", words::error_kind(kind)),
-            None => words::turn_cause(TurnCause::ModelFailed).to_owned(),
+            Some(kind) => format!("the model call failed: {}", phrases::error_kind(kind)),
+            None => phrases::turn_cause(TurnCause::ModelFailed).to_owned(),
         },
-        (_, Some(cause)) => words::turn_cause(cause).to_owned(),
-        (BoardState::Sealed(cause), None) => words::stop_cause(cause).to_owned(),
+        (_, Some(cause)) => phrases::turn_cause(cause).to_owned(),
+        (BoardState::Sealed(cause), None) => phrases::stop_cause(cause).to_owned(),
         (BoardState::Idle, None) => "nothing was asked".to_owned(),
     }
 }
@@ -118,19 +118,19 @@ fn file_words(board: &Board) -> Option<String> {
 }
 
 fn work_words(board: &Board, total: &Tally, ms: u64) -> String {
-    let mut words_of = vec![words::counted(u64::from(total.calls), "model call")];
+    let mut words_of = vec![phrases::counted(u64::from(total.calls), "model call")];
     let retries = total.attempts.saturating_sub(total.calls);
     if retries > 0 {
         words_of.push(if retries == 1 { "1 retry".to_owned() } else { format!("{retries} retries") });
     }
-    let calls = words::counted(u64::from(total.tool_calls + board.refused), "tool call");
+    let calls = phrases::counted(u64::from(total.tool_calls + board.refused), "tool call");
     let bad = [(board.refused, "refused"), (board.failed, "failed")];
     let bad = bad.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
     match bad.collect::<Vec<_>>().join(", ") {
         none if none.is_empty() => words_of.push(calls),
         bad => words_of.push(format!("{calls} ({bad})")),
     }
-    words_of.push(words::duration(ms));
+    words_of.push(phrases::duration(ms));
     words_of.join(", ")
 }
 
@@ -169,15 +169,15 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
     let about = tally.about();
     [
         safe_line(name.trim()).into_owned(),
-        words::grouped(u64::from(tally.calls)),
-        words::grouped(u64::from(tally.attempts.saturating_sub(tally.calls))),
-        format!("{about}{}", words::grouped(tally.usage.input)),
-        words::grouped(tally.usage.cached),
-        format!("{about}{}", words::grouped(tally.usage.output)),
+        phrases::grouped(u64::from(tally.calls)),
+        phrases::grouped(u64::from(tally.attempts.saturating_sub(tally.calls))),
+        format!("{about}{}", phrases::grouped(tally.usage.input)),
+        phrases::grouped(tally.usage.cached),
+        format!("{about}{}", phrases::grouped(tally.usage.output)),
         tally.money(),
-        words::duration(tally.model_ms),
-        words::grouped(u64::from(tally.tool_calls)),
-        words::duration(tally.tool_ms),
+        phrases::duration(tally.model_ms),
+        phrases::grouped(u64::from(tally.tool_calls)),
+        phrases::duration(tally.tool_ms),
     ]
 }
 
@@ -195,14 +195,14 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
         row(event, prepared(event, lookup));
     }
     for (event, action, rule) in &audit.judged {
-        row(*event, format!("policy: {} by rule `{rule}`", words::action(*action)));
+        row(*event, format!("policy: {} by rule `{rule}`", phrases::action(*action)));
     }
     if let Some(event) = audit.requested {
         row(event, "approval asked".to_owned());
     }
     if let Some((event, by)) = &audit.answered {
         let how = match lookup(*event) {
-            Some(ArenaEvent::ApprovalAnswered(data)) => words::choice(&data.choice),
+            Some(ArenaEvent::ApprovalAnswered(data)) => phrases::choice(&data.choice),
             _ => "answered",
         };
         row(*event, format!("{how} by {by}"));
@@ -212,10 +212,10 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
     }
     match audit.end {
         Some((event, AuditEnd::Resolved(status))) => {
-            row(event, format!("ended: {}", words::tool_status(status)))
+            row(event, format!("ended: {}", phrases::tool_status(status)))
         }
         Some((event, AuditEnd::Refused(reason))) => {
-            row(event, format!("not run: {}", words::refusal(reason)))
+            row(event, format!("not run: {}", phrases::refusal(reason)))
         }
         Some((event, AuditEnd::Lost)) => row(event, "lost: nobody knows how it ended".to_owned()),
         None => out.push_str("         still open\n"),
@@ -234,7 +234,7 @@ pub fn chain_lines(event: EventRef, causes: &[Cause], lookup: Lookup<'_>) -> Str
         out.push_str(safe_line(line.trim_end()).as_ref());
         out.push('\n');
         for cause in causes.iter().filter(|cause| cause.of == at) {
-            out.push_str(&format!("        because of {} ({})\n", cause.from, words::link(cause.link)));
+            out.push_str(&format!("        because of {} ({})\n", cause.from, phrases::link(cause.link)));
         }
     }
     out
@@ -242,7 +242,7 @@ pub fn chain_lines(event: EventRef, causes: &[Cause], lookup: Lookup<'_>) -> Str
 
 /// A tool call on which other rules would have decided otherwise: what was and what would be, by which rule.
 pub fn redecided(one: &Redecided, lookup: Lookup<'_>) -> String {
-    let side = |of: &PolicyDecided| format!("{} by rule `{}`", words::action(of.action), of.rule);
+    let side = |of: &PolicyDecided| format!("{} by rule `{}`", phrases::action(of.action), of.rule);
     let call = safe_line(&asked(one.was.tool_use, lookup)).into_owned();
     let (was, would_be) = (side(&one.was), side(&one.would_be));
     format!(

@@ -1,12 +1,12 @@
 //! Why a turn ended without what was asked for, and what the person may try next; prints nothing.
 
 use crate::arena::Ending;
+use crate::assembly::session_status::{self, Stage};
 use crate::cli::error::INTERRUPTED;
+use crate::projection::phrases;
 use crate::projection::report::{self, DebateReport, wording};
-use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, LimitKind, TurnCause};
 use crate::protocol::spec::Mode;
-use crate::wiring::standing::{self, Stage};
 
 use super::{Watch, exit_code};
 
@@ -26,8 +26,8 @@ impl Watch {
             !matches!(closed.cause, TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped);
         (self.squad.is_squad && by_itself).then(|| {
             let cause = match (closed.cause, self.board.limit) {
-                (TurnCause::Limit, Some((limit, used, max))) => words::limit_with_flag(limit, used, max),
-                (cause, _) => words::turn_cause(cause).to_owned(),
+                (TurnCause::Limit, Some((limit, used, max))) => phrases::limit_with_flag(limit, used, max),
+                (cause, _) => phrases::turn_cause(cause).to_owned(),
             };
             self.squad.standing(&cause, &self.board.changed)
         })
@@ -41,7 +41,7 @@ impl Watch {
 
     /// How an interrupted session is gone on with.
     pub(super) fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
-        let stage = standing::stage_of_debate(&self.entries);
+        let stage = session_status::stage_of_debate(&self.entries);
         let again = match stage {
             _ if self.board.has_open_turn() => format!("agon resume {id}"),
             Some(Stage::Stopped(_)) => {
@@ -63,7 +63,7 @@ impl Watch {
         if let Some(debate) = debate {
             return self.debate_complaint(debate, closed.cause, id);
         }
-        let words = words::turn_cause(closed.cause).to_owned();
+        let words = phrases::turn_cause(closed.cause).to_owned();
         let again = self.again(id);
         Some(match closed.cause {
             TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped => return None,
@@ -106,10 +106,10 @@ impl Watch {
             // These begin anew with each turn.
             LimitKind::Steps | LimitKind::Seconds => format!("{again} \"go on\""),
             LimitKind::Tokens | LimitKind::MicroUsd => {
-                format!("{again} {} N \"go on\"", words::limit_flag(limit))
+                format!("{again} {} N \"go on\"", phrases::limit_flag(limit))
             }
         };
-        (format!("{words}: {}", words::limit_with_flag(limit, used, max)), hint)
+        (format!("{words}: {}", phrases::limit_with_flag(limit, used, max)), hint)
     }
 
     /// What of the last answer did not fit its schema, and the answer.
@@ -142,7 +142,7 @@ impl Watch {
         cause: TurnCause,
         id: &str,
     ) -> Option<(String, String)> {
-        let words = words::turn_cause(cause).to_owned();
+        let words = phrases::turn_cause(cause).to_owned();
         let why = |persona: &str| {
             let found = debate.absences.iter().rev().find(|absence| absence.persona == persona);
             found.map(|absence| absence.why.clone())
@@ -150,16 +150,16 @@ impl Watch {
         Some(match (cause, self.board.limit) {
             (TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped, _) => return None,
             (TurnCause::Limit, Some((limit, used, max))) if self.costs.total.calls == 0 => (
-                format!("not one phase can be paid: {}", words::limit_with_flag(limit, used, max)),
+                format!("not one phase can be paid: {}", phrases::limit_with_flag(limit, used, max)),
                 format!(
                     "allow more: agon debate --resume {id} {} N; or ask fewer: --personas ID,ID",
-                    words::limit_flag(limit)
+                    phrases::limit_flag(limit)
                 ),
             ),
             (TurnCause::Limit, Some((limit, used, max))) => {
-                let flag = words::limit_flag(limit);
+                let flag = phrases::limit_flag(limit);
                 (
-                    format!("{words}: {}", words::limit_with_flag(limit, used, max)),
+                    format!("{words}: {}", phrases::limit_with_flag(limit, used, max)),
                     format!("go on in a copy with more: agon debate --resume {id} {flag} N"),
                 )
             }

@@ -7,7 +7,7 @@ use serde::de::IntoDeserializer as _;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::protocol::blueprint::Place;
+use crate::protocol::blueprint::FaultAt;
 use crate::protocol::complaint;
 use crate::protocol::spec::{Blueprint, RoleSpec};
 
@@ -91,35 +91,35 @@ impl Written {
     }
 
     /// True for what can be said of it though it could not be read whole: nothing that only follows from a slip.
-    pub fn is_certain(&self, place: Place) -> bool {
+    pub fn is_certain(&self, place: FaultAt) -> bool {
         let named = self.roles.iter().all(|role| role.name.is_some());
         match place {
-            Place::Whole => !self.has_roles,
-            Place::Name(i) => self.roles.get(i).is_none_or(|role| role.name.is_some()),
-            Place::Persona(i) => self.roles.get(i).is_none_or(|role| role.persona.is_some()),
-            Place::Lead | Place::After(..) | Place::Revise(..) => named,
+            FaultAt::Whole => !self.has_roles,
+            FaultAt::Name(i) => self.roles.get(i).is_none_or(|role| role.name.is_some()),
+            FaultAt::Persona(i) => self.roles.get(i).is_none_or(|role| role.persona.is_some()),
+            FaultAt::Lead | FaultAt::After(..) | FaultAt::Revise(..) => named,
             _ => true,
         }
     }
 
     /// Where a fault stands in the text.
-    pub fn span(&self, place: Place) -> Range<usize> {
+    pub fn span(&self, place: FaultAt) -> Range<usize> {
         let role = |i: usize| self.roles.get(i);
         let one = |list: &[Spanned<String>], n: usize| list.get(n).map(Spanned::span);
         let own = |i: usize| role(i).map(|role| role.at.clone());
         let name = |i: usize| role(i)?.name.as_ref().map(Spanned::span);
         let found = match place {
-            Place::Whole => None,
-            Place::Lead => self.lead.as_ref().map(Spanned::span).or_else(|| name(0)).or_else(|| own(0)),
-            Place::Check(n) => one(&self.checks, n),
-            Place::Name(i) => name(i).or_else(|| own(i)),
-            Place::Persona(i) => role(i).and_then(|role| role.persona.as_ref()).map(Spanned::span),
-            Place::Model(i) => role(i).and_then(|role| role.model.as_ref()).map(Spanned::span),
-            Place::Steps(i) => role(i).and_then(|role| role.max_steps.as_ref()).map(Spanned::span),
-            Place::Sandbox(i) => role(i).and_then(|role| role.sandbox.as_ref()).map(Spanned::span),
-            Place::Tool(i, n) => role(i).and_then(|role| one(role.tools.as_deref()?, n)),
-            Place::After(i, n) => role(i).and_then(|role| one(&role.after, n)),
-            Place::Revise(i, n) => role(i).and_then(|role| one(&role.revise, n)),
+            FaultAt::Whole => None,
+            FaultAt::Lead => self.lead.as_ref().map(Spanned::span).or_else(|| name(0)).or_else(|| own(0)),
+            FaultAt::Check(n) => one(&self.checks, n),
+            FaultAt::Name(i) => name(i).or_else(|| own(i)),
+            FaultAt::Persona(i) => role(i).and_then(|role| role.persona.as_ref()).map(Spanned::span),
+            FaultAt::Model(i) => role(i).and_then(|role| role.model.as_ref()).map(Spanned::span),
+            FaultAt::Steps(i) => role(i).and_then(|role| role.max_steps.as_ref()).map(Spanned::span),
+            FaultAt::Sandbox(i) => role(i).and_then(|role| role.sandbox.as_ref()).map(Spanned::span),
+            FaultAt::Tool(i, n) => role(i).and_then(|role| one(role.tools.as_deref()?, n)),
+            FaultAt::After(i, n) => role(i).and_then(|role| one(&role.after, n)),
+            FaultAt::Revise(i, n) => role(i).and_then(|role| one(&role.revise, n)),
         };
         found.unwrap_or(0..0)
     }

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::projection::phrases;
 use crate::projection::squad::SquadSheet;
-use crate::projection::words;
 use crate::protocol::event::{Finding, ModelReply, PrepareResult};
 use crate::protocol::message::{Args, Part};
 use crate::protocol::text::{cut_middle, names_shown, unfenced};
@@ -154,7 +154,7 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
         E::ModelFailed(data) => {
             let (message, said) = (&data.body.message, &data.body.said);
             let parts = [message.as_str(), said].into_iter().filter(|part| !part.is_empty());
-            (Some(words::error_kind(data.body.kind).to_owned()), parts.collect::<Vec<_>>().join("\n\n"))
+            (Some(phrases::error_kind(data.body.kind).to_owned()), parts.collect::<Vec<_>>().join("\n\n"))
         }
         E::ToolResolved(data) => {
             let asked = log.event(data.body.tool_use.answer);
@@ -164,13 +164,13 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
             PrepareResult::Ready(plan) => (plan.command.clone(), plan.preview.clone()),
             PrepareResult::Unfit(why) => (None, why.clone()),
         },
-        E::ToolRefused(data) => (Some(words::refusal(data.reason).to_owned()), data.text.clone()),
+        E::ToolRefused(data) => (Some(phrases::refusal(data.reason).to_owned()), data.text.clone()),
         E::CheckRan(data) => {
             let ran = &data.body;
             (Some(format!("{}: {}", ran.command, wording::exit(ran.exit))), or_nothing(&ran.output))
         }
         E::DiffTaken(data) => (Some(names_shown(&data.body.files)), data.body.diff.clone()),
-        E::RoleFailed(data) => (None, words::turn_cause(data.cause).to_owned()),
+        E::RoleFailed(data) => (None, phrases::turn_cause(data.cause).to_owned()),
         E::CritiqueIssued(data) => {
             let findings = data.findings.iter().map(finding).collect::<String>();
             (None, format!("{}{findings}", wording::judgement(data.verdict)))

@@ -9,7 +9,7 @@ mod session;
 use markup::Markup;
 
 use super::{Report, wording};
-use crate::projection::words;
+use crate::projection::phrases;
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -42,13 +42,13 @@ fn title(report: &Report) -> String {
     let question = report.debate().map(|debate| debate.question.as_str());
     let prompt = report.session.turns.last().map(|turn| turn.prompt.as_str());
     let text = question.or(prompt).unwrap_or("a session without a task");
-    words::start(text, TITLE)
+    phrases::start(text, TITLE)
 }
 
 /// A heading over what follows; the whole text stands below when it is too long to be one.
 fn heading(page: &mut Markup, text: &str) {
     const MOST: usize = 240;
-    let shortened = words::start(text, MOST);
+    let shortened = phrases::start(text, MOST);
     page.raw(if shortened.chars().count() > TITLE { "<h1 class=\"long\">" } else { "<h1>" });
     page.line(&shortened).raw("</h1>");
     if shortened.ends_with('\u{2026}') || text.trim().contains('\n') {
@@ -67,7 +67,7 @@ fn price(page: &mut Markup, report: &Report) {
 fn colophon(page: &mut Markup, report: &Report, head: Option<&str>) {
     let session = &report.session;
     page.raw("<footer><p>Made from the log of session <code>").line(&session.id).raw("</code>");
-    page.raw(", ").text(&words::counted(session.entries, "entry"));
+    page.raw(", ").text(&phrases::counted(session.entries, "entry"));
     page.raw(", by ").line(&session.program);
     if session.sandbox.is_some() {
         page.raw(", sandbox ").line(&session.confined());
@@ -78,7 +78,7 @@ fn colophon(page: &mut Markup, report: &Report, head: Option<&str>) {
         page.text(&seq.to_string()).raw(". ");
     }
     if session.unknown_events > 0 {
-        page.text(&words::counted(session.unknown_events, "event"));
+        page.text(&phrases::counted(session.unknown_events, "event"));
         page.raw(" of kinds this program does not know are missing here. ");
     }
     if let Some(head) = head {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::projection::phrases;
 use crate::projection::safe_text::{safe, safe_line};
-use crate::projection::words;
 use crate::protocol::EventRef;
 use crate::protocol::text::name_shown;
 
@@ -27,7 +27,7 @@ pub fn page(report: &Report, head: Option<&str>) -> String {
     excerpts(&mut out, &report.excerpts);
     let session = &report.session;
     let _ =
-        write!(out, "---\n\nSession `{}`, {}", code(&session.id), words::counted(session.entries, "entry"));
+        write!(out, "---\n\nSession `{}`, {}", code(&session.id), phrases::counted(session.entries, "entry"));
     let _ = write!(out, ", by {}, {} UTC", line(&session.program), wording::when(session.opened_at));
     if session.sandbox.is_some() {
         let _ = write!(out, ", sandbox {}", line(&session.confined()));
@@ -370,7 +370,7 @@ fn one_turn(out: &mut String, turn: &TurnReport) {
         let _ = writeln!(out, "- claim {}{}", line(&wording::flagged(claim)), refs([&claim.source]));
     }
     for role in &turn.failed {
-        let cause = words::turn_cause(role.cause);
+        let cause = phrases::turn_cause(role.cause);
         let _ = writeln!(out, "- {} did nothing: {cause}{}", line(&role.role), refs([&role.source]));
     }
     for words in wording::cached(turn) {

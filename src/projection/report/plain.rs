@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::projection::lines::{WIDTH, hanging};
+use crate::projection::phrases;
 use crate::projection::safe_text::{safe, safe_line};
-use crate::projection::words;
+use crate::projection::wrapping::{WIDTH, hanging};
 use crate::protocol::EventRef;
 
 use super::debate::{DebateReport, Dissent, Move, Phase, Probe, Proposition, Verdict};
@@ -21,7 +21,7 @@ pub fn page(report: &Report) -> String {
     }
     let total = &report.session.total;
     let (calls, tokens) =
-        (words::counted(u64::from(total.calls), "call"), total.input.saturating_add(total.output));
+        (phrases::counted(u64::from(total.calls), "call"), total.input.saturating_add(total.output));
     let _ = writeln!(
         out,
         "cost         {}, {} tokens, {calls}",
@@ -263,7 +263,7 @@ fn positions(out: &mut String, debate: &DebateReport) {
     out.push_str(&hanging("Where they stood: ", &phases.join(", "), WIDTH));
     if shown.len() < rated.len() {
         let left_out = rated.len() - shown.len();
-        let between = words::counted(left_out as u64, "phase");
+        let between = phrases::counted(left_out as u64, "phase");
         let is = if left_out == 1 { "is" } else { "are" };
         item(out, "  ", &format!("{between} between them {is} in the reports: agon debates report."));
     }

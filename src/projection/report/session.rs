@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::projection::board::{Board, BoardState};
-use crate::projection::caching::CacheSheet;
+use crate::projection::cache_summary::CacheSheet;
 use crate::projection::costs::{Costs, Tally};
+use crate::projection::phrases;
 use crate::projection::squad::SquadSheet;
-use crate::projection::words;
 use crate::protocol::event::{Finding, Judgement, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
@@ -232,7 +232,7 @@ impl SessionReport {
             program: board.program.clone(),
             workspace: board.workspace.clone(),
             sandbox: board.sandbox.as_ref().map(|sandbox| sandbox.kind.clone()),
-            places: board.places.iter().map(words::place).collect(),
+            places: board.places.iter().map(phrases::place).collect(),
             opened_at: board.opened,
             last_at: board.at,
             active_ms: costs.work.us / 1_000,
@@ -253,9 +253,9 @@ fn state(board: &Board) -> String {
     match board.state {
         BoardState::Idle => "idle".to_owned(),
         BoardState::Working => "unfinished".to_owned(),
-        BoardState::Paused(cause) => format!("paused: {}", words::pause_cause(cause)),
-        BoardState::Stopping(cause) => format!("stopping: {}", words::stop_cause(cause)),
-        BoardState::Sealed(cause) => format!("ended: {}", words::stop_cause(cause)),
+        BoardState::Paused(cause) => format!("paused: {}", phrases::pause_cause(cause)),
+        BoardState::Stopping(cause) => format!("stopping: {}", phrases::stop_cause(cause)),
+        BoardState::Sealed(cause) => format!("ended: {}", phrases::stop_cause(cause)),
     }
 }
 
@@ -342,7 +342,7 @@ impl Turns {
 
 fn asked(at: EventRef, text: &str, mode: &Mode) -> TurnReport {
     TurnReport {
-        mode: words::mode(mode).to_owned(),
+        mode: phrases::mode(mode).to_owned(),
         prompt: text.to_owned(),
         asked_in: Some(at),
         ..TurnReport::default()
@@ -352,10 +352,10 @@ fn asked(at: EventRef, text: &str, mode: &Mode) -> TurnReport {
 /// An answer in words: those of a typed one, with what it says is open; else the text as it is.
 fn words_of(mode: &str, event: &ArenaEvent) -> Option<String> {
     match event {
-        ArenaEvent::ModelAnswered(data) if mode == words::mode(&Mode::Squad) => {
+        ArenaEvent::ModelAnswered(data) if mode == phrases::mode(&Mode::Squad) => {
             Some(SquadSheet::recorded_words(&[], &data.body.text()))
         }
-        ArenaEvent::ModelAnswered(data) if mode == words::mode(&Mode::Solo) => Some(data.body.text()),
+        ArenaEvent::ModelAnswered(data) if mode == phrases::mode(&Mode::Solo) => Some(data.body.text()),
         ArenaEvent::ModelAnswered(data) => said::answer(event).or_else(|| Some(data.body.text())),
         ArenaEvent::CacheHit(data) => Some(SquadSheet::recorded_words(&data.body.flags, &data.body.answer)),
         _ => None,

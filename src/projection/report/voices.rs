@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::projection::words;
+use crate::projection::phrases;
 use crate::protocol::ballot::names;
 use crate::protocol::event::{RoleFailed, RoundOpened, TurnCause};
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
@@ -75,18 +75,22 @@ impl Voices {
 
     /// Why somebody was absent: not only that the call failed, but how.
     pub(super) fn why(&self, log: &Log<'_>, failed: &RoleFailed) -> String {
-        let cause = words::turn_cause(failed.cause);
+        let cause = phrases::turn_cause(failed.cause);
         let trouble = self.trouble.get(&failed.spark).and_then(|at| log.event(*at));
         let limit = self.limit.and_then(|at| log.event(at));
         match (failed.cause, trouble, limit) {
             (TurnCause::ModelFailed, Some(ArenaEvent::ModelFailed(data)), _) => {
-                format!("{}: {}", words::error_kind(data.body.kind), words::start(&data.body.message, 300))
+                format!(
+                    "{}: {}",
+                    phrases::error_kind(data.body.kind),
+                    phrases::start(&data.body.message, 300)
+                )
             }
             (TurnCause::BadAnswer, Some(ArenaEvent::AnswerRejected(data)), _) => {
                 format!("{cause}: {}", faults(&data.errors))
             }
             (TurnCause::Limit, _, Some(ArenaEvent::LimitReached(data))) => {
-                format!("{cause}: {}", words::limit(data.limit, data.used, data.max))
+                format!("{cause}: {}", phrases::limit(data.limit, data.used, data.max))
             }
             _ => cause.to_owned(),
         }
@@ -106,10 +110,10 @@ fn faults(errors: &[String]) -> String {
             kinds.push((place(words), words));
         }
     }
-    let told: Vec<String> = kinds.iter().take(TOLD).map(|(_, fault)| words::start(fault, 120)).collect();
+    let told: Vec<String> = kinds.iter().take(TOLD).map(|(_, fault)| phrases::start(fault, 120)).collect();
     let more = match errors.len().saturating_sub(told.len()) {
         0 => String::new(),
-        more => format!(", and {} more", words::grouped(more as u64)),
+        more => format!(", and {} more", phrases::grouped(more as u64)),
     };
     format!("{}{more}", told.join("; "))
 }

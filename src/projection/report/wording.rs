@@ -1,7 +1,7 @@
 //! The words that all three writers of a report use; knows no medium.
 
-use crate::projection::words;
-pub use crate::projection::words::spaced;
+use crate::projection::phrases;
+pub use crate::projection::phrases::spaced;
 use crate::protocol::event::Judgement;
 use crate::protocol::spec::family_in;
 
@@ -175,7 +175,7 @@ pub fn head(text: &str, where_to: &str) -> Option<(String, String)> {
     // Whole lines where that leaves most of it, else whole words.
     let end = start.rfind('\n').filter(|end| *end > HEAD / 2).or_else(|| start.rfind(' '));
     let start = start[..end.unwrap_or(start.len())].trim_end();
-    let size = words::grouped(text.len() as u64);
+    let size = phrases::grouped(text.len() as u64);
     Some((
         format!("{start} \u{2026}"),
         format!("The question has {size} bytes; this is its beginning. {where_to}"),
@@ -241,19 +241,19 @@ pub fn state(debate: &DebateReport) -> Option<String> {
         DebateState::Open => Some("The debate is not over; this is what it reached so far.".to_owned()),
         DebateState::Gated(_) => Some("There is no verdict yet.".to_owned()),
         DebateState::Ended(cause) => {
-            Some(format!("There is no verdict ({}); this is what it reached.", words::turn_cause(*cause)))
+            Some(format!("There is no verdict ({}); this is what it reached.", phrases::turn_cause(*cause)))
         }
     }
 }
 
 /// Money of a line, with `≤` where calls were cut off.
 pub fn money(line: &CostLine) -> String {
-    words::money_at_most(line.micro_usd, line.unpriced, line.cut_off)
+    phrases::money_at_most(line.micro_usd, line.unpriced, line.cut_off)
 }
 
 /// Tokens of a line, with what stands before those that nobody counted.
 pub fn tokens(line: &CostLine, tokens: u64) -> String {
-    format!("{}{}", words::about(line.cut_off, line.estimated), words::grouped(tokens))
+    format!("{}{}", phrases::about(line.cut_off, line.estimated), phrases::grouped(tokens))
 }
 
 /// Why some numbers are bounds; none when none is.
@@ -268,12 +268,12 @@ pub fn cut_off(line: &CostLine) -> Option<String> {
 
 /// A day and a time, in UTC; empty when unknown.
 pub fn when(at: u64) -> String {
-    if at == 0 { String::new() } else { format!("{} {}", words::day(at), words::time_of_day(at)) }
+    if at == 0 { String::new() } else { format!("{} {}", phrases::day(at), phrases::time_of_day(at)) }
 }
 
 /// Why a turn ended, with what kept a squad's work from being done.
 pub fn end(turn: &TurnReport) -> String {
-    let cause = turn.cause.map_or("the turn is not over", words::turn_cause);
+    let cause = turn.cause.map_or("the turn is not over", phrases::turn_cause);
     turn.lacks.as_ref().map_or(cause.to_owned(), |lacks| format!("{cause}: {lacks}"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::projection::words;
+use crate::projection::phrases;
 use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{CodeProposed, DiffTaken, Finding, Judgement, PatchApplied};
 use crate::protocol::spec::{Blueprint, Setting};
@@ -267,7 +267,7 @@ impl Evidence {
     /// What is said of the checks of a run that was recorded at a time and is only applied now. It was recorded
     /// because they passed.
     pub fn recorded_words(&self, stored_at: u64, applied: &PatchApplied) -> String {
-        let when = format!("{} {} UTC", words::day(stored_at), words::time_of_day(stored_at));
+        let when = format!("{} {} UTC", phrases::day(stored_at), phrases::time_of_day(stored_at));
         let checks: Vec<&str> = self.checks.iter().map(|check| check.command.as_str()).collect();
         let ran = match checks.is_empty() {
             true => format!("\n\nFrom the team cache: the run of {when}; no check ran then or now."),
@@ -307,7 +307,11 @@ impl Evidence {
         let refused = self.judged.values().any(|(_, verdict)| *verdict == Judgement::RequestChanges);
         let ids: Vec<&str> = self.findings.iter().map(|finding| finding.id.as_str()).collect();
         if refused && !ids.is_empty() {
-            lacks.push(format!("{} open ({})", words::counted(ids.len() as u64, "finding"), ids.join(", ")));
+            lacks.push(format!(
+                "{} open ({})",
+                phrases::counted(ids.len() as u64, "finding"),
+                ids.join(", ")
+            ));
         }
         lacks
     }

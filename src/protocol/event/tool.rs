@@ -81,8 +81,8 @@ impl ArenaEvent {
     /// What agon itself tells people of a call that has ended, a line each. Never words of the call.
     pub fn told(&self) -> &[String] {
         match self {
-            ArenaEvent::ToolResolved(data) => &data.body.told,
-            ArenaEvent::CheckRan(data) => &data.body.told,
+            ArenaEvent::ToolResolved(data) => &data.body.notes,
+            ArenaEvent::CheckRan(data) => &data.body.notes,
             _ => &[],
         }
     }
@@ -162,7 +162,7 @@ pub struct ToolResolved {
     pub blob: Option<Blob>,
     /// What agon itself tells people of it, a line each: protected names that were set aside or replaced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<String>,
+    pub notes: Vec<String>,
     /// `fork` when a fork put it in the place of what the tool said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -251,7 +251,7 @@ pub struct CheckRan {
     pub ms: u64,
     /// What agon itself tells people of it, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Body of `tools_listed`.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Args, Finish, Part, Request, Usage};
-use crate::provider::script::Recorded;
+use crate::provider::script::RecordedReply;
 use crate::provider::tokens;
 
 /// A script that cannot be used.
@@ -53,8 +53,8 @@ pub(super) enum Says {
     Failure(ModelFailed),
 }
 
-impl From<Recorded> for Row {
-    fn from(recorded: Recorded) -> Self {
+impl From<RecordedReply> for Row {
+    fn from(recorded: RecordedReply) -> Self {
         Row {
             spark: recorded.spark,
             nth: recorded.nth,

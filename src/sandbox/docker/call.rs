@@ -253,7 +253,7 @@ impl Call<'_> {
             stdout: self.streams[0].text(),
             stderr,
             ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            told: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }

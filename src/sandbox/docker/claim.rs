@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::DockerError;
-use crate::sandbox::placeholder::Placeholder;
+use crate::sandbox::mount_stubs::Placeholder;
 
 /// A locked file of a living sandbox. Freed when dropped and when the process dies.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use futures_util::StreamExt;
 
 use super::engine::Engine;
 use super::error::{DockerError, RUNNING, Trouble, trouble, words};
-use super::plan::Plan;
+use super::plan::ContainerPlan;
 
 /// How long a started container may take to say its first word.
 const FIRST_WORD: Duration = Duration::from_secs(30);
@@ -58,7 +58,7 @@ impl fmt::Debug for Container {
 
 impl Container {
     /// Makes and starts one.
-    pub async fn start(engine: &Engine, plan: &Plan, claim: &Path) -> Result<Self, DockerError> {
+    pub async fn start(engine: &Engine, plan: &ContainerPlan, claim: &Path) -> Result<Self, DockerError> {
         let order = plan.container(claim)?;
         let unique = uuid::Uuid::now_v7().simple().to_string();
         let name = format!("agon-{}-{}", last(&plan.session, 12), last(&unique, 8));
@@ -72,7 +72,7 @@ impl Container {
         started
     }
 
-    async fn run_keeper(engine: &Engine, plan: &Plan, id: &str) -> Result<Self, DockerError> {
+    async fn run_keeper(engine: &Engine, plan: &ContainerPlan, id: &str) -> Result<Self, DockerError> {
         let options =
             AttachContainerOptionsBuilder::new().stream(true).stdin(true).stdout(true).stderr(true).build();
         let attached = engine.client.attach_container(id, Some(options)).await;
@@ -269,7 +269,7 @@ async fn first_word(held: &mut AttachContainerResults) -> Result<String, String>
 }
 
 /// Why a container was not made or started, by what the engine says of it.
-fn not_made(engine: &Engine, plan: &Plan, error: &EngineError) -> DockerError {
+fn not_made(engine: &Engine, plan: &ContainerPlan, error: &EngineError) -> DockerError {
     let image = plan.settings.image.clone();
     let error_words = words(error);
     let says = |part: &str| error_words.to_lowercase().contains(part);

@@ -76,7 +76,7 @@ const SET_USER_ID: &str = "a command can leave files in the workspace that outsi
 
 /// What a container is made for.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ContainerPlan {
     /// The settings.
     pub settings: DockerSettings,
     /// The workspace's real root.
@@ -103,7 +103,7 @@ pub struct Plan {
     pub traits: Traits,
 }
 
-impl Plan {
+impl ContainerPlan {
     /// The user of commands, as the engine wants it. Where the engine runs without root, root inside is the caller.
     pub fn user(&self) -> String {
         match self.traits.rootless && !self.traits.podman {
@@ -295,8 +295,8 @@ pub fn text(path: &Path) -> Result<&str, DockerError> {
 
 /// A plan for tests.
 #[cfg(test)]
-pub fn sample() -> Plan {
-    Plan {
+pub fn sample() -> ContainerPlan {
+    ContainerPlan {
         settings: DockerSettings {
             image: "img".to_owned(),
             memory: 1 << 30,
@@ -325,7 +325,7 @@ mod tests {
     use super::sample as plan;
     use super::*;
 
-    fn host(plan: &Plan) -> HostConfig {
+    fn host(plan: &ContainerPlan) -> HostConfig {
         plan.container(Path::new("/state/c.lock")).unwrap().host_config.unwrap()
     }
 
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn mounts_lie_upon_the_workspace_and_only_it_is_writable() {
         let rows = |writable| {
-            let mounts = host(&Plan { writable, ..plan() }).mounts.unwrap();
+            let mounts = host(&ContainerPlan { writable, ..plan() }).mounts.unwrap();
             mounts
                 .into_iter()
                 .map(|m| (m.source.unwrap(), m.target.unwrap(), m.read_only.unwrap()))
@@ -386,7 +386,7 @@ mod tests {
         let mut plan = plan();
         assert_eq!(plan.gaps().len(), 3, "{:?}", plan.gaps());
         assert_eq!(
-            Plan { writable: false, ..plan.clone() }.gaps(),
+            ContainerPlan { writable: false, ..plan.clone() }.gaps(),
             ["commands can read the variable `GOPROXY`"]
         );
         plan.settings.network = "bridge".to_owned();

@@ -1,13 +1,13 @@
 //! What a container shows of itself when it is started: facts looked at from within; knows no engine.
 
-use super::plan::{MountSettings, Plan};
+use super::plan::{ContainerPlan, MountSettings};
 
 /// A fact in words, a shell test that holds where it is one, and whether a plan claims it. `$0` is a file outside,
 /// `$1` the workspace.
 struct Fact {
     words: &'static str,
     test: &'static str,
-    is_claimed: fn(&Plan) -> bool,
+    is_claimed: fn(&ContainerPlan) -> bool,
 }
 
 const FACTS: &[Fact] = &[
@@ -56,7 +56,7 @@ const FACTS: &[Fact] = &[
 
 /// The script that looks. Only what a shell has built in is used. Writing is tried, since `[ -w … ]` of some shells
 /// looks at permission bits alone; in subshells, since a redirection that fails may end the shell.
-pub fn script(plan: &Plan) -> String {
+pub fn script(plan: &ContainerPlan) -> String {
     let mut script =
         "while read -r key value; do case $key in CapEff:) caps=$value;; CapBnd:) bound=$value;; \
                       NoNewPrivs:) nnp=$value;; Seccomp:) filter=$value;; esac; done </proc/self/status\n"
@@ -68,7 +68,7 @@ pub fn script(plan: &Plan) -> String {
 }
 
 /// The facts that the plan claims, all of which held; or the words of those that did not.
-pub fn read(plan: &Plan, said: &str) -> Result<Vec<String>, String> {
+pub fn read(plan: &ContainerPlan, said: &str) -> Result<Vec<String>, String> {
     let held: Vec<usize> = said.lines().filter_map(|line| line.strip_prefix("held ")?.parse().ok()).collect();
     let missing: Vec<&str> =
         claimed(plan).filter(|(i, _)| !held.contains(i)).map(|(_, fact)| fact.words).collect();
@@ -78,7 +78,7 @@ pub fn read(plan: &Plan, said: &str) -> Result<Vec<String>, String> {
     }
 }
 
-fn claimed(plan: &Plan) -> impl Iterator<Item = (usize, &'static Fact)> {
+fn claimed(plan: &ContainerPlan) -> impl Iterator<Item = (usize, &'static Fact)> {
     FACTS.iter().enumerate().filter(|(_, fact)| (fact.is_claimed)(plan))
 }
 

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// One container of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundContainers {
     /// The engine's number.
     pub id: String,
     /// Its name.
@@ -50,7 +50,7 @@ pub enum Owner {
 }
 
 /// Every container of ours, the oldest first. `claims` is the folder of this state folder's claims.
-pub async fn list(engine: &Engine, claims: &Path, host: &str) -> Result<Vec<Found>, DockerError> {
+pub async fn list(engine: &Engine, claims: &Path, host: &str) -> Result<Vec<FoundContainers>, DockerError> {
     let filters = HashMap::from([("label", vec![SESSION])]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
     let mut listed = engine.client.list_containers(Some(options.clone())).await;
@@ -62,14 +62,15 @@ pub async fn list(engine: &Engine, claims: &Path, host: &str) -> Result<Vec<Foun
         }
     }
     let listed = listed.map_err(|error| engine.failure("listing containers", &error))?;
-    let mut found: Vec<Found> = listed.into_iter().map(|summary| found(summary, claims, host)).collect();
+    let mut found: Vec<FoundContainers> =
+        listed.into_iter().map(|summary| found(summary, claims, host)).collect();
     found.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
     Ok(found)
 }
 
 /// Takes away what dead sessions left: their containers, their claims, the folders that were made for mounts.
 /// Gives the containers.
-pub async fn reap(engine: &Engine, claims: &Path, host: &str) -> Result<Vec<Found>, DockerError> {
+pub async fn reap(engine: &Engine, claims: &Path, host: &str) -> Result<Vec<FoundContainers>, DockerError> {
     let mut found = list(engine, claims, host).await?;
     found.retain(|container| container.owner == Owner::Dead);
     for container in &found {
@@ -81,11 +82,11 @@ pub async fn reap(engine: &Engine, claims: &Path, host: &str) -> Result<Vec<Foun
     Ok(found)
 }
 
-fn found(summary: ContainerSummary, claims: &Path, host: &str) -> Found {
+fn found(summary: ContainerSummary, claims: &Path, host: &str) -> FoundContainers {
     let labels = summary.labels.unwrap_or_default();
     let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
     let names = summary.names.unwrap_or_default();
-    Found {
+    FoundContainers {
         id: summary.id.unwrap_or_default(),
         name: names.first().map(|name| name.trim_start_matches('/').to_owned()).unwrap_or_default(),
         session: label(SESSION),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobSet;
 
-use super::super::names::globs;
+use super::super::protected_snapshot::globs;
 use super::plan::{Mount, MountKind};
 use super::tools;
 

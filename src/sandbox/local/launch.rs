@@ -9,15 +9,15 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
-use super::inside::ENTRY;
-use super::plan::Plan;
+use super::child_stage::ENTRY;
+use super::plan::StagePlan;
 use crate::sandbox::process::Reach;
 
 /// What stands before the reason why the machine refuses it.
 pub const REFUSED: &str = "the sandbox cannot be had: ";
 
 /// Starts the sandbox with one of its stages and hands it its plan.
-pub async fn launch(program: &Path, stage: &str, plan: &Plan) -> Result<(Child, Hold), String> {
+pub async fn launch(program: &Path, stage: &str, plan: &StagePlan) -> Result<(Child, Hold), String> {
     let cannot = |error: std::io::Error| format!("it cannot be started: {error}");
     let text = serde_json::to_vec(plan).map_err(|error| format!("its plan cannot be written: {error}"))?;
     let (mut ours, theirs) = tokio::net::UnixStream::pair().map_err(cannot)?;

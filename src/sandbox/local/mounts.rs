@@ -9,13 +9,13 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
-use super::plan::{Cover, CoverKind, Mount, MountKind, Plan};
+use super::plan::{Cover, CoverKind, Mount, MountKind, StagePlan};
 
 /// What is said of a name that cannot be covered: it is the workspace that has to be mended, not the machine.
 pub const UNCOVERED: &str = "cannot be covered";
 
 /// Builds what the plan says and makes it the root of this process.
-pub fn build(plan: &Plan) -> Result<(), String> {
+pub fn build(plan: &StagePlan) -> Result<(), String> {
     let apart = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", apart).map_err(|e| format!("the mounts cannot be set apart: {e}"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;

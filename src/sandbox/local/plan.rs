@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One call, ready to be carried out.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub struct StagePlan {
     /// An empty folder of ours on which the new root is put together.
     pub base: OsString,
     /// What the new root consists of, ancestors before what lies beneath them.

@@ -6,14 +6,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::board::OpenApproval;
-use crate::projection::words;
+use crate::projection::phrases;
 use crate::protocol::event::Plan;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
-use crate::tui::scene::Scene;
 use crate::tui::state::{Armed, Pane, State};
 use crate::tui::text::{Wrap, bare, clean_line, cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// Rows around the preview: rule, what it is, blank, blank, how to answer.
 const AROUND: usize = 5;
@@ -42,11 +42,11 @@ fn shown(state: &State) -> Option<&OpenApproval> {
     state.asked().filter(|_| state.is_asked() && state.past.is_none())
 }
 
-fn plan<'a>(scene: &Scene<'a>, open: &OpenApproval) -> Option<&'a Plan> {
+fn plan<'a>(scene: &ViewModel<'a>, open: &OpenApproval) -> Option<&'a Plan> {
     scene.event(open.prepared)?.plan()
 }
 
-fn preview(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'static>> {
+fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'static>> {
     let Some(plan) = plan(scene, open) else { return Vec::new() };
     let mut out = Vec::new();
     let bar = |tone| diff::prefix(scene.theme, tone, "  ┃ ");
@@ -63,7 +63,7 @@ fn preview(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'stati
     out
 }
 
-pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let Some(open) = shown(state) else { return };
     frame.render_widget(Clear, area);
     let lines = preview(scene, open, area.width);
@@ -93,7 +93,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 
 /// How much of what is asked is not on the screen.
 fn hidden(above: usize, below: usize) -> String {
-    let lines = |count: usize| words::counted(count as u64, "line");
+    let lines = |count: usize| phrases::counted(count as u64, "line");
     let which = match (above, below) {
         (0, below) => format!("{} below", lines(below)),
         (above, 0) => format!("{} above", lines(above)),
@@ -102,7 +102,7 @@ fn hidden(above: usize, below: usize) -> String {
     format!("  ⋮ {which}: ↑ ↓ scroll")
 }
 
-fn title(state: &State, scene: &Scene<'_>, wide: u16) -> Line<'static> {
+fn title(state: &State, scene: &ViewModel<'_>, wide: u16) -> Line<'static> {
     let open = &state.record.now.board.approvals;
     let at = open.iter().position(|ask| Some(ask.call) == state.asking.call).unwrap_or(0) + 1;
     let queue = if open.len() > 1 { format!(" {at} of {}, h the next", open.len()) } else { String::new() };
@@ -112,7 +112,7 @@ fn title(state: &State, scene: &Scene<'_>, wide: u16) -> Line<'static> {
     Line::styled(format!("{text}{rule}"), scene.style(tone))
 }
 
-fn about(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Line<'static> {
+fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static> {
     let risk = match plan(scene, open).map(|plan| plan.risk) {
         Some(Risk::Read) => "reads files",
         Some(Risk::Write) => "changes files",
@@ -138,14 +138,14 @@ fn about(scene: &Scene<'_>, open: &OpenApproval, wide: u16) -> Line<'static> {
 }
 
 /// How to answer; once a choice is made, what Enter will do.
-fn answer(state: &State, scene: &Scene<'_>, wide: usize, most: usize) -> Vec<Line<'static>> {
+fn answer(state: &State, scene: &ViewModel<'_>, wide: usize, most: usize) -> Vec<Line<'static>> {
     if state.pane == Pane::Approval && state.asking.armed == Some(Armed::Rule) {
         return rule_lines(state, scene, wide, most.max(1));
     }
     vec![choices(state, scene, wide)]
 }
 
-fn choices(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
+fn choices(state: &State, scene: &ViewModel<'_>, wide: usize) -> Line<'static> {
     if state.pane != Pane::Approval {
         return Line::styled("  Tab goes there to answer", scene.style(Tone::Warn));
     }
@@ -183,7 +183,7 @@ fn is_ruling(state: &State) -> bool {
 }
 
 /// What a rule would do, or what is wrong with it.
-fn about_rule(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
+fn about_rule(state: &State, scene: &ViewModel<'_>, wide: usize) -> Line<'static> {
     let (tone, text) = match &state.asking.fault {
         Some(why) => (Tone::Bad, clean_line(why)),
         None => {
@@ -195,7 +195,7 @@ fn about_rule(state: &State, scene: &Scene<'_>, wide: usize) -> Line<'static> {
 }
 
 /// The rule as it is written, all of it where it can be; else the lines around the cursor.
-fn rule_lines(state: &State, scene: &Scene<'_>, wide: usize, most: usize) -> Vec<Line<'static>> {
+fn rule_lines(state: &State, scene: &ViewModel<'_>, wide: usize, most: usize) -> Vec<Line<'static>> {
     let line = &state.asking.rule;
     let (before, after) = line.text.split_at(line.cursor);
     let text = |part: &str| bare(part).replace('\n', "↵");

@@ -5,31 +5,31 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use crate::projection::words;
-use crate::tui::scene::Scene;
+use crate::projection::phrases;
 use crate::tui::state::{Armed, Pane, State};
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// Why nothing can be asked of a record.
 const NEWER: &str = "written by a newer agon: read only here, and what this one does not know is left out";
 
-pub(super) fn rule(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn rule(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let line = "─".repeat(usize::from(area.width));
     frame.render_widget(Paragraph::new(Line::styled(line, scene.style(Tone::Quiet))), area);
 }
 
-pub(super) fn divider(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn divider(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let line = Line::styled(" │", scene.style(Tone::Quiet));
     frame.render_widget(Paragraph::new(vec![line; usize::from(area.height)]), area);
 }
 
 /// Where in the record somebody looks: `e12 ━━━●────── e42`.
-pub(super) fn slider(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn slider(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let Some(last) = state.record.last() else { return };
     let at = state.seen().unwrap_or(last);
     let (left, right) =
-        (format!(" e{at} "), format!(" e{last} · {} ", words::time_of_day(scene.moment.board.at)));
+        (format!(" e{at} "), format!(" e{last} · {} ", phrases::time_of_day(scene.moment.board.at)));
     let speed = state.past.as_ref().and_then(|past| past.play).map(|play| format!("▶ ×{} ", play.words()));
     let speed = speed.unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(width(&left) + width(&right) + width(&speed) + 1);
@@ -89,7 +89,7 @@ pub(super) fn told(state: &State, frame: &mut Frame<'_>, area: Rect) {
 }
 
 /// What the keys do now, and where the session stands.
-pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, is_told: bool) {
+pub(super) fn status(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, is_told: bool) {
     let told = state.told().filter(|_| !is_told).map(clean_line);
     let wide = usize::from(area.width);
     // What is told never takes the place of keys; what lies over the screen says itself what its keys do.
@@ -126,7 +126,7 @@ pub(super) fn status(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
 /// That something waits for an answer where its question cannot be seen, and how to get there.
 fn asking(state: &State, room: usize) -> String {
     let way = if state.overlays.is_empty() { "Esc goes there" } else { "Esc closes this" };
-    let count = words::counted(state.board().approvals.len() as u64, "approval");
+    let count = phrases::counted(state.board().approvals.len() as u64, "approval");
     let long = format!("? {count} waiting for you: {way}");
     if width(&long) <= room { long } else { format!("? asks: {way}") }
 }
@@ -147,19 +147,19 @@ fn hints(state: &State, room: usize) -> String {
         }
         Pane::Composer if state.past.is_some() => &["Enter goes back to now", "Tab story", "Esc now"],
         Pane::Composer if is_asked => &["Enter steers", "Tab answers", "Esc interrupts", "? help"],
-        Pane::Story if is_asked => &["Tab answers", "↑↓ scroll", "[ ] time", "o unfold", "? help"],
+        Pane::Timeline if is_asked => &["Tab answers", "↑↓ scroll", "[ ] time", "o unfold", "? help"],
         Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],
         Pane::Composer if state.is_left_open() && state.composer.is_empty() => {
             &["Enter goes on where it was left", "or write", "Tab story", "? help"]
         }
         Pane::Composer => &["Enter sends", "/ commands", "Tab story", "? help"],
-        Pane::Story if state.past.is_some() => &["[ ] step", "r play", "f fork here", "Esc now", "? help"],
-        Pane::Story if state.profile.is_record => {
+        Pane::Timeline if state.past.is_some() => &["[ ] step", "r play", "f fork here", "Esc now", "? help"],
+        Pane::Timeline if state.profile.is_record => {
             &["[ ] step", "r play", "g jump", "f fork", "q leave", "? help"]
         }
-        Pane::Story => &["↑↓ scroll", "[ ] time", "o unfold", "Tab write", "? help"],
+        Pane::Timeline => &["↑↓ scroll", "[ ] time", "o unfold", "Tab write", "? help"],
     };
-    let has_diff = state.pane == Pane::Story && state.scene().moment.board.proposed.is_some();
+    let has_diff = state.pane == Pane::Timeline && state.scene().moment.board.proposed.is_some();
     let (first, rest) = hints.split_at(1);
     let diff: &[&str] = if has_diff { &["d diff"] } else { &[] };
     let mut line = String::new();

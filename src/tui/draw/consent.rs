@@ -5,15 +5,15 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
-use crate::tui::scene::Scene;
 use crate::tui::state::Unconfined;
 use crate::tui::text::{Wrap, clean_line};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// What is asked. Whole words, so that no stray key allows anything.
 const QUESTION: &str = "May they work with your own rights? Write yes or no, then Enter: ";
 
-pub(super) fn draw(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, asked: &Unconfined) {
+pub(super) fn draw(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, asked: &Unconfined) {
     let wrap = Wrap::to(usize::from(area.width).saturating_sub(1)).barred(vec![Span::raw(" ")]);
     let mut lines = vec![Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn))];
     let mut say =

@@ -5,15 +5,15 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use crate::projection::about::about;
+use crate::projection::one_line_summary::about;
+use crate::projection::phrases;
 use crate::projection::why::Link;
-use crate::projection::words;
 use crate::protocol::event::{ArenaEvent, Class};
 use crate::protocol::{EventRef, SparkId};
-use crate::tui::scene::Scene;
 use crate::tui::state::Events;
 use crate::tui::text::{clean_line, cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// Events that are looked through for those a filter lets pass: the next key goes on from there.
 const FARTHEST: usize = 20_000;
@@ -33,7 +33,7 @@ pub(in crate::tui) struct Row {
 
 /// The event itself and those after it (or before it, nearest first), as far as they fit the filter, at most `count`.
 pub(in crate::tui) fn rows(
-    scene: &Scene<'_>,
+    scene: &ViewModel<'_>,
     from: EventRef,
     filter: &str,
     down: bool,
@@ -52,7 +52,7 @@ pub(in crate::tui) fn rows(
     found
 }
 
-fn neighbour(scene: &Scene<'_>, at: EventRef, down: bool) -> Option<EventRef> {
+fn neighbour(scene: &ViewModel<'_>, at: EventRef, down: bool) -> Option<EventRef> {
     let count = |seq: u64| scene.record.entry(seq).map(|entry| entry.events.len());
     match (down, at.i) {
         (true, i) if usize::from(i) + 1 < count(at.seq)? => Some(EventRef { seq: at.seq, i: i + 1 }),
@@ -65,7 +65,7 @@ fn neighbour(scene: &Scene<'_>, at: EventRef, down: bool) -> Option<EventRef> {
     }
 }
 
-fn row(scene: &Scene<'_>, at: EventRef) -> Option<Row> {
+fn row(scene: &ViewModel<'_>, at: EventRef) -> Option<Row> {
     let event = scene.event(at)?;
     let entry = scene.record.entry(at.seq)?;
     let spark = spark_of(scene, at, event, DEPTH).map(|spark| scene.name(spark)).unwrap_or_default();
@@ -91,7 +91,7 @@ impl Row {
 }
 
 /// The spark an event is for: its own, or that of the call it answers.
-fn spark_of(scene: &Scene<'_>, at: EventRef, event: &ArenaEvent, depth: u32) -> Option<SparkId> {
+fn spark_of(scene: &ViewModel<'_>, at: EventRef, event: &ArenaEvent, depth: u32) -> Option<SparkId> {
     use ArenaEvent as E;
     let own = |event: &ArenaEvent| match event {
         E::ModelCalled(data) => Some(data.spark),
@@ -118,7 +118,7 @@ fn spark_of(scene: &Scene<'_>, at: EventRef, event: &ArenaEvent, depth: u32) -> 
     })
 }
 
-pub(super) fn draw(scene: &Scene<'_>, list: &Events, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw(scene: &ViewModel<'_>, list: &Events, frame: &mut Frame<'_>, area: Rect) {
     let foot = match list.is_typing {
         true => format!("filter: {}▏  kind:tool spark:coder words · Ctrl-U clears", clean_line(&list.filter)),
         false if list.filter.is_empty() => "Enter opens · t goes there · / filters · Esc closes".to_owned(),
@@ -154,13 +154,13 @@ pub(super) fn draw(scene: &Scene<'_>, list: &Events, frame: &mut Frame<'_>, area
 }
 
 /// A row; the first one shown of an entry names it and its time.
-fn line(scene: &Scene<'_>, row: &Row, is_chosen: bool, begins: bool, wide: usize) -> Line<'static> {
+fn line(scene: &ViewModel<'_>, row: &Row, is_chosen: bool, begins: bool, wide: usize) -> Line<'static> {
     let number = match (begins, row.at.i) {
         (_, 0) => format!("e{}", row.at.seq),
         (true, i) => format!("e{}.{i}", row.at.seq),
         (false, i) => format!("  .{i}"),
     };
-    let time = if begins { words::time_of_day(row.time) } else { String::new() };
+    let time = if begins { phrases::time_of_day(row.time) } else { String::new() };
     let mark = if is_chosen { "▸" } else { " " };
     // Where there is little room, what it is about is worth more than the time of day.
     let head = match wide < 76 {

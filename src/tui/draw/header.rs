@@ -7,17 +7,17 @@ use ratatui::widgets::Paragraph;
 
 use crate::projection::board::BoardState;
 use crate::projection::calls::Activity;
-use crate::projection::words;
+use crate::projection::phrases;
 use crate::protocol::spec::ANY_STEPS;
-use crate::tui::scene::Scene;
 use crate::tui::state::State;
 use crate::tui::text::{clean_line, cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// Cells of the context gauge.
 const GAUGE: u64 = 8;
 
-pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let lines = match area.height {
         0 => return,
         1 => {
@@ -36,7 +36,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 type Words = Vec<(Tone, String)>;
 
 /// Words on the left and on the right; the left ones give way.
-fn both(scene: &Scene<'_>, wide: u16, left: &Words, right: &Words) -> Line<'static> {
+fn both(scene: &ViewModel<'_>, wide: u16, left: &Words, right: &Words) -> Line<'static> {
     let wide = usize::from(wide).saturating_sub(2);
     let taken: usize = right.iter().map(|(_, text)| width(text)).sum();
     let mut room = wide.saturating_sub(taken + 2);
@@ -56,10 +56,10 @@ fn both(scene: &Scene<'_>, wide: u16, left: &Words, right: &Words) -> Line<'stat
     Line::from(spans)
 }
 
-fn first(state: &State, scene: &Scene<'_>) -> Words {
+fn first(state: &State, scene: &ViewModel<'_>) -> Words {
     let board = &scene.moment.board;
     let mut words = vec![(Tone::Accent, "agon".to_owned())];
-    let mode = board.mode.as_ref().map_or(state.wish.worker.word(), words::mode);
+    let mode = board.mode.as_ref().map_or(state.wish.worker.word(), phrases::mode);
     let doing = match board.state {
         _ if board.seq.is_none() => {
             words.push((Tone::Quiet, format!("  {mode}")));
@@ -67,15 +67,15 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
         }
         _ if state.is_newer() => "newer: read only".to_owned(),
         BoardState::Idle => match board.cause {
-            Some(cause) => words::turn_cause(cause).to_owned(),
+            Some(cause) => phrases::turn_cause(cause).to_owned(),
             None => "ready".to_owned(),
         },
         BoardState::Working if scene.is_left => "left open".to_owned(),
         BoardState::Working if !board.approvals.is_empty() => "waits for you".to_owned(),
         BoardState::Working => "working".to_owned(),
-        BoardState::Paused(cause) => format!("paused: {}", words::pause_cause(cause)),
+        BoardState::Paused(cause) => format!("paused: {}", phrases::pause_cause(cause)),
         BoardState::Stopping(_) => "stopping".to_owned(),
-        BoardState::Sealed(cause) => words::stop_cause(cause).to_owned(),
+        BoardState::Sealed(cause) => phrases::stop_cause(cause).to_owned(),
     };
     let is_calm = board.approvals.is_empty() && !state.is_newer();
     let tone = if is_calm { Tone::Text } else { Tone::Warn };
@@ -88,13 +88,13 @@ fn first(state: &State, scene: &Scene<'_>) -> Words {
     words.push((tone, doing));
     // Of a turn that is over, its last step says nothing.
     if let Some(phase) = board.phase.as_ref().filter(|_| board.has_open_turn()) {
-        words.push((Tone::Quiet, format!(" · {}", clean_line(&words::spaced(phase)))));
+        words.push((Tone::Quiet, format!(" · {}", clean_line(&phrases::spaced(phase)))));
     }
     words
 }
 
 /// The same with the number of the turn, where there is room.
-fn first_whole(state: &State, scene: &Scene<'_>) -> Words {
+fn first_whole(state: &State, scene: &ViewModel<'_>) -> Words {
     let (mut words, turn) = (first(state, scene), scene.moment.board.turn);
     if turn > 0 {
         words.push((Tone::Quiet, format!(" · turn {turn}")));
@@ -102,7 +102,7 @@ fn first_whole(state: &State, scene: &Scene<'_>) -> Words {
     words
 }
 
-fn confined(state: &State, scene: &Scene<'_>) -> Words {
+fn confined(state: &State, scene: &ViewModel<'_>) -> Words {
     let board = &scene.moment.board;
     let mut words = models(state, scene);
     if let Some(persona) = wanted(state, &state.profile.wanted_persona) {
@@ -132,7 +132,7 @@ fn wanted<'a>(state: &State, what: &'a Option<String>) -> Option<&'a str> {
 }
 
 /// The model that works, and the one that works next where that is another.
-fn models(state: &State, scene: &Scene<'_>) -> Words {
+fn models(state: &State, scene: &ViewModel<'_>) -> Words {
     let board = &scene.moment.board;
     let calls = board.sparks.iter().flat_map(|row| board.doing(Some(row.spark)));
     let older = calls.filter(|(_, open)| open.ordered.seq < board.model_since);
@@ -154,10 +154,10 @@ fn models(state: &State, scene: &Scene<'_>) -> Words {
 }
 
 /// The same with the roles that have places of their own, where there is room.
-fn confined_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
+fn confined_whole(state: &State, scene: &ViewModel<'_>, wide: u16) -> Words {
     let mut words = confined(state, scene);
     let places: Vec<String> =
-        scene.moment.board.places.iter().map(|place| clean_line(&words::place(place))).collect();
+        scene.moment.board.places.iter().map(|place| clean_line(&phrases::place(place))).collect();
     let places = format!(" ({})", places.join("; "));
     let taken: usize = words.iter().map(|(_, text)| width(text)).sum();
     if places.len() > 3 && (taken + width(&places)) * 2 <= usize::from(wide) {
@@ -166,7 +166,7 @@ fn confined_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
     words
 }
 
-fn second(state: &State, scene: &Scene<'_>) -> Words {
+fn second(state: &State, scene: &ViewModel<'_>) -> Words {
     let board = &scene.moment.board;
     let place = if board.workspace.is_empty() { &state.profile.workspace } else { &board.workspace };
     let mut words = vec![(Tone::Quiet, clean_line(place))];
@@ -176,7 +176,7 @@ fn second(state: &State, scene: &Scene<'_>) -> Words {
     words
 }
 
-fn used(scene: &Scene<'_>) -> Words {
+fn used(scene: &ViewModel<'_>) -> Words {
     let board = &scene.moment.board;
     if board.seq.is_none() {
         return Vec::new();
@@ -187,12 +187,12 @@ fn used(scene: &Scene<'_>) -> Words {
     let used = scene.costs().total.at_most();
     let tokens = used.short_tokens();
     let tokens = match board.limits.max_tokens {
-        Some(max) => format!("{tokens} of {} tokens", words::short_count(max)),
+        Some(max) => format!("{tokens} of {} tokens", phrases::short_count(max)),
         None => format!("{tokens} tokens"),
     };
     let money = used.money();
     let money = match board.limits.max_micro_usd {
-        Some(max) => format!("{money} of {}", words::money(max)),
+        Some(max) => format!("{money} of {}", phrases::money(max)),
         None => money,
     };
     let mut words = vec![(Tone::Text, tokens), (Tone::Quiet, " · ".to_owned()), (Tone::Text, money)];
@@ -204,7 +204,7 @@ fn used(scene: &Scene<'_>) -> Words {
 }
 
 /// The same with the model calls of the turn, in full where there is room or few are left.
-fn used_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
+fn used_whole(state: &State, scene: &ViewModel<'_>, wide: u16) -> Words {
     let mut words = used(scene);
     let (board, max) = (&scene.moment.board, scene.moment.board.limits.max_steps);
     if words.len() < 3 || max == ANY_STEPS {
@@ -212,7 +212,7 @@ fn used_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
     }
     let steps = board.steps;
     let is_short = u64::from(steps) * 5 >= u64::from(max) * 4;
-    let (steps, max) = (words::short_count(steps.into()), words::counted(max.into(), "call"));
+    let (steps, max) = (phrases::short_count(steps.into()), phrases::counted(max.into(), "call"));
     let (whole, brief) = (format!("{steps} of {max} · "), format!("{steps}/{max} · "));
     let taken: usize = words.iter().chain(&second(state, scene)).map(|(_, text)| width(text)).sum();
     let has_room = is_short || taken + width(&whole) + 4 <= usize::from(wide);
@@ -222,7 +222,7 @@ fn used_whole(state: &State, scene: &Scene<'_>, wide: u16) -> Words {
 }
 
 /// The same on one line: the model where it has room, and whether nothing confines the tools.
-fn short_used(state: &State, scene: &Scene<'_>, wide: usize, left: &Words) -> Words {
+fn short_used(state: &State, scene: &ViewModel<'_>, wide: usize, left: &Words) -> Words {
     let board = &scene.moment.board;
     let mut words = Vec::new();
     if board.sandbox.as_ref().is_some_and(|sandbox| sandbox.kind == "none") {
@@ -249,7 +249,7 @@ fn short_used(state: &State, scene: &Scene<'_>, wide: usize, left: &Words) -> Wo
 }
 
 /// The fullest window of those at work.
-fn gauge(scene: &Scene<'_>) -> Option<(Tone, String)> {
+fn gauge(scene: &ViewModel<'_>) -> Option<(Tone, String)> {
     let rows = scene.moment.board.sparks.iter();
     let full =
         rows.filter_map(|row| scene.moment.gauge.of(row.spark)).map(|(used, window)| used * 1_000 / window);

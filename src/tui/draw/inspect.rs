@@ -4,24 +4,24 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
-use crate::projection::words;
+use crate::projection::phrases;
 use crate::protocol::event::{ArenaEvent, Class, ModelCalled};
 use crate::protocol::expand::expand;
 use crate::protocol::message::{Args, Part, Role};
 use crate::protocol::{EventRef, Request};
 use crate::tui::diff;
 use crate::tui::highlight::Painter;
-use crate::tui::scene::Scene;
 use crate::tui::state::State;
 use crate::tui::text::{Wrap, bare, clean_line};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// Lines that are made at most: nobody reads further, and a log may hold anything.
 const MOST: usize = 20_000;
 
 pub(super) fn draw(
     state: &State,
-    scene: &Scene<'_>,
+    scene: &ViewModel<'_>,
     (at, scroll): (EventRef, usize),
     frame: &mut Frame<'_>,
     area: Rect,
@@ -45,7 +45,7 @@ pub(super) fn draw(
 }
 
 struct Page<'a> {
-    scene: &'a Scene<'a>,
+    scene: &'a ViewModel<'a>,
     wide: usize,
     out: Vec<Line<'static>>,
 }
@@ -54,12 +54,12 @@ impl Page<'_> {
     fn event(&mut self, at: EventRef, event: &ArenaEvent) {
         let entry = self.scene.record.entry(at.seq);
         if let Some(entry) = entry {
-            let when = format!("{} {} UTC", words::day(entry.at), words::time_of_day(entry.at));
+            let when = format!("{} {} UTC", phrases::day(entry.at), phrases::time_of_day(entry.at));
             self.line(Tone::Quiet, &when);
         }
         for (nth, cause) in (1..).zip(self.scene.record.reasons(at.seq).direct(at)) {
             let kind = self.scene.event(cause.from).map_or("", ArenaEvent::kind).to_owned();
-            let link = words::link(cause.link);
+            let link = phrases::link(cause.link);
             self.line(
                 Tone::Quiet,
                 &format!("[{nth}] because of {} {} ({link})", cause.from, clean_line(&kind)),
@@ -135,7 +135,7 @@ impl Page<'_> {
                 self.text(content);
             }
             Part::Image { media, data } => {
-                let size = words::grouped(data.len() as u64);
+                let size = phrases::grouped(data.len() as u64);
                 self.line(Tone::Quiet, &format!("(a picture, {}, {size} characters)", clean_line(media)));
             }
             Part::Opaque(opaque) => {

@@ -6,21 +6,24 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::costs::Scope;
-use crate::projection::words;
-use crate::tui::keys::{KEYS, Place};
-use crate::tui::scene::Scene;
+use crate::projection::phrases;
+use crate::tui::keys::{KEYS, KeyContext};
 use crate::tui::slash::SLASHES;
 use crate::tui::state::{SessionRow, Sessions, State};
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
-pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+pub(super) fn help(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
     let inner = super::sheet(scene, frame, area, "help", "↑↓ scroll · Esc closes");
     let wide = usize::from(inner.width);
     let mut lines = Vec::new();
     let title = |text: &'static str| Line::styled(text, scene.style(Tone::Accent));
-    let places =
-        [(Place::Composer, "While writing"), (Place::Story, "In the story"), (Place::Anywhere, "Anywhere")];
+    let places = [
+        (KeyContext::Composer, "While writing"),
+        (KeyContext::Timeline, "In the story"),
+        (KeyContext::Anywhere, "Anywhere"),
+    ];
     for (place, name) in places {
         lines.push(title(name));
         for row in KEYS.iter().filter(|row| row.place == place && !row.help.is_empty()) {
@@ -54,7 +57,7 @@ pub(super) fn help(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 }
 
 /// A name and what it means, in a column of its own where there is room.
-fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Vec<Line<'static>> {
+fn pair(scene: &ViewModel<'_>, name: &str, text: &str, wide: usize) -> Vec<Line<'static>> {
     let room = if wide >= 90 { 36 } else { 26.min(wide / 2) };
     let gap = room.saturating_sub(width(name) + 2);
     let mut first = vec![Span::styled(format!("  {name}"), scene.style(Tone::Code))];
@@ -69,7 +72,7 @@ fn pair(scene: &Scene<'_>, name: &str, text: &str, wide: usize) -> Vec<Line<'sta
     out
 }
 
-pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+pub(super) fn cost(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
     let inner = super::sheet(scene, frame, area, "cost", "↑↓ scroll · Esc closes");
     // Where not everything has room, what was read from a cache is left out and never the money.
     let is_narrow = inner.width < 76;
@@ -91,7 +94,7 @@ pub(super) fn cost(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
         let tally = &row.tally.at_most();
         let name = cut(&name, names - 1);
         let [input, cached, output] =
-            [tally.usage.input, tally.usage.cached, tally.usage.output].map(words::grouped);
+            [tally.usage.input, tally.usage.cached, tally.usage.output].map(phrases::grouped);
         let [input, output] = [input, output].map(|count| format!("{}{count}", tally.about()));
         let money = tally.money();
         let text = cells(&name, [&tally.calls.to_string(), &input, &cached, &output], &money);
@@ -119,7 +122,13 @@ pub(in crate::tui) fn matching<'a>(rows: &'a [SessionRow], search: &str) -> Vec<
     rows.iter().filter(fits).collect()
 }
 
-pub(super) fn sessions(state: &State, scene: &Scene<'_>, list: &Sessions, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn sessions(
+    state: &State,
+    scene: &ViewModel<'_>,
+    list: &Sessions,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
     let foot = match (&list.doomed, &list.naming) {
         (Some(id), _) => {
             format!("Enter removes {} with its log; any other key keeps it", cut(&clean_line(id), 13))
@@ -162,9 +171,9 @@ fn session_row(row: &SessionRow, is_here: bool, wide: usize) -> String {
         (None, Some(name)) => format!("“{}”  {}", clean_line(name), clean_line(&row.prompt)),
         (None, None) => clean_line(&row.prompt),
     };
-    let when = format!("{} {}", words::day(row.newest_at), &words::time_of_day(row.newest_at)[..5]);
+    let when = format!("{} {}", phrases::day(row.newest_at), &phrases::time_of_day(row.newest_at)[..5]);
     let state = if is_here { "here" } else { row.state };
-    let head = format!("{when}  {state:<8}{:>7}  ", words::short_count(row.entries));
+    let head = format!("{when}  {state:<8}{:>7}  ", phrases::short_count(row.entries));
     if wide < 100 {
         return format!("{head}{what}");
     }
@@ -174,7 +183,7 @@ fn session_row(row: &SessionRow, is_here: bool, wide: usize) -> String {
     format!("{head}{:<15}{folder}{gap}{what}", cut(&clean_line(&row.id), 13))
 }
 
-pub(super) fn jump(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, digits: &str) {
+pub(super) fn jump(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, digits: &str) {
     let last = scene.record.last().unwrap_or(0);
     question(
         scene,
@@ -185,7 +194,7 @@ pub(super) fn jump(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, digits:
 }
 
 /// What a fork would do, before it is done.
-pub(super) fn fork(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, seq: u64) {
+pub(super) fn fork(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, seq: u64) {
     let is_open = scene.moment.board.has_open_turn();
     let then = if is_open { "its open turn waits for you" } else { "it waits for your next task" };
     let left = if state.is_working() { "; what runs here is left" } else { "" };
@@ -198,7 +207,7 @@ pub(super) fn fork(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 }
 
 /// A question in the last rows of the screen.
-pub(super) fn question(scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, text: &str) {
+pub(super) fn question(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, text: &str) {
     let mut lines = vec![Line::styled("─".repeat(usize::from(area.width)), scene.style(Tone::Warn))];
     let wrap = Wrap::to(usize::from(area.width).saturating_sub(1)).barred(vec![Span::raw(" ")]);
     wrap.line(&[(scene.style(Tone::Strong), text)], &mut lines);

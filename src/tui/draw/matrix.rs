@@ -5,13 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::projection::matrix::{Matrix, Phase, Stand};
+use crate::projection::phrases;
 use crate::projection::report::wording;
-use crate::projection::words;
 use crate::protocol::{SparkId, ballot};
-use crate::tui::scene::Scene;
 use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// Cells of a persona's name.
 const NAME: usize = 24;
@@ -21,7 +21,7 @@ const CELL: usize = 20;
 
 pub(super) fn draw(
     state: &State,
-    scene: &Scene<'_>,
+    scene: &ViewModel<'_>,
     frame: &mut Frame<'_>,
     area: Rect,
     (scroll, back): (usize, usize),
@@ -73,15 +73,15 @@ fn columns(matrix: &Matrix, wide: usize, back: usize) -> Columns<'_> {
 }
 
 fn table(
-    scene: &Scene<'_>,
+    scene: &ViewModel<'_>,
     matrix: &Matrix,
     wide: usize,
     (phases, before, after): Columns<'_>,
     lines: &mut Vec<Line<'static>>,
 ) {
     if before + after > 0 {
-        let older = format!("← {} before these", words::counted(before as u64, "phase"));
-        let newer = format!("{} after →", words::counted(after as u64, "phase"));
+        let older = format!("← {} before these", phrases::counted(before as u64, "phase"));
+        let newer = format!("{} after →", phrases::counted(after as u64, "phase"));
         let text = match (before, after) {
             (_, 0) => older,
             (0, _) => newer,
@@ -110,7 +110,7 @@ fn table(
 }
 
 /// What the numbers stand for, in the words of whoever stated them.
-fn propositions(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
+fn propositions(scene: &ViewModel<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
     if matrix.is_sealed || matrix.stated.is_empty() {
         return;
     }
@@ -158,7 +158,7 @@ fn padded(text: &str, room: usize) -> String {
 }
 
 /// Agreement after each phase as a bar of its own.
-fn curve(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
+fn curve(scene: &ViewModel<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'static>>) {
     let room = wide.saturating_sub(NAME + 24).clamp(10, 40);
     for phase in &matrix.phases {
         let Some(probe) = &phase.probe else { continue };
@@ -184,7 +184,7 @@ fn curve(scene: &Scene<'_>, matrix: &Matrix, wide: usize, lines: &mut Vec<Line<'
     lines.push(Line::default());
 }
 
-fn flips(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
+fn flips(scene: &ViewModel<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     for phase in &matrix.phases {
         for flip in phase.probe.iter().flat_map(|probe| &probe.flips) {
             let text = format!(
@@ -200,7 +200,7 @@ fn flips(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     }
 }
 
-fn verdict(scene: &Scene<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
+fn verdict(scene: &ViewModel<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>>) {
     if let Some(reason) = &matrix.gated {
         lines.push(Line::styled(
             format!("not worth a debate: {}", clean_line(reason)),

@@ -6,10 +6,10 @@ use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
 use crate::tui::review::{proposal, title};
-use crate::tui::scene::Scene;
 use crate::tui::state::{Overlay, State};
 use crate::tui::text::{cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// Columns of a story from which on the diff stands beside it.
 const BESIDE: u16 = 130;
@@ -19,7 +19,7 @@ const BENEATH: u16 = 24;
 
 /// Takes the room of the pane away from the story; none where there is no room or nothing is under review: once the
 /// turn is over, the room belongs to its answer.
-pub(super) fn divide(scene: &Scene<'_>, story: Rect) -> (Rect, Option<Rect>) {
+pub(super) fn divide(scene: &ViewModel<'_>, story: Rect) -> (Rect, Option<Rect>) {
     if !scene.moment.board.has_open_turn() || proposal(scene).is_none() {
         return (story, None);
     }
@@ -33,7 +33,7 @@ pub(super) fn divide(scene: &Scene<'_>, story: Rect) -> (Rect, Option<Rect>) {
 }
 
 /// The pane beside the story; the keys go to it while it is what lies on top.
-pub(super) fn pane(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, is_beside: bool) {
+pub(super) fn pane(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, is_beside: bool) {
     let Some((at, taken)) = proposal(scene) else { return };
     let has_keys = matches!(state.overlays.last(), Some(Overlay::Review { .. }));
     let area = if is_beside {
@@ -65,14 +65,14 @@ pub(super) fn pane(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 }
 
 /// The whole screen.
-pub(super) fn whole(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn whole(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let title =
         proposal(scene).map_or("nothing is proposed".to_owned(), |(at, taken)| title(scene, at, taken));
     let inner = super::sheet(scene, frame, area, &title, "↑↓ scroll · Esc closes");
     lines(state, scene, frame, inner, true);
 }
 
-fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect, has_keys: bool) {
+fn lines(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, has_keys: bool) {
     let lines = state.review.lines(scene, usize::from(area.width));
     let height = usize::from(area.height);
     let most = lines.len().saturating_sub(height);

@@ -6,13 +6,13 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::projection::board::SparkRow;
-use crate::projection::{typed, words};
+use crate::projection::{phrases, typed};
 use crate::protocol::event::{ArenaEvent, TurnCause};
 use crate::tui::markdown::markdown;
-use crate::tui::scene::{Scene, spinner};
 use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean, clean_line, cut, width};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::{ViewModel, spinner};
 
 /// Rows below which a plan is not begun: its heading, two lines, that there is more, a blank one.
 const PLAN: usize = 5;
@@ -21,7 +21,7 @@ const PLAN: usize = 5;
 const FINDING: usize = 4;
 
 /// A mark for the state; the words beside it say the same.
-fn mark(scene: &Scene<'_>, row: &SparkRow) -> (Tone, &'static str) {
+fn mark(scene: &ViewModel<'_>, row: &SparkRow) -> (Tone, &'static str) {
     let board = &scene.moment.board;
     match row.ended {
         Some((_, TurnCause::Done)) => (Tone::Good, "✓"),
@@ -34,7 +34,7 @@ fn mark(scene: &Scene<'_>, row: &SparkRow) -> (Tone, &'static str) {
 }
 
 /// What a spark does; of one that does nothing, whom it waits for.
-fn doing(scene: &Scene<'_>, row: &SparkRow) -> String {
+fn doing(scene: &ViewModel<'_>, row: &SparkRow) -> String {
     let board = &scene.moment.board;
     if row.ended.is_some() || board.is_busy(row.spark) {
         return clean_line(&board.state_of(row));
@@ -51,14 +51,14 @@ fn doing(scene: &Scene<'_>, row: &SparkRow) -> String {
 }
 
 /// A column: two lines and a blank one per spark, then what reviewers still want.
-pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = usize::from(area.width).saturating_sub(1);
     let mut lines = Vec::new();
     let (board, costs) = (&scene.moment.board, scene.costs());
     for row in scene.at_work() {
         let (tone, mark) = mark(scene, row);
         let end = row.ended.map_or(scene.now, |(at, _)| at);
-        let time = words::duration(end.saturating_sub(row.started) / 1_000_000 * 1_000);
+        let time = phrases::duration(end.saturating_sub(row.started) / 1_000_000 * 1_000);
         let role = cut(&clean_line(&row.role), wide.saturating_sub(width(&time) + 5));
         let gap = " ".repeat(wide.saturating_sub(width(&role) + width(&time) + 3));
         let chosen = state.story.focus == Some(row.spark);
@@ -77,7 +77,7 @@ pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
     }
     plan(scene, wide, usize::from(area.height).saturating_sub(lines.len()) / 2, &mut lines);
     if !board.findings.is_empty() {
-        let title = words::counted(board.findings.len() as u64, "open finding");
+        let title = phrases::counted(board.findings.len() as u64, "open finding");
         lines.push(Line::styled(format!(" {title}"), scene.style(Tone::Warn)));
         for finding in &board.findings {
             let text = format!("{} {}", clean_line(&finding.id), clean_line(&finding.problem));
@@ -91,7 +91,7 @@ pub(super) fn column(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, ar
 }
 
 /// The plan that was stated, as much as has room.
-fn plan(scene: &Scene<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'static>>) {
+fn plan(scene: &ViewModel<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'static>>) {
     let Some(ArenaEvent::ModelAnswered(stated)) = scene.moment.board.plan.and_then(|at| scene.event(at))
     else {
         return;
@@ -116,7 +116,7 @@ fn plan(scene: &Scene<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'stati
 }
 
 /// One line per spark.
-pub(super) fn lines(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn lines(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = usize::from(area.width).saturating_sub(2);
     let names = scene.at_work().map(|row| width(&clean_line(&row.role))).max().unwrap_or(0).min(24);
     let line = |row: &SparkRow| {

@@ -5,15 +5,15 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use crate::tui::scene::Scene;
 use crate::tui::state::State;
 use crate::tui::text::{Wrap, clean_line, cut};
 use crate::tui::theme::Tone;
+use crate::tui::view_model::ViewModel;
 
 /// The widest the text gets: longer lines are hard to read.
 const WIDE: u16 = 76;
 
-pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = area.width.saturating_sub(4).min(WIDE);
     let mut lines = Vec::new();
     let profile = &state.profile;
@@ -59,7 +59,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
     frame.render_widget(Paragraph::new(lines), Rect { x, y, width: wide, height });
 }
 
-fn pair(scene: &Scene<'_>, wide: u16, name: &str, text: &str) -> Line<'static> {
+fn pair(scene: &ViewModel<'_>, wide: u16, name: &str, text: &str) -> Line<'static> {
     let text = cut(text, usize::from(wide).saturating_sub(12));
     Line::from(vec![
         Span::styled(format!("{name:<12}"), scene.style(Tone::Code)),

@@ -7,12 +7,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::projection::words;
-use crate::tui::scene::Scene;
+use crate::projection::phrases;
+use crate::tui::mode_request::Worker;
 use crate::tui::state::{Pane, State};
 use crate::tui::text::{clean, clean_line, cut, width};
 use crate::tui::theme::Tone;
-use crate::tui::wish::Worker;
+use crate::tui::view_model::ViewModel;
 
 /// Text lines that are shown at most.
 const MOST: usize = 8;
@@ -77,7 +77,7 @@ fn layout(state: &State, wide: u16) -> (Vec<String>, (usize, usize)) {
     (lines, cursor)
 }
 
-pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area: Rect) {
+pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     if area.height < 2 {
         return;
     }
@@ -110,7 +110,7 @@ pub(super) fn draw(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, area
 fn rule(state: &State, wide: u16) -> String {
     let wide = usize::from(wide);
     let flags = state.wish.flags.iter().map(|flag| format!(" {}", clean_line(flag))).collect::<String>();
-    let last = state.record.now.board.mode.as_ref().map_or("solo", words::mode);
+    let last = state.record.now.board.mode.as_ref().map_or("solo", phrases::mode);
     let label = match state.wish.worker {
         Worker::Solo if last == "solo" || state.is_working() => String::new(),
         worker => cut(&format!(" {}{flags} ", worker.word()), wide.saturating_sub(8)),
@@ -129,7 +129,7 @@ fn invitation(state: &State) -> &'static str {
 }
 
 /// Completions above the composer.
-pub(super) fn offer(state: &State, scene: &Scene<'_>, frame: &mut Frame<'_>, composer: Rect) {
+pub(super) fn offer(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, composer: Rect) {
     let Some(offer) = state.composer.offer.as_ref().filter(|_| state.pane == Pane::Composer) else { return };
     let count = offer.choices.len();
     let height = u16::try_from(count.min(OFFERED)).unwrap_or(1).min(composer.y);

@@ -8,7 +8,7 @@ use crate::protocol::SparkId;
 use crate::tui::Act;
 use crate::tui::keys::Do;
 use crate::tui::state::{Overlay, Pane, Play, State};
-use crate::tui::story::Story;
+use crate::tui::timeline::Timeline;
 
 /// The longest pause of a record that is kept when it is played, in microseconds.
 const LONGEST_PAUSE: u64 = 2_000_000;
@@ -93,7 +93,7 @@ fn scroll(state: &mut State, by: isize) {
 }
 
 /// The story is moved while the rest of the state is read.
-fn with_story(state: &mut State, change: impl FnOnce(&mut Story, &State)) {
+fn with_story(state: &mut State, change: impl FnOnce(&mut Timeline, &State)) {
     let mut story = std::mem::take(&mut state.story);
     change(&mut story, state);
     state.story = story;

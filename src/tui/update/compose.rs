@@ -2,18 +2,18 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
+use crate::projection::phrases;
 use crate::projection::transcript::ItemKind;
-use crate::projection::words;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
 use super::{browse, overlay};
 use crate::tui::keys::Do;
+use crate::tui::mode_request;
 use crate::tui::slash::{self, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
 use crate::tui::theme::Theme;
-use crate::tui::wish;
-use crate::tui::{Act, Wish, Worker};
+use crate::tui::{Act, ModeRequest, Worker};
 
 /// Items that are looked through for an answer.
 const FARTHEST: usize = 20_000;
@@ -129,7 +129,7 @@ fn obey(
         Order::New => acts.push(Act::New),
         Order::Squad => acts.push(task(state, Worker::Squad, (text, rest))?),
         Order::Debate => acts.push(task(state, Worker::Debate, (text, rest))?),
-        Order::Mode => acts.push(Act::Mode(Wish::of_mode(rest)?)),
+        Order::Mode => acts.push(Act::Mode(ModeRequest::of_mode(rest)?)),
         Order::Sessions => overlay::sessions(state, acts),
         Order::Resume if rest.is_empty() => overlay::sessions(state, acts),
         Order::Resume => acts.push(Act::Open(rest.to_owned())),
@@ -144,7 +144,7 @@ fn obey(
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
         Order::Limits if rest.is_empty() => state.tell(limits(state)),
-        Order::Limits => acts.push(Act::Limits(wish::limits(rest)?)),
+        Order::Limits => acts.push(Act::Limits(mode_request::limits(rest)?)),
         Order::Theme => {
             state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?;
             state.tell(format!("theme {rest}"));
@@ -161,7 +161,7 @@ fn limits(state: &State) -> String {
     match state.record.last() {
         Some(_) => format!(
             "in force: {}; /new goes back to those of the start",
-            words::limits(&state.board().limits)
+            phrases::limits(&state.board().limits)
         ),
         None => "there is no session yet; `agon config` shows what it would begin with".to_owned(),
     }
@@ -169,7 +169,7 @@ fn limits(state: &State) -> String {
 
 /// A task for a squad or a debate, with the flags that stand before it.
 fn task(state: &mut State, worker: Worker, (written, rest): (&str, &str)) -> Result<Act, String> {
-    let (wish, text) = Wish::of_task(worker, rest)?;
+    let (wish, text) = ModeRequest::of_task(worker, rest)?;
     if state.is_working() {
         return Err("a turn is open; Esc interrupts it".to_owned());
     }
@@ -208,7 +208,7 @@ fn replay(state: &mut State) -> Result<(), String> {
         return Err("there is nothing to play yet".to_owned());
     }
     state.travel(0);
-    state.pane = Pane::Story;
+    state.pane = Pane::Timeline;
     if let Some(past) = &mut state.past {
         past.play = Some(Play { speed: Play::AS_IT_WENT, since: state.now });
     }

@@ -185,7 +185,7 @@ fn inspect(state: &mut State, at: EventRef, scroll: &mut usize, key: KeyEvent) -
 fn look_back(state: &mut State, seq: u64) {
     browse::pause(state);
     state.travel(seq);
-    state.pane = Pane::Story;
+    state.pane = Pane::Timeline;
 }
 
 fn last_event(state: &State, seq: u64) -> u16 {

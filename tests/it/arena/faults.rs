@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use agon::arena::ArenaPorts;
+use agon::assembly::SystemClock;
 use agon::bus::Bus;
 use agon::eventlog::SessionStore;
 use agon::ports::{AppendError, EventLog, Head, Live, Preparation, Sandbox, Tool, ToolEnd};
@@ -16,7 +17,6 @@ use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
 use agon::provider::script::Script;
 use agon::sandbox::Unconfined;
 use agon::toolvault::ToolVault;
-use agon::wiring::SystemClock;
 use agon::workspace::WorkspaceStore;
 use agon::{Arena, Ending};
 use tokio_util::sync::CancellationToken;

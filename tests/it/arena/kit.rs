@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use agon::assembly::Running;
 use agon::ports::{Live, Preparation, Provider, Sandbox, Tool, ToolEnd};
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{ModelFailed, ModelReply};
@@ -12,7 +13,6 @@ use agon::protocol::message::Request;
 use agon::protocol::spec::{ModelSpec, Risk, ToolSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, Lane, StopCause};
 use agon::provider::script::Script;
-use agon::wiring::Running;
 use agon::{Arena, ArenaBuilder};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

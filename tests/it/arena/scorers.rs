@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use agon::arena::{ArenaError, replay};
+use agon::assembly::{Running, WireError};
 use agon::protocol::event::TurnCause;
 use agon::protocol::spec::{DebatePlan, Mode, PersonaSpec};
 use agon::protocol::{ArenaEvent, Command, Entry};
 use agon::session::convergence::{Panel, Scored, Scorers};
-use agon::wiring::{Running, WireError};
 use agon::{Arena, ArenaBuilder};
 
 use super::kit::{Place, closed, log, until};

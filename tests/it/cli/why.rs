@@ -31,7 +31,7 @@ fn what_a_killed_run_may_have_taken_is_told_alike_by_every_command_once_nobody_w
     assert!(running.stdout.contains("0 in, 0 out"), "it is not cut off yet: {running}");
     let json = |arguments: &[&str]| serde_json::from_str::<Value>(&env.run(arguments).stdout).unwrap();
     let total = &json(&["cost", "latest", "--json"])["total"];
-    let most = agon::projection::words::grouped(total["input"].as_u64().unwrap());
+    let most = agon::projection::phrases::grouped(total["input"].as_u64().unwrap());
     for command in [&["cost", "latest"][..], &["sessions", "show", "latest"], &["replay", "latest"]] {
         let ran = env.run(command);
         assert!(ran.stdout.contains(&most), "{command:?} {most}: {ran}");

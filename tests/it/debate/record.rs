@@ -198,9 +198,9 @@ fn a_debate_that_a_budget_cut_short_ends_at_its_limit_with_the_verdict_it_reache
     assert_eq!(end.cause, TurnCause::Limit, "{}", world.story());
     assert!(end.answer.is_some(), "the verdict is the answer");
     assert_eq!((world.count("debate_shortened"), world.count("verdict_reached")), (1, 1));
-    let stage = agon::wiring::standing::stage_of_debate(&world.log);
+    let stage = agon::assembly::session_status::stage_of_debate(&world.log);
     assert!(
-        matches!(&stage, Some(agon::wiring::standing::Stage::Limited(at)) if at.limit == LimitKind::Steps && at.anew.is_none()),
+        matches!(&stage, Some(agon::assembly::session_status::Stage::Limited(at)) if at.limit == LimitKind::Steps && at.anew.is_none()),
         "{stage:?}"
     );
 }

@@ -122,7 +122,7 @@ fn resolved(seq: u64, sha256: &str) -> Entry {
     let content = "cut".to_owned();
     let body = ToolResolved {
         tool_use,
-        told: Vec::new(),
+        notes: Vec::new(),
         status: ToolStatus::Ok,
         content,
         exit: None,

@@ -199,7 +199,7 @@ fn resolved(call: u64, part: u16, status: ToolStatus, exit: Option<i32>, content
         call,
         ToolResolved {
             tool_use: the_use(part),
-            told: Vec::new(),
+            notes: Vec::new(),
             status,
             content: content.into(),
             exit,

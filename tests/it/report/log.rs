@@ -358,7 +358,7 @@ fn the_proof(log: &mut Builder, story: &Story) -> EventRef {
     tick(log, vec![E::ToolInvoked(invoked)]);
     let resolved = ToolResolved {
         tool_use,
-        told: Vec::new(),
+        notes: Vec::new(),
         status: ToolStatus::Ok,
         content: story.evidence.clone(),
         exit: None,

@@ -366,16 +366,20 @@ async fn a_program_that_embeds_agon_sets_aside_what_was_cut_off_and_can_tell_it(
     leave();
     let script = "[[answer]]\ntext = \"done\"\n";
     let running = place.scripted(script).open().await.unwrap();
-    assert!(running.told.len() == 1 && running.told[0].contains("AGENTS.md.untrusted"), "{:?}", running.told);
+    assert!(
+        running.notes.len() == 1 && running.notes[0].contains("AGENTS.md.untrusted"),
+        "{:?}",
+        running.notes
+    );
     let id = running.id.clone();
     whole_turn(&running, "go").await;
     drop(running);
     leave();
     let resumed = place.scripted(script).resume(&id).await.unwrap();
     assert!(
-        resumed.told.len() == 1 && resumed.told[0].contains("AGENTS.md.untrusted1"),
+        resumed.notes.len() == 1 && resumed.notes[0].contains("AGENTS.md.untrusted1"),
         "{:?}",
-        resumed.told
+        resumed.notes
     );
     assert!(!place.work().join("AGENTS.md").exists());
 }

@@ -263,14 +263,14 @@ pub async fn what_a_person_replaces_while_a_command_runs_is_told(opened: Opened)
         merge_and_pack(root);
     })
     .await;
-    assert_eq!(end.told.len(), replaced.len(), "{end:?}");
+    assert_eq!(end.notes.len(), replaced.len(), "{end:?}");
     for name in replaced {
         let could = if name.ends_with(".env") { "could read and change it" } else { "could change it" };
-        let line = end.told.iter().find(|line| line.starts_with(&format!("`{name}` was replaced"))).unwrap();
+        let line = end.notes.iter().find(|line| line.starts_with(&format!("`{name}` was replaced"))).unwrap();
         assert!(line.contains(could) && end.stderr.contains(line.as_str()), "{end:?}");
     }
     check_repository(&opened.root);
-    assert!(opened.sh("true").await.told.is_empty(), "once");
+    assert!(opened.sh("true").await.notes.is_empty(), "once");
 }
 
 /// So many secret files, as a command may make them, and beneath them the one that matters.

@@ -1,9 +1,9 @@
 //! Blueprints that nobody can follow, given by a program or a log: refused before anybody works.
 
 use agon::ArenaBuilder;
+use agon::assembly::WireError;
 use agon::protocol::event::*;
 use agon::protocol::spec::*;
-use agon::wiring::WireError;
 
 use crate::support::squad::*;
 use crate::support::world::*;

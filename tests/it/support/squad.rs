@@ -203,6 +203,6 @@ pub fn check(command: &str, exit: i32) -> CheckRan {
         exit: Some(exit),
         output: output.to_owned(),
         ms: 5,
-        told: Vec::new(),
+        notes: Vec::new(),
     }
 }

@@ -354,8 +354,8 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
 }
 
 pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolResolved {
-    let (content, seen, told) = (content.to_owned(), vec![], vec![]);
-    ToolResolved { tool_use, status, content, exit: None, ms: 3, seen, told, blob: None, by: None }
+    let (content, seen, notes) = (content.to_owned(), vec![], vec![]);
+    ToolResolved { tool_use, status, content, exit: None, ms: 3, seen, notes, blob: None, by: None }
 }
 
 /// One random step: mostly an outcome of something open, sometimes a wish, sometimes nonsense.

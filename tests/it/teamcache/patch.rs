@@ -247,7 +247,7 @@ fn a_patch_that_was_killed_leaves_nothing_beside_its_places_once_it_is_applied_a
     let sha = |text: &str| Some(FileContent { sha256: sha256(text.as_bytes()), exec: false });
     fs::create_dir(root.join("sub")).unwrap();
     fs::write(root.join("a"), "old").unwrap();
-    let left = [agon::ports::beside::name(), format!("sub/{}", agon::ports::beside::name())];
+    let left = [agon::temp_names::name(), format!("sub/{}", agon::temp_names::name())];
     left.iter().for_each(|name| fs::write(root.join(name), "new").unwrap());
     let changes = [("a", sha("old")), ("sub/b", None)];
     let changes = changes.map(|(path, before)| FileChange { path: path.into(), before, after: sha("new") });

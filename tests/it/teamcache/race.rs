@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use agon::assembly::SystemClock;
 use agon::ports::{CacheMiss, TeamCache};
 use agon::protocol::Lane;
 use agon::teamcache::RunStore;
-use agon::wiring::SystemClock;
 use tokio_util::sync::CancellationToken;
 
 use super::{Place, changes, get, key, put, run, settings};

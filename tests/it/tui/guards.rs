@@ -164,12 +164,13 @@ fn a_turn_that_was_left_open_says_so_and_is_gone_on_with_by_enter() {
 fn what_another_process_works_on_is_not_called_left_open() {
     let entries = demo();
     let called = first(&entries, "model_called");
-    let mut record = agon::tui::Record::default();
+    let mut record = agon::tui::SessionView::default();
     for entry in &entries[..=called] {
         record.apply(std::sync::Arc::clone(entry));
     }
     let mut state = state(&[], false);
-    let _ = update(&mut state, Msg::Record { record: Box::new(record), is_live: false, is_elsewhere: true });
+    let _ =
+        update(&mut state, Msg::SessionView { record: Box::new(record), is_live: false, is_elsewhere: true });
     let text = shown(&state, 100, 30);
     assert!(!text.contains("left open") && text.contains("runs elsewhere"), "{text}");
     assert_eq!(update(&mut state, key(Enter)), []);

@@ -6,7 +6,7 @@ use agon::protocol::{CallId, Choice, Command, Lane, Signal};
 use agon::tui::{Act, Msg, State, update};
 use ratatui::crossterm::event::KeyCode::{Backspace, Char, Enter, Esc, Tab};
 
-use agon::tui::{Wish, Worker};
+use agon::tui::{ModeRequest, Worker};
 
 use super::made::{begun, ctrl, demo, entry, first, key, shown, state, typed};
 
@@ -16,13 +16,13 @@ pub fn asked() -> State {
     state(&entries[..=asked], true)
 }
 
-fn prompt(text: &str, written: &str, wish: Wish) -> Act {
+fn prompt(text: &str, written: &str, wish: ModeRequest) -> Act {
     Act::Prompt { text: text.to_owned(), wish, written: written.to_owned(), steers: false }
 }
 
 fn steer(text: &str) -> Act {
     let (text, written) = (text.to_owned(), text.to_owned());
-    Act::Prompt { text, wish: Wish::default(), written, steers: true }
+    Act::Prompt { text, wish: ModeRequest::default(), written, steers: true }
 }
 
 pub fn answers(acts: &[Act]) -> Vec<&Choice> {
@@ -170,7 +170,7 @@ fn a_task_is_sent_a_running_one_is_steered_and_interrupted() {
     let entries = demo();
     let mut idle = state(&entries, false);
     let _ = typed(&mut idle, "next");
-    assert_eq!(update(&mut idle, key(Enter)), [prompt("next", "next", Wish::default())]);
+    assert_eq!(update(&mut idle, key(Enter)), [prompt("next", "next", ModeRequest::default())]);
     let called = first(&entries, "model_called");
     let mut running = state(&entries[..=called], true);
     let _ = typed(&mut running, "faster");
@@ -182,7 +182,7 @@ fn a_task_is_sent_a_running_one_is_steered_and_interrupted() {
 fn a_pasted_block_is_never_a_command() {
     let mut state = state(&demo(), false);
     let _ = update(&mut state, Msg::Paste("/quit\n".to_owned()));
-    assert_eq!(update(&mut state, key(Enter)), [prompt("/quit\n", "/quit\n", Wish::default())]);
+    assert_eq!(update(&mut state, key(Enter)), [prompt("/quit\n", "/quit\n", ModeRequest::default())]);
     let _ = typed(&mut state, "/quit");
     assert_eq!(update(&mut state, key(Enter)), [Act::Quit]);
 }
@@ -214,7 +214,7 @@ fn a_squad_or_a_debate_gets_its_task_and_flags() {
     let line = "/squad --check 'sh check.sh' --blueprint=pair don't stop\n";
     let _ = typed(&mut state, line.trim_end());
     let flags = vec!["--check=sh check.sh".to_owned(), "--blueprint=pair".to_owned()];
-    let wish = Wish { worker: Worker::Squad, flags };
+    let wish = ModeRequest { worker: Worker::Squad, flags };
     assert_eq!(update(&mut state, key(Enter)), [prompt("don't stop", line.trim_end(), wish)]);
     for (line, why) in [
         ("/squad", "/squad wants a task"),
@@ -236,7 +236,7 @@ fn a_squad_or_a_debate_gets_its_task_and_flags() {
 fn the_mode_is_seen_and_used_by_what_is_written_next() {
     let mut state = state(&demo(), false);
     let _ = typed(&mut state, "/mode debate --rounds 2");
-    let wish = Wish { worker: Worker::Debate, flags: vec!["--rounds=2".to_owned()] };
+    let wish = ModeRequest { worker: Worker::Debate, flags: vec!["--rounds=2".to_owned()] };
     assert_eq!(update(&mut state, key(Enter)), [Act::Mode(wish.clone())]);
     let _ = update(&mut state, Msg::Mode(wish.clone()));
     let text = shown(&state, 100, 24);
@@ -336,7 +336,7 @@ fn nothing_is_sent_from_the_past() {
         assert_eq!(update(&mut state, key(Enter)), []);
         let text = shown(&state, 80, 24);
         assert!(!text.contains('◀') && text.contains("Enter once more sends"), "{text}");
-        assert_eq!(update(&mut state, key(Enter)), [prompt("next", "next", Wish::default())]);
+        assert_eq!(update(&mut state, key(Enter)), [prompt("next", "next", ModeRequest::default())]);
     }
     let mut state = state(&demo(), false);
     let _ = update(&mut state, key(Tab));
@@ -370,12 +370,14 @@ fn a_moment_is_the_same_from_both_sides() {
         let _ = typed(&mut back, "[");
         // One that somebody else works on: its clock is that of its last entry.
         let mut live = state(&[], false);
-        let mut record = agon::tui::Record::default();
+        let mut record = agon::tui::SessionView::default();
         for entry in &entries[..=seq] {
             record.apply(Arc::clone(entry));
         }
-        let _ =
-            update(&mut live, Msg::Record { record: Box::new(record), is_live: false, is_elsewhere: true });
+        let _ = update(
+            &mut live,
+            Msg::SessionView { record: Box::new(record), is_live: false, is_elsewhere: true },
+        );
         let story = |state: &State| {
             let text = shown(state, 100, 200);
             text.lines()

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use agon::protocol::Entry;
-use agon::tui::{Msg, Record, Shelf, State, update};
+use agon::tui::{EntrySource, Msg, SessionView, State, update};
 use ratatui::crossterm::event::KeyCode::{Enter, Tab};
 
 use super::made::{key, profile, shown, typed};
@@ -13,7 +13,7 @@ use crate::support::long;
 #[derive(Clone)]
 struct Long(Arc<Vec<Arc<Entry>>>);
 
-impl Shelf for Long {
+impl EntrySource for Long {
     fn read(&self, range: Range<u64>) -> Vec<Arc<Entry>> {
         let at = |seq: u64| usize::try_from(seq).unwrap().min(self.0.len());
         self.0[at(range.start)..at(range.end)].to_vec()
@@ -27,13 +27,15 @@ fn the_end_is_seen_first_and_stays_where_it_is_when_all_is_counted() {
     let long = Long(Arc::new(long::entries(recorded, 12_000).map(read).collect()));
     let count = long.0.len() as u64;
     let record = |first: u64| {
-        let shelf: Option<Box<dyn Shelf>> = (first == 0).then(|| Box::new(long.clone()) as Box<dyn Shelf>);
-        let mut record = Record::begin(first, shelf);
+        let source: Option<Box<dyn EntrySource>> =
+            (first == 0).then(|| Box::new(long.clone()) as Box<dyn EntrySource>);
+        let mut record = SessionView::begin(first, source);
         long.read(first..count).into_iter().for_each(|entry| assert!(record.apply(entry)));
         Box::new(record)
     };
     let mut state = State::new(profile(), 100, 30);
-    let _ = update(&mut state, Msg::Record { record: record(11_520), is_live: false, is_elsewhere: false });
+    let _ =
+        update(&mut state, Msg::SessionView { record: record(11_520), is_live: false, is_elsewhere: false });
     let end = shown(&state, 100, 30);
     assert!(end.contains("counting…") && end.contains(&format!("record e{}", count - 1)), "{end}");
     let _ = update(&mut state, key(Tab));
@@ -41,7 +43,7 @@ fn the_end_is_seen_first_and_stays_where_it_is_when_all_is_counted() {
         let _ = typed(&mut state, "k");
     }
     let above = shown(&state, 100, 30);
-    let _ = update(&mut state, Msg::Record { record: record(0), is_live: false, is_elsewhere: false });
+    let _ = update(&mut state, Msg::SessionView { record: record(0), is_live: false, is_elsewhere: false });
     let counted = shown(&state, 100, 30);
     assert!(!counted.contains("counting…"), "{counted}");
     let story = |text: &str| text.lines().skip(3).map(str::to_owned).collect::<Vec<_>>();

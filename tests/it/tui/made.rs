@@ -156,9 +156,9 @@ pub fn profile() -> Profile {
 
 /// What tells a screen to show these entries.
 pub fn looked_at(entries: &[Arc<Entry>], is_live: bool) -> Msg {
-    let mut record = agon::tui::Record::default();
+    let mut record = agon::tui::SessionView::default();
     assert!(entries.iter().all(|entry| record.apply(Arc::clone(entry))));
-    Msg::Record { record: Box::new(record), is_live, is_elsewhere: false }
+    Msg::SessionView { record: Box::new(record), is_live, is_elsewhere: false }
 }
 
 /// A screen that shows these entries.

@@ -1,9 +1,9 @@
 //! The page of a debate: question, verdict, what a plain vote would have said, who moved and why, who still disagrees.
 
+use crate::projection::phrases;
 use crate::projection::report::Report;
 use crate::projection::report::debate::{DebateReport, Move, Phase, Proposition, Stand, Talk, Verdict};
 use crate::projection::report::wording::{self, spaced};
-use crate::projection::words;
 use crate::protocol::EventRef;
 
 use super::figures;
@@ -39,9 +39,9 @@ pub fn section(page: &mut Markup, report: &Report, debate: &DebateReport) {
 
 fn dateline(page: &mut Markup, report: &Report, debate: &DebateReport) {
     page.raw("<p class=\"dateline\"><span>Debate</span><span>");
-    page.text(&words::day(report.session.opened_at)).raw("</span><span>");
-    page.text(&words::counted(debate.debaters.len() as u64, "persona")).raw("</span><span>");
-    page.text(&words::counted(debate.phases.len() as u64, "phase")).raw("</span>");
+    page.text(&phrases::day(report.session.opened_at)).raw("</span><span>");
+    page.text(&phrases::counted(debate.debaters.len() as u64, "persona")).raw("</span><span>");
+    page.text(&phrases::counted(debate.phases.len() as u64, "phase")).raw("</span>");
     super::price(page, report);
     page.raw("</p>");
 }
@@ -182,7 +182,7 @@ fn moves(page: &mut Markup, debate: &DebateReport) {
     first.iter().for_each(|step| moved(page, step));
     page.raw("</ol>");
     if !more.is_empty() {
-        page.raw("<details><summary>").text(&words::counted(more.len() as u64, "more move"));
+        page.raw("<details><summary>").text(&phrases::counted(more.len() as u64, "more move"));
         page.raw("</summary><ol class=\"moves\">");
         more.iter().for_each(|step| moved(page, step));
         page.raw("</ol></details>");

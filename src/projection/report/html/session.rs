@@ -1,8 +1,8 @@
 //! What every session's page has: turns without a debate, then the costs of each spark.
 
+use crate::projection::phrases;
 use crate::projection::report::session::{CostLine, FindingLine, TurnReport};
 use crate::projection::report::{Report, wording};
-use crate::projection::words;
 use crate::protocol::event::Judgement;
 use crate::protocol::text::name_shown;
 
@@ -24,7 +24,7 @@ fn turn_section(page: &mut Markup, report: &Report, turn: &TurnReport) {
     page.raw("<article class=\"turn\"><header><p class=\"dateline\"><span>")
         .line(&turn.mode)
         .raw("</span><span>");
-    page.text(&words::day(report.session.opened_at)).raw("</span><span>turn ").number(turn.number);
+    page.text(&phrases::day(report.session.opened_at)).raw("</span><span>turn ").number(turn.number);
     page.raw("</span>");
     super::price(page, report);
     page.raw("</p>");
@@ -124,7 +124,7 @@ fn missing(page: &mut Markup, turn: &TurnReport) {
     }
     for role in &turn.failed {
         page.raw("<li><strong>").line(&role.role).raw("</strong> did nothing: ");
-        page.text(words::turn_cause(role.cause)).raw(" ").cite(role.source).raw("</li>");
+        page.text(phrases::turn_cause(role.cause)).raw(" ").cite(role.source).raw("</li>");
     }
     page.raw("</ul></section>");
 }

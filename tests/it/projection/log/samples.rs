@@ -72,7 +72,7 @@ pub fn teamwork() -> Vec<E> {
         exit: None,
         output: "x\n".repeat(100),
         ms: 7,
-        told: Vec::new(),
+        notes: Vec::new(),
     };
     let diff = DiffTaken {
         from: "a".into(),

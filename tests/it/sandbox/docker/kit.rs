@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use agon::ports::{Exec, ExecEnd, Sandbox};
 use agon::sandbox::docker::{
-    DockerError, DockerPlace, DockerSandbox, DockerSettings, Engine, Found, claims_of, host_name, list,
+    DockerError, DockerPlace, DockerSandbox, DockerSettings, Engine, FoundContainers, claims_of, host_name,
+    list,
 };
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -121,7 +122,7 @@ impl Bench {
     }
 
     /// The containers of this test, as the engine knows them.
-    pub async fn containers(&self) -> Vec<Found> {
+    pub async fn containers(&self) -> Vec<FoundContainers> {
         let mut found = list(&self.engine, &self.place().claims, &host_name()).await.unwrap();
         found.retain(|container| container.session == self.session());
         found

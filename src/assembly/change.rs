@@ -1,0 +1,253 @@
+//! Other settings for a session that is taken up again, copied or running: only what differs is recorded.
+
+use crate::arena::Arena;
+use crate::assembly::role_sandboxes::{Means, OpenedRoleSandboxes};
+use crate::assembly::squad::Crew;
+use crate::assembly::{SquadWish, WireError, cache, providers, spec};
+use crate::config::{Config, ConfigError, ModelName, SandboxKind};
+use crate::protocol::Command;
+use crate::protocol::event::LimitKind;
+use crate::protocol::spec::{
+    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, Policy, RoleSpec, Rule, Setting, Spec,
+    WorkspaceSpec,
+};
+
+/// What is different from the recorded settings when a session is taken up again.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Another default model.
+    pub model: Option<ModelName>,
+    /// Another persona.
+    pub persona: Option<String>,
+    /// Other limits; what is absent stays as recorded.
+    pub limits: LimitChanges,
+    /// Policy rules that are added; those the session has stay.
+    pub rules: Vec<Rule>,
+    /// Another sandbox.
+    pub sandbox: Option<SandboxKind>,
+    /// Somebody let the tools work where nothing can confine them.
+    pub consent: Option<Consent>,
+    /// A squad for the next turn.
+    pub squad: Option<SquadWish>,
+    /// A debate for the next turn.
+    pub debate: Option<DebatePlan>,
+    /// True when nothing but a debate is held until the process ends: its tools only read, so others may write.
+    pub reads_only: bool,
+}
+
+/// Limits that are wanted instead of the recorded ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitChanges {
+    /// Model calls of one turn.
+    pub max_steps: Option<u32>,
+    /// Tokens of the session.
+    pub max_tokens: Option<u64>,
+    /// Millionths of a dollar of the session.
+    pub max_micro_usd: Option<u64>,
+    /// Active seconds of one turn.
+    pub max_seconds: Option<u64>,
+}
+
+impl LimitChanges {
+    /// What one limit is to become; none when it stays.
+    pub fn of(self, limit: LimitKind) -> Option<u64> {
+        match limit {
+            LimitKind::Steps => self.max_steps.map(u64::from),
+            LimitKind::Tokens => self.max_tokens,
+            LimitKind::MicroUsd => self.max_micro_usd,
+            LimitKind::Seconds => self.max_seconds,
+        }
+    }
+
+    /// The limits that come of these over recorded ones.
+    pub fn over(self, recorded: &Limits) -> Limits {
+        Limits {
+            max_steps: self.max_steps.unwrap_or(recorded.max_steps),
+            max_tokens: self.max_tokens.or(recorded.max_tokens),
+            max_micro_usd: self.max_micro_usd.or(recorded.max_micro_usd),
+            max_seconds: self.max_seconds.or(recorded.max_seconds),
+            ..recorded.clone()
+        }
+    }
+}
+
+impl Changes {
+    /// Who let the tools work unconfined: what is recorded holds as long as no other sandbox is wanted.
+    pub(super) fn consent_over(&self, recorded: &WorkspaceSpec) -> Option<Consent> {
+        let recorded = recorded.sandbox.consent.clone().filter(|_| self.sandbox.is_none());
+        self.consent.clone().or(recorded)
+    }
+
+    /// The rules that hold: what is recorded, and what is added.
+    pub(super) fn rules_over(&self, recorded: &Policy) -> Vec<Rule> {
+        recorded.rules.iter().chain(&self.rules).cloned().collect()
+    }
+
+    /// What was changed, for people; `None` when nothing was.
+    pub(super) fn in_words(&self) -> Option<String> {
+        let words = [
+            self.model.as_ref().map(|name| format!("model {name}")),
+            self.persona.as_ref().map(|id| format!("persona {id}")),
+            (!self.rules.is_empty()).then(|| "policy".to_owned()),
+            (self.limits != LimitChanges::default()).then(|| "limits".to_owned()),
+            self.sandbox.map(|kind| format!("sandbox {}", kind.word())),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+}
+
+/// Changes a running session from its next call on, and says how many settings that were. What is wanted of
+/// its sandbox cannot be changed while it runs. Between two turns what is in force already is no change; in a turn it
+/// is one, for sparks that went over to a fallback.
+pub async fn change(
+    config: &Config,
+    arena: &Arena,
+    wanted: &Changes,
+    is_between: bool,
+) -> Result<usize, WireError> {
+    let spec = arena.spec().await.ok_or(WireError::Ended)?;
+    let before = spec.clone();
+    let workspace = spec.workspace.clone();
+    let (mut settings, mut spec) = changes(config, spec, workspace, wanted)?;
+    if wanted.squad.is_some() {
+        move_in(config, arena, &mut settings, &mut spec).await?;
+    }
+    let provider = |model: &ModelSpec| model.name.split('/').next().unwrap_or_default().to_owned();
+    let strange: Vec<ModelSpec> =
+        spec.models.into_iter().filter(|model| !arena.is_connected(&provider(model))).collect();
+    let connected = providers::connect(config, &strange, &providers::AnsweredCounts::default())?;
+    for (name, provider) in connected.providers {
+        arena.connect(&name, provider, connected.limits.get(&name).copied());
+    }
+    if is_between {
+        settings.retain(|setting| is_other(&before, setting));
+    }
+    let count = settings.len();
+    if count > 0 {
+        arena.submit(Command::Set { settings }).await.map_err(|error| WireError::Set(error.to_string()))?;
+    }
+    Ok(count)
+}
+
+/// True when a setting makes a spec another one.
+fn is_other(spec: &Spec, setting: &Setting) -> bool {
+    let mut changed = spec.clone();
+    changed.set(setting);
+    changed != *spec
+}
+
+/// Starts the places of a squad's roles, unless they are there already.
+async fn move_in(
+    config: &Config,
+    arena: &Arena,
+    settings: &mut Vec<Setting>,
+    spec: &mut Spec,
+) -> Result<(), WireError> {
+    let is_same = !settings.iter().any(|setting| matches!(setting, Setting::Blueprint(_)));
+    let is_there = |role: &RoleSpec| !role.has_place() || arena.places().get(&role.name).is_some();
+    if is_same && spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles).all(is_there) {
+        return Ok(());
+    }
+    let root = std::path::PathBuf::from(&spec.workspace.root);
+    let means = Means::Configured(config, arena.id());
+    let places = OpenedRoleSandboxes::open(means, &root, spec, arena.sandbox()).await?;
+    places.tell(settings, spec);
+    arena.places().set(places.sandboxes);
+    Ok(())
+}
+
+/// The settings that differ from what the log says, and the spec with them applied.
+pub(super) fn changes(
+    config: &Config,
+    mut spec: Spec,
+    workspace: WorkspaceSpec,
+    wanted: &Changes,
+) -> Result<(Vec<Setting>, Spec), WireError> {
+    let mut changed = Vec::new();
+    if workspace != spec.workspace {
+        changed.push(Setting::Workspace(workspace));
+    }
+    changed.extend(voices(config, &spec, wanted)?);
+    changed.iter().for_each(|setting| spec.set(setting));
+    let known = changed.len();
+    let mut policy = spec.policy.clone();
+    policy.add(&wanted.rules);
+    if policy != spec.policy {
+        changed.push(Setting::Policy(policy));
+    }
+    let limits = wanted.limits.over(&spec.limits);
+    if limits != spec.limits {
+        changed.push(Setting::Limits(limits));
+    }
+    changed.extend(company(config, &spec, wanted)?);
+    changed[known..].iter().for_each(|setting| spec.set(setting));
+    // Whatever else changed, a squad of this session must not be looked up by what used to answer.
+    let cache = cache::spec(config, &spec.models);
+    if spec.blueprint.is_some() && cache != spec.cache {
+        changed.push(Setting::Cache(cache.clone()));
+        spec.set(&Setting::Cache(cache));
+    }
+    spec::check(&spec)?;
+    Ok((changed, spec))
+}
+
+/// The squad or the personas of a debate, as far as the session does not know them.
+fn company(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting>, WireError> {
+    let (mut personas, mut models): (Vec<PersonaSpec>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut blueprint: Option<Blueprint> = None;
+    if let Some(wish) = &wanted.squad {
+        let crew = Crew::of(config, wish, Some(spec), &spec.tools, wanted.model.is_some())?;
+        models.extend(crew.models().map(str::to_owned));
+        personas.extend(crew.personas);
+        blueprint = Some(crew.blueprint).filter(|made| spec.blueprint.as_ref() != Some(made));
+    }
+    if let Some(plan) = &wanted.debate {
+        for id in plan.personas.iter().chain([&plan.moderator]) {
+            personas.push(spec::persona(config, id, &spec.tools)?);
+        }
+        models.extend(personas.iter().filter_map(|persona| persona.model.clone()));
+        models.extend(plan.models.iter().map(|(_, model)| model.clone()));
+    }
+    let names: Result<Vec<ModelName>, _> = models.iter().map(|name| name.parse()).collect();
+    let models = spec::models_of(config, names.map_err(ConfigError::from)?)?;
+    let is_new = |model: &ModelSpec| spec.models.iter().all(|known| known.name != model.name);
+    let models = models.into_iter().filter(is_new).map(|spec| Setting::Model { spec, default: false });
+    // The solo persona stays what it is, also when a role is called the same.
+    let solo = spec.personas.first().map(|persona| persona.id.clone());
+    let is_known =
+        |persona: &PersonaSpec| Some(&persona.id) == solo.as_ref() || spec.personas.contains(persona);
+    let personas = personas.into_iter().filter(|persona| !is_known(persona));
+    let personas = personas.map(|spec| Setting::Persona { spec, default: false });
+    Ok(models.chain(personas).chain(blueprint.map(Setting::Blueprint)).collect())
+}
+
+/// The wanted model and persona with every model they bring in. A wanted model counts more than a persona's own.
+fn voices(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting>, WireError> {
+    let named = wanted.persona.as_deref().map(|id| spec::persona(config, id, &spec.tools)).transpose()?;
+    let mut persona = named.or_else(|| {
+        let recorded = spec.personas.first().filter(|persona| persona.model.is_some());
+        wanted.model.as_ref().and(recorded).cloned()
+    });
+    if let (Some(persona), Some(_)) = (&mut persona, &wanted.model) {
+        persona.model = None;
+    }
+    let own = persona.as_ref().and_then(|persona| persona.model.clone());
+    let mut names: Vec<ModelName> = wanted.model.iter().cloned().collect();
+    names.extend(own.as_deref().map(str::parse).transpose().map_err(ConfigError::from)?);
+    let mut changed = Vec::new();
+    for (i, model) in spec::models_of(config, names)?.into_iter().enumerate() {
+        let default = i == 0 && wanted.model.is_some();
+        let is_known = spec.models.iter().any(|known| known.name == model.name);
+        if default || !is_known {
+            changed.push(Setting::Model { spec: model, default });
+        }
+    }
+    if let Some(persona) = persona {
+        let id = persona.id.clone();
+        changed.push(Setting::Persona { spec: persona, default: true });
+        // A spark at work goes over to it as well.
+        changed.extend(own.map(|model| Setting::RoleModel { role: id, model }));
+    }
+    Ok(changed)
+}

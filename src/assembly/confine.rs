@@ -1,0 +1,221 @@
+//! Chooses and starts the sandbox that is wanted, never a weaker one; knows no tool and no session's record.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{WireError, docker};
+use crate::config::{Config, SandboxKind};
+use crate::ports::Sandbox;
+use crate::protocol::spec::{Policy, Rule, SandboxSpec};
+use crate::sandbox::docker::DockerError;
+use crate::sandbox::{LocalError, Unconfined, crash_journal};
+use crate::session::policy;
+
+/// What is wanted of a sandbox.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub kind: SandboxKind,
+    pub root: &'a Path,
+    /// The session it is for.
+    pub session: &'a str,
+    /// Rules of the session beside those of the configuration: what they deny to every tool no command reads either.
+    pub rules: &'a [Rule],
+    /// Commands shall not be able to change the workspace.
+    pub read_only: bool,
+    /// Somebody was told that nothing can confine the tools here, and let them work all the same.
+    pub has_consent: bool,
+}
+
+/// The sandbox a session was run in, as configuration names it.
+pub(super) fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
+    match sandbox.kind.as_str() {
+        "local" => SandboxKind::Local,
+        "landlock-only" => SandboxKind::LandlockOnly,
+        "docker" => SandboxKind::Docker,
+        _ => SandboxKind::None,
+    }
+}
+
+/// Starts a sandbox. `auto` takes the strongest that holds what it claims: `local`, else `docker` if somebody has
+/// named an image, else none only where somebody has said so.
+pub(super) async fn confined(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn Sandbox>, WireError> {
+    chosen(config, wanted).await.map(|(sandbox, _)| sandbox)
+}
+
+/// The same, with a line where it is not the strongest that was wanted.
+pub(super) async fn chosen(
+    config: &Config,
+    wanted: Wanted<'_>,
+) -> Result<(Arc<dyn Sandbox>, Option<String>), WireError> {
+    if !wanted.root.is_dir() {
+        return Err(WireError::WorkspaceGone(wanted.root.to_owned()));
+    }
+    let opened = match wanted.kind {
+        SandboxKind::Auto => return automatic(config, wanted).await,
+        SandboxKind::None => unconfined(wanted.root),
+        SandboxKind::Local => {
+            local(wanted.root, &options(config, wanted)).await.map_err(no_sandbox(wanted.kind))
+        }
+        SandboxKind::LandlockOnly => {
+            let opened = landlock_only(&options(config, wanted), wanted.root).await;
+            opened.map_err(no_sandbox(wanted.kind))
+        }
+        SandboxKind::Docker => docker::open(config, wanted).await,
+    };
+    Ok((opened?, None))
+}
+
+async fn automatic(
+    config: &Config,
+    wanted: Wanted<'_>,
+) -> Result<(Arc<dyn Sandbox>, Option<String>), WireError> {
+    let why = match local(wanted.root, &options(config, wanted)).await {
+        Ok(sandbox) => return Ok((sandbox, None)),
+        // Nobody is asked to work without a sandbox because of what a command may have done to the workspace.
+        Err(LocalError::Unfit(why)) => return Err(WireError::Uncovered(why)),
+        Err(LocalError::Machine(why)) => why,
+    };
+    let line = |taken: &str, why: &str| {
+        Some(format!("the sandbox `auto` took `{taken}`, because `local` is not to be had: {why}"))
+    };
+    let why = match docker::names_an_image(config) {
+        false => why,
+        true => match docker::open(config, wanted).await {
+            Ok(sandbox) => return Ok((sandbox, line("docker", &why))),
+            Err(error @ WireError::Docker(DockerError::Unfit(_))) => return Err(error),
+            Err(error) => {
+                let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                format!("`local`: {why}; `docker`: {error}{hint}")
+            }
+        },
+    };
+    match wanted.has_consent {
+        true => Ok((unconfined(wanted.root)?, line("none", &why))),
+        false => Err(WireError::NothingConfines { why, gaps: Unconfined::GAPS.to_vec() }),
+    }
+}
+
+/// Why a kind that was asked for by name is not to be had.
+fn no_sandbox(kind: SandboxKind) -> impl FnOnce(LocalError) -> WireError {
+    move |error| match error {
+        LocalError::Unfit(why) => WireError::Uncovered(why),
+        LocalError::Machine(why) => WireError::NoSandbox { kind: kind.word(), why },
+    }
+}
+
+/// Why `local` is not to be had, with the link that is the cause.
+fn with_link(root: &Path, error: LocalError) -> LocalError {
+    let is_link =
+        |name: &&str| std::fs::symlink_metadata(root.join(name)).is_ok_and(|data| data.is_symlink());
+    match ([".git", ".agon"].into_iter().find(is_link), error) {
+        (Some(link), LocalError::Unfit(why) | LocalError::Machine(why)) if why.contains("`.git`") => {
+            LocalError::Unfit(format!(
+                "{why}; `{link}` is a symbolic link: let it lead to a folder that is there"
+            ))
+        }
+        (_, error) => error,
+    }
+}
+
+/// What a sandbox of this machine's kernel is opened with.
+struct Options {
+    secrets: Vec<String>,
+    read_only: bool,
+    notes: PathBuf,
+    own: Vec<PathBuf>,
+}
+
+fn options(config: &Config, wanted: Wanted<'_>) -> Options {
+    Options {
+        secrets: secrets(config.policy(), wanted.rules),
+        read_only: wanted.read_only,
+        notes: crash_journal::notes_of(&config.places().state),
+        own: own_folders(config),
+    }
+}
+
+/// Globs of the paths that no command is to read.
+pub(super) fn secrets(mut policy: Policy, rules: &[Rule]) -> Vec<String> {
+    policy.add(rules);
+    policy::denied_to_all(&policy)
+}
+
+/// The folders with agon's own files, which no command is to see.
+pub(super) fn own_folders(config: &Config) -> Vec<PathBuf> {
+    let places = config.places();
+    vec![places.state.clone(), places.config.clone(), places.cache.clone()]
+}
+
+fn unconfined(root: &Path) -> Result<Arc<dyn Sandbox>, WireError> {
+    let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
+    Ok(Arc::new(sandbox))
+}
+
+/// The kinds that need no configuration, for programs that have none.
+pub(super) async fn plain(
+    kind: SandboxKind,
+    root: &Path,
+    (read_only, rules): (bool, &[Rule]),
+    state: &Path,
+) -> Result<Arc<dyn Sandbox>, WireError> {
+    if !root.is_dir() {
+        return Err(WireError::WorkspaceGone(root.to_owned()));
+    }
+    match kind {
+        SandboxKind::None => unconfined(root),
+        SandboxKind::Local | SandboxKind::Auto => {
+            local(root, &plain_options(read_only, rules, state)).await.map_err(no_sandbox(kind))
+        }
+        SandboxKind::LandlockOnly => {
+            landlock_only(&plain_options(read_only, rules, state), root).await.map_err(no_sandbox(kind))
+        }
+        SandboxKind::Docker => {
+            let why = "it needs the settings of a configuration".to_owned();
+            Err(WireError::NoSandbox { kind: kind.word(), why })
+        }
+    }
+}
+
+fn plain_options(read_only: bool, rules: &[Rule], state: &Path) -> Options {
+    Options {
+        secrets: secrets(policy::standard(), rules),
+        read_only,
+        notes: crash_journal::notes_of(state),
+        own: vec![state.to_owned()],
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn local_options(options: &Options) -> crate::sandbox::LocalOptions {
+    crate::sandbox::LocalOptions {
+        secrets: options.secrets.clone(),
+        read_only: options.read_only,
+        notes: Some(options.notes.clone()),
+        own: options.own.clone(),
+        ..crate::sandbox::LocalOptions::default()
+    }
+}
+
+#[cfg(target_os = "linux")]
+async fn local(root: &Path, options: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
+    let sandbox = crate::sandbox::LocalSandbox::open(root, local_options(options))?;
+    sandbox.start().await.map_err(|error| with_link(root, error))?;
+    Ok(Arc::new(sandbox))
+}
+
+#[cfg(target_os = "linux")]
+async fn landlock_only(options: &Options, root: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
+    let sandbox = crate::sandbox::LocalSandbox::open_without_namespaces(root, local_options(options))?;
+    sandbox.start().await?;
+    Ok(Arc::new(sandbox))
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn landlock_only(_: &Options, _: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
+    Err(LocalError::Machine("it needs Linux".to_owned()))
+}
+
+#[cfg(not(target_os = "linux"))]
+async fn local(_: &Path, _: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
+    Err(LocalError::Machine("`local` needs Linux".to_owned()))
+}

@@ -1,0 +1,276 @@
+//! Makes a fork: the copied log, a workspace made from the tree of that moment, the fact that says so.
+//! Whether it goes on or is only made is for whoever asked.
+
+mod instead;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use instead::Instead;
+use instead::Replaced;
+
+use crate::arena::{Arena, ArenaPorts, Recorded};
+use crate::assembly::{
+    AnsweredCounts, Changes, Place, Running, WireError, WorkspaceLock, kind_of, providers, store,
+};
+use crate::config::Config;
+use crate::eventlog::{LogError, SessionLog, SessionPath, SessionStore};
+use crate::ports::{EventLog, Workspace};
+use crate::protocol::event::SessionForked;
+use crate::protocol::spec::SandboxSpec;
+use crate::protocol::{ArenaEvent, RULES};
+use crate::sandbox::crash_journal;
+use crate::session::Session;
+use crate::workspace::WorkspaceStore;
+
+/// What is forked, where, and what is changed.
+#[derive(Clone, Debug, Default)]
+pub struct ForkPlan {
+    /// The session, as named by the person.
+    pub session: String,
+    /// The last entry that is copied; the last of the log when absent.
+    pub at: Option<u64>,
+    /// What is different from here on.
+    pub changes: Changes,
+    /// The one fact that is replaced; then the copy ends before it.
+    pub instead: Option<Instead>,
+    /// True when the copy goes on for a session that was ended in the middle.
+    pub goes_on: bool,
+}
+
+impl ForkPlan {
+    /// What is different in the copy, for people.
+    fn in_words(&self) -> Option<String> {
+        let instead = self.instead.as_ref().map(|instead| instead.in_words().to_owned());
+        let words: Vec<String> = self.changes.in_words().into_iter().chain(instead).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+}
+
+/// A copy that is made but neither recorded as a fork nor started.
+pub struct Fork {
+    /// Its id.
+    pub id: String,
+    /// The folder it works in.
+    pub workspace: PathBuf,
+    /// True when it has an open turn to go on with.
+    pub has_open_turn: bool,
+    /// What its files lack of what the parent had at that entry, for people.
+    pub lacks: Option<String>,
+    /// What people have to know of how its workspace was opened.
+    pub notes: Vec<String>,
+    store: SessionStore,
+    sandbox: SandboxSpec,
+    recorded: Recorded,
+    forked: SessionForked,
+    replaced: Option<ArenaEvent>,
+    ports: ArenaPorts,
+    lock: Option<WorkspaceLock>,
+}
+
+impl Fork {
+    /// Copies and restores. When that fails nothing is left of the fork.
+    pub async fn prepare(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Fork, WireError> {
+        let store = store(config);
+        let parent = store.find(&plan.session)?;
+        let last = match plan.at {
+            Some(at) => at,
+            None => last_entry(&store, &parent)?,
+        };
+        let replaced = match &plan.instead {
+            Some(instead) => Some(instead.find(store.read(&parent)?, last)?),
+            None => None,
+        };
+        let at = replaced.as_ref().map_or(last, |replaced| replaced.after);
+        let id = uuid::Uuid::now_v7().to_string();
+        let (mut recorded, mut answered) = (Recorded::default(), AnsweredCounts::default());
+        let log = store.fork(&parent, at, &id, &mut |entry| {
+            answered.apply(&entry);
+            recorded.apply(&Arc::new(entry));
+        })?;
+        let copied =
+            Copied { store: store.clone(), parent, id: id.clone(), recorded, answered, log, replaced };
+        let made = take_up(config, plan, copied, attended).await;
+        if made.is_err() {
+            discard(&folder(&config.places().state, &id), &store, &id);
+        }
+        made
+    }
+
+    /// Goes on in the copy.
+    pub async fn start(self) -> Result<Running, WireError> {
+        let Fork {
+            id,
+            workspace,
+            has_open_turn,
+            store,
+            sandbox,
+            recorded,
+            forked,
+            ports,
+            lock,
+            replaced,
+            notes,
+            ..
+        } = self;
+        let count = recorded.session().next_seq();
+        let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
+        let arena = Arena::take_up(recorded, facts, ports).await;
+        let arena = arena.inspect_err(|_| discard(&workspace, &store, &id))?;
+        Ok(Running { arena, id, recorded: count, has_open_turn, sandbox, workspace, lock, notes })
+    }
+
+    /// Only records that it was made: nothing is asked, run or sent.
+    pub async fn record(self) -> Result<(), WireError> {
+        let Fork { id, workspace, store, recorded, forked, ports, replaced, .. } = self;
+        let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
+        let made = Arena::record(recorded, facts, &ports).await;
+        Ok(made.inspect_err(|_| discard(&workspace, &store, &id))?)
+    }
+}
+
+/// The folder of a fork's files.
+pub(super) fn folder(state: &Path, id: &str) -> PathBuf {
+    state.join("forks").join(id)
+}
+
+/// The first error is the one to tell; a copy that cannot be removed is only a stray session.
+fn discard(folder: &Path, store: &SessionStore, id: &str) {
+    let _ = store.find(id).and_then(|path| store.remove(&path));
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+/// A copied log that no arena has taken up yet.
+struct Copied {
+    store: SessionStore,
+    parent: SessionPath,
+    id: String,
+    recorded: Recorded,
+    answered: AnsweredCounts,
+    log: SessionLog,
+    replaced: Option<Replaced>,
+}
+
+async fn take_up(
+    config: &Config,
+    plan: &ForkPlan,
+    copied: Copied,
+    attended: bool,
+) -> Result<Fork, WireError> {
+    let session = copied.recorded.session();
+    let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(copied.parent.id.clone()))?;
+    let kind = plan.changes.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
+    let mut notes = Vec::new();
+    let root = Path::new(&spec.workspace.root);
+    let (tree, lacks) = tree_at(config, &copied, session, root, &mut notes).await?;
+    let state = &config.places().state;
+    let folder = folder(state, &copied.id);
+    let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
+    objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
+    let consent = plan.changes.consent_over(&spec.workspace);
+    let rules = plan.changes.rules_over(&spec.policy);
+    let mut place = Place::configured(config, kind, (&folder, &copied.id), (&rules, consent)).await?;
+    notes.append(&mut place.notes);
+    let (changed, spec) = place.take_over(config, (&copied.id, session), spec, &plan.changes).await?;
+    // A prompt that is given anew opens its turn.
+    let has_open_turn = session.has_open_turn() || copied.replaced.is_some();
+    let Copied { store, parent, id, recorded, answered, log, replaced } = copied;
+    let forked = SessionForked {
+        id: id.clone(),
+        rules: RULES,
+        parent: parent.id,
+        seq: recorded.session().next_seq().saturating_sub(1),
+        head: log.head().hash,
+        workspace: spec.workspace.root.clone(),
+        tree: Some(tree),
+        changed,
+        change: plan.in_words(),
+        active_ms: recorded.active_ms(),
+        awaits: replaced.as_ref().and_then(|replaced| replaced.awaits),
+        goes_on: plan.goes_on,
+    };
+    let lock = super::lock_for(config, &spec)?;
+    let connected = providers::connect(config, &spec.models, &answered)?;
+    Ok(Fork {
+        id,
+        workspace: folder,
+        has_open_turn,
+        lacks,
+        notes,
+        store,
+        sandbox: spec.workspace.sandbox,
+        recorded,
+        forked,
+        replaced: replaced.map(|replaced| replaced.fact),
+        ports: place.ports(log, connected, attended),
+        lock,
+    })
+}
+
+/// The workspace as it was at the fork: as recorded, or as recorded next when nothing was started in between
+/// that could change it. Without any record it is what is there now: then nothing was ever changed.
+async fn tree_at(
+    config: &Config,
+    copied: &Copied,
+    session: &Session,
+    root: &Path,
+    notes: &mut Vec<String>,
+) -> Result<(String, Option<String>), WireError> {
+    let known = session.tree().map(str::to_owned);
+    let running: Vec<&str> = session.changing().collect();
+    match known {
+        Some(tree) if session.is_recorded() => return Ok((tree, None)),
+        Some(tree) if !running.is_empty() => {
+            let words =
+                format!("`{}` ran at this entry; what it did is not in the copy", running.join("`, `"));
+            return Ok((tree, Some(words)));
+        }
+        known => match (recorded_next(copied, session)?, known) {
+            (Some(tree), _) => return Ok((tree, None)),
+            (None, Some(tree)) => {
+                let words =
+                    "what was changed last before this entry was never recorded; it is not in the copy";
+                return Ok((tree, session.has_touched().then(|| words.to_owned())));
+            }
+            (None, None) => {}
+        },
+    }
+    if !root.is_dir() {
+        return Err(WireError::WorkspaceGone(root.to_owned()));
+    }
+    // What a call of another session made that was cut off is no part of a copy.
+    let journal = crash_journal::notes_of(&config.places().state);
+    notes.extend(crash_journal::settle(&journal, root).map_err(WireError::Workspace)?);
+    let now = WorkspaceStore::open(root, &config.places().state).map_err(WireError::Workspace)?;
+    Ok((now.checkpoint().await.map_err(WireError::Workspace)?.tree, None))
+}
+
+/// The first tree the parent recorded after the fork, before it started anything that may change files.
+fn recorded_next(copied: &Copied, session: &Session) -> Result<Option<String>, WireError> {
+    let mut later = session.clone();
+    let mut reader = copied.store.read(&copied.parent)?;
+    // Damage after the fork is none of its business.
+    while let Ok(Some(entry)) = reader.next_entry() {
+        if entry.seq < session.next_seq() {
+            continue;
+        }
+        match entry.fact() {
+            Some(ArenaEvent::WorkspaceCheckpointed(data)) if !entry.is_void() => {
+                return Ok(Some(data.body.tree.clone()));
+            }
+            // From here on it is another folder.
+            Some(ArenaEvent::SessionForked(_)) => return Ok(None),
+            _ => {}
+        }
+        if later.apply(&Arc::new(entry)).is_err() || later.changing().next().is_some() {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+fn last_entry(store: &SessionStore, parent: &SessionPath) -> Result<u64, WireError> {
+    let mut reader = store.read(parent)?;
+    while reader.next_line()?.is_some() {}
+    Ok(reader.ending().count.saturating_sub(1))
+}

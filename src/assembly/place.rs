@@ -1,0 +1,179 @@
+//! Puts a workspace together with everything that works in it, its sandbox among it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::change::{Changes, changes};
+use super::confine::{Wanted, chosen, confined};
+use super::role_sandboxes::{Means, OpenedRoleSandboxes};
+use super::{SystemClock, WireError, cache, git_head, providers};
+use crate::arena::{ArenaPorts, RoleSandboxes};
+use crate::bus::Bus;
+use crate::config::{Config, SandboxKind};
+use crate::eventlog::SessionLog;
+use crate::ports::{EventLog, Sandbox, TeamCache};
+use crate::protocol::spec::{Consent, Rule, SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::sandbox::proof::{self, Stage};
+pub use crate::sandbox::proof::{Proof, Verdict};
+use crate::sandbox::{SandboxChecks, crash_journal};
+use crate::session::Session;
+use crate::session::convergence::Scorers;
+use crate::toolvault::ToolVault;
+use crate::workspace::WorkspaceStore;
+
+/// What would confine the tools of a new session here, after it was started.
+pub async fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
+    keeps_apart(config, config.workspace())?;
+    let sandbox = confined(config, looked_at(config.sandbox(), config.workspace())).await?;
+    let spec = sandbox.spec();
+    sandbox.close().await;
+    Ok(spec)
+}
+
+/// Starts a sandbox on a workspace made for that and tries every forbidden act in it.
+pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, Vec<Proof>), WireError> {
+    let failed = |error: std::io::Error| WireError::Workspace(format!("the proof cannot be set up: {error}"));
+    let stage = Stage::set(&crate::sandbox::temporary()).map_err(failed)?;
+    let root = stage.workspace();
+    let sandbox = confined(config, looked_at(kind, &root)).await?;
+    let spec = sandbox.spec();
+    // Nothing is tried where nothing is refused: it would be done.
+    let proofs = match spec.kind.as_str() {
+        "none" => Vec::new(),
+        _ => proof::prove(&stage, &*sandbox).await,
+    };
+    sandbox.close().await;
+    Ok((spec, proofs))
+}
+
+/// A sandbox that is only looked at.
+fn looked_at(kind: SandboxKind, root: &Path) -> Wanted<'_> {
+    Wanted { kind, root, session: "doctor", rules: &[], read_only: false, has_consent: false }
+}
+
+/// Refuses a workspace that holds agon's own files: a tool could rewrite the record of what it did, or the policy.
+fn keeps_apart(config: &Config, root: &Path) -> Result<(), WireError> {
+    let whole = |path: &Path| {
+        path.ancestors().find_map(|above| above.canonicalize().ok().map(|real| (real, above.to_owned())))
+    };
+    let real = |path: &Path| {
+        let (real, above) = whole(path)?;
+        Some(real.join(path.strip_prefix(above).ok()?))
+    };
+    let (Some(root), places) = (real(root), config.places()) else { return Ok(()) };
+    let own = [&places.state, &places.config, &places.cache].into_iter().filter_map(|own| real(own));
+    match own.into_iter().find(|own| own.starts_with(&root)) {
+        Some(own) => Err(WireError::HoldsOwn { workspace: root, own }),
+        None => Ok(()),
+    }
+}
+
+/// A workspace with everything that works in it.
+pub(super) struct Place {
+    pub(super) root: PathBuf,
+    pub(super) sandbox: Arc<dyn Sandbox>,
+    workspace: WorkspaceStore,
+    cache: Option<Arc<dyn TeamCache>>,
+    pub(super) vault: ToolVault,
+    /// Who let the tools work where nothing confines them.
+    consent: Option<Consent>,
+    roles: OpenedRoleSandboxes,
+    /// What people have to know of how it was opened.
+    pub(super) notes: Vec<String>,
+}
+
+impl Place {
+    /// A workspace with its sandbox.
+    pub(super) fn open(state: &Path, root: &Path, sandbox: Arc<dyn Sandbox>) -> Result<Self, WireError> {
+        let workspace = WorkspaceStore::open(root, state).map_err(WireError::Workspace)?;
+        let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
+        let (root, roles) = (root.to_owned(), OpenedRoleSandboxes::default());
+        Ok(Place { root, sandbox, workspace, cache: None, vault, consent: None, roles, notes: Vec::new() })
+    }
+
+    /// A place with what the configuration gives: the sandbox of a session, and the team cache.
+    pub(super) async fn configured(
+        config: &Config,
+        kind: SandboxKind,
+        (root, session): (&Path, &str),
+        (rules, consent): (&[Rule], Option<Consent>),
+    ) -> Result<Self, WireError> {
+        keeps_apart(config, root)?;
+        let has_consent = consent.is_some();
+        let wanted = Wanted { kind, root, session, rules, read_only: false, has_consent };
+        let (sandbox, weaker) = chosen(config, wanted).await?;
+        // After the sandbox was started, which ends what a dead one left, and before instructions are read.
+        let notes = crash_journal::notes_of(&config.places().state);
+        let mut notes = crash_journal::settle(&notes, root).map_err(WireError::Workspace)?;
+        notes.extend(weaker);
+        let consent = consent.filter(|_| sandbox.spec().kind == "none");
+        let place = Place::open(&config.places().state, root, sandbox)?;
+        Ok(Place { cache: cache::port(config), consent, notes, ..place })
+    }
+
+    /// Starts the places of roles, and makes the spec and the settings that lead to it say so.
+    pub(super) async fn furnish(
+        &mut self,
+        means: Means<'_>,
+        changed: &mut Vec<Setting>,
+        spec: &mut Spec,
+    ) -> Result<(), WireError> {
+        self.roles = OpenedRoleSandboxes::open(means, &self.root, spec, &self.sandbox).await?;
+        self.roles.tell(changed, spec);
+        Ok(())
+    }
+
+    /// What is different here from what a recorded session was last held to, and its spec with that applied. The
+    /// places of its roles are started when they will be worked in.
+    pub(super) async fn take_over(
+        &mut self,
+        config: &Config,
+        session: (&str, &Session),
+        spec: Spec,
+        wanted: &Changes,
+    ) -> Result<(Vec<Setting>, Spec), WireError> {
+        let (id, session) = session;
+        let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..self.workspace_spec() };
+        let (mut changed, mut spec) = changes(config, spec, here, wanted)?;
+        if wanted.squad.is_some() || session.has_open_turn() {
+            self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;
+        }
+        Ok((changed, spec))
+    }
+
+    pub(super) fn workspace_spec(&self) -> WorkspaceSpec {
+        WorkspaceSpec {
+            root: self.root.display().to_string(),
+            git_head: git_head::git_head(&self.root),
+            sandbox: SandboxSpec { consent: self.consent.clone(), ..self.sandbox.spec() },
+            places: self.roles.specs.clone(),
+        }
+    }
+
+    pub(super) fn ports(
+        self,
+        log: SessionLog,
+        connected: providers::Connected,
+        attended: bool,
+    ) -> ArenaPorts {
+        let log: Arc<dyn EventLog> = Arc::new(log);
+        let places = RoleSandboxes::default();
+        places.set(self.roles.sandboxes);
+        ArenaPorts {
+            log,
+            bus: Arc::new(Bus::new()),
+            vault: Arc::new(self.vault),
+            checks: Arc::new(SandboxChecks::new(self.sandbox.clone())),
+            sandbox: self.sandbox,
+            places: Arc::new(places),
+            workspace: Arc::new(self.workspace),
+            cache: self.cache,
+            providers: connected.providers,
+            provider_limits: connected.limits,
+            scorers: Scorers::default(),
+            clock: Arc::new(SystemClock),
+            secrets: connected.secrets,
+            attended,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Makes the spec a session is opened with out of the configuration and the files that count at that moment.
+
+use crate::arena::PROGRAM;
+use crate::assembly::squad::Crew;
+use crate::assembly::{SquadWish, WireError, cache, providers};
+use crate::config::{Config, ConfigError, ModelName, Trust, places, unknown};
+use crate::library::{self, BadPersona, Library, demo};
+use crate::protocol::spec::{
+    Consent, DebatePlan, ModelSpec, PersonaSpec, Price, Rule, Spec, ToolSpec, WorkspaceSpec,
+};
+use crate::session::policy;
+
+/// The most a spec may hold as JSON, so that its entry fits into a line of the log.
+const MAX_SPEC: usize = 700 * 1024;
+
+/// What a new session is opened with beside the configuration.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The default model.
+    pub model: ModelName,
+    /// True when the model was named for this run, so that it counts more than the persona's own.
+    pub model_is_wanted: bool,
+    /// Policy rules beside those of the configuration.
+    pub rules: Vec<Rule>,
+    /// The squad that will work; none for a session of one spark.
+    pub squad: Option<SquadWish>,
+    /// Somebody let the tools work where nothing can confine them.
+    pub consent: Option<Consent>,
+    /// The debate that will be held; its personas and their models become part of the session.
+    pub debate: Option<DebatePlan>,
+    /// True when nothing but that debate is held until the process ends: its tools only read, so others may write.
+    pub reads_only: bool,
+}
+
+/// The personas that count here: of the binary, the user and, where it is trusted, the project.
+pub fn personas(config: &Config) -> Library {
+    let mut folders = vec![config.places().personas()];
+    if *config.trust() == Trust::Trusted {
+        folders.push(places::project_personas(config.workspace()));
+    }
+    Library::load(&folders)
+}
+
+/// Puts the spec together and checks that a session can be held to it.
+pub(super) fn make(
+    config: &Config,
+    request: &Request,
+    tools: Vec<ToolSpec>,
+    workspace: WorkspaceSpec,
+) -> Result<Spec, WireError> {
+    let mut persona = persona(config, config.persona(), &tools)?;
+    if request.model_is_wanted {
+        persona.model = None;
+    }
+    let root = config.workspace();
+    let crew =
+        request.squad.as_ref().map(|wish| Crew::of(config, wish, None, &tools, request.model_is_wanted));
+    let crew = crew.transpose()?;
+    let debaters = match &request.debate {
+        Some(plan) => {
+            let ids = plan.personas.iter().chain([&plan.moderator]);
+            ids.map(|id| self::persona(config, id, &tools)).collect::<Result<Vec<_>, _>>()?
+        }
+        None => Vec::new(),
+    };
+    let planned = request.debate.iter().flat_map(|plan| &plan.models).map(|(_, model)| model.as_str());
+    let own = persona.model.as_deref().into_iter().chain(crew.iter().flat_map(Crew::models));
+    let own = own.chain(debaters.iter().filter_map(|one| one.model.as_deref())).chain(planned);
+    let models = models(config, &request.model, own)?;
+    let (blueprint, roles) = crew.map(|crew| (crew.blueprint, crew.personas)).unzip();
+    let mut policy = config.policy();
+    policy.add(&request.rules);
+    let mut personas = vec![persona];
+    let roles = roles.into_iter().flatten().chain(debaters);
+    personas.extend(roles.filter(|role| role.id != personas[0].id).collect::<Vec<_>>());
+    let spec = Spec {
+        program: PROGRAM.to_owned(),
+        seed: uuid::Uuid::now_v7().as_u64_pair().1,
+        workspace,
+        personas,
+        tools,
+        policy,
+        limits: config.limits(),
+        retry: config.retry(),
+        instructions: library::instructions(&config.places().instructions(), root)?,
+        blueprint,
+        cache: request.squad.as_ref().and_then(|_| cache::spec(config, &models)),
+        models,
+    };
+    check(&spec)?;
+    Ok(spec)
+}
+
+/// Checks a spec's parts against each other.
+pub(super) fn check(spec: &Spec) -> Result<(), WireError> {
+    policy::check(&spec.policy).map_err(WireError::Policy)?;
+    let unpriced = spec.models.iter().find(|model| model.price.is_none());
+    if let (Some(_), Some(model)) = (spec.limits.max_micro_usd, unpriced) {
+        return Err(WireError::NoPrice(model.name.clone()));
+    }
+    let bytes = size(spec);
+    if bytes <= MAX_SPEC {
+        return Ok(());
+    }
+    let parts = [
+        ("the instruction files", size(&spec.instructions)),
+        ("the persona", size(&spec.personas)),
+        ("the blueprint", size(&spec.blueprint)),
+        ("the policy", size(&spec.policy)),
+        ("the list of tools", size(&spec.tools)),
+    ];
+    let part = parts.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("the spec", |(name, _)| name);
+    Err(WireError::SpecTooLarge { bytes, part })
+}
+
+fn size(value: &impl serde::Serialize) -> usize {
+    serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
+}
+
+/// A persona by id. One with a tool that is not there is refused: left out silently, a slip would be a persona
+/// without it.
+pub(super) fn persona(config: &Config, id: &str, tools: &[ToolSpec]) -> Result<PersonaSpec, WireError> {
+    let library = personas(config);
+    let persona = persona_of(config, &library, id)?;
+    let is_there = |name: &&String| tools.iter().any(|tool| tool.name == **name);
+    match persona.tools.iter().flatten().find(|name| !is_there(name)) {
+        None => Ok(persona.clone()),
+        Some(tool) => Err(WireError::NoTool {
+            persona: persona.id.clone(),
+            tool: tool.clone(),
+            suggestion: unknown::closest(tool, tools.iter().map(|tool| tool.name.as_str())),
+        }),
+    }
+}
+
+/// A persona of those that count here, or why there is none of that id: its file is broken, the project that has it is
+/// not trusted, or it is called something else.
+pub fn persona_of<'a>(config: &Config, library: &'a Library, id: &str) -> Result<&'a PersonaSpec, WireError> {
+    if let Some(persona) = library.get(id) {
+        return Ok(persona);
+    }
+    let stem = |broken: &BadPersona| broken.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let is_meant = |broken: &&BadPersona| match &broken.id {
+        Some(known) => known == id,
+        None => stem(broken).as_deref() == Some(id),
+    };
+    if let Some(BadPersona { path, error, .. }) = library.broken().iter().find(is_meant) {
+        return Err(WireError::BadPersona { path: path.clone(), error: error.clone() });
+    }
+    let theirs = || Library::load(&[places::project_personas(config.workspace())]);
+    if *config.trust() == Trust::Untrusted && theirs().get(id).is_some() {
+        let (id, root) = (id.to_owned(), config.workspace().to_owned());
+        return Err(WireError::Untrusted { what: "persona", id, root });
+    }
+    let files: Vec<String> = library.broken().iter().filter_map(stem).collect();
+    let known = library.all().map(|(spec, _)| spec.id.as_str()).chain(files.iter().map(String::as_str));
+    Err(WireError::NoPersona { id: id.to_owned(), suggestion: unknown::closest(id, known) })
+}
+
+/// The default model, those that personas and roles name, and the fallbacks of all, each once.
+fn models<'a>(
+    config: &Config,
+    default: &ModelName,
+    own: impl Iterator<Item = &'a str>,
+) -> Result<Vec<ModelSpec>, WireError> {
+    let own: Result<Vec<ModelName>, _> = own.map(str::parse).collect();
+    let mut names = own.map_err(ConfigError::from)?;
+    names.insert(0, default.clone());
+    models_of(config, names)
+}
+
+/// These models and their fallbacks, each once, in this order.
+pub(super) fn models_of(config: &Config, names: Vec<ModelName>) -> Result<Vec<ModelSpec>, WireError> {
+    let mut waiting = names;
+    waiting.reverse();
+    let mut found: Vec<ModelSpec> = Vec::new();
+    while let Some(name) = waiting.pop() {
+        if found.iter().any(|model| model.name == name.to_string()) {
+            continue;
+        }
+        let spec = model(config, &name)?;
+        let fallbacks: Result<Vec<ModelName>, _> =
+            spec.fallbacks.iter().rev().map(|name| name.parse()).collect();
+        waiting.splice(0..0, fallbacks.map_err(ConfigError::from)?);
+        found.push(spec);
+    }
+    Ok(found)
+}
+
+/// Refuses a model that cannot be called here.
+pub fn check_model(config: &Config, name: &ModelName) -> Result<(), WireError> {
+    model(config, name).map(|_| ())
+}
+
+/// One model's rows.
+pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, WireError> {
+    if !providers::is_builtin(config, &name.provider) {
+        return Ok(config.model_spec(name)?);
+    }
+    let mut spec = config.known_models().spec(name, None, true);
+    spec.price = Some(Price { input: 0, cached: 0, output: 0 });
+    if name.provider == demo::PROVIDER {
+        // The demo's models are families of their own, so that a debate has independent votes to count.
+        spec.family = Some(name.model.clone());
+    }
+    Ok(spec)
+}

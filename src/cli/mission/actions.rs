@@ -1,0 +1,207 @@
+//! What the screen asks for, one act at a time: done at once, or begun.
+
+use std::sync::Arc;
+
+use crate::assembly;
+use crate::cli::error::Failure;
+use crate::config::{ConfigError, ModelName};
+use crate::protocol::Command;
+use crate::tui::{Act, ModeRequest, Msg};
+
+use super::controller::{Done, Mission};
+use super::line_mode::{demo_kind, sandbox};
+use super::mode_request::{self, Company};
+use super::session_ops;
+use super::session_options::SessionOptions;
+use super::text::in_words;
+
+/// What a person wrote for agents to do.
+struct Task<'a> {
+    text: String,
+    wish: &'a ModeRequest,
+    /// All that was written, given back when it is refused.
+    written: String,
+    /// True when it was meant for the turn under way.
+    steers: bool,
+}
+
+impl Mission {
+    /// Gives a task: to what runs, to what is shown, or to a new session. What was meant for a turn that has ended
+    /// meanwhile is a task of its own.
+    fn prompt(&mut self, task: Task<'_>) -> Result<Vec<Msg>, Failure> {
+        let Task { text, wish, written, steers } = task;
+        let company = Company::of(wish, &self.kit.config)?;
+        let steer = steers.then(|| Command::Steer { spark: None, text: text.clone() });
+        let first = session_ops::task(text, &company)?;
+        let kit = Arc::clone(&self.kit);
+        let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
+        if let Some(live) = &mut self.live {
+            live.hold(&kit)?;
+            let arena = Arc::clone(&live.arena);
+            self.pending.push(Box::pin(async move {
+                if let Some(steer) = steer
+                    && arena.submit(steer).await.is_ok()
+                {
+                    return Done::News(Vec::new());
+                }
+                let given = session_ops::give(&kit, &arena, (&company, found), first).await;
+                given.map_or_else(|failure| Done::Failed(failure, Some(written)), |()| Done::News(Vec::new()))
+            }));
+            return Ok(Vec::new());
+        }
+        let (id, asker) = (self.id.clone(), self.asker.clone());
+        Ok(self.begin("opening…", Some(written), move || async move {
+            let opened = match id {
+                Some(id) => session_ops::resume(&kit, &id, (&company, found), (&asker, Some(first))).await?,
+                None => session_ops::begin(&kit, found, &company, (&asker, first)).await?,
+            };
+            Ok(Done::Opened(Box::new(opened)))
+        }))
+    }
+
+    /// Works with another kit from the next call on.
+    fn change(&mut self, kit: SessionOptions, said: String) -> Vec<Msg> {
+        self.kit = Arc::new(kit);
+        let mut news = vec![Msg::Profile(Box::new(self.profile()))];
+        match &self.live {
+            Some(live) => {
+                let (kit, arena, is_between) =
+                    (Arc::clone(&self.kit), Arc::clone(&live.arena), !live.is_open);
+                self.pending.push(Box::pin(async move {
+                    match assembly::change(&kit.config, &arena, &kit.changes, is_between).await {
+                        Ok(0) => Done::News(vec![Msg::Log("nothing is different from before".to_owned())]),
+                        Ok(_) => Done::News(vec![Msg::Log(format!("{said}, from the next call on"))]),
+                        Err(error) => Done::Failed(error.into(), None),
+                    }
+                }));
+            }
+            None => news.push(Msg::Log(format!("{said}, from the next task on"))),
+        }
+        news
+    }
+
+    /// Limits that were set on the screen were for the session on it.
+    fn forget_limits(&mut self) -> Result<(), Failure> {
+        self.kit = Arc::new(self.kit.with_limits_of(&self.first)?);
+        Ok(())
+    }
+
+    fn sandbox(&mut self, name: &str) -> Result<Vec<Msg>, Failure> {
+        if self.live.as_ref().is_some_and(|live| live.is_open) {
+            return Err(Failure::usage("the sandbox can be changed once this turn is over"));
+        }
+        let kind = sandbox(name)?;
+        let kit = self.kit.with_sandbox(kind)?;
+        let was_live = self.live.is_some();
+        self.leave();
+        let mut news = if was_live { vec![Msg::Ended] } else { Vec::new() };
+        news.extend(self.change(kit, format!("sandbox {}", kind.word())));
+        Ok(news)
+    }
+
+    fn small(&mut self, work: impl FnOnce(&SessionOptions) -> Result<Vec<Msg>, Failure> + Send + 'static) {
+        let kit = Arc::clone(&self.kit);
+        self.pending.push(Box::pin(async move {
+            let done = session_ops::apart(move || async move { work(&kit) }).await;
+            done.map_or_else(|failure| Done::Failed(failure, None), Done::News)
+        }));
+    }
+
+    fn remove(&mut self, id: String) -> Vec<Msg> {
+        if self.id.as_deref() == Some(&id) {
+            return vec![Msg::Log("this session is on the screen; /new leaves it".to_owned())];
+        }
+        self.small(move |kit| {
+            kit.sessions().remove(&id)?;
+            Ok(vec![Msg::Sessions(session_ops::list(kit)?), Msg::Log("removed".to_owned())])
+        });
+        Vec::new()
+    }
+
+    pub(super) fn try_perform(&mut self, act: Act) -> Result<Vec<Msg>, Failure> {
+        match act {
+            Act::Prompt { text, wish, written, steers } => {
+                let given = self.prompt(Task { text, wish: &wish, written: written.clone(), steers });
+                return Ok(given.unwrap_or_else(|failure| {
+                    vec![Msg::Refused { text: written, why: in_words(&failure) }]
+                }));
+            }
+            Act::Mode(wish) => {
+                Company::of(&wish, &self.kit.config)?;
+                return Ok(vec![Msg::Mode(wish)]);
+            }
+            Act::Consent(answer) => {
+                // Whoever asked may have given up meanwhile.
+                let _ = self.question.take().map(|question| question.send(answer));
+            }
+            Act::Submit(command) => self.submit(command, None),
+            Act::New => {
+                self.leave();
+                self.id = None;
+                self.forget_limits()?;
+                let record = Box::default();
+                return Ok(vec![
+                    Msg::Profile(Box::new(self.profile())),
+                    Msg::SessionView { record, is_live: false, is_elsewhere: false },
+                ]);
+            }
+            Act::Open(name) => return Ok(self.open(name)),
+            Act::Remove(id) => return Ok(self.remove(id)),
+            Act::Rename { id, name } => self.small(move |kit| {
+                kit.sessions().rename(&id, &name)?;
+                Ok(vec![Msg::Sessions(session_ops::list(kit)?), Msg::Log("renamed".to_owned())])
+            }),
+            Act::List => self.small(|kit| Ok(vec![Msg::Sessions(session_ops::list(kit)?)])),
+            Act::Personas => self.small(|kit| {
+                let library = assembly::personas(&kit.config);
+                let all = library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone()));
+                Ok(vec![Msg::Personas(all.collect())])
+            }),
+            Act::Files => self.small(|kit| Ok(vec![Msg::Files(session_ops::files(kit))])),
+            Act::Fork { id, seq } => return Ok(self.fork(id, seq)),
+            Act::GoOn => return self.go_on(),
+            Act::Model(name) => {
+                let name: ModelName = name.parse().map_err(ConfigError::from)?;
+                let kit = self.kit.with_model(&name)?;
+                return Ok(self.change(kit, format!("model {name}")));
+            }
+            Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
+            Act::Policy(file) => {
+                return Ok(self.change(self.kit.with_policy(&file)?, format!("policy of {file}")));
+            }
+            Act::Limits(flags) => {
+                let kit = self.kit.with_limits(&mode_request::limits(&flags)?)?;
+                return Ok(self.change(kit, format!("limits {}", flags.join(" "))));
+            }
+            Act::Sandbox(name) => return self.sandbox(&name),
+            Act::Demo(name) => {
+                let kind = demo_kind(&name)?;
+                self.forget_limits()?;
+                return Ok(self.demo(kind, None));
+            }
+            // These are the screen's own.
+            Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
+        }
+        Ok(Vec::new())
+    }
+
+    fn fork(&mut self, id: Option<String>, seq: Option<u64>) -> Vec<Msg> {
+        let Some(session) = id.or_else(|| self.id.clone()) else { return Vec::new() };
+        let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
+        self.begin("copying…", None, move || async move {
+            let (seen, note) = session_ops::fork(&kit, session, seq, &asker).await?;
+            Ok(Done::Copied(Box::new(seen), note))
+        })
+    }
+
+    /// Takes the session up that is shown, without new words.
+    fn go_on(&mut self) -> Result<Vec<Msg>, Failure> {
+        let Some(id) = self.id.clone().filter(|_| self.live.is_none()) else { return Ok(Vec::new()) };
+        let company = Company::of(&ModeRequest::default(), &self.kit.config)?;
+        let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
+        Ok(self.begin("going on…", None, move || async move {
+            let opened = session_ops::resume(&kit, &id, (&company, None), (&asker, None)).await?;
+            Ok(Done::Opened(Box::new(opened)))
+        }))
+    }
+}

@@ -1,0 +1,163 @@
+//! What mission control works with: configuration, flags, policy. A change makes it anew; it does nothing by itself.
+
+use crate::assembly::{self, Changes, LimitChanges, Request, Sessions};
+use crate::cli::args::HeldArgs;
+use crate::cli::debate::MAX_STEPS;
+use crate::cli::error::Failure;
+use crate::cli::plan::{self, RunPlan, ShowPlan};
+use crate::cli::run::config_for;
+use crate::config::{Config, Environment, ModelName, Override, SandboxKind};
+use crate::protocol::spec::Mode;
+
+use super::mode_request::Company;
+
+/// Shared by the work that is under way.
+pub(super) struct SessionOptions {
+    pub config: Config,
+    pub environment: Environment,
+    /// The values set by flags and, later, on the screen.
+    pub overrides: Vec<Override>,
+    /// What is different from the recorded settings of a session that is taken up.
+    pub changes: Changes,
+}
+
+impl SessionOptions {
+    /// The same with other overrides.
+    fn with(&self, more: Vec<Override>) -> Result<SessionOptions, Failure> {
+        let mut overrides = self.overrides.clone();
+        overrides.retain(|old| more.iter().all(|new| new.key != old.key));
+        overrides.extend(more);
+        let config = Config::load(self.environment.clone(), self.config.workspace(), &overrides)?;
+        Ok(SessionOptions {
+            config,
+            environment: self.environment.clone(),
+            overrides,
+            changes: self.changes.clone(),
+        })
+    }
+
+    /// The same with another model, which must be one that can be called.
+    pub fn with_model(&self, name: &ModelName) -> Result<SessionOptions, Failure> {
+        if assembly::is_demo(&self.config, &name.to_string()) {
+            let words = format!("`{name}` is the script of the demo and knows no other task");
+            return Err(Failure::usage(words).hint("/demo shows it"));
+        }
+        assembly::check_model(&self.config, name)?;
+        let mut kit = self.with(plan::named((Some(&name.to_string()), None)))?;
+        kit.changes.model = Some(name.clone());
+        Ok(kit)
+    }
+
+    /// The same with another persona.
+    pub fn with_persona(&self, id: &str) -> Result<SessionOptions, Failure> {
+        let mut kit = self.with(plan::named((None, Some(id))))?;
+        assembly::persona_of(&kit.config, &assembly::personas(&kit.config), id)?;
+        kit.changes.persona = Some(id.to_owned());
+        Ok(kit)
+    }
+
+    /// The same with the rules of a file as well.
+    pub fn with_policy(&self, file: &str) -> Result<SessionOptions, Failure> {
+        let mut kit = self.with(Vec::new())?;
+        let path = self.config.workspace().join(file);
+        kit.changes.rules.extend(plan::rules_of(Some(&path))?);
+        Ok(kit)
+    }
+
+    /// The same with other limits.
+    pub fn with_limits(&self, typed: &HeldArgs) -> Result<SessionOptions, Failure> {
+        let mut kit = self.with(plan::overrides(typed))?;
+        let (new, old) = (plan::limit_changes(typed, &kit.config), kit.changes.limits);
+        kit.changes.limits = LimitChanges {
+            max_steps: new.max_steps.or(old.max_steps),
+            max_tokens: new.max_tokens.or(old.max_tokens),
+            max_micro_usd: new.max_micro_usd.or(old.max_micro_usd),
+            max_seconds: new.max_seconds.or(old.max_seconds),
+        };
+        Ok(kit)
+    }
+
+    /// The same with the limits of another kit.
+    pub fn with_limits_of(&self, other: &SessionOptions) -> Result<SessionOptions, Failure> {
+        let is_limit = |set: &&Override| set.key.first().is_some_and(|key| *key == "limits");
+        let mut overrides: Vec<Override> =
+            self.overrides.iter().filter(|set| !is_limit(set)).cloned().collect();
+        overrides.extend(other.overrides.iter().filter(is_limit).cloned());
+        let config = Config::load(self.environment.clone(), self.config.workspace(), &overrides)?;
+        let changes = Changes { limits: other.changes.limits, ..self.changes.clone() };
+        Ok(SessionOptions { config, environment: self.environment.clone(), overrides, changes })
+    }
+
+    /// The same with another sandbox.
+    pub fn with_sandbox(&self, kind: SandboxKind) -> Result<SessionOptions, Failure> {
+        let typed = HeldArgs { sandbox: Some(kind), ..HeldArgs::default() };
+        let mut kit = self.with(plan::overrides(&typed))?;
+        kit.changes.sandbox = Some(kind);
+        Ok(kit)
+    }
+
+    /// What is to be different for a task of this company: a debate needs more steps than one spark.
+    pub fn changes_for(&self, company: &Company) -> Changes {
+        let mut changes = self.changes.clone();
+        let steps = self.config.limits().max_steps;
+        changes.squad.clone_from(&company.squad);
+        changes.debate = company.debate();
+        let typed = changes.limits.max_steps.is_some();
+        if matches!(company.mode, Mode::Debate(_)) && !typed {
+            changes.limits.max_steps = Some(steps.max(MAX_STEPS));
+        }
+        changes
+    }
+
+    /// What a new session for a task of this company is opened with, and the configuration that counts.
+    pub fn request(&self, model: ModelName, company: &Company) -> Result<(Config, Request), Failure> {
+        let config = self.config_for(company)?;
+        let request = Request {
+            model,
+            model_is_wanted: self.changes.model.is_some(),
+            rules: self.changes.rules.clone(),
+            squad: company.squad.clone(),
+            debate: company.debate(),
+            // Anything may be asked next on the same screen.
+            reads_only: false,
+            consent: None,
+        };
+        Ok((config, request))
+    }
+
+    fn config_for(&self, company: &Company) -> Result<Config, Failure> {
+        let steps = self.changes_for(company).limits.max_steps;
+        let steps = steps.map(|steps| plan::set("debate", &["limits", "max_steps"], i64::from(steps).into()));
+        Ok(self.with(steps.into_iter().collect())?.config)
+    }
+
+    /// What a task without a screen is run by: in an earlier session, or in a new one.
+    pub fn plan(
+        &self,
+        prompt: String,
+        company: &Company,
+        resume: Option<String>,
+        show: ShowPlan,
+    ) -> Result<RunPlan, Failure> {
+        let config = match &resume {
+            Some(session) => self.config_of(session)?,
+            None => self.config_for(company)?,
+        };
+        let changes = Changes { reads_only: company.debate().is_some(), ..self.changes_for(company) };
+        Ok(RunPlan { config, prompt, schema: None, resume, changes, show })
+    }
+
+    /// The configuration for the workspace of a recorded session, flags included.
+    pub fn config_of(&self, session: &str) -> Result<Config, Failure> {
+        config_for(session, self.environment.clone(), &self.overrides)
+    }
+
+    pub fn sessions(&self) -> Sessions {
+        Sessions::of(&self.config)
+    }
+
+    /// The model of a new session, as far as nothing has to be looked for.
+    pub fn named_model(&self) -> Option<&ModelName> {
+        self.changes.model.as_ref()
+    }
+}

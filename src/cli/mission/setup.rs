@@ -1,0 +1,65 @@
+//! What mission control begins with: configuration, policy, colours, the person's name; opens nothing.
+
+use std::sync::Arc;
+
+use crate::cli::args::ChatArgs;
+use crate::cli::error::Failure;
+use crate::cli::plan;
+use crate::config::{Config, Environment};
+use crate::tui::Theme;
+
+use super::controller::Mission;
+use super::session_options::SessionOptions;
+
+/// Reads what was typed and what is configured.
+pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Mission, Failure> {
+    let theme = theme(typed, &environment);
+    let by = environment.get("USER").unwrap_or("you").to_owned();
+    let mut mission = Mission::new(Arc::new(kit(typed, environment)?), by, theme);
+    mission.is_calm = typed.look.calm;
+    mission.says_yes = typed.held.yes;
+    Ok(mission)
+}
+
+/// What the flags and the configuration come to.
+pub(super) fn kit(typed: &ChatArgs, environment: Environment) -> Result<SessionOptions, Failure> {
+    let workspace = plan::workspace(&typed.workspace)?;
+    let who = (typed.model.as_deref(), typed.persona.as_deref());
+    let mut overrides = plan::overrides(&typed.held);
+    overrides.extend(plan::named(who));
+    let config = Config::load(environment.clone(), &workspace, &overrides)?;
+    let changes = plan::changes(&typed.held, who, &config)?;
+    Ok(SessionOptions { config, environment, overrides, changes })
+}
+
+/// `NO_COLOR` wins; then what was asked for; then what the terminal says of its background in `COLORFGBG`.
+fn theme(typed: &ChatArgs, environment: &Environment) -> Theme {
+    if environment.get("NO_COLOR").is_some() {
+        return Theme::Plain;
+    }
+    let named = typed.look.theme.as_deref().or_else(|| environment.get("AGON_THEME"));
+    let ground = environment.get("COLORFGBG").and_then(|colours| colours.rsplit(';').next());
+    let is_light = ground.is_some_and(|ground| matches!(ground, "7" | "15"));
+    let of_terminal = if is_light { Theme::Light } else { Theme::Dark };
+    named.and_then(Theme::named).unwrap_or(of_terminal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_light_terminal_has_dark_letters_unless_something_else_was_asked_for() {
+        let with = |words: &[(&str, &str)], asked: Option<&str>| {
+            let words = words.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let mut typed = ChatArgs::default();
+            typed.look.theme = asked.map(str::to_owned);
+            theme(&typed, &words.collect())
+        };
+        let light = ("COLORFGBG", "0;15");
+        assert_eq!(with(&[light], None), Theme::Light);
+        assert_eq!(with(&[("COLORFGBG", "15;default;0")], None), Theme::Dark);
+        assert_eq!(with(&[light], Some("dark")), Theme::Dark);
+        assert_eq!(with(&[light, ("NO_COLOR", "1")], Some("dark")), Theme::Plain);
+    }
+}

@@ -1,0 +1,37 @@
+//! Small things that mission control says of its surroundings: failures in a line, paths, the newest session here.
+
+use std::path::Path;
+
+use crate::assembly::Sessions;
+use crate::cli::error::Failure;
+use crate::config::{ConfigError, Environment};
+use crate::tui::Trouble;
+
+/// A failure on one line.
+pub(super) fn in_words(failure: &Failure) -> String {
+    let hint = failure.hints.first().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("{}{hint}", failure.error)
+}
+
+/// The newest session of a workspace.
+pub(super) fn newest(sessions: &Sessions, workspace: &Path) -> Result<String, Failure> {
+    let here = |root: &Option<String>| root.as_deref().is_some_and(|root| Path::new(root) == workspace);
+    let found = sessions.list()?.into_iter().find(|summary| here(&summary.workspace));
+    found.map(|summary| summary.id).ok_or_else(|| {
+        Failure::usage(format!("there is no session of `{}` to go on with", workspace.display())).hint("agon")
+    })
+}
+
+pub(super) fn trouble(error: &ConfigError) -> Trouble {
+    let hints = error.hint().into_iter().collect();
+    Trouble { what: error.to_string(), hints }
+}
+
+/// A path with the home folder as `~`.
+pub(super) fn homely(environment: &Environment, path: &Path) -> String {
+    match environment.get("HOME").and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    }
+}

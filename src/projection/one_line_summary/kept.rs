@@ -1,0 +1,91 @@
+//! What calls, the workspace and the session itself keep in a log, on one line; knows nothing of squads and debates.
+
+use crate::projection::phrases;
+use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::event::{ArenaEvent, ToolUse};
+use crate::protocol::spec::Setting;
+
+/// What an event of a call, the workspace or the session is about; none for any other.
+pub(super) fn about(event: &ArenaEvent) -> Option<String> {
+    use ArenaEvent as E;
+    let (counted, again) = (phrases::counted, |attempt: u32| match attempt {
+        0 | 1 => String::new(),
+        n => format!(" · attempt {n}"),
+    });
+    Some(match event {
+        E::EffectOrdered(data) => format!("{}{}", order(&data.effect, &plain_use), again(data.attempt)),
+        E::ApprovalRequested(data) => {
+            format!("whether {} may run ({})", plain_use(data.tool_use), data.prepared)
+        }
+        E::ToolInvoked(data) => format!("{}{}", plain_use(data.tool_use), again(data.attempt)),
+        E::AnswerRejected(data) => {
+            let next = if data.repair { "asked again" } else { "given up" };
+            format!("{next}: {}", data.errors.join("; "))
+        }
+        E::ContextCompacted(data) => {
+            format!("{} summarised in {}", counted(data.covers.len() as u64, "event"), data.summary)
+        }
+        E::SessionResumed(data) => format!("by {}", data.program),
+        E::SessionForked(data) => format!("from {} after e{}", data.parent, data.seq),
+        E::SessionPaused(data) => phrases::pause_cause(data.cause).to_owned(),
+        E::StopRequested(data) => phrases::stop_cause(data.cause).to_owned(),
+        E::FaultRecovered(data) => {
+            format!("{} of a torn end set aside in {}", counted(data.dropped_bytes, "byte"), data.kept_in)
+        }
+        E::InterruptRequested(data) => data.spark.map_or("everybody".to_owned(), |spark| spark.to_string()),
+        E::SettingsChanged(data) => data.changed.iter().map(setting).collect::<Vec<_>>().join(", "),
+        E::TimerFired(data) => format!("after {} of work", phrases::duration(data.body.active_ms)),
+        E::WorkspaceCheckpointed(data) => {
+            format!("{}, tree {}", counted(data.body.files, "file"), short(&data.body.tree))
+        }
+        E::WorkspaceFingerprinted(data) => {
+            format!("{}, {}", counted(data.body.files, "file"), short(&data.body.fingerprint))
+        }
+        E::WorkspaceRestored(data) => format!("tree {}", short(&data.body.tree)),
+        E::SandboxStarted(data) => data.body.sandbox.kind.clone(),
+        E::SandboxRefused(data) => format!("{}: {}", data.body.kind, data.body.reason),
+        E::SandboxStopped(data) => data.body.kind.clone(),
+        _ => return None,
+    })
+}
+
+/// What an effect is to do; `tool` names a tool call.
+pub fn order(order: &EffectOrder, tool: &dyn Fn(ToolUse) -> String) -> String {
+    match order {
+        EffectOrder::Prepare { tool_use } => format!("prepare {}", tool(*tool_use)),
+        EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit } => {
+            format!("time limit {}", phrases::duration(*ms))
+        }
+        EffectOrder::Timer { ms, purpose: TimerPurpose::Retry } => format!("wait {}", phrases::duration(*ms)),
+        EffectOrder::Check { command } => format!("check {command}"),
+        EffectOrder::Mention { place } => format!("read {}", place.mention),
+        EffectOrder::Fingerprint => "fingerprint the workspace".to_owned(),
+        EffectOrder::Checkpoint => "record the workspace".to_owned(),
+        EffectOrder::Diff { from, .. } => format!("compare with {}", short(from)),
+        EffectOrder::CacheGet { key } => format!("look up {}", short(key)),
+        EffectOrder::CachePut { key, .. } => format!("store {}", short(key)),
+        EffectOrder::Patch { key, .. } => format!("apply {}", short(key)),
+    }
+}
+
+fn plain_use(tool_use: ToolUse) -> String {
+    format!("tool call {} of {}", tool_use.part, tool_use.answer)
+}
+
+fn setting(setting: &Setting) -> String {
+    match setting {
+        Setting::Model { spec, .. } => format!("model {}", spec.name),
+        Setting::Persona { spec, .. } => format!("persona {}", spec.id),
+        Setting::Policy(_) => "policy".to_owned(),
+        Setting::Limits(_) => "limits".to_owned(),
+        Setting::Blueprint(blueprint) => format!("blueprint {}", blueprint.name),
+        Setting::Workspace(workspace) => format!("workspace {}", workspace.root),
+        Setting::Cache(_) => "team cache".to_owned(),
+        Setting::RoleModel { role, model } => format!("{role} with {model}"),
+    }
+}
+
+/// The first characters of a digest: enough to tell it from others on a screen.
+pub fn short(digest: &str) -> String {
+    digest.chars().take(12).collect()
+}

@@ -1,0 +1,50 @@
+//! Changed settings as lines of the story: what works otherwise from here on; changes none.
+
+use ratatui::text::Line;
+
+use crate::projection::phrases;
+use crate::projection::transcript::Item;
+use crate::protocol::event::ArenaEvent;
+use crate::protocol::spec::Setting;
+
+use super::block::Page;
+use crate::tui::text::clean_line;
+use crate::tui::theme::Tone;
+
+impl Page<'_> {
+    /// What an item's event changes, a line each.
+    pub(super) fn settings(&self, item: &Item) -> Vec<Line<'static>> {
+        let changed = match self.scene.event(item.source) {
+            Some(ArenaEvent::SettingsChanged(data)) => &data.changed,
+            Some(ArenaEvent::PromptGiven(data)) => &data.changed,
+            Some(ArenaEvent::SessionResumed(data)) => &data.changed,
+            Some(ArenaEvent::SessionForked(data)) => &data.changed,
+            _ => return Vec::new(),
+        };
+        let told = changed.iter().filter_map(told);
+        told.flat_map(|(tone, text)| self.wrapped(tone, "⚙ ", &clean_line(&text))).collect()
+    }
+}
+
+/// A setting in words; none for what only stands ready to be used.
+fn told(setting: &Setting) -> Option<(Tone, String)> {
+    let quiet = |text: String| Some((Tone::Quiet, text));
+    match setting {
+        Setting::Model { spec, default: true } => quiet(format!("model {}", spec.name)),
+        Setting::Persona { spec, default: true } => quiet(format!("persona {}", spec.id)),
+        Setting::Model { .. } | Setting::Persona { .. } => None,
+        Setting::Policy(policy) => {
+            quiet(format!("policy of {}", phrases::counted(policy.rules.len() as u64, "rule")))
+        }
+        Setting::Limits(all) => quiet(format!("limits: {}", phrases::limits(all))),
+        Setting::Blueprint(blueprint) => quiet(format!("blueprint {}", blueprint.name)),
+        Setting::Workspace(workspace) => match workspace.sandbox.kind.as_str() {
+            "none" => Some((Tone::Bad, format!("tools UNCONFINED in {}", workspace.root))),
+            kind => quiet(format!("sandbox {kind} in {}", workspace.root)),
+        },
+        Setting::Cache(cache) => {
+            quiet(if cache.is_some() { "team cache on" } else { "team cache off" }.to_owned())
+        }
+        Setting::RoleModel { role, model } => quiet(format!("{role} works with {model}")),
+    }
+}
