@@ -96,7 +96,7 @@ mod tests {
         for name in ["home/.config/gh", "home/.cargo/bin", "home/.foo/bin", "home/tools", "own/sessions"] {
             fs::create_dir_all(base.join(name)).unwrap();
         }
-        let homes = Homes { homes: vec![base.join("home")], own: vec![base.join("own")] };
+        let homes = HomeLayout { homes: vec![base.join("home")], own: vec![base.join("own")] };
         for name in [
             "",
             "home",
