@@ -140,7 +140,6 @@ pub const DIALECTS: &[Dialect] = &[
     },
     Dialect {
         name: "ollama",
-        hosts: &["ollama.com"],
         alternating: false,
         source: "https://github.com/ollama/ollama/issues/5793",
         ..GENERIC
@@ -162,13 +161,15 @@ impl Dialect {
         DIALECTS.iter().find(|row| row.name == name)
     }
 
-    /// The row of a host; else the one the provider is named after, as presets are; else the generic one.
+    /// The row of a host; else that of a server which runs anywhere and the provider is named after; else the
+    /// generic one.
     pub(super) fn of(host: &str, provider: &str) -> &'static Dialect {
         let serves = |known: &&str| {
             host.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         let by_host = DIALECTS.iter().find(|row| row.hosts.iter().any(|known| serves(&known)));
-        by_host.or_else(|| Dialect::named(provider)).unwrap_or(&GENERIC)
+        let by_name = || Dialect::named(provider).filter(|row| row.hosts.is_empty());
+        by_host.or_else(by_name).unwrap_or(&GENERIC)
     }
 
     /// How a typed answer is asked for where the session chose this way.
@@ -200,6 +201,7 @@ mod tests {
             ("127.0.0.1", "ollama", "ollama"),
             ("gpu-box", "llama-server", "llama-server"),
             ("gpu-box", "gpu", "generic"),
+            ("127.0.0.1", "openai", "generic"),
         ];
         for (host, provider, name) in rows {
             assert_eq!(Dialect::of(host, provider).name, name, "{host} {provider}");
