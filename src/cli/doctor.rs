@@ -252,11 +252,12 @@ async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
     let mut checks = vec![kind_found("sandbox", kind.word(), &spec)];
     checks.extend(proofs.into_iter().map(|proof| {
         let found = format!("{}: {}", proof.what, proof.verdict);
-        match proof.verdict {
+        let check = match proof.verdict {
             Tried::Refused => Check::ok(proof.id, found),
             Tried::NotTried(_) => Check::bad(proof.id, Verdict::Warning, found, None),
             Tried::Succeeded(_) => Check::bad(proof.id, Verdict::Broken, found, None),
-        }
+        };
+        check.with(proof.places)
     }));
     checks
 }
