@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ports::{
-    AppendError, Checks, Clock, EventLog, Provider, Sandbox, SignalBus, Subscription, TeamCache, Workspace,
+    AppendError, Checks, Clock, EventLog, Learnings, Provider, Sandbox, SignalBus, Subscription, TeamCache,
+    Workspace,
 };
 use crate::protocol::event::{
     ArenaEvent, PauseCause, SessionOpened, SessionPaused, SessionResumed, TurnClosed,
@@ -62,6 +63,8 @@ pub struct ArenaPorts {
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
     /// Calls that may be under way at one provider at once; absent means 16.
     pub provider_limits: BTreeMap<String, usize>,
+    /// Where it is kept what models refuse; nowhere when absent.
+    pub learnings: Option<Arc<dyn Learnings>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// How debates are scored: the built-in scorers and those a program registers.

@@ -96,6 +96,7 @@ pub mod protocol;
 pub mod projection;
 pub mod session;
 
+pub mod host_files;
 pub mod ports;
 pub mod temp_names;
 

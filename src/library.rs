@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 pub use persona::{BadPersona, Library, PersonaOrigin};
 
+use crate::host_files;
 use crate::protocol::spec::Instruction;
 
 /// The most an instruction file may hold, in bytes.
@@ -41,15 +42,13 @@ pub enum FileError {
 /// Reads a whole text file of at most `max` bytes. `None` when there is none.
 pub fn read_text(path: &Path, max: u64) -> Result<Option<String>, FileError> {
     let io = |source| FileError::Io { path: path.to_owned(), source };
-    match std::fs::metadata(path) {
+    let file = match host_files::open(path) {
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(io(error)),
-        // Opening a pipe would wait for a writer, so the kind is looked at first.
-        Ok(found) if !found.is_file() => return Err(FileError::Special { path: path.to_owned() }),
-        Ok(_) => {}
-    }
+        Ok(None) => return Err(FileError::Special { path: path.to_owned() }),
+        Ok(Some(file)) => file,
+    };
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(io)?;
     file.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > max {
         return Err(FileError::TooLarge { path: path.to_owned(), max });

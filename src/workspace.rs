@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 
 use crate::ports::{FileChange, Untold, Workspace};
 use crate::protocol::event::{
@@ -61,7 +62,7 @@ impl WorkspaceStore {
     /// Writes a recorded tree into a directory that is empty or missing.
     pub async fn restore_into(&self, tree: &str, dir: &Path) -> Result<WorkspaceRestored, String> {
         let (tree, dir) = (tree.to_owned(), dir.to_owned());
-        self.blocking(move |inner| {
+        self.blocking(move |inner, _| {
             restore::into(&inner.objects, &Tree::load(&inner.objects, &tree)?, &dir)?;
             Ok(WorkspaceRestored { tree })
         })
@@ -70,10 +71,12 @@ impl WorkspaceStore {
 
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> Result<T, String> + Send + 'static,
+        work: impl FnOnce(&Inner, &CancellationToken) -> Result<T, String> + Send + 'static,
     ) -> Result<T, String> {
-        let inner = self.inner.clone();
-        match tokio::task::spawn_blocking(move || work(&inner)).await {
+        let (inner, dropped) = (self.inner.clone(), CancellationToken::new());
+        // A caller that waits no longer ends the look as well: its thread would go on, and hold the next one up.
+        let _guard = dropped.clone().drop_guard();
+        match tokio::task::spawn_blocking(move || work(&inner, &dropped)).await {
             Ok(result) => result,
             Err(error) => Err(format!("the workspace could not be looked at: {error}")),
         }
@@ -82,11 +85,11 @@ impl WorkspaceStore {
 
 impl Inner {
     /// Looks at every file; with `record`, puts what is new into the store.
-    fn scan(&self, record: bool) -> Result<Scan, String> {
+    fn scan(&self, record: bool, dropped: &CancellationToken) -> Result<Scan, String> {
         let mut slot = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         let known = slot.take().unwrap_or_else(|| Index::load(&self.index_file));
         let objects = record.then_some(&self.objects);
-        let (scan, index) = Scanner::new(&self.root, self.objects.state(), objects, &known)?.run()?;
+        let (scan, index) = Scanner::new(&self.root, self.objects.state(), objects, &known)?.run(dropped)?;
         if index != known {
             // Losing the index costs time, never truth, so a state folder that is full does not stop the scan.
             let _ = index.save(&self.index_file);
@@ -95,8 +98,8 @@ impl Inner {
         Ok(scan)
     }
 
-    fn checkpoint(&self) -> Result<(String, Scan), String> {
-        let scan = self.scan(true)?;
+    fn checkpoint(&self, dropped: &CancellationToken) -> Result<(String, Scan), String> {
+        let scan = self.scan(true, dropped)?;
         let id = scan.tree.store(&self.objects)?;
         self.objects.flush()?;
         Ok((id, scan))
@@ -106,20 +109,20 @@ impl Inner {
 #[async_trait]
 impl Workspace for WorkspaceStore {
     async fn fingerprint(&self) -> Result<WorkspaceFingerprinted, String> {
-        self.blocking(|inner| {
-            let scan = inner.scan(false)?;
+        self.blocking(|inner, dropped| {
+            let scan = inner.scan(false, dropped)?;
             Ok(WorkspaceFingerprinted {
                 fingerprint: scan.fingerprint(),
                 files: scan.tree.entries.len() as u64,
-                git: git::digest(&inner.root),
+                git: git::digest(&inner.root, dropped),
             })
         })
         .await
     }
 
     async fn checkpoint(&self) -> Result<WorkspaceCheckpointed, String> {
-        self.blocking(|inner| {
-            let (tree, scan) = inner.checkpoint()?;
+        self.blocking(|inner, dropped| {
+            let (tree, scan) = inner.checkpoint(dropped)?;
             let skipped = scan.skipped.into_iter().map(|(path, _)| path).collect();
             Ok(WorkspaceCheckpointed { tree, files: scan.tree.entries.len() as u64, skipped })
         })
@@ -128,9 +131,9 @@ impl Workspace for WorkspaceStore {
 
     async fn diff(&self, from: &str, written: &[PathBase]) -> Result<DiffTaken, String> {
         let (from, written) = (from.to_owned(), written.to_owned());
-        self.blocking(move |inner| {
+        self.blocking(move |inner, dropped| {
             let before = Tree::load(&inner.objects, &from)?;
-            let (to, scan) = inner.checkpoint()?;
+            let (to, scan) = inner.checkpoint(dropped)?;
             let undone = held::again(&inner.root, &scan.tree, &written);
             let taken = compare::trees(&inner.objects, &before, &scan.tree)?;
             Ok(DiffTaken { from, to, undone, ..taken })
@@ -140,9 +143,9 @@ impl Workspace for WorkspaceStore {
 
     async fn changes(&self, from: &str) -> Result<Vec<FileChange>, String> {
         let from = from.to_owned();
-        self.blocking(move |inner| {
+        self.blocking(move |inner, dropped| {
             let before = Tree::load(&inner.objects, &from)?;
-            let (_, scan) = inner.checkpoint()?;
+            let (_, scan) = inner.checkpoint(dropped)?;
             if let Some((path, _)) = scan.skipped.first() {
                 return Err(format!("`{path}` is too large or cannot be read, so it is not recorded"));
             }
@@ -153,11 +156,11 @@ impl Workspace for WorkspaceStore {
 
     async fn untold(&self, trees: &[String], held: &[PathBase]) -> Result<Option<Untold>, String> {
         let (trees, held) = (trees.to_owned(), held.to_owned());
-        self.blocking(move |inner| held::untold(&inner.objects, &inner.root, &trees, &held)).await
+        self.blocking(move |inner, _| held::untold(&inner.objects, &inner.root, &trees, &held)).await
     }
 
     async fn content(&self, sha256: &str) -> Result<Vec<u8>, String> {
         let sha256 = sha256.to_owned();
-        self.blocking(move |inner| inner.objects.read(&sha256)).await
+        self.blocking(move |inner, _| inner.objects.read(&sha256)).await
     }
 }

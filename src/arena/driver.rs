@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ports::AppendError;
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, InterruptRequested, PauseCause, PromptGiven, SessionPaused,
-    SettingsChanged, SteeringGiven, StopRequested,
+    SettingsChanged, SteeringGiven, StopRequested, TurnCause,
 };
 use crate::protocol::spec::Spec;
 use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome};
@@ -192,9 +192,16 @@ impl Driver {
                 self.start(ordered.call, ordered.attempt);
             }
             match event {
+                ArenaEvent::ParamsDropped(data) => self.executor.learn(&data.model, &data.names),
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),
-                ArenaEvent::TurnClosed(_) => self.executor.let_go(),
+                ArenaEvent::TurnClosed(data) => {
+                    self.executor.let_go();
+                    // What outlasts a turn that was stopped is recording, which has the usual grace from here on.
+                    if matches!(data.cause, TurnCause::Interrupted | TurnCause::Limit | TurnCause::Stopped) {
+                        self.executor.cancel_all();
+                    }
+                }
                 _ => {}
             }
         }

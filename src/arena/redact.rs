@@ -1,20 +1,21 @@
 //! Replaces known secrets in everything that is stamped or streamed; knows only the values it is given.
 
+mod forms;
+
 use std::borrow::Cow;
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use base64::Engine;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::protocol::Fact;
 use crate::protocol::event::ArenaEvent;
 use crate::protocol::message::{Opaque, Part};
 use crate::protocol::text::cut_middle;
-use crate::protocol::{Fact, expand};
 
 /// Secrets shorter than this would turn ordinary words into placeholders.
 const SHORTEST: usize = 8;
 
-/// Finds secrets in their plain, Base64, hexadecimal and URL-encoded forms.
+/// Finds secrets as they are and in the forms that [`forms`] lists, in texts and in names of objects.
 #[derive(Debug, Default)]
 pub struct Redactor {
     /// None when there is no secret to look for.
@@ -23,6 +24,8 @@ pub struct Redactor {
     placeholders: Vec<String>,
     /// True when JSON may write a secret with escapes, so that a look at the JSON alone can miss it.
     may_be_escaped: bool,
+    /// The patterns, sorted, to see whether a text ends with the beginning of one.
+    sorted: Vec<String>,
     /// Bytes of the longest pattern.
     longest: usize,
 }
@@ -46,11 +49,9 @@ impl Redactor {
         let mut patterns = Vec::new();
         let mut placeholders = Vec::new();
         for (name, value) in secrets.iter().filter(|(_, value)| is_worth_hiding(value)) {
-            for form in forms(value) {
-                if !patterns.contains(&form) {
-                    patterns.push(form);
-                    placeholders.push(format!("[secret:{name}]"));
-                }
+            for form in forms::of(value) {
+                patterns.push(form);
+                placeholders.push(format!("[secret:{name}]"));
             }
         }
         let is_escaped = |c: char| c == '"' || c == '\\' || c.is_control();
@@ -60,7 +61,9 @@ impl Redactor {
             true => None,
             false => AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns).ok(),
         };
-        Redactor { finder, placeholders, may_be_escaped, longest }
+        patterns.sort_unstable();
+        patterns.dedup();
+        Redactor { finder, placeholders, may_be_escaped, sorted: patterns, longest }
     }
 
     /// True when there is nothing to look for.
@@ -81,21 +84,37 @@ impl Redactor {
         }
     }
 
-    /// Takes from a growing text what can no longer become part of a secret.
+    /// Takes from a growing text what can no longer become part of a secret: all of it but a tail that begins one.
     pub fn take_ready(&self, text: &mut String) -> String {
-        let replaced = self.text(text).into_owned();
-        let hold = self.longest.saturating_sub(1);
-        let mut cut = replaced.len().saturating_sub(hold);
-        while !replaced.is_char_boundary(cut) {
-            cut -= 1;
+        let Some(finder) = &self.finder else { return std::mem::take(text) };
+        let mut until = self.first_begun(text);
+        let (mut ready, mut from) = (String::new(), 0);
+        // What begins before a tail that is held back is whole, and no longer secret begins where it does.
+        for found in finder.find_iter(text.as_str()).take_while(|found| found.start() < until) {
+            ready.push_str(&text[from..found.start()]);
+            ready.push_str(&self.placeholders[found.pattern().as_usize()]);
+            from = found.end();
         }
-        let (ready, rest) = replaced.split_at(cut);
-        let ready = ready.to_owned();
-        *text = rest.to_owned();
+        until = until.max(from);
+        ready.push_str(&text[from..until]);
+        text.drain(..until);
         ready
     }
 
-    /// The fact with every secret in its string values replaced. Foreign content that must go back to its
+    /// Where the longest tail begins that more text could make a secret; the end when there is none.
+    fn first_begun(&self, text: &str) -> usize {
+        let nearest = text.floor_char_boundary(text.len().saturating_sub(self.longest.saturating_sub(1)));
+        let starts = text[nearest..].char_indices().map(|(at, _)| nearest + at);
+        starts.into_iter().find(|at| self.begins(&text[*at..])).unwrap_or(text.len())
+    }
+
+    /// True when a secret begins with this tail and is longer.
+    fn begins(&self, tail: &str) -> bool {
+        let after = self.sorted.partition_point(|pattern| pattern.as_str() <= tail);
+        self.sorted.get(after).is_some_and(|pattern| pattern.starts_with(tail))
+    }
+
+    /// The fact with every secret in its texts and in names of objects replaced. Foreign content that must go back to its
     /// provider unchanged cannot be mended: it is dropped and marked.
     pub fn fact(&self, fact: Fact) -> Fact {
         if self.finder.is_none() || !self.may_hold_secret(fact.event()) {
@@ -145,8 +164,24 @@ impl Redactor {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
-            Value::Object(map) => map.values_mut().for_each(|item| self.value(item)),
+            Value::Object(map) => {
+                if map.keys().any(|name| matches!(self.text(name), Cow::Owned(_))) {
+                    self.names(map);
+                }
+                map.values_mut().for_each(|item| self.value(item));
+            }
             Value::Number(_) | Value::Bool(_) | Value::Null => {}
+        }
+    }
+
+    /// Names in the order in which they were; two that are alike afterwards stay two.
+    fn names(&self, map: &mut Map<String, Value>) {
+        for (name, value) in std::mem::take(map) {
+            let mut name = self.text(&name).into_owned();
+            while map.contains_key(&name) {
+                name.push('\'');
+            }
+            map.insert(name, value);
         }
     }
 }
@@ -155,27 +190,6 @@ impl Redactor {
 fn is_worth_hiding(value: &str) -> bool {
     let is_word = value.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     value.len() >= SHORTEST && !(is_word && value.len() < 24)
-}
-
-fn forms(value: &str) -> Vec<String> {
-    let bytes = value.as_bytes();
-    let padded = base64::engine::general_purpose::STANDARD.encode(bytes);
-    let url: String = bytes
-        .iter()
-        .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(*byte).to_string()
-            }
-            other => format!("%{other:02X}"),
-        })
-        .collect();
-    vec![
-        value.to_owned(),
-        padded.trim_end_matches('=').to_owned(),
-        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes),
-        expand::hex(bytes),
-        url,
-    ]
 }
 
 #[cfg(test)]
@@ -191,26 +205,58 @@ mod tests {
     #[test]
     fn every_form_is_replaced_and_short_values_are_left() {
         let redactor = redactor();
-        for form in ["s3cret-value", "czNjcmV0LXZhbHVl", "7333637265742d76616c7565"] {
+        for form in
+            ["s3cret-value", "czNjcmV0LXZhbHVl", "7333637265742d76616c7565", "7333637265742D76616C7565"]
+        {
             assert_eq!(redactor.text(&format!("a {form} b")), "a [secret:KEY] b", "{form}");
         }
         assert_eq!(redactor.text("abc"), "abc");
+        let bearer = "QmVhcmVyIHMzY3JldC12YWx1ZQ==";
+        assert_eq!(redactor.text(bearer), "QmVhcmVyIH[secret:KEY]==", "Bearer s3cret-value");
+        let slash = Redactor::new(&[("KEY".into(), "a/b+c=12".into())]);
+        assert_eq!(slash.text("k=a%2fb%2bc%3d12&k=a%2Fb%2Bc%3D12"), "k=[secret:KEY]&k=[secret:KEY]");
+    }
+
+    /// Two secrets of which one begins as the other does, and one that begins within it.
+    fn nested() -> Redactor {
+        let secrets = [("ONE", "s3cret-1"), ("TWO", "s3cret-1-and-more"), ("THREE", "more-or-less")];
+        Redactor::new(&secrets.map(|(name, value)| (name.to_owned(), value.to_owned())))
     }
 
     #[test]
-    fn a_secret_split_over_pieces_is_never_streamed() {
-        let redactor = redactor();
-        for split in 1.."x s3cret-value y".len() {
-            let (a, b) = "x s3cret-value y".split_at(split);
-            let mut held = String::new();
-            let mut sent = String::new();
-            for piece in [a, b] {
-                held.push_str(piece);
-                sent.push_str(&redactor.take_ready(&mut held));
+    fn what_is_streamed_is_what_is_recorded_wherever_it_is_split() {
+        let text = "x s3cret-1 s3cret-1-and-mor s3cret-1-and-more-or-less s3 é s3cret-1-and";
+        let whole = nested().text(text).into_owned();
+        let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+        for first in &ends {
+            for second in ends.iter().filter(|second| *second >= first) {
+                let (redactor, mut held, mut sent) = (nested(), String::new(), String::new());
+                for piece in [&text[..*first], &text[*first..*second], &text[*second..]] {
+                    held.push_str(piece);
+                    sent.push_str(&redactor.take_ready(&mut held));
+                }
+                sent.push_str(&redactor.text(&held));
+                assert_eq!(sent, whole, "split at {first} and {second}");
             }
-            sent.push_str(&redactor.text(&held));
-            assert_eq!(sent, "x [secret:KEY] y", "split at {split}");
         }
+    }
+
+    #[test]
+    fn only_a_tail_that_begins_a_secret_is_held_back() {
+        let redactor = Redactor::new(&[("KEY".into(), format!("Xyz-{}", "0123456789abcdef".repeat(10)))]);
+        for (text, sent) in [("hello", "hello"), ("see Xyz", "see "), ("Xyz-1", "Xyz-1"), ("é Xyz-012", "é ")]
+        {
+            let mut held = text.to_owned();
+            assert_eq!((redactor.take_ready(&mut held).as_str(), held.as_str()), (sent, &text[sent.len()..]));
+        }
+    }
+
+    #[test]
+    fn names_in_objects_are_replaced_in_their_order_and_none_is_lost() {
+        let mut value = serde_json::json!({"a": 1, "s3cret-value": [{"x s3cret-value": "s3cret-value"}], "[secret:KEY]": 2});
+        redactor().value(&mut value);
+        let expected = r#"{"a":1,"[secret:KEY]":[{"x [secret:KEY]":"[secret:KEY]"}],"[secret:KEY]'":2}"#;
+        assert_eq!(value.to_string(), expected);
     }
 
     #[test]

@@ -242,7 +242,7 @@ impl ArenaBuilder {
     fn ports(&mut self, place: Place, log: SessionLog) -> ArenaPorts {
         let providers = std::mem::take(&mut self.providers);
         let secrets = std::mem::take(&mut self.secrets);
-        let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets };
+        let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets, learnings: None };
         let ports = place.ports(log, connected, self.attended);
         ArenaPorts { scorers: self.scorers.clone(), ..ports }
     }

@@ -1,10 +1,16 @@
 //! The commit a work tree is on, read from what git keeps; runs git only where it keeps its references otherwise.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::host_files;
 
 /// The most that one of git's own files may hold, in bytes.
 const MAX_FILE: u64 = 32 << 20;
+
+/// How long git may take to name a commit.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// The commit a work tree is on; none outside of a repository and before the first commit. Nothing in the
 /// repository is executed.
@@ -54,8 +60,7 @@ fn commit(id: &str) -> Option<String> {
 }
 
 fn text(path: &Path) -> Option<String> {
-    let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
-    (size <= MAX_FILE).then(|| std::fs::read_to_string(path).ok()).flatten()
+    host_files::text(path, MAX_FILE)
 }
 
 /// What git says, with a configuration that executes nothing.
@@ -75,8 +80,25 @@ fn asked(root: &Path) -> Option<String> {
     ]);
     git.current_dir(root).env_clear().env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_OPTIONAL_LOCKS", "0");
     git.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    let output = git.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let output = ended(git.spawn().ok()?)?.wait_with_output().ok()?;
     commit(String::from_utf8(output.stdout).ok()?.trim()).filter(|_| output.status.success())
+}
+
+/// A process that has ended; none for one that took longer than [`LONGEST`], which is killed. One of git's own files
+/// may be a pipe, which git waits for without end.
+fn ended(mut child: Child) -> Option<Child> {
+    let since = Instant::now();
+    while child.try_wait().ok()?.is_none() {
+        if since.elapsed() > LONGEST {
+            // One that ended meanwhile cannot be killed, and is waited for all the same.
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Some(child)
 }
 
 #[cfg(test)]

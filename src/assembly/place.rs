@@ -171,6 +171,7 @@ impl Place {
             providers: connected.providers,
             provider_limits: connected.limits,
             scorers: Scorers::default(),
+            learnings: connected.learnings,
             clock: Arc::new(SystemClock),
             secrets: connected.secrets,
             attended,

@@ -191,6 +191,8 @@ pub struct ModelTable {
     pub structured: Option<Structured>,
     /// Sampling temperature; the provider's default when absent.
     pub temperature: Option<Thousandths>,
+    /// Parameters the model refuses, such as `temperature`; replaces what agon knows and has learnt of it.
+    pub refuses: Option<Vec<String>>,
     /// Models to try when this one cannot be had, in order.
     pub fallbacks: Option<Vec<String>>,
     /// Model family, for counting independent votes.

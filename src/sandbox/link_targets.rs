@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::protected_snapshot::exists;
+use crate::host_files;
 
 /// Links that are followed at most for one name.
 const MOST_LINKS: usize = 40;
@@ -116,10 +117,7 @@ fn beneath(root: &Path, path: &Path) -> Option<PathBuf> {
 /// The text of a small ordinary file.
 pub(super) fn small_text(path: &Path) -> Option<String> {
     let data = fs::symlink_metadata(path).ok()?;
-    if !data.is_file() || data.len() > MOST_BYTES {
-        return None;
-    }
-    fs::read_to_string(path).ok()
+    data.is_file().then(|| host_files::text(path, MOST_BYTES))?
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use ignore::{DirEntry as Found, WalkBuilder};
 
 use super::protected;
+use crate::host_files::walk;
 use crate::ports::{DirEntry, FileKind};
 use crate::protocol::text::quoted;
 
@@ -38,21 +39,14 @@ fn collect(root: &Path, start: &Path, path: &str, max: usize) -> (Vec<DirEntry>,
 }
 
 fn builder(root: &Path, start: &Path, path: &str) -> WalkBuilder {
-    let mut builder = WalkBuilder::new(start);
     let (root, path) = (root.to_owned(), path.to_owned());
-    builder
-        .hidden(false)
-        .parents(false)
-        .git_global(false)
-        .require_git(false)
-        .follow_links(false)
-        .sort_by_file_name(std::ffi::OsStr::cmp)
-        .filter_entry(move |found| {
-            let relative = found.path().strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy();
-            // Downwards on the way to `path`, and everything beneath it.
-            let on_the_way = beneath(&path, &relative) || beneath(&relative, &path);
-            on_the_way && !found.file_name().to_str().is_some_and(protected::is_private_folder)
-        });
+    let mut builder = walk::builder(start, move |found| {
+        let relative = found.path().strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy();
+        // Downwards on the way to `path`, and everything beneath it.
+        let on_the_way = beneath(&path, &relative) || beneath(&relative, &path);
+        on_the_way && !found.file_name().to_str().is_some_and(protected::is_private_folder)
+    });
+    builder.sort_by_file_name(std::ffi::OsStr::cmp);
     builder
 }
 

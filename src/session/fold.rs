@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::protocol::call::OrderedCall;
 use crate::protocol::effect::{ModelOrder, Order};
 use crate::protocol::event::{
-    Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, PauseCause, PromptGiven,
-    Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened, SparkCompleted,
-    SparkIgnited, TurnClosed,
+    Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, ParamsDropped, PauseCause,
+    PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened,
+    SparkCompleted, SparkIgnited, TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Action, Mode, Setting};
@@ -57,6 +57,7 @@ impl Session {
             E::SparkCompleted(data) => self.fold_completed(data),
             E::ModelCalled(data) => self.fold_called(at, data),
             E::RetryScheduled(data) => self.fold_retry(data),
+            E::ParamsDropped(data) => self.fold_dropped(data),
             E::FallbackTaken(data) => self.fold_fallback(data.spark, &data.from, &data.to),
             E::EffectOrdered(data) => self.fold_ordered(data),
             E::ToolInvoked(data) => self.fold_invoked(data),
@@ -374,6 +375,22 @@ impl Session {
             timer.spark = call.spark;
         }
         self.calls.insert(id, call);
+    }
+
+    /// The call is over and was no step; the model's row says for the rest of the session what it refuses.
+    fn fold_dropped(&mut self, data: &ParamsDropped) {
+        let failed = self.failed.take().map(|(_, call)| call.order);
+        if let Some(Order::Model(ModelOrder { purpose: Purpose::Think, .. })) = failed {
+            if let Some(turn) = self.turn.as_mut() {
+                turn.steps = turn.steps.saturating_sub(1);
+            }
+            self.with_role(data.spark, |role| role.steps = role.steps.saturating_sub(1));
+        }
+        let models = self.spec.as_mut().map(|spec| &mut Arc::make_mut(spec).models);
+        for model in models.into_iter().flatten().filter(|model| model.name == data.model) {
+            let new: Vec<String> = data.names.iter().filter(|name| !model.refuses(name)).cloned().collect();
+            model.refuses.extend(new);
+        }
     }
 
     fn fold_fallback(&mut self, spark: SparkId, from: &str, to: &str) {

@@ -2,10 +2,14 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 
+use super::objects::hash_into;
+use crate::host_files;
 use crate::protocol::expand::hex;
 
 /// What decides what git does and shows. Objects are left out: alone they mean nothing. The index is left out too:
@@ -15,79 +19,102 @@ const PARTS: [&str; 8] =
 /// The text `gitdir: …` of a worktree or submodule is short.
 const POINTER_MAX: u64 = 4096;
 
+/// Files above this size, in bytes, count by their size and the time of their last change.
+const HASHED_MAX: u64 = 32 * 1024 * 1024;
+
 /// SHA-256 over head, references, configuration and hooks; none without `.git`.
 ///
 /// A `.git` that is a file (a worktree, a submodule) is followed to its folder and to the one it shares.
-/// What cannot be read counts as its name with a mark, so that it neither hides a change nor stops a scan.
-pub fn digest(root: &Path) -> Option<String> {
+/// What cannot be read counts as its name with a mark, so that it neither hides a change nor stops a scan. Ends early
+/// once nobody waits for it.
+pub fn digest(root: &Path, dropped: &CancellationToken) -> Option<String> {
     let dot_git = root.join(".git");
     let metadata = fs::symlink_metadata(&dot_git).ok()?;
-    let mut hasher = Sha256::new();
-    hasher.update(b"agon-git-1\0");
+    let mut look = Look { hasher: Sha256::new(), dropped };
+    look.hasher.update(b"agon-git-1\0");
     let folder = match metadata.is_dir() {
         true => dot_git,
-        false => pointed(root, &dot_git, &mut hasher)?,
+        false => look.pointed(root, &dot_git)?,
     };
-    take_parts(&folder, &mut hasher);
+    look.take_parts(&folder);
     if let Some(shared) = short_text(&folder.join("commondir")) {
-        take_parts(&folder.join(shared.trim()), &mut hasher);
+        look.take_parts(&folder.join(shared.trim()));
     }
-    Some(hex(&hasher.finalize()))
-}
-
-/// The folder a `.git` file names.
-fn pointed(root: &Path, file: &Path, hasher: &mut Sha256) -> Option<PathBuf> {
-    let text = short_text(file)?;
-    piece(hasher, text.as_bytes());
-    Some(root.join(text.strip_prefix("gitdir:")?.trim()))
+    Some(hex(&look.hasher.finalize()))
 }
 
 fn short_text(path: &Path) -> Option<String> {
-    if !fs::symlink_metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let mut text = String::new();
-    fs::File::open(path).ok()?.take(POINTER_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    let is_file = fs::symlink_metadata(path).ok()?.is_file();
+    String::from_utf8(is_file.then(|| host_files::head(path, POINTER_MAX))??).ok()
 }
 
-fn take_parts(folder: &Path, hasher: &mut Sha256) {
-    for part in PARTS {
-        take(&folder.join(part), part, hasher);
-    }
+/// A digest in the making.
+struct Look<'a> {
+    hasher: Sha256,
+    dropped: &'a CancellationToken,
 }
 
-/// Takes a name and what it holds, folders to their depths, in the order of their names, links unfollowed.
-fn take(path: &Path, name: &str, hasher: &mut Sha256) {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return };
-    piece(hasher, name.as_bytes());
-    if metadata.is_dir() {
-        let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
-        names.sort();
-        for inner in names {
-            take(&path.join(&inner), &format!("{name}/{}", inner.to_string_lossy()), hasher);
+impl Look<'_> {
+    /// The folder a `.git` file names.
+    fn pointed(&mut self, root: &Path, file: &Path) -> Option<PathBuf> {
+        let text = short_text(file)?;
+        self.piece(text.as_bytes());
+        Some(root.join(text.strip_prefix("gitdir:")?.trim()))
+    }
+
+    fn take_parts(&mut self, folder: &Path) {
+        for part in PARTS {
+            self.take(&folder.join(part), part);
         }
-    } else if metadata.is_file() {
-        match fs::File::open(path).and_then(|mut file| super::objects::hash_into(&mut file, None)) {
-            Ok((sha256, _)) => piece(hasher, sha256.as_bytes()),
-            Err(_) => piece(hasher, b"unreadable"),
+    }
+
+    /// Takes a name and what it holds, folders to their depths, in the order of their names, links unfollowed.
+    fn take(&mut self, path: &Path, name: &str) {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return };
+        if self.dropped.is_cancelled() {
+            return;
         }
-    } else {
-        let target = fs::read_link(path).unwrap_or_default();
-        piece(hasher, target.as_os_str().as_encoded_bytes());
+        self.piece(name.as_bytes());
+        if metadata.is_dir() {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+            names.sort();
+            for inner in names {
+                self.take(&path.join(&inner), &format!("{name}/{}", inner.to_string_lossy()));
+            }
+        } else if metadata.len() > HASHED_MAX {
+            self.piece(&metadata.len().to_be_bytes());
+            self.piece(&metadata.mtime().to_be_bytes());
+        } else if metadata.is_file() {
+            match content(path) {
+                Some(sha256) => self.piece(sha256.as_bytes()),
+                None => self.piece(b"unreadable"),
+            }
+        } else {
+            let target = fs::read_link(path).unwrap_or_default();
+            self.piece(target.as_os_str().as_encoded_bytes());
+        }
+    }
+
+    /// Lengths stand before contents, so that no two states read alike.
+    fn piece(&mut self, bytes: &[u8]) {
+        self.hasher.update((bytes.len() as u64).to_be_bytes());
+        self.hasher.update(bytes);
     }
 }
 
-/// Lengths stand before contents, so that no two states read alike.
-fn piece(hasher: &mut Sha256, bytes: &[u8]) {
-    hasher.update((bytes.len() as u64).to_be_bytes());
-    hasher.update(bytes);
+fn content(path: &Path) -> Option<String> {
+    let mut file = host_files::open(path).ok()??.take(HASHED_MAX);
+    Some(hash_into(&mut file, None).ok()?.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn digest(root: &Path) -> Option<String> {
+        super::digest(root, &CancellationToken::new())
+    }
 
     fn put(path: PathBuf, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::objects::{Objects, hash_into};
-use super::scan::{is_private, open};
+use super::scan::{RECORDED_MAX, is_private, open};
 use super::tree::{Kind, Tree};
+use crate::host_files::rules;
 use crate::ports::Untold;
 use crate::protocol::event::PathBase;
 
@@ -43,8 +43,8 @@ pub fn again(root: &Path, tree: &Tree, said: &[PathBase]) -> Vec<String> {
     let folder = Dir::open_ambient_dir(root, ambient_authority());
     let digest = |path: &str| {
         let mut file = open(folder.as_ref().ok()?, path).ok()?;
-        // A pipe or a device that a command put there has no end.
-        let is_file = file.metadata().is_ok_and(|data| data.is_file());
+        // A pipe or a device that a command put there has no end, and no tool writes a file this large.
+        let is_file = file.metadata().is_ok_and(|data| data.is_file() && data.len() <= RECORDED_MAX);
         is_file.then(|| hash_into(&mut file, None)).transpose().ok().flatten()
     };
     let holds = |base: &&PathBase| match (known.get(base.path.as_str()), &base.sha256) {
@@ -81,7 +81,7 @@ fn is_left_out(root: &Path, path: &str) -> bool {
     loop {
         let names = if folder == root { &own[..] } else { &own[1..] };
         let ignores = |name: &&str| {
-            let rules = rules(&folder, name);
+            let rules = rules::of_file(&folder, &folder.join(name));
             rules.matched_path_or_any_parents(rest, is_folder).is_ignore()
         };
         if !rest.is_empty() && names.iter().any(ignores) {
@@ -91,11 +91,4 @@ fn is_left_out(root: &Path, path: &str) -> bool {
         folder.push(first);
         rest = more;
     }
-}
-
-fn rules(folder: &Path, name: &str) -> Gitignore {
-    let mut builder = GitignoreBuilder::new(folder);
-    // A file of rules that cannot be read has none, as in a look at the workspace.
-    let _ = builder.add(folder.join(name));
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
 }

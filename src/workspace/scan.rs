@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, FileType, Metadata};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,15 +13,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use ignore::WalkBuilder;
+use tokio_util::sync::CancellationToken;
 
 use super::index::{Index, Stamp};
 use super::objects::{Objects, hash_into, named};
 use super::tree::{Kind, Tree, TreeEntry};
+use crate::host_files::walk;
 use crate::protocol::expand::digest_of;
 use crate::temp_names;
 
 /// Files above this size are not recorded.
-const RECORDED_MAX: u64 = 64 * 1024 * 1024;
+pub const RECORDED_MAX: u64 = 64 * 1024 * 1024;
 
 /// What a look at the workspace found.
 #[derive(Debug)]
@@ -71,9 +74,12 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Looks at everything; gives the new index beside it.
-    pub fn run(mut self) -> Result<(Scan, Index), String> {
+    /// Looks at everything; gives the new index beside it. Ends early, with an error, once nobody waits for it.
+    pub fn run(mut self, dropped: &CancellationToken) -> Result<(Scan, Index), String> {
         for found in self.walk().build() {
+            if dropped.is_cancelled() {
+                return Err("the look at the workspace was cancelled".to_owned());
+            }
             // A folder that cannot be entered is left out like a file that cannot be read.
             let Ok(found) = found else { continue };
             let Some(kind) = found.file_type().filter(|kind| !kind.is_dir()) else { continue };
@@ -94,18 +100,10 @@ impl<'a> Scanner<'a> {
 
     /// Only the workspace's own rules count, so that the same content has the same tree everywhere.
     fn walk(&self) -> WalkBuilder {
-        let mut builder = WalkBuilder::new(self.root);
         let state = self.state.clone();
-        builder
-            .hidden(false)
-            .parents(false)
-            .git_global(false)
-            .require_git(false)
-            .follow_links(false)
-            .filter_entry(move |found| {
-                !found.file_name().to_str().is_some_and(is_private) && found.path() != state
-            });
-        builder
+        walk::builder(self.root, move |found| {
+            !found.file_name().to_str().is_some_and(is_private) && found.path() != state
+        })
     }
 
     fn take(&mut self, path: &str, kind: FileType, metadata: &Metadata) -> Result<(), String> {
@@ -151,7 +149,7 @@ impl<'a> Scanner<'a> {
 
     /// Opens, looks again at what was really opened, and digests it.
     fn read(&mut self, path: &str) -> Result<Option<Kind>, String> {
-        let mut file = match open(&self.folder, path) {
+        let file = match open(&self.folder, path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(_) => {
@@ -164,10 +162,16 @@ impl<'a> Scanner<'a> {
         if !metadata.is_file() {
             return Ok(None);
         }
+        // A file that grows while it is read has an end here all the same.
+        let mut content = file.take(RECORDED_MAX + 1);
         let (sha256, size) = match self.objects {
-            Some(objects) => objects.put(&mut file)?,
-            None => hash_into(&mut file, None).map_err(|error| named(Path::new(path), error))?,
+            Some(objects) => objects.put(&mut content)?,
+            None => hash_into(&mut content, None).map_err(|error| named(Path::new(path), error))?,
         };
+        if size > RECORDED_MAX {
+            self.skipped.insert((path.to_owned(), size));
+            return Ok(None);
+        }
         self.index.note(path, stamp_of(&metadata), &sha256, hashed);
         Ok(Some(Kind::File { exec: is_executable(&metadata), sha256, size }))
     }

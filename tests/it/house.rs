@@ -13,6 +13,7 @@ pub(crate) const FLOORS: &[(&str, u8)] = &[
     ("session", 1),
     ("projection", 1),
     ("ports", 2),
+    ("host_files", 2),
     ("temp_names", 2),
     ("eventlog", 3),
     ("bus", 3),

@@ -8,3 +8,4 @@ mod models;
 mod order;
 mod places;
 mod signals;
+mod traps;

@@ -12,6 +12,7 @@ use crate::cli::error::Failure;
 use crate::cli::plan;
 use crate::cli::run::{demo_folder, demo_request, prompt, story};
 use crate::config::{Config, ModelName};
+use crate::host_files::walk;
 use crate::ports::Subscription;
 use crate::protocol::{Command, Entry, StopCause};
 use crate::tui::{SessionRow, SessionView};
@@ -288,7 +289,7 @@ pub(super) fn list(kit: &SessionOptions) -> Result<Vec<SessionRow>, Failure> {
 /// Files and folders of a workspace, without what is ignored there; folders end with a slash.
 pub(super) fn files(kit: &SessionOptions) -> Vec<String> {
     let root = kit.config.workspace();
-    let walk = ignore::WalkBuilder::new(root).build().filter_map(Result::ok);
+    let walk = walk::builder(root, |_| true).hidden(true).build().filter_map(Result::ok);
     let name = |entry: ignore::DirEntry| {
         let path = entry.path().strip_prefix(root).ok()?.to_str()?.to_owned();
         let is_folder = entry.file_type()?.is_dir();

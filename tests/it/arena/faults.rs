@@ -9,9 +9,13 @@ use agon::arena::ArenaPorts;
 use agon::assembly::SystemClock;
 use agon::bus::Bus;
 use agon::eventlog::SessionStore;
-use agon::ports::{AppendError, EventLog, Head, Live, Preparation, Sandbox, Tool, ToolEnd};
-use agon::protocol::effect::ToolCall;
-use agon::protocol::event::{PauseCause, TurnCause};
+use agon::ports::{
+    AppendError, EventLog, FileChange, Head, Live, Preparation, Sandbox, Tool, ToolEnd, Untold, Workspace,
+};
+use agon::protocol::effect::{Order, ToolCall};
+use agon::protocol::event::{
+    DiffTaken, PathBase, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
+};
 use agon::protocol::spec::{Blueprint, Limits, Mode, Risk, RoleSpec, ToolSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
 use agon::provider::script::Script;
@@ -264,10 +268,84 @@ impl EventLog for Refusing {
     }
 }
 
+/// A real workspace whose look never ends, as one of a file system that does not answer.
+struct Stuck(WorkspaceStore);
+
+#[async_trait::async_trait]
+impl Workspace for Stuck {
+    async fn fingerprint(&self) -> Result<WorkspaceFingerprinted, String> {
+        self.0.fingerprint().await
+    }
+
+    async fn checkpoint(&self) -> Result<WorkspaceCheckpointed, String> {
+        std::future::pending().await
+    }
+
+    async fn diff(&self, from: &str, written: &[PathBase]) -> Result<DiffTaken, String> {
+        self.0.diff(from, written).await
+    }
+
+    async fn changes(&self, from: &str) -> Result<Vec<FileChange>, String> {
+        self.0.changes(from).await
+    }
+
+    async fn untold(&self, trees: &[String], held: &[PathBase]) -> Result<Option<Untold>, String> {
+        self.0.untold(trees, held).await
+    }
+
+    async fn content(&self, sha256: &str) -> Result<Vec<u8>, String> {
+        self.0.content(sha256).await
+    }
+}
+
+/// One interrupt, or the turn's own limit, ends it; what was being recorded has five more seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_at_the_workspace_that_never_ends_holds_neither_an_interrupt_nor_a_limit_up() {
+    for limit in [None, Some(1)] {
+        let place = Place::new();
+        let log: Arc<dyn EventLog> =
+            Arc::new(SessionStore::new(place.state()).create(&uuid::Uuid::now_v7().to_string()).unwrap());
+        let workspace = Arc::new(Stuck(WorkspaceStore::open(&place.work(), &place.state()).unwrap()));
+        let arena = Arc::new(on(&place, log, workspace, limit).await);
+        prompt(&arena, "write").await;
+        until(&arena, |event| match event {
+            ArenaEvent::EffectOrdered(data) if matches!(data.effect, Order::Checkpoint(_)) => Some(()),
+            _ => None,
+        })
+        .await;
+        if limit.is_none() {
+            arena.submit(Command::Interrupt { spark: None }).await.unwrap();
+        }
+        let cause = closed(&arena).await.cause;
+        assert_eq!(cause, if limit.is_none() { TurnCause::Interrupted } else { TurnCause::Limit });
+        arena.submit(Command::Stop { cause: StopCause::Finished }).await.unwrap();
+        let ending = tokio::time::timeout(Duration::from_secs(60), arena.ended()).await;
+        assert!(matches!(ending, Ok(Ending::Sealed(_))), "{ending:?}");
+        let log = log_of(&arena);
+        assert!(agon::arena::replay::verify(&log).holds(true), "the log is whole and true");
+    }
+}
+
+fn log_of(arena: &Arena) -> Vec<Arc<Entry>> {
+    log(arena).into_iter().map(Arc::new).collect()
+}
+
 /// An arena on a log that refuses after so many appends; the model wants a file written.
 async fn on_a_bad_disk(place: &Place, appends: u64, error: AppendError, once: bool) -> Arena {
     let id = uuid::Uuid::now_v7().to_string();
     let log: Arc<dyn EventLog> = Arc::new(SessionStore::new(place.state()).create(&id).unwrap());
+    let log = Arc::new(Refusing { log, left: AtomicU64::new(appends), error, once });
+    let workspace = Arc::new(WorkspaceStore::open(&place.work(), &place.state()).unwrap());
+    on(place, log, workspace, None).await
+}
+
+/// An arena on this log and this look at its workspace.
+async fn on(
+    place: &Place,
+    log: Arc<dyn EventLog>,
+    workspace: Arc<dyn Workspace>,
+    max_seconds: Option<u64>,
+) -> Arena {
     let script = "[[answer]]\ncalls = [{ tool = \"bash\", args = { command = \"echo x >> ran\" } }]\n[[answer]]\ntext = \"ok\"\n";
     let script: Arc<dyn agon::ports::Provider> = Arc::new(Script::from_toml("mock", script).unwrap());
     let sandbox = Arc::new(Unconfined::open(&place.work()).unwrap());
@@ -277,22 +355,24 @@ async fn on_a_bad_disk(place: &Place, appends: u64, error: AppendError, once: bo
     spec.policy = world::allow_all();
     spec.tools = vault.specs();
     let ports = ArenaPorts {
-        log: Arc::new(Refusing { log, left: AtomicU64::new(appends), error, once }),
+        log,
         bus: Arc::new(Bus::new()),
         vault: Arc::new(vault),
         sandbox: sandbox.clone(),
         places: Arc::default(),
         checks: Arc::new(agon::sandbox::SandboxChecks::new(sandbox)),
-        workspace: Arc::new(WorkspaceStore::open(&place.work(), &place.state()).unwrap()),
+        workspace,
         cache: None,
         providers: BTreeMap::from([("mock".to_owned(), script)]),
         provider_limits: BTreeMap::new(),
         scorers: agon::session::convergence::Scorers::default(),
+        learnings: None,
         clock: Arc::new(SystemClock),
         secrets: Vec::new(),
         attended: false,
     };
-    Arena::open(id, spec, ports).await.unwrap()
+    spec.limits.max_seconds = max_seconds;
+    Arena::open(uuid::Uuid::now_v7().to_string(), spec, ports).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -68,6 +68,7 @@ fn spec() -> Spec {
             price: Some(Price { input: 1, cached: 1, output: 1 }),
             structured: Default::default(),
             temperature_pm: None,
+            refuses: vec![],
             fallbacks: vec![],
         }],
         personas: vec![PersonaSpec {

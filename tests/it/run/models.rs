@@ -228,3 +228,17 @@ fn a_link_out_of_the_workspace() {
     assert!(!env.home().parent().unwrap().join("elsewhere/new").exists());
     assert!(!format!("{:?}", entries(&env)).contains("nobody should read this"));
 }
+
+/// However long the keys in the environment are, text is held back only while it may still become one.
+#[test]
+fn each_piece_of_an_answer_is_a_signal_of_its_own_whatever_keys_are_set() {
+    let server = Server::start(|_, _| Reply::text("alpha beta sk- and sk-pr"));
+    let mut env = served(&server);
+    env.set("OPENAI_API_KEY", &format!("sk-proj-{}", "0123456789abcdef".repeat(10)));
+    let ran = env.run(&["run", "greet", "--json", "--signals"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let lines = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+    let lines: Vec<serde_json::Value> = lines.collect();
+    let texts: Vec<&str> = lines.iter().filter_map(|line| line["signal"]["text"].as_str()).collect();
+    assert_eq!(texts, ["alpha ", "beta ", "sk- ", "and ", "sk-pr"]);
+}

@@ -31,6 +31,7 @@ pub fn spec() -> Spec {
         price: Some(Price { input: 1_000_000, cached: 500_000, output: 2_000_000 }),
         structured: Default::default(),
         temperature_pm: None,
+        refuses: vec![],
         fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
     };
     Spec {
@@ -204,6 +205,8 @@ impl World {
             if let Some((recorded, now)) = folded.request_digests(open.call) {
                 assert_eq!(recorded, now, "the outstanding request is the recorded one");
             }
+            let sent = serde_json::to_string(&effect).unwrap();
+            assert_eq!(serde_json::from_str::<Effect>(&sent).unwrap(), effect, "it can cross a wire");
             if let Effect::Model { context: ModelContext { request, .. }, .. } = &effect {
                 well_formed(request);
             }

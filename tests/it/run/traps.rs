@@ -1,0 +1,108 @@
+//! What a workspace may hold to hang whoever reads it: pipes in place of the files agon reads by itself.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode};
+use serde_json::json;
+
+use super::kit::*;
+use crate::support::env::{Env, Ran};
+use crate::support::server::{Reply, Server};
+
+fn pipe(path: &Path) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+/// Runs the program, which must end by itself.
+fn ends(env: &Env, arguments: &[&str]) -> Ran {
+    let mut child = env.command(arguments).spawn().unwrap();
+    let patience = Instant::now() + Duration::from_secs(60);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > patience {
+            child.kill().unwrap();
+            panic!("{arguments:?} hangs: {:?}", child.wait_with_output());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: env.scrub(&output.stdout),
+        stderr: env.scrub(&output.stderr),
+    }
+}
+
+/// A model that names files, searches them and writes one, and then answers with what it was given.
+fn curious() -> Server {
+    Server::start(|request, _| match results(request).len() {
+        0 => call("x1", "glob", json!({"pattern": "**/*.txt"})),
+        1 => call("x2", "grep", json!({"pattern": "needle"})),
+        2 => call("x3", "write_file", json!({"path": "new.txt", "content": "new\n"})),
+        _ => Reply::text(&results(request).join(" ")),
+    })
+}
+
+#[test]
+fn pipes_in_place_of_what_agon_reads_hold_nothing_up() {
+    let places = [
+        ".ignore",
+        ".gitignore",
+        "sub/.ignore",
+        "sub/.gitignore",
+        ".git/info/exclude",
+        ".git/HEAD",
+        ".git/refs/heads/main",
+        "sub/.git",
+    ];
+    let server = curious();
+    let env = served(&server);
+    places.iter().for_each(|place| pipe(&env.work().join(place)));
+    env.write("work/a.txt", "a needle\n").write("work/sub/b.txt", "a needle\n");
+    let ran = ends(&env, &["run", "look around", "--yes", "--sandbox", "none", "--max-seconds", "50"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("sub/b.txt") && ran.stdout.contains("a.txt:1:a needle"), "{ran}");
+    nothing_lost(&env);
+}
+
+#[test]
+fn pipes_that_a_command_makes_hang_neither_this_session_nor_the_next() {
+    let make = "mkfifo .ignore && mkdir sub && mkfifo sub/.gitignore && echo made";
+    let server = Server::start(move |request, _| match results(request).len() {
+        0 => call("x1", "bash", json!({"command": make})),
+        1 => call("x2", "glob", json!({"pattern": "*"})),
+        _ => Reply::text(&results(request).join(" ")),
+    });
+    let env = served(&server);
+    for _ in 0..2 {
+        let ran = ends(&env, &["run", "make pipes", "--yes", "--sandbox", "none", "--max-seconds", "50"]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert_eq!(env.run(&["verify", "latest"]).code, 0);
+    }
+}
+
+/// git itself opens its configuration whatever it is, and is asked where references are kept in tables.
+#[test]
+fn a_pipe_that_git_waits_for_costs_the_commit_and_not_the_session() {
+    let server = Server::start(|_, _| Reply::text("hello"));
+    let env = served(&server);
+    env.write("work/.git/HEAD", "ref: refs/heads/.invalid\n").write("work/.git/reftable/tables.list", "");
+    std::fs::create_dir(env.work().join(".git/objects")).unwrap();
+    std::fs::create_dir(env.work().join(".git/refs")).unwrap();
+    pipe(&env.work().join(".git/config"));
+    let ran = ends(&env, &["run", "greet", "--sandbox", "none"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
+}
+
+#[test]
+fn a_pipe_in_place_of_instructions_personas_or_configuration_is_named() {
+    for (place, code) in [("AGENTS.md", 2), (".agon/config.toml", 2), (".agon/personas/x.md", 2)] {
+        let server = Server::start(|_, _| Reply::text("hello"));
+        let env = served(&server);
+        pipe(&env.work().join(place));
+        let ran = ends(&env, &["run", "greet", "--sandbox", "none"]);
+        assert_eq!(ran.code, code, "{place}: {ran}");
+        assert!(ran.stderr.contains("is not an ordinary file"), "{place}: {ran}");
+    }
+}
