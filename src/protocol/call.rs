@@ -140,10 +140,6 @@ macro_rules! calls {
                 }
             }
 
-            fn word(&self) -> &str {
-                match self { $( Order::$kind(_) => $word, )+ Order::Unknown { word, .. } => word }
-            }
-
             /// Reads what `effect_ordered` may order, its name first.
             fn read<'de, M: MapAccess<'de>>(word: String, map: &mut M) -> Result<Self, M::Error> {
                 match word.as_str() {
