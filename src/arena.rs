@@ -75,6 +75,17 @@ pub struct ArenaPorts {
     pub attended: bool,
 }
 
+/// How a recorded session is taken up.
+#[derive(Clone, Debug, Default)]
+pub struct Resumption {
+    /// Facts to record first (`fault_recovered`).
+    pub before: Vec<ArenaEvent>,
+    /// Settings that differ from before.
+    pub changed: Vec<Setting>,
+    /// True when the log was not begun here, so that nothing granted in it counts.
+    pub foreign: bool,
+}
+
 /// Why an arena cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaError {
@@ -150,15 +161,15 @@ impl Arena {
         Arena::start(session, vec![ArenaEvent::SessionOpened(Box::new(opened))], 0, ports).await
     }
 
-    /// Takes a recorded session up again. `before` are facts to record first (`fault_recovered`).
+    /// Takes a recorded session up again.
     pub async fn resume(
         recorded: Recorded,
-        before: Vec<ArenaEvent>,
-        changed: Vec<Setting>,
+        resumption: Resumption,
         ports: ArenaPorts,
     ) -> Result<Arena, ArenaError> {
-        let active_ms = recorded.active_ms();
-        let resumed = SessionResumed { rules: RULES, program: PROGRAM.to_owned(), changed, active_ms };
+        let (active_ms, program) = (recorded.active_ms(), PROGRAM.to_owned());
+        let Resumption { before, changed, foreign } = resumption;
+        let resumed = SessionResumed { rules: RULES, program, changed, active_ms, foreign };
         let mut facts = before;
         facts.push(ArenaEvent::SessionResumed(resumed));
         Arena::take_up(recorded, facts, ports).await

@@ -139,6 +139,12 @@ impl SandboxKind {
             SandboxKind::None => "none",
         }
     }
+
+    /// The kind that a log names, if this program knows it; `auto` is none, since a log names what was chosen.
+    pub fn recorded(word: &str) -> Option<Self> {
+        let kinds = [SandboxKind::Local, SandboxKind::LandlockOnly, SandboxKind::Docker, SandboxKind::None];
+        kinds.into_iter().find(|kind| kind.word() == word)
+    }
 }
 
 /// One provider. A preset of the same name gives what is left out.

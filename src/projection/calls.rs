@@ -163,6 +163,11 @@ impl OpenCalls {
             ArenaEvent::RetryScheduled(data) => self.failed_for(data.call),
             _ => spark,
         };
+        if let Order::Prepare(again) = &order {
+            // After a resume a call that ran is looked at again.
+            self.calls
+                .retain(|_, open| !matches!(&open.order, Order::Tool(ran) if ran.tool_use == again.tool_use));
+        }
         self.highest = self.highest.max(Some(call));
         self.calls.insert(call, OpenCall { spark, attempt, ordered: from, since, order, cancelled: false });
     }

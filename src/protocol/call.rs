@@ -38,12 +38,12 @@ pub enum OrderedBy {
 pub enum OnResume {
     /// Orders the next attempt.
     Again,
-    /// Orders the next attempt where the tool is declared repeatable, else closes it as lost.
+    /// Withdraws it and looks again where the tool is declared repeatable, else closes it as lost.
     IfRepeatable,
     /// Closes it as lost.
     Lose,
-    /// Leaves it open.
-    Keep,
+    /// Withdraws it; what it was about is looked at and asked again.
+    Withdraw,
 }
 
 /// One row of the table.
@@ -268,7 +268,7 @@ calls! {
     /// Ask a person. No worker does it.
     Ask(PreparedUse, Bare) = "ask" {
         ordered: ApprovalRequested, answers: [], fails: EffectFailed,
-        resume: Keep, deadline: longest, lanes: [],
+        resume: Withdraw, deadline: longest, lanes: [],
         words: "waiting for approval of {}", "ask about {}"
     }
     /// Wait.

@@ -9,7 +9,7 @@ use crate::protocol::effect::{ModelOrder, Order};
 use crate::protocol::event::{
     Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, ParamsDropped, PauseCause,
     PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened,
-    SparkCompleted, SparkIgnited, TurnClosed,
+    SessionResumed, SparkCompleted, SparkIgnited, TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Action, Mode, Setting};
@@ -29,7 +29,7 @@ impl Session {
         }
         match event {
             E::SessionOpened(data) => self.fold_opened(at, data),
-            E::SessionResumed(data) => self.fold_taken_up(at, &data.changed),
+            E::SessionResumed(data) => self.fold_resumed(at, data),
             E::SessionForked(data) => self.fold_forked(at, data),
             E::SessionPaused(data) if data.cause == PauseCause::Quit => self.fold_unsent(at),
             E::StopRequested(data) => self.stopping = Some(data.cause),
@@ -98,6 +98,18 @@ impl Session {
         }
     }
 
+    fn fold_resumed(&mut self, at: EventRef, data: &SessionResumed) {
+        if data.foreign {
+            self.grants.clear();
+        }
+        let root = |session: &Session| session.spec.as_ref().map(|spec| spec.workspace.root.clone());
+        let before = root(self);
+        self.fold_taken_up(at, &data.changed);
+        if before != root(self) {
+            self.former_roots.extend(before);
+        }
+    }
+
     fn fold_taken_up(&mut self, at: EventRef, changed: &[Setting]) {
         self.sealed = None;
         self.stopping = None;
@@ -107,6 +119,11 @@ impl Session {
         self.checkpoints.compare = self.checkpoints.compare.take().or(tree);
         self.checkpoints.fresh = false;
         self.fold_settings(at, changed);
+        for setting in changed {
+            if let (Setting::Blueprint(blueprint), Some(squad)) = (setting, self.squad.as_mut()) {
+                squad.follow(blueprint);
+            }
+        }
     }
 
     fn fold_forked(&mut self, at: EventRef, data: &SessionForked) {

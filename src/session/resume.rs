@@ -2,7 +2,7 @@
 
 use crate::protocol::effect::{OnResume, Order, PrepareOrder, PreparedUse, TimerOrder, TimerPurpose};
 use crate::protocol::event::{
-    ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven, ToolInvoked,
+    ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven, ToolUse,
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::Setting;
@@ -58,7 +58,7 @@ impl Session {
         if self.turn.as_ref().is_some_and(|turn| turn.timer.is_none()) {
             self.order_time_limit(active_ms);
         }
-        self.prepare_again(how);
+        self.prepare_again();
         if self.turn.is_some() && self.checkpoints.tree.is_some() {
             self.record_workspace();
         }
@@ -128,27 +128,22 @@ impl Session {
                 self.settle_unknown(id, call, how);
                 self.repeat_model_call(id);
             }
-            (_, OnResume::Keep) if how == TakeUp::Resume && !self.is_stale_cache_call(id) => {}
-            (_, OnResume::Keep) => self.cancel_silently(id),
-            (Order::Tool(one), OnResume::IfRepeatable) => self.run_again(id, call, one),
+            (_, OnResume::Withdraw) => self.cancel_silently(id),
+            (Order::Tool(one), OnResume::IfRepeatable) => self.look_again(id, call, one.tool_use),
             (_, OnResume::Again) if !self.is_stale_cache_call(id) => self.order_again(id, call, active_ms),
             _ => self.lose(id, call),
         }
     }
 
-    fn run_again(&mut self, id: CallId, call: &Call, one: &PreparedUse) {
-        let repeatable = self.use_mut(one.tool_use).is_some_and(|one| one.repeatable);
-        let Some(spark) = call.spark.filter(|_| repeatable) else { return self.lose(id, call) };
-        let (tool_use, prepared, digest) = (one.tool_use, one.prepared, one.digest.clone());
-        let attempt = call.attempt + 1;
-        self.emit(ArenaEvent::ToolInvoked(ToolInvoked {
-            call: id,
-            attempt,
-            spark,
-            tool_use,
-            prepared,
-            digest,
-        }));
+    fn look_again(&mut self, id: CallId, call: &Call, tool_use: ToolUse) {
+        let repeatable = self.use_mut(tool_use).is_some_and(|one| one.repeatable);
+        match call.spark.filter(|spark| repeatable && !self.is_stopping(*spark)) {
+            Some(spark) => {
+                self.cancel_silently(id);
+                self.order(Some(spark), Order::Prepare(PrepareOrder { tool_use }));
+            }
+            None => self.lose(id, call),
+        }
     }
 
     fn order_again(&mut self, id: CallId, call: &Call, active_ms: u64) {
@@ -193,15 +188,14 @@ impl Session {
         self.emit(ArenaEvent::CallCancelled(CallCancelled { call, reason }));
     }
 
-    /// Looks again at calls whose look was cut off and, in another workspace, at whatever was looked at.
-    fn prepare_again(&mut self, how: TakeUp) {
-        let again: Vec<(SparkId, crate::protocol::event::ToolUse)> = self
+    /// Looks again at every call that was not started: a plan and a yes that a log holds are no reason to start it.
+    fn prepare_again(&mut self) {
+        let again: Vec<(SparkId, ToolUse)> = self
             .sparks
             .iter()
             .flat_map(|(id, spark)| spark.uses.iter().map(move |one| (*id, one)))
             .filter(|(id, one)| match one.state {
-                UseState::Prepared => !self.is_stopping(*id),
-                UseState::Allowed => how.is_fork() && !self.is_stopping(*id),
+                UseState::Prepared | UseState::Allowed => !self.is_stopping(*id),
                 _ => false,
             })
             .map(|(id, one)| (id, one.id))

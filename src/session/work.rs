@@ -12,7 +12,7 @@ use crate::protocol::effect::{
 use crate::protocol::event::{ArenaEvent, PathBase, ToolUse, TurnCause};
 use crate::protocol::expand::expand_parts;
 use crate::protocol::message::Args;
-use crate::protocol::spec::Limits;
+use crate::protocol::spec::{Limits, Risk};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::state::Call;
@@ -101,6 +101,9 @@ impl Session {
         let Args::Json(args) = args else { return None };
         let (tool, _) = self.places.tools.get(name)?;
         let bases = self.sparks.get(&spark)?.seen.iter();
+        // The recorded tool may be wrong about itself; what was prepared here is not.
+        let one = self.sparks.get(&spark)?.uses.iter().find(|one| one.id == tool_use);
+        let risks: Vec<Risk> = one.and_then(|one| one.risk).into_iter().chain([tool.risk]).collect();
         Some(ToolCall {
             tool_use,
             spark,
@@ -110,7 +113,7 @@ impl Session {
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
                 .collect(),
             place: self.place_of(spark),
-            denied: policy::denied_paths(&self.spec.as_ref()?.policy, tool),
+            denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
             output_cap: tool.output_cap,
         })

@@ -37,7 +37,11 @@ impl Session {
     pub(super) fn fold_ordered(&mut self, data: &EffectOrdered) {
         match &data.effect {
             Order::Prepare(PrepareOrder { tool_use }) => {
-                self.set_use(*tool_use, UseState::Preparing(data.call))
+                // After a resume a call that ran is looked at again, and judged like a new one.
+                if let Some(UseState::Running(call)) = self.use_mut(*tool_use).map(|one| one.state) {
+                    self.close(call);
+                }
+                self.set_use(*tool_use, UseState::Preparing(data.call));
             }
             Order::Checkpoint(Bare) => self.checkpoints.pending = Some(data.call),
             Order::Mention(MentionOrder { place }) => self.fold_reading(place),

@@ -47,6 +47,7 @@ pub fn resumed() -> E {
         program: "agon 0.1.0".into(),
         changed: vec![],
         active_ms: 7_000,
+        foreign: false,
     })
 }
 
