@@ -82,11 +82,7 @@ fn filled(order: &Order, words: fn(&CallRow) -> &str, tool: &dyn Fn(ToolUse) -> 
         Order::Patch(order) => short(&order.key),
         Order::Unknown { word, .. } => word.clone(),
     };
-    words_of(order, words).replacen("{}", &object, 1)
-}
-
-fn words_of<'a>(order: &'a Order, words: fn(&CallRow) -> &str) -> &'a str {
-    order.row().map_or("{}, work of a newer agon", words)
+    order.row().map_or("{}, work of a newer agon", words).replacen("{}", &object, 1)
 }
 
 fn plain_use(tool_use: ToolUse) -> String {
