@@ -76,6 +76,8 @@ pub struct Session {
     forked: Option<u64>,
     /// Where the sessions it is a copy of worked, the first one first.
     former_roots: Vec<String>,
+    /// True while the words of the open turn may be a stranger's: the log was not begun here.
+    foreign_words: bool,
     /// Why the session is being stopped.
     stopping: Option<StopCause>,
     /// Why it was sealed.

@@ -56,7 +56,9 @@ impl Session {
     }
 
     fn reader(&self) -> Option<MentionContext> {
-        Some(MentionContext { denied: policy::denied_to_reader(&self.spec.as_ref()?.policy) })
+        Some(MentionContext {
+            denied: policy::denied_to_reader(&self.spec.as_ref()?.policy, self.foreign_words),
+        })
     }
 
     fn stored_run(&self, order: &CachePutOrder) -> Option<CachePutContext> {
