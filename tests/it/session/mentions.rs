@@ -186,7 +186,7 @@ fn a_strangers_mention_answers_no_rule_that_asks() {
         why: None,
     };
     let denied = |world: &World| match reading(world) {
-        (_, _, Effect::Mention { denied, .. }) => denied,
+        (_, _, Effect::Mention { context, .. }) => context.denied,
         other => panic!("{other:?}"),
     };
     let mut spec = spec();
