@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Session;
 use super::budget::LEAST_OUTPUT;
-use super::state::CallKind;
+use crate::protocol::effect::{ModelOrder, Order};
 use crate::protocol::event::{ArenaEvent, ErrorKind, ModelFailed, RequestPart};
 use crate::protocol::expand::digest_of;
 use crate::protocol::spec::RetrySpec;
@@ -58,7 +58,7 @@ impl Session {
     ) -> Option<(Vec<RequestPart>, u64, u64)> {
         let limits = failed.limits.as_deref().filter(|_| failed.kind == ErrorKind::OutputLimit)?;
         let Some((_, open)) = &self.failed else { return None };
-        let CallKind::Model { parts, .. } = &open.kind else { return None };
+        let parts = &open.parts;
         let Some(ArenaEvent::ModelCalled(called)) = self.event(called) else { return None };
         let row = self.model_spec(&called.model)?;
         let input = limits.input.unwrap_or(self.input_estimate(self.sparks.get(&called.spark)?));
@@ -72,10 +72,9 @@ impl Session {
     pub(super) fn fold_limits(&mut self, failed: &ModelFailed) {
         let Some(limits) = &failed.limits else { return };
         let Some((_, open)) = &self.failed else { return };
-        let CallKind::Model { called, .. } = open.kind else { return };
-        let Some(ArenaEvent::ModelCalled(called)) = self.event(called).cloned() else { return };
+        let Order::Model(ModelOrder { model, .. }) = &open.order else { return };
         let models = self.spec.as_mut().map(|spec| &mut Arc::make_mut(spec).models);
-        for row in models.into_iter().flatten().filter(|row| row.name == called.model) {
+        for row in models.into_iter().flatten().filter(|row| row.name == *model) {
             row.context =
                 limits.context.filter(|n| *n >= LEAST_CONTEXT).unwrap_or(row.context).min(row.context);
             row.max_output = limits.output.filter(|n| *n > 0).unwrap_or(row.max_output).min(row.max_output);
