@@ -11,6 +11,7 @@ pub mod fit;
 pub mod message;
 pub mod signal;
 pub mod spec;
+pub mod stored;
 pub mod text;
 pub mod typed;
 
@@ -63,6 +64,14 @@ impl Entry {
     /// The same from a list whose first event the session knows to be a fact.
     pub(crate) fn made(seq: u64, at: u64, events: Vec<ArenaEvent>) -> Self {
         Entry { v: FORMAT, seq, at, events }
+    }
+
+    /// Reads a line of a log, and names what in it this program does not know: then the log is newer from here on.
+    pub fn read(line: &[u8]) -> serde_json::Result<(Self, Option<String>)> {
+        let (entry, unknown) = stored::read(line)?;
+        // The chain's hash is the line's, not the entry's.
+        let unknown = unknown.into_iter().find(|what| what != "field `h`");
+        Ok((entry, unknown))
     }
 
     /// The fact this entry starts with, or `None` for a damaged (empty) entry.

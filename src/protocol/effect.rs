@@ -10,75 +10,77 @@ use crate::protocol::event::{
     ToolPrepared, ToolResolved, ToolUse, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
+use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
-/// What `effect_ordered` orders, by reference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EffectOrder {
-    /// Look, without side effect, what a tool call would do.
-    Prepare {
-        /// The call.
-        #[serde(rename = "use")]
-        tool_use: ToolUse,
-    },
-    /// Wait.
-    Timer {
-        /// Active milliseconds.
-        ms: u64,
-        /// What for.
-        purpose: TimerPurpose,
-    },
-    /// Run one of the blueprint's checks.
-    Check {
-        /// The command line.
-        command: String,
-    },
-    /// Read what a person's words mention.
-    Mention {
-        /// The file or folder, and which lines.
-        place: MentionedPlace,
-    },
-    /// Digest the workspace's content.
-    Fingerprint,
-    /// Record the workspace's content so that a fork can start from it.
-    Checkpoint,
-    /// Compare the workspace with a recorded tree.
-    Diff {
-        /// The tree.
-        from: String,
-        /// Files that were written since, with what each held before: whether they hold it again.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        written: Vec<PathBase>,
-    },
-    /// Look a run up in the team cache.
-    CacheGet {
-        /// Its key.
-        key: String,
-    },
-    /// Store this run in the team cache.
-    CachePut {
-        /// Its key.
-        key: String,
-        /// The tree before the run.
-        before: String,
-        /// The tree the squad left; what the workspace holds now must be that.
-        after: String,
-        /// What `.git` was before the run, from `workspace_fingerprinted`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        git: Option<String>,
-        /// The `model_answered` that holds the run's answer.
-        answer: EventRef,
-        /// How the run ended; only `done` is stored.
-        cause: TurnCause,
-    },
-    /// Apply a cached run's changes, all or nothing.
-    Patch {
-        /// The cache key whose changes are applied.
-        key: String,
-        /// Digest of the run that was found, from `cache_hit`.
-        digest: String,
-    },
+stored! {
+    /// What `effect_ordered` orders, by reference.
+    #[derive(Eq)]
+    pub enum EffectOrder of Foreign {
+        /// Look, without side effect, what a tool call would do.
+        Prepare {
+            /// The call.
+            #[serde(rename = "use")]
+            tool_use: ToolUse,
+        },
+        /// Wait.
+        Timer {
+            /// Active milliseconds.
+            ms: u64,
+            /// What for.
+            purpose: TimerPurpose,
+        },
+        /// Run one of the blueprint's checks.
+        Check {
+            /// The command line.
+            command: String,
+        },
+        /// Read what a person's words mention.
+        Mention {
+            /// The file or folder, and which lines.
+            place: MentionedPlace,
+        },
+        /// Digest the workspace's content.
+        Fingerprint,
+        /// Record the workspace's content so that a fork can start from it.
+        Checkpoint,
+        /// Compare the workspace with a recorded tree.
+        Diff {
+            /// The tree.
+            from: String,
+            /// Files that were written since, with what each held before: whether they hold it again.
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            written: Vec<PathBase>,
+        },
+        /// Look a run up in the team cache.
+        CacheGet {
+            /// Its key.
+            key: String,
+        },
+        /// Store this run in the team cache.
+        CachePut {
+            /// Its key.
+            key: String,
+            /// The tree before the run.
+            before: String,
+            /// The tree the squad left; what the workspace holds now must be that.
+            after: String,
+            /// What `.git` was before the run, from `workspace_fingerprinted`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            git: Option<String>,
+            /// The `model_answered` that holds the run's answer.
+            answer: EventRef,
+            /// How the run ended; only `done` is stored.
+            cause: TurnCause,
+        },
+        /// Apply a cached run's changes, all or nothing.
+        Patch {
+            /// The cache key whose changes are applied.
+            key: String,
+            /// Digest of the run that was found, from `cache_hit`.
+            digest: String,
+        },
+    }
 }
 
 /// A file or folder that a person's words mention, as `@PATH` or `@PATH:FIRST-LAST`.
@@ -96,14 +98,15 @@ pub struct MentionedPlace {
     pub last: Option<u64>,
 }
 
-/// What a timer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TimerPurpose {
-    /// The turn's time limit.
-    TurnLimit,
-    /// The delay before a retry.
-    Retry,
+stored! {
+    /// What a timer is for.
+    #[derive(Copy, Eq)]
+    pub enum TimerPurpose of Word {
+        /// The turn's time limit.
+        TurnLimit,
+        /// The delay before a retry.
+        Retry,
+    }
 }
 
 /// A call to the world, self-contained.

@@ -14,7 +14,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::Value;
 
-use crate::protocol::CallId;
+use crate::protocol::{CallId, stored};
 
 pub use debate::*;
 pub use model::*;
@@ -361,10 +361,14 @@ impl<'de> Deserialize<'de> for ArenaEvent {
                 };
                 match word {
                     KindWord::Known(kind) => kind.read(&mut map),
-                    KindWord::Unknown(kind) => Ok(ArenaEvent::Unknown { kind, raw: map.next_value()? }),
+                    KindWord::Unknown(kind) => {
+                        stored::met(format!("event `{kind}`"));
+                        Ok(ArenaEvent::Unknown { kind, raw: map.next_value()? })
+                    }
                 }
             }
         }
+        let _keeping = stored::Keeping::begin();
         deserializer.deserialize_struct("ArenaEvent", &["kind", "data"], EventVisitor)
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClaimFlagged, PathBase, Plan};
 use crate::protocol::spec::{Instruction, SandboxSpec};
+use crate::protocol::stored::stored;
 
 /// Body of `workspace_fingerprinted`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,16 +94,17 @@ pub struct CacheSkipped {
     pub reason: String,
 }
 
-/// What a squad does with the team cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CacheStep {
-    /// Looking its run up.
-    Lookup,
-    /// Using the run that was found.
-    Use,
-    /// Storing its own run.
-    Store,
+stored! {
+    /// What a squad does with the team cache.
+    #[derive(Copy, Eq)]
+    pub enum CacheStep of Word {
+        /// Looking its run up.
+        Lookup,
+        /// Using the run that was found.
+        Use,
+        /// Storing its own run.
+        Store,
+    }
 }
 
 /// Body of `cache_missed`.
