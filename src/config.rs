@@ -8,6 +8,7 @@ pub mod layer;
 pub mod models;
 pub mod number;
 pub mod places;
+pub mod policy;
 pub mod providers;
 pub mod show;
 pub mod trust;
@@ -21,11 +22,12 @@ pub use file::{CacheTable, ConfigFile, SandboxKind};
 pub use layer::{KeyPath, Layer, Source};
 pub use models::{KnownModels, ModelName};
 pub use places::Places;
+pub use policy::PolicyFile;
 pub use providers::{Connection, Secret};
 pub use trust::Trust;
 
-use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec};
-use crate::session::policy;
+use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec, Rule};
+use crate::session::policy::standard;
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -321,8 +323,8 @@ impl Config {
     /// The rules of all layers, with agon's own before them unless they are switched off.
     pub fn policy(&self) -> Policy {
         let table = self.file.policy.clone().unwrap_or_default();
-        let mut policy = if table.defaults == Some(false) { Policy::default() } else { policy::standard() };
-        policy.rules.extend(table.rules);
+        let mut policy = if table.defaults == Some(false) { Policy::default() } else { standard() };
+        policy.rules.extend(table.rules.into_iter().map(Rule::from));
         policy
     }
 

@@ -227,6 +227,7 @@ impl Session {
                 run: self.finished_run(*answer, *cause)?,
             },
             EffectOrder::Patch { key, digest } => Effect::Patch { key: key.clone(), digest: digest.clone() },
+            EffectOrder::Unknown(_) => return None,
         })
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::phrases;
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{CacheHit, EffectOrdered, ModelReply, PrepareResult, ToolPrepared, ToolUse};
 use crate::protocol::message::{Args, Part};
@@ -209,6 +210,7 @@ impl OpenCalls {
             EffectOrder::CacheGet { .. } => Activity::Keeping("asking the team cache"),
             EffectOrder::CachePut { .. } => Activity::Keeping("storing into the team cache"),
             EffectOrder::Patch { .. } => Activity::Keeping("applying a cached run"),
+            EffectOrder::Timer { .. } | EffectOrder::Unknown(_) => Activity::Keeping(phrases::NEWER),
         };
         self.open(data.call, data.spark, data.attempt, (at, from), activity);
     }
@@ -286,7 +288,7 @@ pub fn target(args: &Args) -> String {
             .iter()
             .find_map(|key| map.get(*key).and_then(Value::as_str))
             .or_else(|| map.values().find_map(Value::as_str)),
-        Args::Json(_) => None,
+        Args::Json(_) | Args::Unknown(_) => None,
     };
     text.map(one_line).unwrap_or_default()
 }

@@ -240,6 +240,7 @@ fn critique(data: &CritiqueIssued) -> String {
     let verdict = match data.verdict {
         Judgement::Approve => "the reviewer approves",
         Judgement::RequestChanges => "the reviewer requests changes",
+        Judgement::Unknown(word) => word.text(),
     };
     let mut text = format!("{verdict}; {} open", data.findings.len());
     for finding in &data.findings {

@@ -92,6 +92,17 @@ stored! {
     }
 }
 
+impl Args {
+    /// As text: JSON as agon writes it, everything else as it came.
+    pub fn text(&self) -> String {
+        match self {
+            Args::Json(value) => value.to_string(),
+            Args::Broken(text) => text.clone(),
+            Args::Unknown(unknown) => unknown.raw().to_string(),
+        }
+    }
+}
+
 /// One message of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {

@@ -189,7 +189,6 @@ pub struct ToolSpec {
 
 /// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Policy {
     /// The rules, in the order they were written.
     #[serde(default)]
@@ -209,7 +208,6 @@ impl Policy {
 
 /// One rule. A field that is absent matches everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Name shown in the log.
     pub name: String,
@@ -347,7 +345,6 @@ pub struct DebatePlan {
 
 /// Who does what in a squad.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Blueprint {
     /// Name.
     pub name: String,
@@ -363,7 +360,6 @@ pub struct Blueprint {
 
 /// One role of a blueprint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct RoleSpec {
     /// Name, unique in the blueprint.
     pub name: String,
@@ -482,6 +478,7 @@ impl Spec {
                     part.model = Some(model.clone());
                 }
             }
+            Setting::Unknown(_) => {}
         }
     }
 }

@@ -189,6 +189,7 @@ impl Session {
         match answered.purpose {
             Purpose::Think => self.observe(answered.spark, at),
             Purpose::Compact => self.on_summary(answered.spark, at, &answered.parts, answered.has_text),
+            Purpose::Unknown(_) => {}
         }
     }
 

@@ -65,6 +65,7 @@ pub fn order(order: &EffectOrder, tool: &dyn Fn(ToolUse) -> String) -> String {
         EffectOrder::CacheGet { key } => format!("look up {}", short(key)),
         EffectOrder::CachePut { key, .. } => format!("store {}", short(key)),
         EffectOrder::Patch { key, .. } => format!("apply {}", short(key)),
+        EffectOrder::Timer { .. } | EffectOrder::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }
 
@@ -82,6 +83,7 @@ fn setting(setting: &Setting) -> String {
         Setting::Workspace(workspace) => format!("workspace {}", workspace.root),
         Setting::Cache(_) => "team cache".to_owned(),
         Setting::RoleModel { role, model } => format!("{role} with {model}"),
+        Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }
 

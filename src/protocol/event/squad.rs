@@ -91,6 +91,7 @@ impl Severity {
             Severity::Major => "major",
             Severity::Minor => "minor",
             Severity::Note => "note",
+            Severity::Unknown(word) => word.text(),
         }
     }
 }

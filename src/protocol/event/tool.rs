@@ -73,7 +73,7 @@ impl ArenaEvent {
         match self {
             ArenaEvent::ToolPrepared(data) => match &data.body.result {
                 PrepareResult::Ready(plan) => Some(plan),
-                PrepareResult::Unfit(_) => None,
+                PrepareResult::Unfit(_) | PrepareResult::Unknown(_) => None,
             },
             ArenaEvent::CacheHit(data) => Some(&data.body.plan),
             _ => None,

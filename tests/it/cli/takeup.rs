@@ -269,9 +269,9 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         (
             1,
             r#"[{"kind":"made_up\u001b[2J_later","data":{}}]"#,
-            "holds `made_up<ESC>[2J_later`, an event of a newer agon",
+            "was written by a newer agon: unknown event `made_up<ESC>[2J_later`",
         ),
-        (2, "[]", "has format version 2"),
+        (2, "[]", "unknown format version 2"),
     ] {
         let mut line = format!(r#"{{"v":{v},"seq":{count},"at":1,"events":{events}"#).into_bytes();
         link.next(&line).close(&mut line);

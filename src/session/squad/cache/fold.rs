@@ -123,6 +123,7 @@ impl Session {
                     };
                     path.and_then(|path| self.beneath(path)).map(|path| (path, None)).into_iter().collect()
                 }
+                PrepareResult::Unknown(_) => Vec::new(),
             },
             E::ToolResolved(data) => of(&data.body.seen),
             _ => return,
