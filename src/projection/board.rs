@@ -251,7 +251,6 @@ impl Board {
             E::CritiqueIssued(data) => self.criticised(data),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
-            E::SandboxStarted(data) => self.sandbox = Some(data.body.sandbox.clone()),
             E::Unknown { .. } => {}
             _ => {}
         }

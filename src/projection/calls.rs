@@ -314,9 +314,7 @@ pub fn answered_call(event: &ArenaEvent) -> Option<CallId> {
     }
     call_of!(
         ApprovalAnswered ModelAnswered ModelFailed ToolPrepared ToolResolved CheckRan TimerFired EffectFailed
-        CacheHit CacheMissed CacheStored WorkspaceFingerprinted WorkspaceCheckpointed WorkspaceRestored
-        DiffTaken PatchApplied PatchRefused WorktreeOpened WorktreeMerged MergeConflicted InstructionsLoaded
-        MentionExpanded SkillLoaded MemoryRecalled ToolsListed HookRan SandboxStarted SandboxRefused
-        SandboxStopped
+        CacheHit CacheMissed CacheStored WorkspaceFingerprinted WorkspaceCheckpointed
+        DiffTaken PatchApplied PatchRefused MentionExpanded
     )
 }

@@ -114,10 +114,6 @@ impl Renderer {
                 let text = format!("{} ({lines})", data.body.mention);
                 Line::new(self.who(data.call, None), "read", Tone::Quiet, text)
             }
-            E::SandboxRefused(data) => {
-                let text = format!("{}: {}", data.body.kind, data.body.reason);
-                Line::new(Who::Agon, "sandbox", Tone::Bad, text)
-            }
             E::EffectFailed(data) if data.body.status == FailStatus::Failed => {
                 let what = match self.calls.get(data.call).map(|open| &open.activity) {
                     Some(Activity::Keeping(what)) => format!("{what}: "),

@@ -41,10 +41,6 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         E::WorkspaceFingerprinted(data) => {
             format!("{}, {}", counted(data.body.files, "file"), short(&data.body.fingerprint))
         }
-        E::WorkspaceRestored(data) => format!("tree {}", short(&data.body.tree)),
-        E::SandboxStarted(data) => data.body.sandbox.kind.clone(),
-        E::SandboxRefused(data) => format!("{}: {}", data.body.kind, data.body.reason),
-        E::SandboxStopped(data) => data.body.kind.clone(),
         _ => return None,
     })
 }

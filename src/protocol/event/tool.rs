@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ArenaEvent;
-use crate::protocol::spec::{Action, Risk, ToolSpec};
+use crate::protocol::spec::{Action, Risk};
 use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -256,26 +256,4 @@ pub struct CheckRan {
     /// What agon itself tells people of it, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-/// Body of `tools_listed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ToolsListed {
-    /// The MCP server.
-    pub server: String,
-    /// Its tools, names prefixed.
-    pub tools: Vec<ToolSpec>,
-    /// SHA-256 of each tool's definition, hex, in the same order.
-    pub hashes: Vec<String>,
-}
-
-/// Body of `hook_ran`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HookRan {
-    /// The hook.
-    pub hook: String,
-    /// Exit code.
-    pub exit: Option<i32>,
-    /// Its output.
-    pub output: String,
 }

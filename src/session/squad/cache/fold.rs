@@ -274,13 +274,9 @@ impl Session {
             E::SteeringGiven(_) => "it was steered",
             E::SettingsChanged(_) => "settings changed while it worked",
             E::FallbackTaken(_) => "another model stood in for one that could not be had",
-            E::HookRan(_) => "a hook ran",
-            E::ToolsListed(_) => "it used an MCP server",
             // What the prompt itself mentions is read before anybody begins, and is part of the key.
             E::MentionExpanded(_) if self.turn.as_ref().is_some_and(|turn| !turn.begun) => return,
-            E::InstructionsLoaded(_) | E::MentionExpanded(_) | E::SkillLoaded(_) | E::MemoryRecalled(_) => {
-                "it was shown what was loaded while it worked"
-            }
+            E::MentionExpanded(_) => "it was shown what was loaded while it worked",
             E::NoticeGiven(data) if matches!(data.notice, Notice::Workspace | Notice::Moved) => {
                 "the workspace was changed by somebody else"
             }
