@@ -17,9 +17,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{FileChange, Untold, Workspace};
-use crate::protocol::event::{
-    DiffTaken, PathBase, WorkspaceCheckpointed, WorkspaceFingerprinted,
-};
+use crate::protocol::event::{DiffTaken, PathBase, WorkspaceCheckpointed, WorkspaceFingerprinted};
 use crate::protocol::expand::hex;
 use index::Index;
 use objects::Objects;
