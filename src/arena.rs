@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ports::{
-    AppendError, Checks, Clock, EventLog, Provider, Sandbox, SignalBus, Subscription, TeamCache, Workspace,
+    AppendError, Checks, Clock, EventLog, Learnings, Provider, Sandbox, SignalBus, Subscription, TeamCache,
+    Workspace,
 };
 use crate::protocol::event::{
     ArenaEvent, PauseCause, SessionOpened, SessionPaused, SessionResumed, TurnClosed,
@@ -62,6 +63,8 @@ pub struct ArenaPorts {
     pub providers: BTreeMap<String, Arc<dyn Provider>>,
     /// Calls that may be under way at one provider at once; absent means 16.
     pub provider_limits: BTreeMap<String, usize>,
+    /// Where it is kept what models refuse; nowhere when absent.
+    pub learnings: Option<Arc<dyn Learnings>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// How debates are scored: the built-in scorers and those a program registers.
@@ -70,6 +73,17 @@ pub struct ArenaPorts {
     pub secrets: Vec<(String, String)>,
     /// False when nobody can answer an approval: the session then pauses instead of waiting.
     pub attended: bool,
+}
+
+/// How a recorded session is taken up.
+#[derive(Clone, Debug, Default)]
+pub struct Resumption {
+    /// Facts to record first (`fault_recovered`).
+    pub before: Vec<ArenaEvent>,
+    /// Settings that differ from before.
+    pub changed: Vec<Setting>,
+    /// True when the log was not begun here, so that nothing granted in it counts.
+    pub foreign: bool,
 }
 
 /// Why an arena cannot be opened.
@@ -147,15 +161,15 @@ impl Arena {
         Arena::start(session, vec![ArenaEvent::SessionOpened(Box::new(opened))], 0, ports).await
     }
 
-    /// Takes a recorded session up again. `before` are facts to record first (`fault_recovered`).
+    /// Takes a recorded session up again.
     pub async fn resume(
         recorded: Recorded,
-        before: Vec<ArenaEvent>,
-        changed: Vec<Setting>,
+        resumption: Resumption,
         ports: ArenaPorts,
     ) -> Result<Arena, ArenaError> {
-        let active_ms = recorded.active_ms();
-        let resumed = SessionResumed { rules: RULES, program: PROGRAM.to_owned(), changed, active_ms };
+        let (active_ms, program) = (recorded.active_ms(), PROGRAM.to_owned());
+        let Resumption { before, changed, foreign } = resumption;
+        let resumed = SessionResumed { rules: RULES, program, changed, active_ms, foreign };
         let mut facts = before;
         facts.push(ArenaEvent::SessionResumed(resumed));
         Arena::take_up(recorded, facts, ports).await

@@ -10,6 +10,7 @@ pub mod error;
 mod fork;
 mod git_head;
 pub mod lock;
+mod ownership;
 mod place;
 mod providers;
 mod role_sandboxes;
@@ -17,6 +18,7 @@ pub mod sessions;
 
 mod spec;
 mod squad;
+mod taken_up;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,17 +38,17 @@ pub use providers::is_demo;
 pub use sessions::{Read, Sessions};
 pub use spec::{Request, check_model, persona_of, personas};
 pub use squad::SquadWish;
+pub use taken_up::Origin;
 
-use confine::kind_of;
 use place::Place;
 use providers::AnsweredCounts;
 use role_sandboxes::Means;
 
-use crate::arena::{Arena, Recorded};
+use crate::arena::{Arena, Recorded, Resumption};
 use crate::config::Config;
 use crate::eventlog::SessionStore;
 use crate::protocol::ArenaEvent;
-use crate::protocol::spec::{Risk, SandboxSpec, Spec};
+use crate::protocol::spec::{Risk, SandboxSpec, Spec, ToolSpec};
 pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
 
 /// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
@@ -90,8 +92,9 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     let mut spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     place.furnish(Means::Configured(config, &id), &mut Vec::new(), &mut spec).await?;
     let connected = providers::connect(config, &spec.models, &AnsweredCounts::default())?;
-    let lock = if request.reads_only { None } else { lock_for(config, &spec)? };
+    let lock = if request.reads_only { None } else { lock_for(config, &spec, &spec.tools)? };
     let log = store(config).create(&id)?;
+    ownership::mark(&config.places().state, &id, config.workspace())?;
     let sandbox = spec.workspace.sandbox.clone();
     let notes = std::mem::take(&mut place.notes);
     let ports = place.ports(log, connected, attended);
@@ -100,8 +103,8 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
     Ok(Running { arena, id, recorded: 0, has_open_turn: false, sandbox, workspace, lock, notes })
 }
 
-/// Takes a session up again. `config` must have been loaded for the session's own workspace
-/// ([`Sessions::workspace`]).
+/// Takes a session up again. What lets it do something comes from `config` and `wanted` and never from its log;
+/// `config` must have been loaded for the workspace: [`Sessions::home`], or the one `wanted` names.
 pub async fn resume(
     config: &Config,
     name: &str,
@@ -118,18 +121,22 @@ pub async fn resume(
     let session = recorded.session();
     let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
     let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
-    let kind = wanted.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let root = PathBuf::from(&spec.workspace.root);
-    let consent = wanted.consent_over(&spec.workspace);
-    let rules = wanted.rules_over(&spec.policy);
-    let mut place = Place::configured(config, kind, (&root, &path.id), (&rules, consent)).await?;
-    let (changed, spec) = place.take_over(config, (&path.id, session), spec, wanted).await?;
+    let (origin, began_in) = taken_up::origin(&config.places().state, &path);
+    let root = wanted.root.clone().or(began_in).ok_or_else(|| WireError::ForeignRoot {
+        id: path.id.clone(),
+        root: PathBuf::from(&spec.workspace.root),
+    })?;
+    let kind = taken_up::kind(config, wanted, &spec.workspace.sandbox)?;
+    let held = (wanted.rules.as_slice(), wanted.consent.clone());
+    let mut place = Place::configured(config, kind, (&root, &path.id), held).await?;
+    let (changed, spec) = place.take_over(config, (&path.id, session), &spec, (wanted, origin)).await?;
     let connected = providers::connect(config, &spec.models, &answered)?;
-    let lock = if wanted.reads_only { None } else { lock_for(config, &spec)? };
+    let lock = if wanted.reads_only { None } else { lock_for(config, &spec, &place.vault.specs())? };
     let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
     let notes = std::mem::take(&mut place.notes);
     let ports = place.ports(opened.log, connected, attended);
-    let arena = Arena::resume(recorded, before, changed, ports).await?;
+    let resumption = Resumption { before, changed, foreign: origin == Origin::Foreign };
+    let arena = Arena::resume(recorded, resumption, ports).await?;
     Ok(Running {
         arena,
         id: path.id,
@@ -143,8 +150,8 @@ pub async fn resume(
 }
 
 /// Two writers in one workspace would overwrite each other's work.
-fn lock_for(config: &Config, spec: &Spec) -> Result<Option<WorkspaceLock>, WireError> {
-    let writes = spec.tools.iter().any(|tool| tool.risk != Risk::Read);
+fn lock_for(config: &Config, spec: &Spec, tools: &[ToolSpec]) -> Result<Option<WorkspaceLock>, WireError> {
+    let writes = tools.iter().any(|tool| tool.risk != Risk::Read);
     let root = Path::new(&spec.workspace.root);
     writes.then(|| WorkspaceLock::take(&config.places().state, root)).transpose()
 }

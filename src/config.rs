@@ -5,6 +5,7 @@ pub mod docker;
 pub mod environment;
 pub mod file;
 pub mod layer;
+pub mod learnt;
 pub mod models;
 pub mod number;
 pub mod places;
@@ -20,6 +21,7 @@ pub use docker::DockerTable;
 pub use environment::Environment;
 pub use file::{CacheTable, ConfigFile, SandboxKind};
 pub use layer::{KeyPath, Layer, Source};
+pub use learnt::Learnt;
 pub use models::{KnownModels, ModelName};
 pub use places::Places;
 pub use policy::PolicyFile;
@@ -166,6 +168,7 @@ pub struct Config {
     file: ConfigFile,
     layer: Layer,
     known: KnownModels,
+    learnt: Learnt,
     trust: Trust,
     warnings: Vec<String>,
 }
@@ -202,8 +205,10 @@ impl Config {
             set_checked(&mut layer, set.key, set.value.clone(), Source::Flag(set.flag), &shown)?;
         }
         let (file, known) = (layer.typed()?, KnownModels::embedded()?);
+        let learnt = Learnt::read(&places.learnt())?;
         let workspace = workspace.to_owned();
-        let mut config = Config { places, environment, workspace, file, layer, known, trust, warnings };
+        let mut config =
+            Config { places, environment, workspace, file, layer, known, learnt, trust, warnings };
         config.warn_of_variables();
         Ok(config)
     }
@@ -277,7 +282,9 @@ impl Config {
         let is_of =
             |other: &str| other.split_once('/').is_some_and(|(provider, _)| provider == name.provider);
         let is_sold = self.file.models.iter().any(|(other, table)| is_of(other) && table.price.is_some());
-        Ok(self.known.spec(name, self.file.models.get(&name.to_string()), local && !is_sold))
+        let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
+        let (written, learnt) = (self.file.models.get(&name.to_string()), self.learnt.refuses(name, &server));
+        Ok(self.known.spec(name, written, learnt, local && !is_sold))
     }
 
     /// The persona of a solo spark.

@@ -44,6 +44,14 @@ pub trait Provider: Send + Sync {
     ) -> Result<ModelReply, ModelFailed>;
 }
 
+/// Keeps what was learnt about a model for the sessions to come.
+///
+/// Blocking; what cannot be kept is learnt again.
+pub trait Learnings: Send + Sync {
+    /// A model refuses these parameters.
+    fn refuses(&self, model: &str, names: &[String]);
+}
+
 /// What a tool found out by looking, before digest and sandbox are added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preparation {

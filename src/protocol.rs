@@ -38,7 +38,7 @@ pub const FORMAT: u16 = 1;
 /// copy ordered that was only made costs nothing, also where it gave a prompt or a result anew; a brief names twenty
 /// files at most; each comparison of a squad's work asks what became of the files its tools wrote; a squad of whose
 /// written files nothing is left is not done, and one whose answer claims without evidence that checks pass is not stored.
-pub const RULES: u32 = 7;
+pub const RULES: u32 = 8;
 
 /// One fact and the decisions the session drew from it: the unit of the log, the bus and the replay slider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

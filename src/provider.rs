@@ -3,6 +3,7 @@
 mod failure;
 mod http;
 pub mod openai;
+mod refusal;
 pub mod script;
 mod secret;
 pub mod sse;

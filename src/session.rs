@@ -28,7 +28,7 @@ use crate::protocol::effect::{Effect, EffectOrder, FinishedRun, ToolCall};
 use crate::protocol::event::{ArenaEvent, PathBase, ToolUse, TurnCause};
 use crate::protocol::expand::expand_parts;
 use crate::protocol::message::{Args, Part};
-use crate::protocol::spec::{Rule, Spec};
+use crate::protocol::spec::{Risk, Rule, Spec};
 use crate::protocol::{CallId, Entry, EventRef, Input, SparkId, StopCause};
 
 use budget::Ledger;
@@ -266,6 +266,9 @@ impl Session {
         let Args::Json(args) = args else { return None };
         let (tool, _) = self.places.tools.get(name)?;
         let bases = self.sparks.get(&spark)?.seen.iter();
+        // The recorded tool may be wrong about itself; what was prepared here is not.
+        let one = self.sparks.get(&spark)?.uses.iter().find(|one| one.id == tool_use);
+        let risks: Vec<Risk> = one.and_then(|one| one.risk).into_iter().chain([tool.risk]).collect();
         Some(ToolCall {
             tool_use,
             spark,
@@ -275,7 +278,7 @@ impl Session {
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
                 .collect(),
             place: self.place_of(spark),
-            denied: policy::denied_paths(&self.spec.as_ref()?.policy, tool),
+            denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
             output_cap: tool.output_cap,
         })

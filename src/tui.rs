@@ -82,17 +82,25 @@ pub enum Msg {
         /// Why not.
         why: String,
     },
-    /// Nothing can confine the tools of a session that is to be opened; the person decides ([`Act::Consent`]).
-    Unconfined {
-        /// Why no sandbox is to be had.
-        why: String,
-        /// What would stand open.
-        gaps: Vec<String>,
-    },
+    /// Before a session is opened the person decides something ([`Act::Consent`]).
+    Asked(Question),
     /// What is wrong with the record that is shown; it stands on the screen.
     Fault(String),
     /// Something to tell the person.
     Log(String),
+}
+
+/// A question that only a whole `yes` answers with yes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// What it is about.
+    pub title: String,
+    /// What the points are.
+    pub intro: String,
+    /// What there is to know.
+    pub points: Vec<String>,
+    /// The question itself.
+    pub question: String,
 }
 
 /// What the screen wants done by whoever runs it.
@@ -113,7 +121,7 @@ pub enum Act {
     Mode(ModeRequest),
     /// Hands a command to the running session.
     Submit(Command),
-    /// Answers [`Msg::Unconfined`]: true lets the tools work all the same.
+    /// Answers [`Msg::Asked`].
     Consent(bool),
     /// Leaves this session for a new one.
     New,

@@ -193,6 +193,7 @@ impl Driver {
                 ArenaEvent::ToolInvoked(data) => self.start(data.call, data.attempt),
                 ArenaEvent::EffectOrdered(data) => self.start(data.call, data.attempt),
                 ArenaEvent::RetryScheduled(data) => self.start(data.timer, 1),
+                ArenaEvent::ParamsDropped(data) => self.executor.learn(&data.model, &data.names),
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),
                 ArenaEvent::TurnClosed(data) => {

@@ -75,6 +75,13 @@ impl Executor {
         self.shared.ports.clock.now()
     }
 
+    /// Has kept what a model refuses, so that the next session knows it from its first call on.
+    pub fn learn(&self, model: &str, names: &[String]) {
+        let Some(learnings) = self.shared.ports.learnings.clone() else { return };
+        let (model, names) = (model.to_owned(), names.to_vec());
+        self.tracker.spawn_blocking(move || learnings.refuses(&model, &names));
+    }
+
     /// Starts one attempt of a call. An ask has no executor: only a person's command answers it.
     pub fn start(&mut self, call: CallId, attempt: u32, effect: Effect, cancelled: bool) {
         if matches!(effect, Effect::Ask { .. }) {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{Arena, ArenaPorts, PROGRAM, Recorded};
-use crate::assembly::confine::{self, kind_of};
+use crate::arena::{Arena, ArenaPorts, PROGRAM, Recorded, Resumption};
+use crate::assembly::confine;
 use crate::assembly::place::Place;
 use crate::assembly::role_sandboxes::Means;
-use crate::assembly::{Running, WireError, providers, spec};
+use crate::assembly::taken_up::{self, Origin};
+use crate::assembly::{Running, WireError, ownership, providers, spec};
 use crate::config::SandboxKind;
 use crate::eventlog::{LogError, SessionLog, SessionStore};
 use crate::ports::{Provider, Tool};
@@ -183,6 +184,7 @@ impl ArenaBuilder {
         blueprint::check_spec(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut Vec::new(), &mut spec).await?;
         let log = SessionStore::new(self.state.clone()).create(&id)?;
+        ownership::mark(&self.state, &id, &self.workspace)?;
         let notes = std::mem::take(&mut place.notes);
         let sandbox = spec.workspace.sandbox.clone();
         let ports = self.ports(place, log);
@@ -192,8 +194,9 @@ impl ArenaBuilder {
         Ok(Running { arena, id, recorded: 0, has_open_turn: false, sandbox, workspace, lock, notes })
     }
 
-    /// Takes a recorded session of the state folder up again, by its id or the start of it. Providers, tools,
-    /// scorers and secrets are those of this builder; models, personas, policy and limits are the recorded ones.
+    /// Takes a recorded session of the state folder up again, by its id or the start of it. Providers, tools, scorers,
+    /// secrets, workspace, sandbox and policy are those of this builder; models, personas and limits are the recorded
+    /// ones. Of a session that no builder began in this state folder, no grant and no check counts.
     pub async fn resume(mut self, name: &str) -> Result<Running, WireError> {
         let store = SessionStore::new(self.state.clone());
         let path = store.find(name)?;
@@ -202,19 +205,23 @@ impl ArenaBuilder {
         let session = recorded.session();
         let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
         let mut spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
-        let kind = kind_of(&spec.workspace.sandbox);
-        let mut place = self.place(kind, &spec.policy).await?;
+        let (origin, _) = taken_up::origin(&self.state, &path);
+        let before = spec.clone();
+        let policy = self.policy.clone();
+        let mut place = self.place(self.sandbox, &policy).await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-        let mut changed = Vec::new();
+        let mut changed = taken_up::of_here(&spec, &policy, origin);
         if here != spec.workspace {
             changed.push(Setting::Workspace(here));
         }
         changed.iter().for_each(|setting| spec.set(setting));
         place.furnish(Means::Plain(&self.state), &mut changed, &mut spec).await?;
+        let mut notes = std::mem::take(&mut place.notes);
+        notes.extend(taken_up::differences(&before, &spec, origin, false));
         let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
-        let notes = std::mem::take(&mut place.notes);
         let ports = self.ports(place, opened.log);
-        let arena = Arena::resume(recorded, before, changed, ports).await?;
+        let resumption = Resumption { before, changed, foreign: origin == Origin::Foreign };
+        let arena = Arena::resume(recorded, resumption, ports).await?;
         Ok(Running {
             arena,
             id: path.id,
@@ -242,7 +249,7 @@ impl ArenaBuilder {
     fn ports(&mut self, place: Place, log: SessionLog) -> ArenaPorts {
         let providers = std::mem::take(&mut self.providers);
         let secrets = std::mem::take(&mut self.secrets);
-        let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets };
+        let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets, learnings: None };
         let ports = place.ports(log, connected, self.attended);
         ArenaPorts { scorers: self.scorers.clone(), ..ports }
     }

@@ -1,5 +1,7 @@
 //! Other settings for a session that is taken up again, copied or running: only what differs is recorded.
 
+use std::path::PathBuf;
+
 use crate::arena::Arena;
 use crate::assembly::role_sandboxes::{Means, OpenedRoleSandboxes};
 use crate::assembly::squad::Crew;
@@ -8,7 +10,7 @@ use crate::config::{Config, ConfigError, ModelName, SandboxKind};
 use crate::protocol::Command;
 use crate::protocol::event::LimitKind;
 use crate::protocol::spec::{
-    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, Policy, RoleSpec, Rule, Setting, Spec,
+    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, RoleSpec, Rule, Setting, Spec,
     WorkspaceSpec,
 };
 
@@ -21,10 +23,12 @@ pub struct Changes {
     pub persona: Option<String>,
     /// Other limits; what is absent stays as recorded.
     pub limits: LimitChanges,
-    /// Policy rules that are added; those the session has stay.
+    /// Policy rules beside those of the configuration; a running session keeps those it has.
     pub rules: Vec<Rule>,
-    /// Another sandbox.
+    /// The sandbox that was named; that of the configuration when absent, whatever the log says.
     pub sandbox: Option<SandboxKind>,
+    /// The folder to work in, named now or agreed to. A session that was not begun here needs one.
+    pub root: Option<PathBuf>,
     /// Somebody let the tools work where nothing can confine them.
     pub consent: Option<Consent>,
     /// A squad for the next turn.
@@ -73,17 +77,6 @@ impl LimitChanges {
 }
 
 impl Changes {
-    /// Who let the tools work unconfined: what is recorded holds as long as no other sandbox is wanted.
-    pub(super) fn consent_over(&self, recorded: &WorkspaceSpec) -> Option<Consent> {
-        let recorded = recorded.sandbox.consent.clone().filter(|_| self.sandbox.is_none());
-        self.consent.clone().or(recorded)
-    }
-
-    /// The rules that hold: what is recorded, and what is added.
-    pub(super) fn rules_over(&self, recorded: &Policy) -> Vec<Rule> {
-        recorded.rules.iter().chain(&self.rules).cloned().collect()
-    }
-
     /// What was changed, for people; `None` when nothing was.
     pub(super) fn in_words(&self) -> Option<String> {
         let words = [
@@ -110,7 +103,7 @@ pub async fn change(
     let spec = arena.spec().await.ok_or(WireError::Ended)?;
     let before = spec.clone();
     let workspace = spec.workspace.clone();
-    let (mut settings, mut spec) = changes(config, spec, workspace, wanted)?;
+    let (mut settings, mut spec) = changes(config, spec, (workspace, Vec::new()), wanted)?;
     if wanted.squad.is_some() {
         move_in(config, arena, &mut settings, &mut spec).await?;
     }
@@ -158,14 +151,15 @@ async fn move_in(
     Ok(())
 }
 
-/// The settings that differ from what the log says, and the spec with them applied.
+/// The settings that differ from what the log says, and the spec with them applied. `here` are the workspace, and the
+/// settings that come from here whatever is wanted.
 pub(super) fn changes(
     config: &Config,
     mut spec: Spec,
-    workspace: WorkspaceSpec,
+    (workspace, here): (WorkspaceSpec, Vec<Setting>),
     wanted: &Changes,
 ) -> Result<(Vec<Setting>, Spec), WireError> {
-    let mut changed = Vec::new();
+    let mut changed = here;
     if workspace != spec.workspace {
         changed.push(Setting::Workspace(workspace));
     }

@@ -26,14 +26,9 @@ pub(super) struct Wanted<'a> {
     pub has_consent: bool,
 }
 
-/// The sandbox a session was run in, as configuration names it.
-pub(super) fn kind_of(sandbox: &SandboxSpec) -> SandboxKind {
-    match sandbox.kind.as_str() {
-        "local" => SandboxKind::Local,
-        "landlock-only" => SandboxKind::LandlockOnly,
-        "docker" => SandboxKind::Docker,
-        _ => SandboxKind::None,
-    }
+/// The kind of a sandbox that was started; one that is not known is refused, whatever it holds.
+pub(super) fn kind_of(sandbox: &SandboxSpec) -> Result<SandboxKind, WireError> {
+    SandboxKind::recorded(&sandbox.kind).ok_or_else(|| WireError::UnknownSandbox(sandbox.kind.clone()))
 }
 
 /// Starts a sandbox. `auto` takes the strongest that holds what it claims: `local`, else `docker` if somebody has

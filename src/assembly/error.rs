@@ -72,6 +72,12 @@ pub enum WireError {
     /// The workspace, or the folder for temporary files, has to be mended before anything can be confined.
     #[error("{0}")]
     Uncovered(String),
+    /// A log names a sandbox that this program does not know.
+    #[error("sandbox `{0}` is unknown")]
+    UnknownSandbox(String),
+    /// A log from elsewhere names a folder to work in.
+    #[error("session `{id}` was not begun here, and its log names the folder `{}`", .root.display())]
+    ForeignRoot { id: String, root: PathBuf },
     /// None of the sandboxes that `auto` may choose is to be had.
     #[error("nothing here can confine the tools: {why}")]
     NothingConfines { why: String, gaps: Vec<&'static str> },
@@ -156,6 +162,11 @@ impl WireError {
             }
             WireError::Docker(error) => error.hint(),
             WireError::Role { error, .. } => error.hint(),
+            WireError::UnknownSandbox(_) => Some("name the one to use: `--sandbox auto`".to_owned()),
+            WireError::ForeignRoot { root, .. } => Some(format!(
+                "name the folder to work in: `--workspace {}`, or `--workspace .` for this one",
+                root.display()
+            )),
             WireError::NothingHolds(_) => Some(
                 "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
             ),

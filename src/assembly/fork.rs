@@ -10,8 +10,9 @@ pub use instead::Instead;
 use instead::Replaced;
 
 use crate::arena::{Arena, ArenaPorts, Recorded};
+use crate::assembly::taken_up::{self, Origin};
 use crate::assembly::{
-    AnsweredCounts, Changes, Place, Running, WireError, WorkspaceLock, kind_of, providers, store,
+    AnsweredCounts, Changes, Place, Running, WireError, WorkspaceLock, ownership, providers, store,
 };
 use crate::config::Config;
 use crate::eventlog::{LogError, SessionLog, SessionPath, SessionStore};
@@ -159,19 +160,24 @@ async fn take_up(
 ) -> Result<Fork, WireError> {
     let session = copied.recorded.session();
     let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(copied.parent.id.clone()))?;
-    let kind = plan.changes.sandbox.unwrap_or_else(|| kind_of(&spec.workspace.sandbox));
-    let mut notes = Vec::new();
-    let root = Path::new(&spec.workspace.root);
-    let (tree, lacks) = tree_at(config, &copied, session, root, &mut notes).await?;
     let state = &config.places().state;
+    let (origin, began_in) = taken_up::origin(state, &copied.parent);
+    let kind = taken_up::kind(config, &plan.changes, &spec.workspace.sandbox)?;
+    let mut notes = Vec::new();
+    let root = plan.changes.root.clone().or(began_in);
+    let root = root.ok_or_else(|| PathBuf::from(&spec.workspace.root));
+    let (tree, lacks) = tree_at(config, &copied, session, root, &mut notes).await?;
     let folder = folder(state, &copied.id);
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
-    let consent = plan.changes.consent_over(&spec.workspace);
-    let rules = plan.changes.rules_over(&spec.policy);
-    let mut place = Place::configured(config, kind, (&folder, &copied.id), (&rules, consent)).await?;
+    let held = (plan.changes.rules.as_slice(), plan.changes.consent.clone());
+    let mut place = Place::configured(config, kind, (&folder, &copied.id), held).await?;
+    let wanted = (&plan.changes, origin);
+    let (changed, spec) = place.take_over(config, (&copied.id, session), &spec, wanted).await?;
     notes.append(&mut place.notes);
-    let (changed, spec) = place.take_over(config, (&copied.id, session), spec, &plan.changes).await?;
+    if origin == Origin::Own {
+        ownership::mark(state, &copied.id, &folder)?;
+    }
     // A prompt that is given anew opens its turn.
     let has_open_turn = session.has_open_turn() || copied.replaced.is_some();
     let Copied { store, parent, id, recorded, answered, log, replaced } = copied;
@@ -189,7 +195,7 @@ async fn take_up(
         awaits: replaced.as_ref().and_then(|replaced| replaced.awaits),
         goes_on: plan.goes_on,
     };
-    let lock = super::lock_for(config, &spec)?;
+    let lock = super::lock_for(config, &spec, &place.vault.specs())?;
     let connected = providers::connect(config, &spec.models, &answered)?;
     Ok(Fork {
         id,
@@ -208,12 +214,13 @@ async fn take_up(
 }
 
 /// The workspace as it was at the fork: as recorded, or as recorded next when nothing was started in between
-/// that could change it. Without any record it is what is there now: then nothing was ever changed.
+/// that could change it. Without any record it is what is there now: then nothing was ever changed. `root` is the
+/// folder that may be read for that; an error is the folder that only the log names.
 async fn tree_at(
     config: &Config,
     copied: &Copied,
     session: &Session,
-    root: &Path,
+    root: Result<PathBuf, PathBuf>,
     notes: &mut Vec<String>,
 ) -> Result<(String, Option<String>), WireError> {
     let known = session.tree().map(str::to_owned);
@@ -235,13 +242,14 @@ async fn tree_at(
             (None, None) => {}
         },
     }
+    let root = root.map_err(|root| WireError::ForeignRoot { id: copied.parent.id.clone(), root })?;
     if !root.is_dir() {
-        return Err(WireError::WorkspaceGone(root.to_owned()));
+        return Err(WireError::WorkspaceGone(root));
     }
     // What a call of another session made that was cut off is no part of a copy.
     let journal = crash_journal::notes_of(&config.places().state);
-    notes.extend(crash_journal::settle(&journal, root).map_err(WireError::Workspace)?);
-    let now = WorkspaceStore::open(root, &config.places().state).map_err(WireError::Workspace)?;
+    notes.extend(crash_journal::settle(&journal, &root).map_err(WireError::Workspace)?);
+    let now = WorkspaceStore::open(&root, &config.places().state).map_err(WireError::Workspace)?;
     Ok((now.checkpoint().await.map_err(WireError::Workspace)?.tree, None))
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::change::{Changes, changes};
 use super::confine::{Wanted, chosen, confined};
 use super::role_sandboxes::{Means, OpenedRoleSandboxes};
-use super::{SystemClock, WireError, cache, git_head, providers};
+use super::taken_up::{self, Origin};
+use super::{SystemClock, WireError, cache, fork, git_head, providers};
 use crate::arena::{ArenaPorts, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
@@ -128,16 +129,18 @@ impl Place {
     pub(super) async fn take_over(
         &mut self,
         config: &Config,
-        session: (&str, &Session),
-        spec: Spec,
-        wanted: &Changes,
+        (id, session): (&str, &Session),
+        before: &Spec,
+        (wanted, origin): (&Changes, Origin),
     ) -> Result<(Vec<Setting>, Spec), WireError> {
-        let (id, session) = session;
-        let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..self.workspace_spec() };
-        let (mut changed, mut spec) = changes(config, spec, here, wanted)?;
+        let here = WorkspaceSpec { places: before.workspace.places.clone(), ..self.workspace_spec() };
+        let from_here = taken_up::settings(config, before, wanted, origin);
+        let (mut changed, mut spec) = changes(config, before.clone(), (here, from_here), wanted)?;
         if wanted.squad.is_some() || session.has_open_turn() {
             self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;
         }
+        let is_copy = self.root == fork::folder(&config.places().state, id);
+        self.notes.extend(taken_up::differences(before, &spec, origin, is_copy));
         Ok((changed, spec))
     }
 
@@ -171,6 +174,7 @@ impl Place {
             providers: connected.providers,
             provider_limits: connected.limits,
             scorers: Scorers::default(),
+            learnings: connected.learnings,
             clock: Arc::new(SystemClock),
             secrets: connected.secrets,
             attended,

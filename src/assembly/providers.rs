@@ -1,14 +1,16 @@
 //! Turns configured connections into providers, and gathers the secrets that come with them.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assembly::{Sessions, WireError};
+use crate::config::learnt::{Learnt, server_of};
 use crate::config::providers::known_keys;
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
-use crate::ports::Provider;
+use crate::ports::{Learnings, Provider};
 use crate::protocol::expand::digest_of;
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
@@ -28,6 +30,23 @@ pub(super) struct Connected {
     /// Calls a provider takes at once, where somebody said so.
     pub limits: BTreeMap<String, usize>,
     pub secrets: Vec<(String, String)>,
+    pub learnings: Option<Arc<dyn Learnings>>,
+}
+
+/// The file of what was learnt, and the server behind each provider's name.
+struct LearntFile {
+    file: PathBuf,
+    servers: BTreeMap<String, String>,
+}
+
+impl Learnings for LearntFile {
+    fn refuses(&self, model: &str, names: &[String]) {
+        let provider = model.split('/').next().unwrap_or_default();
+        if let Some(server) = self.servers.get(provider) {
+            // What cannot be kept costs the next session one more call.
+            let _ = Learnt::keep(&self.file, model, server, names);
+        }
+    }
 }
 
 /// Connects the provider of every model in use. `answered` is what a session that is taken up again was answered:
@@ -41,7 +60,9 @@ pub(super) fn connect(
         providers: BTreeMap::new(),
         limits: BTreeMap::new(),
         secrets: known_keys(&config.file().providers, config.environment()),
+        learnings: None,
     };
+    let mut servers = BTreeMap::new();
     for model in models {
         let name: ModelName = model.name.parse().map_err(crate::config::ConfigError::from)?;
         if connected.providers.contains_key(&name.provider) {
@@ -52,8 +73,12 @@ pub(super) fn connect(
         if let Some(limit) = table.and_then(|table| table.concurrent_calls) {
             connected.limits.insert(name.provider.clone(), limit.get());
         }
+        if let Ok(Connection::Openai { base_url, .. }) = config.connection(&name.provider) {
+            servers.insert(name.provider.clone(), server_of(&base_url));
+        }
         connected.providers.insert(name.provider, provider);
     }
+    connected.learnings = Some(Arc::new(LearntFile { file: config.places().learnt(), servers }));
     Ok(connected)
 }
 

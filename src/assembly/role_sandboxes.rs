@@ -59,7 +59,7 @@ impl OpenedRoleSandboxes {
     ) -> Result<Self, WireError> {
         let mut places = OpenedRoleSandboxes::default();
         let mut started: Vec<((SandboxKind, bool), Arc<dyn Sandbox>)> =
-            vec![((kind_of(&main.spec()), false), Arc::clone(main))];
+            vec![((kind_of(&main.spec())?, false), Arc::clone(main))];
         let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles);
         for role in roles.filter(|role| role.has_place()) {
             let kind = kind_for(role, main)?;
@@ -95,8 +95,9 @@ impl OpenedRoleSandboxes {
 fn kind_for(role: &RoleSpec, main: &Arc<dyn Sandbox>) -> Result<SandboxKind, WireError> {
     match role.sandbox.as_deref() {
         Some("docker") => Ok(SandboxKind::Docker),
-        Some(_) => Ok(SandboxKind::Local),
-        None => match kind_of(&main.spec()) {
+        Some("local") => Ok(SandboxKind::Local),
+        Some(other) => Err(WireError::UnknownSandbox(other.to_owned())),
+        None => match kind_of(&main.spec())? {
             SandboxKind::None => Err(WireError::NothingHolds(role.name.clone())),
             kind => Ok(kind),
         },

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::assembly::{WireError, fork};
+use crate::assembly::{WireError, fork, taken_up};
 use crate::config::{Config, Places};
 pub use crate::eventlog::SessionSummary;
 use crate::eventlog::random_access::RandomAccessLog;
@@ -12,7 +12,7 @@ use crate::eventlog::{EntryReader, LogError, SessionPath, SessionStore};
 use crate::library::demo;
 use crate::ports::Head;
 use crate::protocol::event::SessionOpened;
-use crate::protocol::spec::Spec;
+use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{ArenaEvent, Entry, EventRef};
 use crate::session::Session;
 
@@ -242,14 +242,31 @@ impl Sessions {
         self.state.join("sessions").join(id)
     }
 
+    /// The folder a session works in: where this user began it, or its own as a copy. An error is the folder that only
+    /// its log names.
+    pub fn home(&self, name: &str) -> Result<PathBuf, WireError> {
+        let path = self.store.find(name)?;
+        match taken_up::origin(&self.state, &path).1 {
+            Some(root) => Ok(root),
+            None => Err(WireError::ForeignRoot { root: self.workspace(name)?, id: path.id }),
+        }
+    }
+
     /// The root of a session's workspace as its log last said, before its damage if there is any.
-    pub fn workspace(&self, name: &str) -> Result<PathBuf, WireError> {
+    fn workspace(&self, name: &str) -> Result<PathBuf, WireError> {
         let mut root = None;
         let fault = self.scan(name, &mut |entry| {
             match entry.fact() {
                 Some(ArenaEvent::SessionOpened(opened)) => root = Some(opened.spec.workspace.root.clone()),
                 Some(ArenaEvent::SessionForked(forked)) => root = Some(forked.workspace.clone()),
-                _ => {}
+                Some(fact) => {
+                    for setting in fact.changed() {
+                        if let Setting::Workspace(workspace) = setting {
+                            root = Some(workspace.root.clone());
+                        }
+                    }
+                }
+                None => {}
             }
             true
         })?;

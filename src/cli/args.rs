@@ -185,11 +185,25 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub output_schema: Option<PathBuf>,
     /// Go on in an earlier session instead of a new one
-    #[arg(long, value_name = "SESSION", conflicts_with = "workspace")]
+    #[arg(long, value_name = "SESSION")]
     pub resume: Option<String>,
     /// What `run` and `demo` share.
     #[command(flatten)]
     pub arena: ArenaArgs,
+}
+
+/// What a log never decides: policy, sandbox and folder of a session that is taken up or copied.
+#[derive(Debug, Clone, Default, Args)]
+pub struct HereArgs {
+    /// Add the policy rules of a TOML file to those of your configuration
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// Confine the tools with this sandbox; default that of your configuration
+    #[arg(long, value_name = "KIND", hide_possible_values = false)]
+    pub sandbox: Option<SandboxKind>,
+    /// Work with this folder's files instead of those where the session was begun
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
 }
 
 /// Arguments of `resume`.
@@ -197,6 +211,9 @@ pub struct RunArgs {
 pub struct ResumeArgs {
     /// The session
     pub session: String,
+    /// Where to work and what holds it.
+    #[command(flatten)]
+    pub here: HereArgs,
     /// Answer open approvals with yes; what policy denies stays denied
     #[arg(long)]
     pub yes: bool,
@@ -222,9 +239,9 @@ pub struct ForkArgs {
     /// Work as this persona from here on
     #[arg(long, value_name = "ID")]
     pub persona: Option<String>,
-    /// Add the policy rules of a TOML file from here on
-    #[arg(long, value_name = "FILE")]
-    pub policy: Option<PathBuf>,
+    /// Where to work and what holds it.
+    #[command(flatten)]
+    pub here: HereArgs,
     /// Give this prompt in place of the last one up to `--at`; the copy ends before that prompt
     #[arg(long, value_name = "TEXT")]
     pub prompt: Option<String>,

@@ -21,6 +21,9 @@ pub(super) const MAX_STEPS: u32 = 600;
 /// Holds a debate, or goes on with one.
 pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let topic = topic(typed.topic.as_deref().unwrap_or_default())?;
+    let mut typed = typed.clone();
+    run::settle_folder(typed.resume.as_deref(), &mut typed.arena, &environment, output).await?;
+    let typed = &typed;
     match (&typed.resume, topic) {
         (Some(session), None) => go_on(typed, session, environment, output).await,
         (_, None) => Err(Failure::usage("the topic is empty").hint("agon debate \"what is in question\"")),
@@ -40,10 +43,14 @@ async fn go_on(
     output: Output,
 ) -> Result<u8, Failure> {
     refuse_another(typed)?;
-    let config = run::config_for(session, environment, &plan::overrides(&typed.arena.held))?;
+    let root = typed.arena.workspace.workspace.clone();
+    let overrides = plan::overrides(&typed.arena.held);
+    let mut config = run::config_for((session, root.as_deref()), environment, &overrides)?;
+    // A debate needs more steps than one spark.
+    config.default_max_steps(MAX_STEPS);
     super::config::warn(&config, output);
     let changes = plan::changes(&typed.arena.held, (None, None), &config)?;
-    let changes = Changes { reads_only: true, ..changes };
+    let changes = Changes { reads_only: true, root, ..changes };
     let show = ShowPlan::of(&typed.arena);
     let read = Sessions::of(&config).read(session)?;
     match stage_of_debate(&read.entries) {

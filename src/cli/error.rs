@@ -51,17 +51,6 @@ impl Failure {
         self
     }
 
-    /// The same failure of a command that keeps a session's sandbox: a hint to choose another would lead nowhere.
-    #[must_use]
-    pub fn with_its_own_sandbox(mut self) -> Self {
-        for hint in self.hints.iter_mut().filter(|hint| hint.contains("`--sandbox ")) {
-            "a session's open turn and its forks go on in the session's own sandbox; `agon doctor --sandbox KIND` says what \
-             that needs here"
-                .clone_into(hint);
-        }
-        self
-    }
-
     /// The whole message: the error, its causes and the hints, a line each.
     pub fn text(&self) -> String {
         let mut text = format!("error: {}\n", self.error);

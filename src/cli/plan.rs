@@ -11,7 +11,7 @@ use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, Work
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
-use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places, PolicyFile};
+use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places, PolicyFile, SandboxKind};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::Rule;
@@ -50,6 +50,8 @@ pub struct ShowPlan {
     pub output: Option<PathBuf>,
     /// Answer approvals with yes.
     pub yes: bool,
+    /// What bounds the session by flag, which no log brings back: a hint repeats it.
+    pub held: String,
 }
 
 impl RunPlan {
@@ -68,17 +70,19 @@ impl RunPlan {
         piped: impl FnOnce() -> Result<Option<String>, Failure>,
     ) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
+        let is_named = typed.arena.workspace.workspace.is_some();
         let workspace = match &typed.resume {
-            Some(session) => recorded_workspace(session, &environment)?,
-            None => workspace(&typed.arena.workspace)?,
+            Some(session) if !is_named => recorded_workspace(session, &environment)?,
+            _ => workspace(&typed.arena.workspace)?,
         };
         let who = (typed.model.as_deref(), typed.persona.as_deref());
         let mut overrides = overrides(&typed.arena.held);
         overrides.extend(more);
         overrides.extend(named(who));
         let config = Config::load(environment, &workspace, &overrides)?;
+        let root = is_named.then_some(workspace);
         Ok(RunPlan {
-            changes: changes(&typed.arena.held, who, &config)?,
+            changes: Changes { root, ..changes(&typed.arena.held, who, &config)? },
             prompt: prompt(verb, typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
             resume: typed.resume.clone(),
             show: ShowPlan::of(&typed.arena),
@@ -140,19 +144,31 @@ impl ShowPlan {
             signals: typed.signals,
             output: typed.output.clone(),
             yes: typed.held.yes,
+            held: bounds(typed.held.sandbox, typed.held.policy.as_deref()),
         }
     }
 }
 
-/// The workspace of a recorded session. One that is gone is told by whoever needs it; a fork may not.
+/// Flags as they are typed after a command, each after a blank.
+pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>) -> String {
+    let sandbox = sandbox.map(|kind| format!(" --sandbox {}", kind.word()));
+    let policy = policy.map(|file| format!(" --policy {}", file.display()));
+    sandbox.into_iter().chain(policy).collect()
+}
+
+/// The workspace of a session of this user. One that is gone is told by whoever needs it; a fork may not.
 pub fn recorded_workspace(session: &str, environment: &Environment) -> Result<PathBuf, Failure> {
-    let root = Sessions::at(&Places::find(environment)?).workspace(session)?;
+    let root = Sessions::at(&Places::find(environment)?).home(session)?;
     Ok(if root.is_dir() { root } else { PathBuf::from("/") })
 }
 
 /// The workspace as an absolute path without links; it must be a folder.
 pub fn workspace(typed: &WorkspaceArgs) -> Result<PathBuf, Failure> {
-    let wanted = typed.workspace.clone().unwrap_or_else(|| PathBuf::from("."));
+    folder(typed.workspace.as_deref().unwrap_or(Path::new(".")))
+}
+
+/// The same for a folder that was named.
+pub fn folder(wanted: &Path) -> Result<PathBuf, Failure> {
     let found = wanted.canonicalize();
     let root = found.with_context(|| format!("cannot work in `{}`", wanted.display()));
     let root = root.map_err(|error| Failure::new(USAGE, error))?;

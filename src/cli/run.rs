@@ -6,13 +6,14 @@ use anyhow::Context as _;
 
 use crate::assembly::session_status::{Stage, stage_of_debate};
 use crate::assembly::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
-use crate::cli::args::{DemoArgs, DemoKind, ForkArgs, ResumeArgs, RunArgs, SquadArgs};
+use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::asked;
 use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
+use crate::cli::session_folder::{folder_of, known_folder};
 use crate::cli::watch::{Watch, check_target};
-use crate::config::{Config, Environment, KeyPath, ModelName, Override, Source};
+use crate::config::{Config, Environment, KeyPath, ModelName, Override, Places, Source};
 use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
 use crate::projection::Board;
@@ -25,12 +26,31 @@ const MAX_PROMPT: usize = 700 * 1024;
 
 /// Gives one task to one spark.
 pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    Ok(perform(RunPlan::of(typed, environment)?, Mode::Solo, output).await?.0)
+    let mut typed = typed.clone();
+    settle_folder(typed.resume.as_deref(), &mut typed.arena, &environment, output).await?;
+    Ok(perform(RunPlan::of(&typed, environment)?, Mode::Solo, output).await?.0)
+}
+
+/// Names the folder to work in for a session that was not begun here.
+pub(super) async fn settle_folder(
+    resume: Option<&str>,
+    arena: &mut ArenaArgs,
+    environment: &Environment,
+    output: Output,
+) -> Result<(), Failure> {
+    let Some(session) = resume else { return Ok(()) };
+    let here = plan::folder(Path::new("."))?;
+    let named = arena.workspace.workspace.take();
+    let ask = (!arena.json, output);
+    arena.workspace.workspace = folder_of(session, (named.as_deref(), &here), environment, ask).await?;
+    Ok(())
 }
 
 /// Gives one task to a squad.
 pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let plan = RunPlan::of_squad(typed, environment)?;
+    let mut typed = typed.clone();
+    settle_folder(typed.resume.as_deref(), &mut typed.arena, &environment, output).await?;
+    let plan = RunPlan::of_squad(&typed, environment)?;
     if typed.refresh && !Runs::of(&plan.config).is_on() {
         output.warn("`--refresh` stores nothing: the team cache is switched off in the configuration");
     }
@@ -44,15 +64,7 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
     let running = match &plan.resume {
         Some(session) => {
             refuse_open_turn(&plan.config, session)?;
-            let attended = plan.show.is_attended();
-            match assembly::resume(&plan.config, session, &plan.changes, attended).await {
-                Ok(running) => running,
-                Err(error) => {
-                    let consent = Some(asked(error, !plan.show.json, output).await?);
-                    let changes = Changes { consent, ..plan.changes.clone() };
-                    assembly::resume(&plan.config, session, &changes, attended).await?
-                }
-            }
+            take_up(&plan.config, session, &plan.changes, &plan.show, output).await?
         }
         None => {
             let (model, why) = plan.config.choose_model().await?;
@@ -70,6 +82,24 @@ pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result
     let id = running.id.clone();
     let code = Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await?;
     Ok((code, id))
+}
+
+/// Takes a session up; whoever sits at the terminal is asked where nothing confines its tools.
+async fn take_up(
+    config: &Config,
+    session: &str,
+    changes: &Changes,
+    show: &ShowPlan,
+    output: Output,
+) -> Result<Running, Failure> {
+    match assembly::resume(config, session, changes, show.is_attended()).await {
+        Ok(running) => Ok(running),
+        Err(error) => {
+            let consent = Some(asked(error, !show.json, output).await?);
+            let changes = Changes { consent, ..changes.clone() };
+            Ok(assembly::resume(config, session, &changes, show.is_attended()).await?)
+        }
+    }
 }
 
 /// Opens a new session; whoever sits at the terminal is asked where nothing confines its tools.
@@ -128,18 +158,26 @@ async fn open_demo(
 
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.
 pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let config = config_of(&typed.session, environment, output)?;
+    let ask = (!typed.json, output);
+    let (config, root) = config_of(&typed.session, &typed.here, environment, ask).await?;
     if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
         let hint = format!("give it a new task: {}", way_on(&config, &id));
         return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
     }
-    let show = ShowPlan { json: typed.json, signals: false, output: typed.output.clone(), yes: typed.yes };
+    let show = ShowPlan {
+        json: typed.json,
+        signals: false,
+        output: typed.output.clone(),
+        yes: typed.yes,
+        held: plan::bounds(typed.here.sandbox, typed.here.policy.as_deref()),
+    };
     // A debate only reads: whoever writes in the workspace meanwhile is not in its way.
     let turn = Sessions::of(&config).last_turn(&typed.session)?;
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
-    let changes = Changes { reads_only, ..Changes::default() };
-    go_on(&config, &typed.session, &changes, show, output).await.map_err(Failure::with_its_own_sandbox)
+    let rules = plan::rules_of(typed.here.policy.as_deref())?;
+    let changes = Changes { reads_only, rules, sandbox: typed.here.sandbox, root, ..Changes::default() };
+    go_on(&config, &typed.session, &changes, show, output).await
 }
 
 /// Lets a session go on where it was.
@@ -151,18 +189,22 @@ pub(super) async fn go_on(
     output: Output,
 ) -> Result<u8, Failure> {
     show.output.as_deref().map(check_target).transpose()?;
-    let running = assembly::resume(config, session, changes, show.is_attended()).await?;
+    let running = take_up(config, session, changes, &show, output).await?;
     let seal = (!running.has_open_turn).then_some(Command::Stop { cause: StopCause::Finished });
     Watch::new(output, show, "--yes").follow(running, seal).await
 }
 
 /// Copies a session and goes on differently.
 pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let config = config_of(&typed.session, environment, output)?;
+    let here = plan::folder(Path::new("."))?;
+    let root = known_folder(&typed.session, (typed.here.workspace.as_deref(), &here), &environment)?;
+    let config = config_for_copy((&typed.session, root.as_deref(), &here), environment, &[])?;
+    super::config::warn(&config, output);
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
     let model = model.map_err(crate::config::ConfigError::from)?;
-    let rules = plan::rules_of(typed.policy.as_deref())?;
-    let changes = Changes { model, persona: typed.persona.clone(), rules, ..Changes::default() };
+    let rules = plan::rules_of(typed.here.policy.as_deref())?;
+    let (persona, sandbox) = (typed.persona.clone(), typed.here.sandbox);
+    let changes = Changes { model, persona, rules, sandbox, root, ..Changes::default() };
     let instead = match (&typed.prompt, &typed.set_result) {
         (Some(text), _) if text.trim().is_empty() => return Err(Failure::usage("`--prompt` is empty")),
         (Some(text), _) => Some(Instead::Prompt(text.clone())),
@@ -170,8 +212,9 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
         (None, None) => None,
     };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead, goes_on: false };
-    let show = ShowPlan { yes: typed.yes, ..ShowPlan::default() };
-    copy(&config, &plan, show, typed.no_run, output).await.map_err(Failure::with_its_own_sandbox)
+    let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref());
+    let show = ShowPlan { yes: typed.yes, held, ..ShowPlan::default() };
+    copy(&config, &plan, show, typed.no_run, output).await
 }
 
 /// Makes a copy, and lets it go on unless it shall only be made.
@@ -200,7 +243,15 @@ pub(super) async fn prepare_copy(
     show: &ShowPlan,
     output: Output,
 ) -> Result<Fork, Failure> {
-    let mut fork = Fork::prepare(config, plan, show.is_attended()).await?;
+    let attended = show.is_attended();
+    let mut fork = match Fork::prepare(config, plan, attended).await {
+        Ok(fork) => fork,
+        Err(error) => {
+            let consent = Some(asked(error, !show.json, output).await?);
+            let changes = Changes { consent, ..plan.changes.clone() };
+            Fork::prepare(config, &ForkPlan { changes, ..plan.clone() }, attended).await?
+        }
+    };
     output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
     if let Some(lacks) = &fork.lacks {
         output.warn(lacks);
@@ -261,20 +312,42 @@ fn refuse_open_turn(config: &Config, session: &str) -> Result<(), Failure> {
     })
 }
 
-/// The configuration for the workspace a session was run in.
-fn config_of(session: &str, environment: Environment, output: Output) -> Result<Config, Failure> {
-    let config = config_for(session, environment, &[])?;
+/// The configuration for the workspace a session is taken up in, and that workspace where it had to be named.
+async fn config_of(
+    session: &str,
+    here: &HereArgs,
+    environment: Environment,
+    (can_ask, output): (bool, Output),
+) -> Result<(Config, Option<PathBuf>), Failure> {
+    let present = plan::folder(Path::new("."))?;
+    let folders = (here.workspace.as_deref(), present.as_path());
+    let root = folder_of(session, folders, &environment, (can_ask, output)).await?;
+    let config = config_for((session, root.as_deref()), environment, &[])?;
     super::config::warn(&config, output);
-    Ok(config)
+    Ok((config, root))
+}
+
+/// The configuration for a copy. Of a session from elsewhere it is that of the present folder.
+pub(super) fn config_for_copy(
+    (session, root, here): (&str, Option<&Path>, &Path),
+    environment: Environment,
+    overrides: &[Override],
+) -> Result<Config, Failure> {
+    let own = Sessions::at(&Places::find(&environment)?).home(session).is_ok();
+    let root = root.or((!own).then_some(here));
+    config_for((session, root), environment, overrides)
 }
 
 /// The same with flags, and its warnings left to the caller.
 pub(super) fn config_for(
-    session: &str,
+    (session, root): (&str, Option<&Path>),
     environment: Environment,
     overrides: &[Override],
 ) -> Result<Config, Failure> {
-    let root = plan::recorded_workspace(session, &environment)?;
+    let root = match root {
+        Some(root) => root.to_owned(),
+        None => plan::recorded_workspace(session, &environment)?,
+    };
     Ok(Config::load(environment, &root, overrides)?)
 }
 

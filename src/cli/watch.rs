@@ -361,10 +361,10 @@ impl Watch {
         match ending {
             Ending::Failed(error) => {
                 let code = exit_code(&Ending::Failed(error.clone()), self.is_interrupted);
-                Err(Failure::new(code, error).hint(format!("agon resume {id}")))
+                Err(Failure::new(code, error).hint(format!("agon resume {id}{}", self.show.held)))
             }
             Ending::Paused => {
-                self.output.say(&format!("hint: agon resume {id} --yes"));
+                self.output.say(&format!("hint: agon resume {id}{} --yes", self.show.held));
                 Ok(PAUSED)
             }
             ending => {

@@ -140,6 +140,12 @@ impl SandboxKind {
             SandboxKind::None => "none",
         }
     }
+
+    /// The kind that a log names, if this program knows it; `auto` is none, since a log names what was chosen.
+    pub fn recorded(word: &str) -> Option<Self> {
+        let kinds = [SandboxKind::Local, SandboxKind::LandlockOnly, SandboxKind::Docker, SandboxKind::None];
+        kinds.into_iter().find(|kind| kind.word() == word)
+    }
 }
 
 /// One provider. A preset of the same name gives what is left out.
@@ -192,6 +198,8 @@ pub struct ModelTable {
     pub structured: Option<Structured>,
     /// Sampling temperature; the provider's default when absent.
     pub temperature: Option<Thousandths>,
+    /// Parameters the model refuses, such as `temperature`; replaces what agon knows and has learnt of it.
+    pub refuses: Option<Vec<String>>,
     /// Models to try when this one cannot be had, in order.
     pub fallbacks: Option<Vec<String>>,
     /// Model family, for counting independent votes.

@@ -1,6 +1,6 @@
 //! What is known of models: names, capability rows and prices; talks to nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -59,6 +59,8 @@ struct KnownModel {
     context: u64,
     max_output: u64,
     price: Option<PriceTable>,
+    #[serde(default)]
+    refuses: Vec<String>,
     structured: crate::protocol::message::Structured,
 }
 
@@ -81,12 +83,21 @@ impl KnownModels {
 
     /// A model's rows: what the user wrote, else what is known, else careful guesses and no price.
     /// A model on this machine (`local`) costs nothing unless the user says otherwise.
-    pub fn spec(&self, name: &ModelName, written: Option<&ModelTable>, local: bool) -> ModelSpec {
+    /// What it refuses is what the user wrote, else what is known and what was `learnt` together.
+    pub fn spec(
+        &self,
+        name: &ModelName,
+        written: Option<&ModelTable>,
+        learnt: &[String],
+        local: bool,
+    ) -> ModelSpec {
         let known = self.0.get(&name.provider).and_then(|models| models.get(&name.model));
         let unwritten = ModelTable::default();
         let written = written.unwrap_or(&unwritten);
         let free = Price { input: 0, cached: 0, output: 0 };
         let price = written.price.or(known.and_then(|known| known.price)).map(price_of);
+        let known_refusals = known.iter().flat_map(|known| &known.refuses);
+        let refusals: BTreeSet<&String> = known_refusals.chain(learnt).collect();
         ModelSpec {
             name: name.to_string(),
             family: written.family.clone().or_else(|| known.and_then(|known| known.family.clone())),
@@ -98,6 +109,7 @@ impl KnownModels {
             price: price.or(local.then_some(free)),
             structured: written.structured.or(known.map(|known| known.structured)).unwrap_or_default(),
             temperature_pm: written.temperature.and_then(|temperature| temperature.0.try_into().ok()),
+            refuses: written.refuses.clone().unwrap_or_else(|| refusals.into_iter().cloned().collect()),
             fallbacks: written.fallbacks.clone().unwrap_or_default(),
         }
     }
@@ -138,7 +150,7 @@ mod tests {
     fn the_users_row_covers_what_is_known_value_by_value() {
         let known = KnownModels::embedded().unwrap();
         let written = ModelTable { max_output: Some(1_000), ..ModelTable::default() };
-        let spec = known.spec(&name("openai/gpt-5"), Some(&written), false);
+        let spec = known.spec(&name("openai/gpt-5"), Some(&written), &[], false);
         assert_eq!((spec.context, spec.max_output), (400_000, 1_000));
         assert_eq!(spec.price, Some(Price { input: 1_250_000, cached: 125_000, output: 10_000_000 }));
     }
@@ -146,10 +158,10 @@ mod tests {
     #[test]
     fn of_an_unknown_model_little_is_promised_and_no_price() {
         let known = KnownModels::embedded().unwrap();
-        let spec = known.spec(&name("openai/new"), None, false);
+        let spec = known.spec(&name("openai/new"), None, &[], false);
         assert_eq!((spec.context, spec.max_output, spec.price), (128_000, 8_192, None));
         assert_eq!(spec.structured, Structured::Words);
-        let local = known.spec(&name("ollama/qwen"), None, true);
+        let local = known.spec(&name("ollama/qwen"), None, &[], true);
         assert_eq!(local.price, Some(Price { input: 0, cached: 0, output: 0 }));
     }
 }

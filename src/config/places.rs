@@ -59,6 +59,11 @@ impl Places {
         self.config.join("AGENTS.md")
     }
 
+    /// What agon has learnt about models.
+    pub fn learnt(&self) -> PathBuf {
+        self.state.join("models-learnt.toml")
+    }
+
     /// Records of trusted workspaces.
     pub fn trust(&self) -> PathBuf {
         self.state.join("trust")

@@ -198,6 +198,10 @@ impl OpenCalls {
     }
 
     fn order(&mut self, at: u64, from: EventRef, data: &EffectOrdered) {
+        if let EffectOrder::Prepare { tool_use } = data.effect {
+            // After a resume a call that ran is looked at again.
+            self.calls.retain(|_, open| open.activity != Activity::Running(tool_use));
+        }
         let activity = match &data.effect {
             EffectOrder::Prepare { tool_use } => Activity::Preparing(*tool_use),
             EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => Activity::Clock,

@@ -62,6 +62,7 @@ pub fn about(event: &ArenaEvent) -> String {
         E::CallLost(data) => format!("{} · {}", data.call, short(&data.text)),
         E::DiffTaken(data) if data.body.files.is_empty() => "nothing changed".to_owned(),
         E::DiffTaken(data) => names_shown(&data.body.files),
+        E::ParamsDropped(data) => phrases::dropped(data),
         E::FallbackTaken(data) => format!("{} instead of {}", data.to, data.from),
         E::RetryScheduled(data) => {
             format!("attempt {} in {}", data.attempt, phrases::duration(data.delay_ms))

@@ -3,7 +3,7 @@
 use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
-    ErrorKind, LimitKind, Notice, PauseCause, RefusalReason, ToolStatus, TurnCause,
+    ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus, TurnCause,
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
@@ -103,6 +103,11 @@ pub fn day(at: u64) -> String {
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// What became of parameters that a model refuses.
+pub fn dropped(data: &ParamsDropped) -> String {
+    format!("{} refuses `{}`: asked again without", data.model, data.names.join("`, `"))
 }
 
 /// Why a turn or a spark ended.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::projection::phrases;
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
     ErrorKind, FailStatus, LimitKind, ModelReply, Notice, PauseCause, PrepareResult, RefusalReason,
@@ -87,6 +88,8 @@ pub enum ItemKind {
     CutAnswer,
     /// A model call failed.
     Failure(ErrorKind),
+    /// A model refuses parameters and is called without them.
+    Dropped,
     /// Another model took over.
     Fallback,
     /// A limit was reached.
@@ -258,6 +261,7 @@ impl Transcript {
             E::NoticeGiven(data) => Some(data.spark),
             E::AnswerRejected(data) => Some(data.spark),
             E::ApprovalRequested(data) => Some(data.spark),
+            E::ParamsDropped(data) => Some(data.spark),
             E::FallbackTaken(data) => Some(data.spark),
             E::ContextCompacted(data) => Some(data.spark),
             E::SparkCompleted(data) => Some(data.spark),
@@ -293,6 +297,7 @@ fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
         E::CheckRan(data) => K::Check { passed: data.body.exit == Some(0) },
         E::DiffTaken(_) => K::Diff,
         E::ModelFailed(data) => K::Failure(data.body.kind),
+        E::ParamsDropped(_) => K::Dropped,
         E::FallbackTaken(_) => K::Fallback,
         E::LimitReached(data) => K::Limit(data.limit),
         E::ContextCompacted(_) => K::Compacted,
@@ -344,6 +349,7 @@ impl Item {
             E::CheckRan(data) => borrowed(&data.body.output),
             E::DiffTaken(data) => borrowed(&data.body.diff),
             E::ModelFailed(data) => borrowed(&data.body.message),
+            E::ParamsDropped(data) => Some(Cow::Owned(phrases::dropped(data))),
             E::PhaseShifted(data) => borrowed(&data.to),
             E::CacheHit(data) => borrowed(&data.body.answer),
             E::Unknown { kind, .. } => borrowed(kind),

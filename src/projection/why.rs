@@ -168,6 +168,7 @@ impl Reasons {
         let mut names = |source: EventRef| self.cause(from, Link::Names, source);
         match event {
             E::RetryScheduled(data) => names(data.reason),
+            E::ParamsDropped(data) => names(data.reason),
             E::FallbackTaken(data) => names(data.reason),
             E::TurnClosed(data) => data.answer.into_iter().for_each(names),
             E::SparkCompleted(data) => data.answer.into_iter().for_each(names),

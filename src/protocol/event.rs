@@ -218,6 +218,8 @@ events! {
     Decision ModelCalled(Box<ModelCalled>) = "model_called";
     /// A failed model call will be repeated; orders the delay.
     Decision RetryScheduled(RetryScheduled) = "retry_scheduled";
+    /// A model refuses parameters; it is called again without them.
+    Decision ParamsDropped(ParamsDropped) = "params_dropped";
     /// Another model takes over.
     Decision FallbackTaken(FallbackTaken) = "fallback_taken";
     /// An effect that has no ordering event of its own is ordered.

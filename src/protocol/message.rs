@@ -171,6 +171,10 @@ pub struct Params {
     /// False asks the provider not to think (after a thinking part had to be dropped).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<bool>,
+    /// Parameters of the wire format that are left out, since the model refuses them. Where a parameter has two names,
+    /// only the other one is sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
 }
 
 /// The schema of a typed answer and how the provider is told.

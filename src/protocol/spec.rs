@@ -84,12 +84,20 @@ pub struct ModelSpec {
     /// Sampling temperature in thousandths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_pm: Option<u32>,
+    /// Parameters the model refuses, by their names on the wire: `temperature`, `max_tokens`, ….
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refuses: Vec<String>,
     /// Models to try when this one cannot be had, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<String>,
 }
 
 impl ModelSpec {
+    /// True when the model refuses this parameter.
+    pub fn refuses(&self, parameter: &str) -> bool {
+        self.refuses.iter().any(|name| name == parameter)
+    }
+
     /// A model of which only the name is known: 128,000 tokens of context, 8,192 of output, no price.
     pub fn named(name: impl Into<String>) -> Self {
         ModelSpec {
@@ -100,6 +108,7 @@ impl ModelSpec {
             price: None,
             structured: Structured::default(),
             temperature_pm: None,
+            refuses: Vec::new(),
             fallbacks: Vec::new(),
         }
     }

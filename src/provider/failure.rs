@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::protocol::event::{ErrorKind, ModelFailed};
 use crate::provider::Secret;
+use crate::provider::refusal::refused;
 
 /// Longest wait that is believed: a day, in milliseconds.
 const MAX_WAIT: u64 = 86_400_000;
@@ -41,7 +42,8 @@ impl Peer {
             (Some(status), words) => format!("answered {status}: {}", shortened(words)),
             (None, words) => format!("reported an error: {}", shortened(words)),
         };
-        self.failed(kind, &what, report.hint(kind))
+        let failed = self.failed(kind, &what, report.hint(kind));
+        ModelFailed { refused: refused(report), ..failed }
     }
 
     /// Some providers repeat a refused key in their answer.
@@ -63,6 +65,8 @@ pub(super) struct Report {
     pub status: Option<u16>,
     /// Its `code` and `type`, joined; lower case.
     pub code: String,
+    /// The parameter it is about, where it says so.
+    pub param: String,
     /// Its message.
     pub words: String,
 }
@@ -104,11 +108,28 @@ impl Report {
         let code = word("code");
         let status = code.parse().ok().filter(|status| (400..600).contains(status));
         let words = error.get("message").and_then(Value::as_str).map(str::to_owned);
-        Some(Report {
-            status,
-            code: [code, word("type"), word("status")].join(" ").trim().to_owned(),
-            words: words.unwrap_or_else(|| error.to_string()),
-        })
+        Some(
+            Report {
+                status,
+                code: [code, word("type"), word("status")].join(" ").trim().to_owned(),
+                param: word("param"),
+                words: words.unwrap_or_else(|| error.to_string()),
+            }
+            .with_upstream(error.pointer("/metadata/raw")),
+        )
+    }
+
+    /// OpenRouter answers for others and puts what they said, as text, beside its own `Provider returned error`.
+    fn with_upstream(mut self, raw: Option<&Value>) -> Self {
+        let Some(raw) = raw.and_then(Value::as_str) else { return self };
+        match serde_json::from_str::<Value>(raw).ok().and_then(|value| Report::of_json(&value)) {
+            Some(theirs) => {
+                self.words = format!("{}: {}", self.words, theirs.words);
+                (self.code, self.param) = ([self.code, theirs.code].join(" "), theirs.param);
+            }
+            None => self.words = format!("{}: {raw}", self.words),
+        }
+        self
     }
 
     /// The kind of failure, from status, code and words together.

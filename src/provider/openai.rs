@@ -292,7 +292,10 @@ impl Provider for OpenAi {
             }
             Err(failed) => Err((failed, answer.usage_so_far(request))),
         };
-        ended.map_err(|(failed, usage)| ModelFailed { usage, ..failed })
+        ended.map_err(|(mut failed, usage)| {
+            failed.refused.retain(|name| request::can_drop(request, &self.dialect, name));
+            ModelFailed { usage, ..failed }
+        })
     }
 }
 

@@ -258,16 +258,19 @@ fn free_name(root: &Path, path: &Path) -> PathBuf {
     (0..1000).map(name).find(|name| !exists(&root.join(name))).unwrap_or_else(chosen)
 }
 
-/// The patterns as one set, read as policy reads them; one that cannot be read matches nothing.
+/// The patterns as one set, read as policy reads them. Where one cannot be read, everything matches.
 pub fn globs(patterns: &[String]) -> GlobSet {
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        let mut glob = GlobBuilder::new(pattern);
-        if let Ok(glob) = glob.empty_alternates(true).case_insensitive(true).build() {
-            set.add(glob);
+    let read =
+        |pattern: &str| GlobBuilder::new(pattern).empty_alternates(true).case_insensitive(true).build();
+    let whole = |patterns: &[&str]| {
+        let mut set = GlobSetBuilder::new();
+        for pattern in patterns {
+            set.add(read(pattern)?);
         }
-    }
-    set.build().unwrap_or_else(|_| GlobSet::empty())
+        set.build()
+    };
+    let wanted: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    whole(&wanted).or_else(|_| whole(&["**"])).unwrap_or_else(|_| GlobSet::empty())
 }
 
 /// True for a folder that git would take for a repository's own, whatever its name.
@@ -327,6 +330,14 @@ mod tests {
         fs::rename(root.join("HEAD.untrusted"), root.join("HEAD")).unwrap();
         let before = ProtectedSnapshot::now(root, &FoundPaths::default());
         assert!(set_aside(root, &before, Maker::ThisCommand).lines.is_empty() && is_repository(root));
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_read_covers_everything() {
+        let set = globs(&["*.key".to_owned(), "[z-a".to_owned()]);
+        assert!(set.is_match("src/main.rs"));
+        let set = globs(&["*.key".to_owned()]);
+        assert!(set.is_match("A.KEY") && !set.is_match("src/main.rs"));
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
-    Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, PauseCause, PromptGiven,
-    Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened, SparkCompleted,
-    SparkIgnited, TurnClosed,
+    Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, ParamsDropped, PauseCause,
+    PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened,
+    SessionResumed, SparkCompleted, SparkIgnited, TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Action, Mode, Setting};
@@ -25,7 +25,7 @@ impl Session {
         use ArenaEvent as E;
         match event {
             E::SessionOpened(data) => self.fold_opened(at, data),
-            E::SessionResumed(data) => self.fold_taken_up(at, &data.changed),
+            E::SessionResumed(data) => self.fold_resumed(at, data),
             E::SessionForked(data) => self.fold_forked(at, data),
             E::SessionPaused(data) if data.cause == PauseCause::Quit => self.fold_unsent(at),
             E::StopRequested(data) => self.stopping = Some(data.cause),
@@ -59,6 +59,7 @@ impl Session {
             E::SparkCompleted(data) => self.fold_completed(data),
             E::ModelCalled(data) => self.fold_called(at, data),
             E::RetryScheduled(data) => self.fold_retry(data),
+            E::ParamsDropped(data) => self.fold_dropped(data),
             E::FallbackTaken(data) => self.fold_fallback(data.spark, &data.from, &data.to),
             E::EffectOrdered(data) => self.fold_ordered(data),
             E::ToolInvoked(data) => self.fold_invoked(data),
@@ -99,6 +100,18 @@ impl Session {
         }
     }
 
+    fn fold_resumed(&mut self, at: EventRef, data: &SessionResumed) {
+        if data.foreign {
+            self.grants.clear();
+        }
+        let root = |session: &Session| session.spec.as_ref().map(|spec| spec.workspace.root.clone());
+        let before = root(self);
+        self.fold_taken_up(at, &data.changed);
+        if before != root(self) {
+            self.former_roots.extend(before);
+        }
+    }
+
     fn fold_taken_up(&mut self, at: EventRef, changed: &[Setting]) {
         self.sealed = None;
         self.stopping = None;
@@ -108,6 +121,11 @@ impl Session {
         self.checkpoints.compare = self.checkpoints.compare.take().or(tree);
         self.checkpoints.fresh = false;
         self.fold_settings(at, changed);
+        for setting in changed {
+            if let (Setting::Blueprint(blueprint), Some(squad)) = (setting, self.squad.as_mut()) {
+                squad.follow(blueprint);
+            }
+        }
     }
 
     fn fold_forked(&mut self, at: EventRef, data: &SessionForked) {
@@ -380,6 +398,22 @@ impl Session {
         }
         let order = EffectOrder::Timer { ms: data.delay_ms, purpose: TimerPurpose::Retry };
         self.await_call(data.timer, 1, owner, CallKind::Effect(order));
+    }
+
+    /// The call is over and was no step; the model's row says for the rest of the session what it refuses.
+    fn fold_dropped(&mut self, data: &ParamsDropped) {
+        let failed = self.failed.take().map(|(_, call)| call.kind);
+        if let Some(CallKind::Model { purpose: Purpose::Think, .. }) = failed {
+            if let Some(turn) = self.turn.as_mut() {
+                turn.steps = turn.steps.saturating_sub(1);
+            }
+            self.with_role(data.spark, |role| role.steps = role.steps.saturating_sub(1));
+        }
+        let models = self.spec.as_mut().map(|spec| &mut Arc::make_mut(spec).models);
+        for model in models.into_iter().flatten().filter(|model| model.name == data.model) {
+            let new: Vec<String> = data.names.iter().filter(|name| !model.refuses(name)).cloned().collect();
+            model.refuses.extend(new);
+        }
     }
 
     fn fold_fallback(&mut self, spark: SparkId, from: &str, to: &str) {

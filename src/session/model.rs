@@ -3,8 +3,8 @@
 use crate::protocol::effect::TimerPurpose;
 use crate::protocol::event::{
     ArenaEvent, BudgetReserved, BudgetSettled, CallLost, ContextCompacted, ErrorKind, FallbackTaken,
-    LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, Purpose, RequestPart, RetryScheduled,
-    Selected, TurnCause,
+    LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, ParamsDropped, Purpose, RequestPart,
+    RetryScheduled, Selected, TurnCause,
 };
 use crate::protocol::expand::{digest_of, expand_parts};
 use crate::protocol::message::{AnswerSchema, Params, Structured, Usage};
@@ -81,6 +81,7 @@ impl Session {
                 max_output: Some(output),
                 schema,
                 thinking: self.must_not_think(spark).then_some(false),
+                without: model.refuses.clone(),
             },
             digest: String::new(),
             parts: self.relative(spark, &parts),
@@ -143,6 +144,9 @@ impl Session {
     }
 
     fn temperature(&self, spark: &Spark, model: &ModelSpec) -> Option<u32> {
+        if model.refuses("temperature") {
+            return None;
+        }
         let personas = &self.spec.as_ref()?.personas;
         let persona = personas.iter().find(|persona| persona.id == spark.persona);
         persona.and_then(|persona| persona.temperature_pm).or(model.temperature_pm)
@@ -229,10 +233,26 @@ impl Session {
             self.emit(ArenaEvent::RetryScheduled(retry));
             return;
         }
+        if let Some(names) = self.new_refusals(called, failed) {
+            self.emit(ArenaEvent::ParamsDropped(ParamsDropped { call, spark: id, model, names, reason: at }));
+            return match purpose {
+                Purpose::Think | Purpose::Unknown(_) => self.think(id),
+                Purpose::Compact => self.compact(id),
+            };
+        }
         if failed.kind == ErrorKind::ContextOverflow && purpose == Purpose::Think {
             return self.compact(id);
         }
         self.fall_back(id, at);
+    }
+
+    /// The refused parameters this call was still made with; none when leaving them out was tried already.
+    fn new_refusals(&self, called: EventRef, failed: &ModelFailed) -> Option<Vec<String>> {
+        let Some(ArenaEvent::ModelCalled(called)) = self.event(called) else { return None };
+        let without = &called.params.without;
+        let new: Vec<String> =
+            failed.refused.iter().filter(|name| !without.contains(name)).cloned().collect();
+        (!new.is_empty()).then_some(new)
     }
 
     /// A call that was told to stop has stopped. One that stopped unasked ends its spark.

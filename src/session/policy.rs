@@ -3,7 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::protocol::event::Plan;
-use crate::protocol::spec::{Action, Policy, Risk, Rule, ToolSpec};
+use crate::protocol::spec::{Action, Policy, Risk, Rule};
 use crate::protocol::text::{glob_literal, glob_of, is_compound};
 
 /// What the policy says, and the rule that says it.
@@ -130,24 +130,25 @@ pub fn denied_to_all(policy: &Policy) -> Vec<String> {
     policy.rules.iter().filter(speaks).filter_map(|rule| rule.path.clone()).collect()
 }
 
-/// Globs of the paths this tool may not touch, for tools that come upon files while they run.
-pub fn denied_paths(policy: &Policy, tool: &ToolSpec) -> Vec<String> {
-    denials(policy, &tool.name, tool.risk).filter_map(|rule| rule.path.clone()).collect()
+/// Globs of the paths a tool may not touch, for tools that come upon files while they run; `risks` are what the tool and
+/// the call may do.
+pub fn denied_paths(policy: &Policy, tool: &str, risks: &[Risk]) -> Vec<String> {
+    denials(policy, tool, risks).filter_map(|rule| rule.path.clone()).collect()
 }
 
 /// Globs of the paths that may not be read where a person mentions them: what `read_file` is denied. A rule that
 /// asks is answered by the mention itself.
 pub fn denied_to_reader(policy: &Policy) -> Vec<String> {
-    let denials = denials(policy, "read_file", Risk::Read);
+    let denials = denials(policy, "read_file", &[Risk::Read]);
     denials.map(|rule| rule.path.clone().unwrap_or_else(|| "**".to_owned())).collect()
 }
 
-/// The rules that deny a tool of this risk something, whatever its command.
-fn denials<'a>(policy: &'a Policy, tool: &'a str, risk: Risk) -> impl Iterator<Item = &'a Rule> {
+/// The rules that deny a tool of these risks something, whatever its command.
+fn denials<'a>(policy: &'a Policy, tool: &'a str, risks: &'a [Risk]) -> impl Iterator<Item = &'a Rule> {
     policy.rules.iter().filter(move |rule| {
         rule.action == Action::Deny
             && rule.command.is_none()
-            && rule.risk.is_none_or(|named| named == risk)
+            && rule.risk.is_none_or(|named| risks.contains(&named))
             && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, Action::Deny))
     })
 }

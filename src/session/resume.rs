@@ -1,9 +1,7 @@
 //! Taking a session up again, after a crash or as a fork: every open call is settled by its kind.
 
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
-use crate::protocol::event::{
-    ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven, ToolInvoked,
-};
+use crate::protocol::event::{ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven};
 use crate::protocol::message::Usage;
 use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, EventRef, SparkId};
@@ -58,7 +56,7 @@ impl Session {
         if self.turn.as_ref().is_some_and(|turn| turn.timer.is_none()) {
             self.order_time_limit(active_ms);
         }
-        self.prepare_again(how);
+        self.prepare_again();
         if self.turn.is_some() && self.checkpoints.tree.is_some() {
             self.record_workspace();
         }
@@ -129,22 +127,16 @@ impl Session {
                     self.repeat_model_call(id);
                 }
             }
-            CallKind::Ask { .. } if how == TakeUp::Resume && !self.is_stale_cache_call(id) => {}
+            // A recorded question shows a recorded preview: it is made and asked again.
             CallKind::Ask { .. } => self.cancel_silently(id),
-            CallKind::Tool { tool_use, prepared, digest } => {
+            CallKind::Tool { tool_use, .. } => {
                 let repeatable = self.use_mut(*tool_use).is_some_and(|one| one.repeatable);
-                match (repeatable, call.spark) {
-                    (true, Some(spark)) => {
-                        self.emit(ArenaEvent::ToolInvoked(ToolInvoked {
-                            call: id,
-                            attempt: call.attempt + 1,
-                            spark,
-                            tool_use: *tool_use,
-                            prepared: *prepared,
-                            digest: digest.clone(),
-                        }));
+                match call.spark.filter(|spark| repeatable && !self.is_stopping(*spark)) {
+                    Some(spark) => {
+                        self.cancel_silently(id);
+                        self.order(Some(spark), EffectOrder::Prepare { tool_use: *tool_use });
                     }
-                    _ => self.lose(id, call),
+                    None => self.lose(id, call),
                 }
             }
             CallKind::Effect(EffectOrder::Check { .. }) => self.lose(id, call),
@@ -195,15 +187,14 @@ impl Session {
         self.emit(ArenaEvent::CallCancelled(CallCancelled { call, reason }));
     }
 
-    /// Looks again at calls whose look was cut off and, in another workspace, at whatever was looked at.
-    fn prepare_again(&mut self, how: TakeUp) {
+    /// Looks again at every call that was not started: a plan and a yes that a log holds are no reason to start it.
+    fn prepare_again(&mut self) {
         let again: Vec<(SparkId, crate::protocol::event::ToolUse)> = self
             .sparks
             .iter()
             .flat_map(|(id, spark)| spark.uses.iter().map(move |one| (*id, one)))
             .filter(|(id, one)| match one.state {
-                UseState::Prepared => !self.is_stopping(*id),
-                UseState::Allowed => how.is_fork() && !self.is_stopping(*id),
+                UseState::Prepared | UseState::Allowed => !self.is_stopping(*id),
                 _ => false,
             })
             .map(|(id, one)| (id, one.id))

@@ -6,6 +6,7 @@ use crate::projection::board::OpenApproval;
 use crate::projection::{Board, Costs};
 use crate::protocol::{CallId, EventRef};
 
+use super::Question;
 use super::composer::Composer;
 use super::mode_request::ModeRequest;
 use super::review::Review;
@@ -175,16 +176,14 @@ pub(super) enum Overlay {
     Fork {
         seq: u64,
     },
-    Consent(Unconfined),
+    Consent(Asked),
     Quit,
 }
 
-/// The question whether tools may work where nothing can confine them.
+/// A question before a session is opened.
 #[derive(Debug, Default)]
-pub(super) struct Unconfined {
-    pub why: String,
-    /// What would stand open.
-    pub gaps: Vec<String>,
+pub(super) struct Asked {
+    pub question: Question,
     /// The answer as far as it is written.
     pub word: String,
 }

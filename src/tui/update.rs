@@ -12,7 +12,7 @@ use crate::protocol::{ArenaEvent, Command, Entry};
 
 use super::keys::{self, Do, KeyContext};
 use super::session_view::SessionView;
-use super::state::{NOTE, NOTE_READ, Overlay, Pane, SessionRow, State, Unconfined};
+use super::state::{Asked, NOTE, NOTE_READ, Overlay, Pane, SessionRow, State};
 use super::{Act, Msg};
 
 /// Takes one message. What the person should see is marked for drawing; what is to be done comes back.
@@ -60,8 +60,8 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Mode(wish) => state.set_mode(wish),
         Msg::Busy(busy) => state.busy = busy,
         Msg::Refused { text, why } => compose::give_back(state, &text, why),
-        Msg::Unconfined { why, gaps } => {
-            state.overlays.push(Overlay::Consent(Unconfined { why, gaps, word: String::new() }));
+        Msg::Asked(question) => {
+            state.overlays.push(Overlay::Consent(Asked { question, word: String::new() }));
             acts.push(Act::Bell);
         }
         Msg::Log(text) => {

@@ -1,5 +1,6 @@
 //! Tests of the command line through the real program: help, arguments, exit codes, streams.
 
+mod foreign;
 mod forks;
 mod lines;
 mod mentions;

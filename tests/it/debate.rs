@@ -9,6 +9,7 @@ pub mod golden;
 mod program;
 mod properties;
 mod record;
+mod refused;
 mod scorers;
 mod undecided;
 mod wire;

@@ -8,4 +8,5 @@ mod kit;
 mod limits;
 mod mentions;
 mod models;
+mod refused;
 mod walk;

@@ -6,7 +6,7 @@ use agon::arena::replay;
 use agon::protocol::RULES;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
-use agon::protocol::spec::SandboxSpec;
+use agon::protocol::spec::{Policy, SandboxSpec, Setting};
 use agon::session::Session;
 
 use crate::support::forked;
@@ -131,8 +131,13 @@ fn a_session_resumes_at_every_step_and_still_ends() {
         for cut in 1..=whole.log.len() {
             let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
             let mut world = World { session: Session::fold(&log).unwrap(), log };
-            let resumed =
-                SessionResumed { rules: RULES, program: "t".into(), changed: vec![], active_ms: 10 };
+            let resumed = SessionResumed {
+                rules: RULES,
+                program: "t".into(),
+                changed: vec![],
+                active_ms: 10,
+                foreign: false,
+            };
             world.give(ArenaEvent::SessionResumed(resumed));
             world.check();
             drive_to_the_end(&mut world);
@@ -151,7 +156,7 @@ fn a_session_forks_at_every_step_on_another_model_and_still_ends() {
             let mut world = World { session: Session::fold(&log).unwrap(), log };
             let spec =
                 world.session.spec().unwrap().models.iter().find(|m| m.name == "mock/b").unwrap().clone();
-            let change = agon::protocol::spec::Setting::Model { spec, default: true };
+            let change = Setting::Model { spec, default: true };
             world.give(ArenaEvent::SessionForked(SessionForked {
                 changed: vec![change],
                 change: Some("model".into()),
@@ -185,4 +190,66 @@ fn a_changed_decision_is_named_by_its_seq() {
     let found = replay::verify(&log);
     assert!(!found.holds(false));
     assert_eq!(found.differences[0].seq, at as u64);
+}
+
+/// Takes a random session up as one from elsewhere, under a policy that asks about everything but looking, and answers
+/// whatever is open but questions: nothing the log ordered, allowed or granted is carried out.
+#[test]
+fn nothing_that_a_foreign_log_allows_is_carried_out() {
+    for seed in 9000..9016 {
+        let (whole, _) = random_world(seed, 40);
+        for cut in 1..=whole.log.len() {
+            for is_copy in [false, true] {
+                let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
+                let mut world = World { session: Session::fold(&log).unwrap(), log };
+                let spec = world.session.spec().unwrap();
+                let mut changed = vec![Setting::Policy(Policy::default())];
+                if let Some(mut blueprint) = spec.blueprint.clone() {
+                    blueprint.checks.clear();
+                    blueprint.roles.iter_mut().for_each(|role| role.sandbox = None);
+                    changed.push(Setting::Blueprint(blueprint));
+                }
+                let (program, foreign) = ("t".to_owned(), true);
+                world.give(match is_copy {
+                    true => ArenaEvent::SessionForked(SessionForked { changed, ..forked(cut as u64 - 1) }),
+                    false => ArenaEvent::SessionResumed(SessionResumed {
+                        rules: RULES,
+                        program,
+                        changed,
+                        active_ms: 10,
+                        foreign,
+                    }),
+                });
+                for _ in 0..60 {
+                    acts_on_nothing(&world, seed, cut);
+                    let open = world.session.outstanding().into_iter().find_map(|open| {
+                        let effect = world.session.effect(open.call)?;
+                        let body = match &effect {
+                            Effect::Model { .. } => None,
+                            _ => world.succeed(&effect),
+                        };
+                        Some((open, body?))
+                    });
+                    let Some((open, body)) = open else { break };
+                    world.answer(open.call.0, open.attempt, body);
+                }
+                world.check();
+                if cut == whole.log.len() {
+                    assert!(replay::verify(&world.log).holds(true), "seed {seed} cut {cut}");
+                }
+            }
+        }
+    }
+}
+
+fn acts_on_nothing(world: &World, seed: u64, cut: usize) {
+    for open in world.session.outstanding() {
+        let effect = world.session.effect(open.call).unwrap();
+        let acts = match &effect {
+            Effect::Tool { call, .. } => call.tool != "look",
+            Effect::Check { .. } | Effect::Patch { .. } | Effect::CachePut { .. } => true,
+            _ => false,
+        };
+        assert!(!acts, "seed {seed} cut {cut}: {effect:?}\n{}", world.story());
+    }
 }

@@ -6,6 +6,7 @@ pub mod env;
 pub mod golden;
 pub mod long;
 pub mod panel;
+pub mod refusing;
 pub mod server;
 pub mod squad;
 pub mod world;

@@ -236,6 +236,7 @@ mod tests {
                 providers: BTreeMap::new(),
                 provider_limits: BTreeMap::new(),
                 scorers: crate::session::convergence::Scorers::default(),
+                learnings: None,
                 clock: Arc::new(SystemClock),
                 secrets: Vec::new(),
                 attended: false,

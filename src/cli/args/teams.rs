@@ -31,7 +31,7 @@ pub struct SquadArgs {
     #[arg(long, value_name = "FILE")]
     pub output_schema: Option<PathBuf>,
     /// Go on in an earlier session instead of a new one
-    #[arg(long, value_name = "SESSION", conflicts_with = "workspace")]
+    #[arg(long, value_name = "SESSION")]
     pub resume: Option<String>,
     /// What `run` and `squad` share.
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub struct DebateArgs {
     #[arg(long, value_name = "ID=PROVIDER/MODEL")]
     pub with_model: Vec<String>,
     /// Go on with the debate of an earlier session, or with a TOPIC hold a new one there
-    #[arg(long, value_name = "SESSION", conflicts_with = "workspace")]
+    #[arg(long, value_name = "SESSION")]
     pub resume: Option<String>,
     /// What `run`, `debate` and `demo` share.
     #[command(flatten)]

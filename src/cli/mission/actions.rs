@@ -80,9 +80,9 @@ impl Mission {
         news
     }
 
-    /// Limits that were set on the screen were for the session on it.
-    fn forget_limits(&mut self) -> Result<(), Failure> {
-        self.kit = Arc::new(self.kit.with_limits_of(&self.first)?);
+    /// Limits and the sandbox that were set on the screen were for the session on it.
+    fn forget_bounds(&mut self) -> Result<(), Failure> {
+        self.kit = Arc::new(self.kit.with_bounds_of(&self.first)?);
         Ok(())
     }
 
@@ -138,14 +138,17 @@ impl Mission {
             Act::New => {
                 self.leave();
                 self.id = None;
-                self.forget_limits()?;
+                self.forget_bounds()?;
                 let record = Box::default();
                 return Ok(vec![
                     Msg::Profile(Box::new(self.profile())),
                     Msg::SessionView { record, is_live: false, is_elsewhere: false },
                 ]);
             }
-            Act::Open(name) => return Ok(self.open(name)),
+            Act::Open(name) => {
+                self.forget_bounds()?;
+                return Ok(self.open(name));
+            }
             Act::Remove(id) => return Ok(self.remove(id)),
             Act::Rename { id, name } => self.small(move |kit| {
                 kit.sessions().rename(&id, &name)?;
@@ -158,7 +161,10 @@ impl Mission {
                 Ok(vec![Msg::Personas(all.collect())])
             }),
             Act::Files => self.small(|kit| Ok(vec![Msg::Files(session_ops::files(kit))])),
-            Act::Fork { id, seq } => return Ok(self.fork(id, seq)),
+            Act::Fork { id, seq } => {
+                self.forget_bounds()?;
+                return Ok(self.fork(id, seq));
+            }
             Act::GoOn => return self.go_on(),
             Act::Model(name) => {
                 let name: ModelName = name.parse().map_err(ConfigError::from)?;
@@ -176,7 +182,7 @@ impl Mission {
             Act::Sandbox(name) => return self.sandbox(&name),
             Act::Demo(name) => {
                 let kind = demo_kind(&name)?;
-                self.forget_limits()?;
+                self.forget_bounds()?;
                 return Ok(self.demo(kind, None));
             }
             // These are the screen's own.

@@ -1,15 +1,16 @@
-//! Asks whoever sits at the screen whether tools may work where nothing can confine them, from where it is opened.
+//! Asks whoever sits at the screen before a session is opened: without a sandbox, or in a folder that only its log names.
+
+use std::path::{Path, PathBuf};
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::assembly::WireError;
 use crate::protocol::spec::Consent;
+use crate::tui::Question;
 
 /// A question on its way to the screen.
-pub(super) struct Question {
-    pub why: String,
-    /// What would stand open.
-    pub gaps: Vec<&'static str>,
+pub(super) struct Asked {
+    pub question: Question,
     /// Where the answer goes. Dropped it is a no.
     pub answer: oneshot::Sender<bool>,
 }
@@ -17,13 +18,13 @@ pub(super) struct Question {
 /// Takes questions to the screen.
 #[derive(Clone)]
 pub(super) struct Asker {
-    questions: mpsc::UnboundedSender<Question>,
+    questions: mpsc::UnboundedSender<Asked>,
     by: String,
 }
 
 impl Asker {
     /// One that asks in the name of a person, and where its questions come out.
-    pub fn of(by: &str) -> (Self, mpsc::UnboundedReceiver<Question>) {
+    pub fn of(by: &str) -> (Self, mpsc::UnboundedReceiver<Asked>) {
         let (questions, asked) = mpsc::unbounded_channel();
         (Asker { questions, by: by.to_owned() }, asked)
     }
@@ -32,12 +33,38 @@ impl Asker {
     /// stands.
     pub async fn consent(&self, error: WireError) -> Result<Consent, WireError> {
         let WireError::NothingConfines { why, gaps } = error else { return Err(error) };
-        let (answer, said) = oneshot::channel();
-        // A screen that is gone has said no.
-        let _ = self.questions.send(Question { why: why.clone(), gaps: gaps.clone(), answer });
-        match said.await {
-            Ok(true) => Ok(Consent { by: self.by.clone(), why }),
-            _ => Err(WireError::NothingConfines { why, gaps }),
+        let question = Question {
+            title: format!("Nothing here can confine the tools: {why}"),
+            intro: "Without a sandbox, for this whole session:".to_owned(),
+            points: gaps.iter().map(|gap| (*gap).to_owned()).collect(),
+            question: "May they work with your own rights?".to_owned(),
+        };
+        match self.ask(question).await {
+            true => Ok(Consent { by: self.by.clone(), why }),
+            false => Err(WireError::NothingConfines { why, gaps }),
         }
+    }
+
+    /// The folder that only a log from elsewhere names, when the person lets the session work there; any other failure
+    /// stands.
+    pub async fn folder(&self, error: WireError, here: &Path) -> Result<PathBuf, WireError> {
+        let WireError::ForeignRoot { id, root } = error else { return Err(error) };
+        let question = Question {
+            title: "This session was not begun here.".to_owned(),
+            intro: "Its log names another folder than the present one:".to_owned(),
+            points: vec![format!("log: {}", root.display()), format!("here: {}", here.display())],
+            question: "Let it work in the folder of its log?".to_owned(),
+        };
+        match self.ask(question).await {
+            true => Ok(root),
+            false => Err(WireError::ForeignRoot { id, root }),
+        }
+    }
+
+    /// A screen that is gone has said no.
+    async fn ask(&self, question: Question) -> bool {
+        let (answer, said) = oneshot::channel();
+        let _ = self.questions.send(Asked { question, answer });
+        said.await.unwrap_or(false)
     }
 }

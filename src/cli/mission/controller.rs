@@ -19,7 +19,7 @@ use crate::protocol::{ArenaEvent, Choice, Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
 
-use super::consent_prompt::{Asker, Question};
+use super::consent_prompt::{Asked, Asker};
 use super::record::{self, Following, PACE, Seen};
 use super::session_ops::{self, Live, Opened};
 use super::session_options::SessionOptions;
@@ -68,7 +68,7 @@ pub(super) struct Mission {
     following: Option<Following>,
     /// Takes questions of what is being opened to the screen.
     pub(super) asker: Asker,
-    asked: mpsc::UnboundedReceiver<Question>,
+    asked: mpsc::UnboundedReceiver<Asked>,
     /// Where the answer goes to the question that is on the screen.
     pub(super) question: Option<oneshot::Sender<bool>>,
     /// Sessions that are being left.
@@ -377,7 +377,7 @@ enum Woke {
     Opened(Done),
     Entry,
     Elsewhere,
-    Question(Question),
+    Question(Asked),
     Signals(Vec<Msg>),
     End(Ending),
 }
@@ -444,9 +444,9 @@ impl Desk for Mission {
             }
             Woke::Entry => self.catch_up(),
             Woke::Elsewhere => self.follow(),
-            Woke::Question(Question { why, gaps, answer }) => {
+            Woke::Question(Asked { question, answer }) => {
                 self.question = Some(answer);
-                vec![Msg::Unconfined { why, gaps: gaps.into_iter().map(str::to_owned).collect() }]
+                vec![Msg::Asked(question)]
             }
             Woke::Signals(news) => news,
             Woke::End(ending) => self.ended(&ending),

@@ -15,6 +15,7 @@ use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
+use crate::cli::session_folder::folder_of;
 use crate::cli::{debates, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
 use crate::projection::{Board, phrases};
@@ -28,6 +29,8 @@ use super::text::newest;
 /// What the lines so far have led to.
 struct LineMode {
     kit: SessionOptions,
+    /// What this program was started with.
+    first: SessionOptions,
     yes: bool,
     output: Output,
     wish: ModeRequest,
@@ -116,7 +119,8 @@ impl LineMode {
             true => Some(newest(&kit.sessions(), kit.config.workspace())?),
             false => None,
         };
-        Ok(LineMode { kit, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
+        let first = kit.with_bounds_of(&kit)?;
+        Ok(LineMode { kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
     }
 
     /// The exit code, once it is said how the session is gone on with; a script has its exit code and the log.
@@ -151,10 +155,13 @@ impl LineMode {
             }
             Order::Quit => return Ok(Came::Left),
             Order::Demo => return self.demo(rest).await,
-            Order::New => self.session = None,
+            Order::New => self.begin_with(None)?,
             Order::Help => self.help(),
             Order::Fork => self.fork(rest).await?,
-            Order::Resume => self.session = Some(self.kit.sessions().find(wanted(slash.name, rest)?)?),
+            Order::Resume => {
+                let found = self.kit.sessions().find(wanted(slash.name, rest)?)?;
+                self.begin_with(Some(found))?;
+            }
             Order::Mode | Order::Model | Order::Persona | Order::Policy | Order::Sandbox | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
@@ -171,7 +178,14 @@ impl LineMode {
     async fn task(&mut self, wish: &ModeRequest, text: &str) -> Result<Came, Failure> {
         let company = Company::of(wish, &self.kit.config)?;
         let show = ShowPlan { yes: self.yes, ..ShowPlan::default() };
-        let plan = self.kit.plan(text.to_owned(), &company, self.session.clone(), show)?;
+        let root = match &self.session {
+            Some(session) => {
+                let here = (None, self.kit.config.workspace());
+                folder_of(session, here, &self.kit.environment, (true, self.output)).await?
+            }
+            None => None,
+        };
+        let plan = self.kit.plan(text.to_owned(), &company, (self.session.clone(), root), show)?;
         let (code, id) = run::perform(plan, company.mode, self.output).await?;
         self.session = Some(id);
         Ok(Came::Ended(code))
@@ -263,13 +277,19 @@ impl LineMode {
                     .map_err(|_| Failure::usage(format!("`{seq}` is no entry, which looks like `e42`")))?,
             ),
         };
-        let config = self.kit.config_of(&session)?;
-        let plan = ForkPlan { session, at, changes: self.kit.changes.clone(), instead: None, goes_on: false };
+        let (config, changes) = self.kit.for_copy(&session)?;
+        let plan = ForkPlan { session, at, changes, instead: None, goes_on: false };
         let show = ShowPlan { yes: self.yes, ..ShowPlan::default() };
         let fork = run::prepare_copy(&config, &plan, &show, self.output).await?;
         let id = fork.id.clone();
         fork.record().await?;
-        self.session = Some(id);
+        self.begin_with(Some(id))
+    }
+
+    /// Leaves the session for another one or none. What bounded it on this screen bounds no other.
+    fn begin_with(&mut self, session: Option<String>) -> Result<(), Failure> {
+        self.kit = self.kit.with_bounds_of(&self.first)?;
+        self.session = session;
         Ok(())
     }
 

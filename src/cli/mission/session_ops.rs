@@ -11,6 +11,7 @@ use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
 use crate::cli::plan;
 use crate::cli::run::{demo_folder, demo_request, prompt, story};
+use crate::cli::session_folder::known_folder;
 use crate::config::{Config, ModelName};
 use crate::host_files::walk;
 use crate::ports::Subscription;
@@ -166,6 +167,17 @@ pub(super) async fn begin(
     Opened::of(kit, running, Some(first), None)
 }
 
+/// The folder for a session that was not begun here: the present one where its log names that, else one the person
+/// agrees to.
+async fn folder_of(kit: &SessionOptions, id: &str, asker: &Asker) -> Result<Option<PathBuf>, Failure> {
+    let here = kit.config.workspace();
+    match (known_folder(id, (None, here), &kit.environment)?, kit.sessions().home(id)) {
+        (Some(folder), _) => Ok(Some(folder)),
+        (None, Ok(_)) => Ok(None),
+        (None, Err(error)) => Ok(Some(plan::folder(&asker.folder(error, here).await?)?)),
+    }
+}
+
 /// Takes a session up: for a task, which one with an open turn is told instead; or only to go on.
 pub(super) async fn resume(
     kit: &SessionOptions,
@@ -173,8 +185,9 @@ pub(super) async fn resume(
     (company, found): (&Company, Option<ModelName>),
     (asker, first): (&Asker, Option<Command>),
 ) -> Result<Opened, Failure> {
-    let config = kit.config_of(id)?;
-    let mut changes = kit.changes_for(company);
+    let root = folder_of(kit, id, asker).await?;
+    let config = kit.config_of(id, root.as_deref())?;
+    let mut changes = Changes { root, ..kit.changes_for(company) };
     if first.is_some() && kit.sessions().is_over_demo(id)? {
         changes.model = Some(after_demo(kit, changes.model.take(), found).await?);
     }
@@ -234,8 +247,8 @@ pub(super) async fn fork(
     at: Option<u64>,
     asker: &Asker,
 ) -> Result<(Seen, String), Failure> {
-    let config = kit.config_of(&session)?;
-    let mut plan = ForkPlan { session, at, changes: kit.changes.clone(), instead: None, goes_on: false };
+    let (config, changes) = kit.for_copy(&session)?;
+    let mut plan = ForkPlan { session, at, changes, instead: None, goes_on: false };
     let fork = match Fork::prepare(&config, &plan, true).await {
         Ok(fork) => fork,
         Err(error) => {

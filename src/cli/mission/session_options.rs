@@ -1,11 +1,14 @@
 //! What mission control works with: configuration, flags, policy. A change makes it anew; it does nothing by itself.
 
+use std::path::{Path, PathBuf};
+
 use crate::assembly::{self, Changes, LimitChanges, Request, Sessions};
 use crate::cli::args::HeldArgs;
 use crate::cli::debate::MAX_STEPS;
 use crate::cli::error::Failure;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
-use crate::cli::run::config_for;
+use crate::cli::run::{config_for, config_for_copy};
+use crate::cli::session_folder::known_folder;
 use crate::config::{Config, Environment, ModelName, Override, SandboxKind};
 use crate::protocol::spec::Mode;
 
@@ -77,14 +80,15 @@ impl SessionOptions {
         Ok(kit)
     }
 
-    /// The same with the limits of another kit.
-    pub fn with_limits_of(&self, other: &SessionOptions) -> Result<SessionOptions, Failure> {
-        let is_limit = |set: &&Override| set.key.first().is_some_and(|key| *key == "limits");
+    /// The same with the limits and the sandbox of another kit.
+    pub fn with_bounds_of(&self, other: &SessionOptions) -> Result<SessionOptions, Failure> {
+        let is_bound = |set: &&Override| matches!(set.key.first(), Some(&("limits" | "sandbox")));
         let mut overrides: Vec<Override> =
-            self.overrides.iter().filter(|set| !is_limit(set)).cloned().collect();
-        overrides.extend(other.overrides.iter().filter(is_limit).cloned());
+            self.overrides.iter().filter(|set| !is_bound(set)).cloned().collect();
+        overrides.extend(other.overrides.iter().filter(is_bound).cloned());
         let config = Config::load(self.environment.clone(), self.config.workspace(), &overrides)?;
-        let changes = Changes { limits: other.changes.limits, ..self.changes.clone() };
+        let (limits, sandbox) = (other.changes.limits, other.changes.sandbox);
+        let changes = Changes { limits, sandbox, ..self.changes.clone() };
         Ok(SessionOptions { config, environment: self.environment.clone(), overrides, changes })
     }
 
@@ -136,20 +140,29 @@ impl SessionOptions {
         &self,
         prompt: String,
         company: &Company,
-        resume: Option<String>,
+        (resume, root): (Option<String>, Option<PathBuf>),
         show: ShowPlan,
     ) -> Result<RunPlan, Failure> {
         let config = match &resume {
-            Some(session) => self.config_of(session)?,
+            Some(session) => self.config_of(session, root.as_deref())?,
             None => self.config_for(company)?,
         };
-        let changes = Changes { reads_only: company.debate().is_some(), ..self.changes_for(company) };
+        let changes = Changes { reads_only: company.debate().is_some(), root, ..self.changes_for(company) };
         Ok(RunPlan { config, prompt, schema: None, resume, changes, show })
     }
 
-    /// The configuration for the workspace of a recorded session, flags included.
-    pub fn config_of(&self, session: &str) -> Result<Config, Failure> {
-        config_for(session, self.environment.clone(), &self.overrides)
+    /// The configuration for the workspace of a recorded session, flags included; `root` is a folder that was named.
+    pub fn config_of(&self, session: &str, root: Option<&Path>) -> Result<Config, Failure> {
+        config_for((session, root), self.environment.clone(), &self.overrides)
+    }
+
+    /// What a copy is made with: the configuration, and what is different in the copy.
+    pub fn for_copy(&self, session: &str) -> Result<(Config, Changes), Failure> {
+        let here = self.config.workspace();
+        let root = known_folder(session, (None, here), &self.environment)?;
+        let folders = (session, root.as_deref(), here);
+        let config = config_for_copy(folders, self.environment.clone(), &self.overrides)?;
+        Ok((config, Changes { root, ..self.changes.clone() }))
     }
 
     pub fn sessions(&self) -> Sessions {

@@ -88,6 +88,9 @@ impl Renderer {
                 let text = format!("attempt {} in {}", data.attempt, phrases::duration(data.delay_ms));
                 Line::new(self.who(data.timer, Some(data.call)), "retry", Tone::Warn, text)
             }
+            E::ParamsDropped(data) => {
+                Line::new(Who::Spark(data.spark), "dropped", Tone::Quiet, phrases::dropped(data))
+            }
             E::FallbackTaken(data) => {
                 let text = format!("{} instead of {}", data.to, data.from);
                 Line::new(Who::Spark(data.spark), "fallback", Tone::Warn, text)

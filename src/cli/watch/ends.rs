@@ -36,14 +36,14 @@ impl Watch {
     /// The command that gives a session its next task.
     fn again(&self, id: &str) -> String {
         let verb = if self.squad.is_squad { "squad" } else { "run" };
-        format!("agon {verb} --resume {id}")
+        format!("agon {verb} --resume {id}{}", self.show.held)
     }
 
     /// How an interrupted session is gone on with.
     pub(super) fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
         let stage = session_status::stage_of_debate(&self.entries);
         let again = match stage {
-            _ if self.board.has_open_turn() => format!("agon resume {id}"),
+            _ if self.board.has_open_turn() => format!("agon resume {id}{}", self.show.held),
             Some(Stage::Stopped(_)) => {
                 format!("go on from where it was, in a copy: agon debate --resume {id}")
             }

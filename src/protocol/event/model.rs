@@ -137,12 +137,24 @@ pub struct ModelFailed {
     /// What the model had said until then; of a long text the beginning and the end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub said: String,
+    /// Parameters of the request that the model refuses, where its error names them and the request means the same
+    /// without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
 }
 
 impl ModelFailed {
     /// A failure of which no more is known.
     pub fn new(kind: ErrorKind, message: String) -> Self {
-        ModelFailed { kind, message, retry_after_ms: None, usage: None, waited_ms: 0, said: String::new() }
+        ModelFailed {
+            kind,
+            message,
+            retry_after_ms: None,
+            usage: None,
+            waited_ms: 0,
+            said: String::new(),
+            refused: Vec::new(),
+        }
     }
 }
 
@@ -213,6 +225,21 @@ pub struct FallbackTaken {
     pub from: String,
     /// The model that takes over.
     pub to: String,
+    /// The failure.
+    pub reason: EventRef,
+}
+
+/// Data of `params_dropped`; closes the call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ParamsDropped {
+    /// The call that failed. The one without the parameters has a number of its own.
+    pub call: CallId,
+    /// The spark it was for.
+    pub spark: SparkId,
+    /// The model that refuses them.
+    pub model: String,
+    /// Their names on the wire.
+    pub names: Vec<String>,
     /// The failure.
     pub reason: EventRef,
 }

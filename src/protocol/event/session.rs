@@ -45,6 +45,9 @@ pub struct SessionResumed {
     pub changed: Vec<Setting>,
     /// Active milliseconds of the open turn before the process ended.
     pub active_ms: u64,
+    /// True when the log was not begun here, so that nothing granted before counts from here on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
 }
 
 /// Data of `session_forked`.

@@ -63,9 +63,12 @@ impl SandboxSpec {
     pub const SHARED_MEMORY: &str =
         "memory is limited for each process of a command, not for all of them together";
 
+    /// The kinds that confine something. Any other kind, `none` or unknown, counts as confining nothing.
+    const CONFINING: [&str; 3] = ["local", "landlock-only", "docker"];
+
     /// True when commands are kept from everything but the workspace, with nothing left open to the outside.
     pub fn confines(&self) -> bool {
-        self.kind != "none"
+        Self::CONFINING.contains(&self.kind.as_str())
             && self
                 .gaps
                 .iter()

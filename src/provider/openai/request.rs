@@ -52,11 +52,44 @@ pub(super) fn body(request: &Request, dialect: &Dialect) -> Value {
         body.insert("temperature".into(), Value::Number(temperature));
     }
     if let Some(max) = request.params.max_output {
-        body.insert(dialect.max_output.into(), max.into());
+        body.insert(limit_name(request, dialect).into(), max.into());
     }
     body.insert("stream".into(), true.into());
     body.insert("stream_options".into(), json!({"include_usage": true}));
+    body.retain(|name, _| !is_left_out(request, name));
     Value::Object(body)
+}
+
+fn is_left_out(request: &Request, name: &str) -> bool {
+    request.params.without.iter().any(|left_out| left_out == name)
+}
+
+/// What the output limit is called: as the host calls it, or by the other name where the model refuses that one.
+fn limit_name(request: &Request, dialect: &Dialect) -> &'static str {
+    if is_left_out(request, dialect.max_output) {
+        other_limit(dialect.max_output)
+    } else {
+        dialect.max_output
+    }
+}
+
+fn other_limit(name: &str) -> &'static str {
+    if name == "max_tokens" { "max_completion_tokens" } else { "max_tokens" }
+}
+
+/// True for a refused parameter that this request had and can do without. An output limit that is refused by both its
+/// names cannot: what the call may cost would have no bound.
+pub(super) fn can_drop(request: &Request, dialect: &Dialect, name: &str) -> bool {
+    let has = match name {
+        "temperature" => request.params.temperature_pm.is_some(),
+        "max_tokens" | "max_completion_tokens" => {
+            request.params.max_output.is_some()
+                && limit_name(request, dialect) == name
+                && !is_left_out(request, other_limit(name))
+        }
+        _ => true,
+    };
+    has && !is_left_out(request, name)
 }
 
 /// 700 becomes `0.7`, without a detour over floats.

@@ -34,7 +34,13 @@ impl Session {
 
     pub(super) fn fold_ordered(&mut self, data: &EffectOrdered) {
         match &data.effect {
-            EffectOrder::Prepare { tool_use } => self.set_use(*tool_use, UseState::Preparing(data.call)),
+            EffectOrder::Prepare { tool_use } => {
+                // After a resume a call that ran is looked at again, and judged like a new one.
+                if let Some(UseState::Running(call)) = self.use_mut(*tool_use).map(|one| one.state) {
+                    self.close(call);
+                }
+                self.set_use(*tool_use, UseState::Preparing(data.call));
+            }
             EffectOrder::Checkpoint => self.checkpoints.pending = Some(data.call),
             EffectOrder::Mention { place } => self.fold_reading(place),
             EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => {

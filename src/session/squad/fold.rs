@@ -84,7 +84,7 @@ impl Session {
         }
     }
 
-    fn with_role(&mut self, spark: SparkId, change: impl FnOnce(&mut RoleState)) {
+    pub(in crate::session) fn with_role(&mut self, spark: SparkId, change: impl FnOnce(&mut RoleState)) {
         self.with_squad(|squad| {
             if let Some(role) = squad.role_of(spark).and_then(|i| squad.roles.get_mut(i)) {
                 change(role);

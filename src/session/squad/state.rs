@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::blueprint::{lead_of, writes};
 use crate::protocol::event::{ClaimFlagged, Finding, Judgement, TurnCause};
-use crate::protocol::spec::{Risk, RoleSpec, Spec};
+use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::cache::Caching;
@@ -269,6 +269,15 @@ impl Squad {
             flags: Vec::new(),
             cache: Caching::of(spec),
         })
+    }
+
+    /// Takes over which commands run by themselves, and in which places, from a blueprint that replaces its own.
+    pub fn follow(&mut self, blueprint: &Blueprint) {
+        self.checks.clone_from(&blueprint.checks);
+        for role in &mut self.roles {
+            let new = blueprint.roles.iter().find(|new| new.name == role.spec.name);
+            role.spec.sandbox = new.and_then(|new| new.sandbox.clone());
+        }
     }
 
     /// The role a spark has.

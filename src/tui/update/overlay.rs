@@ -6,7 +6,7 @@ use crate::protocol::EventRef;
 
 use crate::tui::Act;
 use crate::tui::draw::{event_rows, matching};
-use crate::tui::state::{Events, Overlay, Pane, Sessions, State, Unconfined};
+use crate::tui::state::{Asked, Events, Overlay, Pane, Sessions, State};
 use crate::tui::text::clean_line;
 
 use super::browse;
@@ -111,7 +111,7 @@ pub(super) fn paste(state: &mut State, text: &str) {
 }
 
 /// Whole words answer, and leaving the question is a no.
-fn consent(asked: &mut Unconfined, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
+fn consent(asked: &mut Asked, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
     let answer = match (key.code, asked.word.trim().to_ascii_lowercase().as_str()) {
         (KeyCode::Esc, _) | (KeyCode::Enter, "no") => Some(false),
         (KeyCode::Enter, "yes") => Some(true),

@@ -366,6 +366,7 @@ async fn on(
         providers: BTreeMap::from([("mock".to_owned(), script)]),
         provider_limits: BTreeMap::new(),
         scorers: agon::session::convergence::Scorers::default(),
+        learnings: None,
         clock: Arc::new(SystemClock),
         secrets: Vec::new(),
         attended: false,

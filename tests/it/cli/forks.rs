@@ -145,7 +145,7 @@ fn a_fork_under_another_policy_is_held_to_it() {
 }
 
 #[test]
-fn rules_that_are_added_later_take_none_away() {
+fn the_rules_of_a_copy_are_those_of_here_and_what_the_log_had_is_named() {
     let env = scripted(WRITES);
     let rule = |name: &str, tool: &str| {
         format!("[[rules]]\nname = \"{name}\"\ntool = \"{tool}\"\naction = \"deny\"\n")
@@ -153,11 +153,13 @@ fn rules_that_are_added_later_take_none_away() {
     env.write("work/strict.toml", &rule("no-writes", "write_file"));
     env.write("work/more.toml", &rule("no-commands", "bash"));
     assert_eq!(env.run(&["run", "write", "--yes", "--policy", "strict.toml"]).code, 0);
-    assert_eq!(env.run(&["fork", "latest", "--at", "2", "--policy", "more.toml", "--yes"]).code, 0);
-    assert_eq!(only(&newest(&env), "tool_refused").1["reason"], "policy");
-    assert!(!env.work().join("a.txt").exists());
-    let shown = env.run(&["sessions", "export", "latest"]).stdout;
-    assert!(shown.contains("no-writes") && shown.contains("no-commands"), "{shown}");
+    let copy = ["fork", "latest", "--at", "2", "--policy", "more.toml"];
+    let ran = env.run(&copy);
+    assert_eq!(ran.code, 4, "{ran}");
+    assert!(ran.stderr.contains("policy: recorded `no-writes`, not in force here"), "{ran}");
+    assert!(ran.stderr.contains("policy: now `no-commands`, not recorded"), "{ran}");
+    assert!(ran.stderr.ends_with(" --policy more.toml --yes\n"), "the hint keeps what holds: {ran}");
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
 }
 
 #[test]

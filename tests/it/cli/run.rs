@@ -88,7 +88,7 @@ fn piped_text_reaches_the_model() {
 }
 
 #[test]
-fn no_approval_is_exit_4_and_resume_answers_that_very_call() {
+fn no_approval_is_exit_4_and_each_resume_asks_again() {
     let env = scripted(WRITES);
     let ran = env.run(&["run", "write"]);
     check(&ran, 4, "");
@@ -102,7 +102,7 @@ fn no_approval_is_exit_4_and_resume_answers_that_very_call() {
     assert_eq!(std::fs::read_to_string(env.work().join("a.txt")).unwrap(), "new\n");
     let log = entries(&log(&env));
     let asked: Vec<_> = log.iter().flat_map(kinds).filter(|kind| kind == "approval_requested").collect();
-    assert_eq!(asked.len(), 1, "the same ask is answered, not a new one");
+    assert_eq!(asked.len(), 3, "what a log says was asked is looked at and asked again");
     let answered = log.iter().find(|entry| kinds(entry)[0] == "approval_answered").unwrap();
     assert_eq!(answered["events"][0]["data"]["by"], "--yes");
 

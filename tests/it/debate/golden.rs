@@ -70,7 +70,13 @@ fn the_recorded_debate_resumes_anywhere_and_still_ends() {
     for cut in (opened.unwrap() + 1..=closed.unwrap()).step_by(step) {
         let log: Vec<_> = whole[..cut].iter().map(Arc::clone).collect();
         let mut world = World { session: Session::fold(&log).unwrap(), log };
-        let resumed = SessionResumed { rules: RULES, program: "t".into(), changed: vec![], active_ms: 10 };
+        let resumed = SessionResumed {
+            rules: RULES,
+            program: "t".into(),
+            changed: vec![],
+            active_ms: 10,
+            foreign: false,
+        };
         world.give(ArenaEvent::SessionResumed(resumed));
         world.check();
         for _ in 0..20 {

@@ -156,8 +156,13 @@ fn a_debate_resumes_at_every_step_and_still_ends() {
         for cut in 1..=whole.log.len() {
             let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
             let mut world = World { session: Session::fold(&log).unwrap(), log };
-            let resumed =
-                SessionResumed { rules: RULES, program: "t".into(), changed: vec![], active_ms: 10 };
+            let resumed = SessionResumed {
+                rules: RULES,
+                program: "t".into(),
+                changed: vec![],
+                active_ms: 10,
+                foreign: false,
+            };
             world.give(ArenaEvent::SessionResumed(resumed));
             world.check();
             to_the_end(&mut world, &mut dice);

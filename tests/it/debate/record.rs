@@ -175,6 +175,7 @@ fn a_set_that_was_cut_off_is_sent_again_whole_or_not_at_all() {
             program: "t".into(),
             changed,
             active_ms: 10,
+            foreign: false,
         }));
         assert_eq!(again.models().len(), sent, "{max}: {}", again.story());
         again.check();

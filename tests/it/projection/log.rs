@@ -46,6 +46,7 @@ pub fn resumed() -> E {
         program: "agon 0.1.0".into(),
         changed: vec![],
         active_ms: 7_000,
+        foreign: false,
     })
 }
 
@@ -67,6 +68,7 @@ fn spec() -> Spec {
             price: Some(Price { input: 1, cached: 1, output: 1 }),
             structured: Default::default(),
             temperature_pm: None,
+            refuses: vec![],
             fallbacks: vec![],
         }],
         personas: vec![PersonaSpec {

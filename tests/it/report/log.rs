@@ -145,6 +145,7 @@ fn spec() -> Spec {
         price: Some(Price { input: 1, cached: 1, output: 1 }),
         structured: Default::default(),
         temperature_pm: None,
+        refuses: vec![],
         fallbacks: vec![],
     };
     let persona = |id: &&str| PersonaSpec {

@@ -102,7 +102,7 @@ fn a_workspace_that_its_owner_cannot_look_into_is_no_reason_to_work_without_a_sa
 }
 
 #[test]
-fn a_session_taken_up_without_its_sandbox_names_no_flag_that_there_is_not() {
+fn a_session_taken_up_without_its_sandbox_names_the_flags_that_lead_on() {
     let env = place();
     env.write(
         "home/mock.toml",
@@ -119,8 +119,7 @@ fn a_session_taken_up_without_its_sandbox_names_no_flag_that_there_is_not() {
     for verb in ["resume", "fork"] {
         let output = run(&env, &[verb, "latest", "--yes"]);
         let told = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && told.contains("the session's own sandbox"), "{told}");
-        assert!(!told.contains("`--sandbox "), "a flag that `{verb}` does not have: {told}");
+        assert!(output.status.code() == Some(2) && told.contains("`--sandbox landlock-only`"), "{told}");
     }
 }
 
@@ -230,7 +229,7 @@ fn the_terminal_asks_with_the_gaps_named_and_a_no_begins_nothing() {
 }
 
 #[test]
-fn a_yes_at_the_terminal_is_recorded_and_a_resume_remembers_it() {
+fn a_yes_at_the_terminal_is_recorded_and_each_resume_asks_again() {
     let env = place();
     let mut asked = terminal(&env, &["run", "go"]);
     asked.wait_for("yes | no:");
@@ -247,13 +246,13 @@ fn a_yes_at_the_terminal_is_recorded_and_a_resume_remembers_it() {
     let shown = env.run(&["replay", "latest"]);
     assert!(shown.stdout.contains("the person at the terminal let the tools work unconfined"), "{shown}");
     env.write("home/mock.toml", "[[answer]]\nnth = 3\ntext = \"again\"\n");
-    let again = terminal(&env, &["run", "more", "--resume", "latest"]);
+    let more = ["run", "more", "--resume", "latest"];
+    assert_eq!(run(&env, &more).status.code(), Some(2), "the recorded yes is no yes now");
+    let mut again = terminal(&env, &more);
+    again.wait_for("yes | no:");
+    again.press("yes\n");
     again.wait_for("again");
     assert_eq!(again.end(), 0);
-    let shown = env.run(&["replay", "latest", "--json"]);
-    assert!(
-        !shown.stdout.contains("\"workspace\":{\"root\"") || shown.stdout.matches("\"consent\"").count() == 1
-    );
 }
 
 #[test]

@@ -145,7 +145,19 @@ fn what_a_policy_file_denies_to_every_tool_no_command_reads_also_when_the_sessio
         }
         let asked = env.run(&words[..7]);
         assert_eq!(asked.code, 4, "{asked}");
-        for ran in [ran, env.run(&["resume", "latest", "--yes", "--json"])] {
+        for ran in [
+            ran,
+            env.run(&[
+                "resume",
+                "latest",
+                "--yes",
+                "--json",
+                "--policy",
+                rules.to_str().unwrap(),
+                "--sandbox",
+                kind,
+            ]),
+        ] {
             let is_hidden = ran.stdout.contains("looked\\n") && !ran.stdout.contains("TOKEN");
             assert!(ran.code == 0 && is_hidden, "{kind}: {ran}");
         }

@@ -125,15 +125,19 @@ fn a_rule_granted_by_a_person_is_named_and_never_answers_a_deny() {
 }
 
 #[test]
-fn an_open_question_survives_a_kill_with_call_and_digest() {
+fn an_open_question_is_looked_at_and_asked_again_after_a_kill() {
     let mut world = with_rules(vec![]);
     world.model_says(calls(&[("run", json!({}))]));
     prepared(&mut world, 0);
     let open = world.session.open_asks();
     assert!(world.session.waits_for_people());
     let mut world = reopened(world);
-    assert_eq!(world.give(resumed(vec![], 0)), []);
-    assert_eq!(world.session.open_asks(), open);
+    let decided = world.give(resumed(vec![], 0));
+    assert_eq!(kinds(&decided), ["call_cancelled", "effect_ordered"]);
+    assert!(world.session.open_asks().is_empty(), "the recorded plan is no plan");
+    prepared(&mut world, 0);
+    assert_eq!(world.session.open_asks()[0].1, open[0].1);
+    assert_ne!(world.session.open_asks()[0].0, open[0].0, "a yes to the old question answers nothing");
     assert_eq!(kinds(&approve(&mut world, Choice::Once)), ["effect_ordered"]);
     world.check();
 }

@@ -115,7 +115,13 @@ pub fn calling(list: &[(&str, Value)]) -> World {
 /// The fact that takes a session up again.
 pub fn resumed(changed: Vec<agon::protocol::spec::Setting>, active_ms: u64) -> ArenaEvent {
     let rules = agon::protocol::RULES;
-    ArenaEvent::SessionResumed(SessionResumed { rules, program: "t".to_owned(), changed, active_ms })
+    ArenaEvent::SessionResumed(SessionResumed {
+        rules,
+        program: "t".to_owned(),
+        changed,
+        active_ms,
+        foreign: false,
+    })
 }
 
 /// The same world as another process sees it: folded from its log.

@@ -332,8 +332,13 @@ fn what_a_stored_run_begins_with_is_the_tree_the_key_speaks_of() {
     world.prompt("And once more.");
     answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("between"));
     // A resume records the workspace before the lookup goes on.
-    let resumed =
-        SessionResumed { rules: agon::protocol::RULES, program: "t".into(), changed: vec![], active_ms: 0 };
+    let resumed = SessionResumed {
+        rules: agon::protocol::RULES,
+        program: "t".into(),
+        changed: vec![],
+        active_ms: 0,
+        foreign: false,
+    };
     world.give(ArenaEvent::SessionResumed(resumed));
     let tree = |name: &str| {
         let tree = name.to_owned();

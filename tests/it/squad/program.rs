@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::env::Env;
+use crate::support::refusing::or_refused;
 use crate::support::server::{Reply, Server};
 
 /// Who asks, by the persona's first words.
@@ -135,6 +136,20 @@ fn a_squad_mends_a_real_project_over_http() {
         })
     };
     assert!(server.bodies().iter().all(|body| looks(body) == (role_of(body) != "coder")));
+    let verified = env.run(&["verify", "latest", "--strict"]);
+    assert_eq!(verified.code, 0, "{verified}");
+}
+
+#[test]
+fn a_squad_works_on_a_model_that_refuses_the_reviewers_temperature() {
+    let server = Server::start(|request, n| or_refused(request, || play(request, n)));
+    let env = project(&server);
+    let args = ["squad", TASK, "-m", "mock/any", "--check", "sh test.sh", "--yes", "--sandbox", "none"];
+    let ran = env.run(&args);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(std::fs::read_to_string(env.work().join("sum.sh")).unwrap(), "echo $(($1 + $2))\n");
+    let warm = |body: &&Value| body.get("temperature").is_some();
+    assert_eq!(server.bodies().iter().filter(warm).count(), 1, "the reviewer's first call alone had one");
     let verified = env.run(&["verify", "latest", "--strict"]);
     assert_eq!(verified.code, 0, "{verified}");
 }

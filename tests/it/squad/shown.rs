@@ -315,7 +315,7 @@ fn a_recorded_run_that_no_longer_fits_is_told_before_its_squad_calls_a_model() {
     let paused = env.run(&asks);
     assert_eq!((paused.code, server.requests().len()), (4, CALLS), "{paused}");
     env.write("work/mine.txt", "written meanwhile\n");
-    let resumed = env.run(&["resume", "latest", "--yes"]);
+    let resumed = env.run(&["resume", "latest", "--yes", "--sandbox", "none"]);
     let told = "warning: the recorded run is not used: the workspace was changed by somebody else; the squad works now \
                 and calls its models\n";
     let (place, rest) = resumed.stderr.split_once("\n").unwrap();

@@ -30,6 +30,7 @@ pub fn spec() -> Spec {
         price: Some(Price { input: 1_000_000, cached: 500_000, output: 2_000_000 }),
         structured: Default::default(),
         temperature_pm: None,
+        refuses: vec![],
         fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
     };
     Spec {

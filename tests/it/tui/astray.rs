@@ -68,7 +68,7 @@ fn the_list_of_sessions_has_a_chosen_row_after_the_last_one_was_removed() {
 fn whoever_leaves_the_question_about_the_sandbox_has_said_no() {
     for away in [key(Esc), ctrl('c')] {
         let mut state = state(&demo(), true);
-        let _ = update(&mut state, Msg::Unconfined { why: "none".to_owned(), gaps: Vec::new() });
+        let _ = update(&mut state, Msg::Asked(agon::tui::Question::default()));
         assert_eq!(update(&mut state, away), [Act::Consent(false)]);
     }
 }

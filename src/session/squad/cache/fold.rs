@@ -54,8 +54,11 @@ impl Session {
                 cache.stage = if data.step == CacheStep::Store { Stage::Ended } else { Stage::Over };
             }),
             E::SparkCompleted(data) => self.fold_lead_done(data),
+            E::SessionResumed(data) if data.foreign => {
+                self.fold_cache_broken("the session was not begun here")
+            }
             E::SessionResumed(data) => self.fold_cache_resumed(!data.changed.is_empty()),
-            E::SessionForked(_) => self.fold_cache_forked(),
+            E::SessionForked(_) => self.fold_cache_broken("it goes on from a copy of another session"),
             other => self.fold_unfit(other),
         }
     }
@@ -253,16 +256,22 @@ impl Session {
             Stage::Closing | Stage::Storing | Stage::Ended | Stage::Patching | Stage::Patched => {}
             Stage::Over => cache.spoil("the run was broken off and taken up again"),
             _ if changed => cache.give_up("settings changed while the run was looked up"),
+            // A recorded yes may have been written by anybody: the workspace is looked at and the run judged again.
+            Stage::Asking | Stage::Recorded | Stage::Binding | Stage::Bound | Stage::Allowed
+                if cache.hit.is_some() =>
+            {
+                (cache.approved, cache.awaited, cache.stage) = (false, None, Stage::Recorded);
+            }
             _ => {}
         });
     }
 
-    fn fold_cache_forked(&mut self) {
+    fn fold_cache_broken(&mut self, reason: &str) {
         self.with_cache(|cache| match cache.stage {
             _ if cache.is_after_answer() => {
                 (cache.stage, cache.awaited) = (Stage::Ended, None);
             }
-            _ => cache.give_up("it goes on from a copy of another session"),
+            _ => cache.give_up(reason),
         });
     }
 

@@ -162,10 +162,22 @@ fn persona_part(persona: &PersonaSpec) -> Value {
 }
 
 fn model_part(model: &ModelSpec, spec: &Spec) -> Value {
-    let ModelSpec { name, family: _, context, max_output, price, structured, temperature_pm, fallbacks: _ } =
-        model;
+    let ModelSpec {
+        name,
+        family: _,
+        context,
+        max_output,
+        price,
+        structured,
+        temperature_pm,
+        refuses,
+        fallbacks: _,
+    } = model;
     let price = price.filter(|_| spec.limits.max_micro_usd.is_some());
-    json!([name, context, max_output, price, structured, temperature_pm])
+    match refuses.as_slice() {
+        [] => json!([name, context, max_output, price, structured, temperature_pm]),
+        refuses => json!([name, context, max_output, price, structured, temperature_pm, refuses]),
+    }
 }
 
 fn tool_part(tool: &ToolSpec) -> Value {

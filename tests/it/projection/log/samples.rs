@@ -27,11 +27,19 @@ pub fn trouble() -> Vec<E> {
         goes_on: false,
     };
     let fallback = FallbackTaken { spark: SPARK, from: "a/b".into(), to: "c/d".into(), reason: fact(2) };
+    let dropped = ParamsDropped {
+        call: CallId(2),
+        spark: SPARK,
+        model: "a/b".into(),
+        names: vec!["temperature".into()],
+        reason: fact(2),
+    };
     let refused = ToolRefused { tool_use: the_use(2), reason: RefusalReason::Policy, text: "no".into() };
     vec![
         E::ModelFailed(answered(2, failed)),
         E::RetryScheduled(retry),
         E::SessionForked(forked),
+        E::ParamsDropped(dropped),
         E::FallbackTaken(fallback),
         E::ToolRefused(refused),
         E::LimitReached(LimitReached { limit: LimitKind::Seconds, used: u64::MAX, max: u64::MAX }),

@@ -1,0 +1,134 @@
+//! What a session that is taken up takes from here and not from its log: sandbox, policy, folder, limits; and the
+//! lines that say what differs. A log is a record, never a grant.
+
+use std::path::{Path, PathBuf};
+
+use super::change::Changes;
+use super::{WireError, fork, ownership};
+use crate::config::{Config, SandboxKind};
+use crate::eventlog::SessionPath;
+use crate::protocol::spec::{Blueprint, Limits, Policy, SandboxSpec, Setting, Spec};
+
+/// Whose word a log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This user began the session.
+    Own,
+    /// It was imported, copied here or begun by an agon that left no mark: for good.
+    Foreign,
+}
+
+/// Whose a session is, and the folder it works in when it is taken up without another one being named: where this user
+/// began it, or the folder of a fork. None where only the log names one.
+pub(super) fn origin(state: &Path, session: &SessionPath) -> (Origin, Option<PathBuf>) {
+    match ownership::began_in(state, &session.id).filter(|_| session.stored) {
+        Some(root) => (Origin::Own, Some(root)),
+        None => {
+            let copied = fork::folder(state, &session.id);
+            (Origin::Foreign, Some(copied).filter(|folder| session.stored && folder.is_dir()))
+        }
+    }
+}
+
+/// The sandbox that is wanted here: by flag, else by configuration. Where a log names a kind that is not known,
+/// somebody has to name one.
+pub(super) fn kind(
+    config: &Config,
+    wanted: &Changes,
+    recorded: &SandboxSpec,
+) -> Result<SandboxKind, WireError> {
+    match wanted.sandbox {
+        Some(kind) => Ok(kind),
+        None if SandboxKind::recorded(&recorded.kind).is_none() => {
+            Err(WireError::UnknownSandbox(recorded.kind.clone()))
+        }
+        None => Ok(config.sandbox()),
+    }
+}
+
+/// The settings that come from here: the policy whoever's the log is, and for a foreign log what else would let it do
+/// more than a new session.
+pub(super) fn settings(config: &Config, spec: &Spec, wanted: &Changes, origin: Origin) -> Vec<Setting> {
+    let mut policy = config.policy();
+    policy.add(&wanted.rules);
+    let mut changed = of_here(spec, &policy, origin);
+    let limits = wanted.limits.over(&stricter(&spec.limits, &config.limits()));
+    if origin == Origin::Foreign && limits != spec.limits {
+        changed.push(Setting::Limits(limits));
+    }
+    changed
+}
+
+/// The same for a program that has no configuration.
+pub(super) fn of_here(spec: &Spec, policy: &Policy, origin: Origin) -> Vec<Setting> {
+    let mut changed = Vec::new();
+    if *policy != spec.policy {
+        changed.push(Setting::Policy(policy.clone()));
+    }
+    let tame = spec.blueprint.as_ref().map(|blueprint| (blueprint, without_commands(blueprint)));
+    if let (Origin::Foreign, Some((blueprint, tame))) = (origin, tame)
+        && tame != *blueprint
+    {
+        changed.push(Setting::Blueprint(tame));
+    }
+    changed
+}
+
+/// A blueprint whose checks run by themselves, and whose roles choose their sandbox, is code.
+fn without_commands(blueprint: &Blueprint) -> Blueprint {
+    let mut tame = Blueprint { checks: Vec::new(), ..blueprint.clone() };
+    tame.roles.iter_mut().for_each(|role| role.sandbox = None);
+    tame
+}
+
+/// Of each limit the lower one.
+fn stricter(a: &Limits, b: &Limits) -> Limits {
+    let lower = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+    Limits {
+        max_steps: a.max_steps.min(b.max_steps),
+        max_tokens: lower(a.max_tokens, b.max_tokens),
+        max_micro_usd: lower(a.max_micro_usd, b.max_micro_usd),
+        max_seconds: lower(a.max_seconds, b.max_seconds),
+        model_timeout_ms: a.model_timeout_ms.min(b.model_timeout_ms),
+        tool_timeout_ms: a.tool_timeout_ms.min(b.tool_timeout_ms),
+    }
+}
+
+/// What is different here from what a log says, a line each; `is_copy`: that a copy works elsewhere is its point.
+pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    if origin == Origin::Foreign {
+        let line = "this session was not begun here: what its log grants or approves does not count";
+        lines.push(line.to_owned());
+    }
+    let mut differs = |what: &str, before: &str, now: &str| {
+        if before != now {
+            lines.push(format!("{what}: recorded `{before}`, now `{now}`"));
+        }
+    };
+    differs("sandbox", &before.workspace.sandbox.kind, &now.workspace.sandbox.kind);
+    if !is_copy {
+        differs("workspace", &before.workspace.root, &now.workspace.root);
+    }
+    let only = |one: &Policy, other: &Policy| {
+        let names = one.rules.iter().filter(|rule| !other.rules.contains(rule));
+        names.map(|rule| format!("`{}`", rule.name)).collect::<Vec<_>>().join(", ")
+    };
+    let (dropped, added) = (only(&before.policy, &now.policy), only(&now.policy, &before.policy));
+    if !dropped.is_empty() {
+        lines.push(format!("policy: recorded {dropped}, not in force here; `--policy FILE` adds rules"));
+    }
+    if !added.is_empty() {
+        lines.push(format!("policy: now {added}, not recorded"));
+    }
+    let checks = |spec: &Spec| spec.blueprint.as_ref().map(|it| it.checks.clone()).unwrap_or_default();
+    let kept = checks(now);
+    let idle: Vec<String> = checks(before).into_iter().filter(|check| !kept.contains(check)).collect();
+    if !idle.is_empty() {
+        lines.push(format!("checks: recorded `{}`, not run here", idle.join("`, `")));
+    }
+    if origin == Origin::Foreign && before.limits != now.limits {
+        lines.push("limits: those of your configuration apply where they are lower".to_owned());
+    }
+    lines
+}

@@ -1,0 +1,112 @@
+//! Reads and writes what agon has learnt about models from the errors of their servers.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::layer::read_bounded;
+use crate::config::{ConfigError, ModelName};
+
+const HEAD: &str = "\
+# What agon has learnt about models from the errors of their servers. agon writes this file.
+# Delete a table, or the whole file, and agon learns it again.
+";
+
+/// One model at one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Row {
+    /// Scheme, host and port of the server that said so. What it said does not count for another one.
+    server: String,
+    /// Parameters the model refuses.
+    refuses: Vec<String>,
+}
+
+/// The rows, by `PROVIDER/MODEL`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Learnt(BTreeMap<String, Row>);
+
+impl Learnt {
+    /// Reads the file; without one nothing was learnt yet.
+    pub fn read(file: &Path) -> Result<Self, ConfigError> {
+        let Some(text) = read_bounded(file)? else { return Ok(Learnt::default()) };
+        toml::from_str(&text).map(Learnt).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let message = format!("{}; delete the file, agon learns it again", error.message());
+            ConfigError::Damaged { path: file.to_owned(), line, message }
+        })
+    }
+
+    /// The parameters a model is known to refuse at this server.
+    pub fn refuses(&self, model: &ModelName, server: &str) -> &[String] {
+        let row = self.0.get(&model.to_string()).filter(|row| row.server == server);
+        row.map(|row| row.refuses.as_slice()).unwrap_or_default()
+    }
+
+    /// Adds parameters to a model's row. The file is replaced at once, so that no reader sees half of it.
+    pub fn keep(file: &Path, model: &str, server: &str, names: &[String]) -> Result<(), ConfigError> {
+        let mut learnt = Learnt::read(file)?;
+        let row = learnt.0.entry(model.to_owned()).or_default();
+        if row.server != server {
+            *row = Row { server: server.to_owned(), refuses: Vec::new() };
+        }
+        let new: Vec<String> = names.iter().filter(|name| !row.refuses.contains(name)).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        row.refuses.extend(new);
+        let table = toml::to_string(&learnt.0).map_err(|error| ConfigError::Internal(error.to_string()))?;
+        replace(file, &format!("{HEAD}\n{table}")).map_err(|error| ConfigError::read(file, error))
+    }
+}
+
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let mut whole = tempfile::Builder::new().prefix(".agon-").tempfile_in(file.parent().unwrap_or(file))?;
+    whole.write_all(text.as_bytes())?;
+    whole.persist(file).map(drop).map_err(|error| error.error)
+}
+
+/// Scheme, host and port of a base URL.
+pub fn server_of(base_url: &str) -> String {
+    reqwest::Url::parse(base_url)
+        .map_or_else(|_| base_url.to_owned(), |url| url.origin().ascii_serialization())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learnt_counts_for_its_server_alone_and_adds_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("models-learnt.toml");
+        assert_eq!(Learnt::read(&file).unwrap(), Learnt::default());
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        Learnt::keep(&file, "p/m/x", "http://a:1", &names(&["temperature"])).unwrap();
+        Learnt::keep(&file, "p/m/x", "http://a:1", &names(&["max_tokens", "temperature"])).unwrap();
+        let model = "p/m/x".parse().unwrap();
+        let learnt = Learnt::read(&file).unwrap();
+        assert_eq!(learnt.refuses(&model, "http://a:1"), names(&["temperature", "max_tokens"]));
+        assert!(learnt.refuses(&model, "http://b:1").is_empty());
+        Learnt::keep(&file, "p/m/x", "http://b:1", &names(&["max_tokens"])).unwrap();
+        assert_eq!(Learnt::read(&file).unwrap().refuses(&model, "http://b:1"), names(&["max_tokens"]));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_with_its_line_and_the_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("models-learnt.toml");
+        std::fs::write(&file, "# a\n[\"p/m\"\n").unwrap();
+        let error = Learnt::read(&file).unwrap_err().to_string();
+        assert!(error.contains("models-learnt.toml` line 2") && error.contains("delete the file"), "{error}");
+    }
+
+    #[test]
+    fn a_server_is_its_address_without_path_user_or_query() {
+        assert_eq!(server_of("https://u:p@api.openai.com/v1?key=x"), "https://api.openai.com");
+        assert_eq!(server_of("http://127.0.0.1:8080/v1"), "http://127.0.0.1:8080");
+    }
+}

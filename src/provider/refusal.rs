@@ -1,0 +1,160 @@
+//! Reads off a provider's error which parameters of a request its model refuses.
+
+use crate::protocol::event::ErrorKind;
+use crate::provider::failure::Report;
+
+/// Parameters without which a request still means the same.
+const OPTIONAL: [&str; 4] = ["temperature", "max_tokens", "max_completion_tokens", "stream_options"];
+
+/// What servers say of a parameter they refuse, whatever its value. An error about a value alone (`too large`,
+/// `must be at most 2`) has none of it.
+///
+/// OpenAI, Azure: `Unsupported value: 'temperature' does not support 0.3 with this model`, `Unsupported parameter:
+/// 'max_tokens' is not supported with this model`, `Unrecognized request argument supplied: max_completion_tokens`.
+/// Mistral, vLLM: `extra_forbidden`, `Extra inputs are not permitted`. Gemini: `Unknown name "stream_options"`. Groq,
+/// Cerebras: `property 'stream_options' is unsupported`. Moonshot: `invalid temperature: only 1 is allowed for this
+/// model`. Anthropic: `temperature is deprecated for this model`. LiteLLM: `gpt-5 models don't support temperature=0.3`.
+const REFUSALS: [&str; 12] = [
+    "unsupported",
+    "not support",
+    "n't support",
+    "unrecognized",
+    "unknown name",
+    "unknown parameter",
+    "unknown_parameter",
+    "extra_forbidden",
+    "not permitted",
+    "not allowed",
+    "is deprecated",
+    "is allowed for this model",
+];
+
+/// The optional parameters an error refuses, by their names on the wire; whether they were sent is not looked at.
+pub(super) fn refused(report: &Report) -> Vec<String> {
+    let words = report.words.to_lowercase();
+    let is_refusal = REFUSALS.iter().any(|phrase| words.contains(phrase) || report.code.contains(phrase));
+    if report.kind() != ErrorKind::BadRequest || !is_refusal {
+        return Vec::new();
+    }
+    let is_meant = |name: &&&str| match report.param.as_str() {
+        "" => names(&words, name),
+        param => param == **name,
+    };
+    OPTIONAL.iter().filter(is_meant).map(|name| (*name).to_owned()).collect()
+}
+
+/// True when a text has this name as a word of its own.
+fn names(words: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    words.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&words[..at], &words[at + name.len()..]);
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Status, body, and the parameters it refuses.
+    const ANSWERS: &[(u16, &str, &[&str])] = &[
+        // OpenAI, gpt-5 and o3; langchaingo #1355, aider #3907.
+        (
+            400,
+            r#"{"error":{"message":"Unsupported value: 'temperature' does not support 0.3 with this model. Only the default (1) value is supported.","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}"#,
+            &["temperature"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Unsupported parameter: 'temperature' is not supported with this model.","type":"invalid_request_error","param":"temperature","code":"unsupported_parameter"}}"#,
+            &["temperature"],
+        ),
+        // OpenAI and Azure; the other name is in the text, but `param` says which is meant.
+        (
+            400,
+            r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}"#,
+            &["max_tokens"],
+        ),
+        // Azure with an older API version.
+        (
+            400,
+            r#"{"error":{"message":"Unrecognized request argument supplied: max_completion_tokens","type":"invalid_request_error","param":null,"code":null}}"#,
+            &["max_completion_tokens"],
+        ),
+        // OpenRouter passes the provider's own answer on as text.
+        (
+            400,
+            r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\n  \"error\": {\n    \"message\": \"Unsupported value: 'temperature' does not support 0.3 with this model. Only the default (1) value is supported.\",\n    \"param\": \"temperature\"}}","provider_name":"OpenAI"}}}"#,
+            &["temperature"],
+        ),
+        // Mistral; anon-kode #53.
+        (
+            422,
+            r#"{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted","input":{"include_usage":true}}]},"type":"invalid_request_error","param":null,"code":null}"#,
+            &["stream_options"],
+        ),
+        // FastAPI servers.
+        (
+            422,
+            r#"{"detail":[{"type":"extra_forbidden","loc":["body","max_completion_tokens"],"msg":"Extra inputs are not permitted","input":5}]}"#,
+            &["max_completion_tokens"],
+        ),
+        (
+            400,
+            r#"{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options'), 'msg': 'Extra inputs are not permitted'}]","type":"BadRequestError","param":null,"code":400}"#,
+            &["stream_options"],
+        ),
+        // Gemini's endpoint answers with a list.
+        (
+            400,
+            r#"[{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"stream_options\": Cannot find field.","status":"INVALID_ARGUMENT"}}]"#,
+            &["stream_options"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"property 'stream_options' is unsupported","type":"invalid_request_error"}}"#,
+            &["stream_options"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"invalid temperature: only 1 is allowed for this model","type":"invalid_request_error"}}"#,
+            &["temperature"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"litellm.BadRequestError: AnthropicException - `temperature` is deprecated for this model.","type":null,"param":null,"code":"400"}}"#,
+            &["temperature"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"litellm.UnsupportedParamsError: gpt-5 models (including gpt-5-codex) don't support temperature=0.3. Only temperature=1 is supported.","type":"None","param":null,"code":"400"}}"#,
+            &["temperature"],
+        ),
+        // What is no refusal of a parameter.
+        (
+            400,
+            r#"{"error":{"message":"max_tokens is too large: 200000. This model supports at most 16384 completion tokens","param":"max_tokens"}}"#,
+            &[],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 instead.","param":"temperature","code":"decimal_above_max_value"}}"#,
+            &[],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Unsupported value: 'messages[0].role' does not support 'system' with this model.","param":"messages[0].role","code":"unsupported_value"}}"#,
+            &[],
+        ),
+        (400, r#"{"error":{"message":"This model does not support tools"}}"#, &[]),
+        (401, r#"{"error":{"message":"temperature is not allowed for your key"}}"#, &[]),
+        (400, r#"{"error":{"message":"max_completion_tokens_x is not supported"}}"#, &[]),
+    ];
+
+    #[test]
+    fn refusals_are_read_in_the_words_of_real_servers() {
+        for (status, body, expected) in ANSWERS {
+            assert_eq!(refused(&Report::of_answer(*status, body.as_bytes())), *expected, "{body}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Parameters a model refuses: left out once, for the rest of the session, and never a loop.
+
+use agon::protocol::effect::OutcomeBody;
+use agon::protocol::event::*;
+use serde_json::json;
+
+use super::kit::*;
+use crate::support::world::*;
+
+fn warm() -> World {
+    let mut spec = spec();
+    spec.personas[0].temperature_pm = Some(300);
+    let mut world = World::open(spec);
+    world.prompt("do it");
+    world
+}
+
+fn refuses(world: &mut World, names: &[&str]) -> Vec<ArenaEvent> {
+    let (call, attempt, _) = world.model();
+    let refused = names.iter().map(|name| (*name).to_owned()).collect();
+    let failed = ModelFailed { refused, ..failure(ErrorKind::BadRequest) };
+    world.answer(call, attempt, OutcomeBody::ModelFailed(failed))
+}
+
+#[test]
+fn a_refused_parameter_is_left_out_for_the_rest_of_the_session() {
+    let mut world = warm();
+    let (first, _, request) = world.model();
+    assert_eq!(request.params.temperature_pm, Some(300));
+    let decided = refuses(&mut world, &["temperature"]);
+    assert_eq!(kinds(&decided), ["budget_settled", "params_dropped", "budget_reserved", "model_called"]);
+    assert_eq!(
+        told(&decided)[1],
+        json!({"params_dropped": {
+            "call": first, "spark": 1, "model": "mock/a", "names": ["temperature"], "reason": "e2"
+        }})
+    );
+    let (second, attempt, again) = world.model();
+    assert!(second > first && attempt == 1, "a call of its own");
+    assert_eq!(
+        (again.params.temperature_pm, again.params.without.as_slice()),
+        (None, &["temperature".to_owned()][..])
+    );
+    assert_eq!(again.messages, request.messages);
+    world.check();
+    world.model_says(text("done"));
+    world.prompt("and this");
+    assert_eq!(world.model().2.params.temperature_pm, None, "the next turn knows it");
+    world.check();
+}
+
+#[test]
+fn what_was_left_out_already_is_not_dropped_again() {
+    let mut world = warm();
+    refuses(&mut world, &["temperature"]);
+    let decided = refuses(&mut world, &["temperature", "max_tokens"]);
+    assert_eq!(kinds(&decided)[1], "params_dropped");
+    assert_eq!(world.model().2.params.without, ["temperature", "max_tokens"]);
+    let decided = refuses(&mut world, &["max_tokens"]);
+    assert_eq!(kinds(&decided)[1], "fallback_taken", "it is the server's own matter now");
+    assert_eq!(world.model().2.params.temperature_pm, Some(300), "another model has refused nothing");
+    world.check();
+}
+
+#[test]
+fn a_refused_call_is_no_step_of_the_turn() {
+    let mut spec = spec();
+    spec.limits.max_steps = 1;
+    spec.personas[0].temperature_pm = Some(300);
+    let mut world = World::open(spec);
+    world.prompt("do it");
+    refuses(&mut world, &["temperature"]);
+    world.model_says(text("done"));
+    assert_eq!(cause(&world), TurnCause::Done);
+}
+
+#[test]
+fn calls_of_one_model_that_are_under_way_together_are_all_made_again() {
+    use crate::support::panel::{debate_prompt, debate_spec, plan};
+    let mut spec = debate_spec();
+    spec.personas.iter_mut().for_each(|persona| persona.temperature_pm = Some(300));
+    let mut world = World::open(spec);
+    world.give(debate_prompt("Shall we?", plan(3, 2)));
+    let first = world.models();
+    assert!(first.len() > 1 && first.iter().all(|(_, _, request)| request.params.temperature_pm.is_some()));
+    for (call, attempt, _) in &first {
+        let failed = ModelFailed { refused: vec!["temperature".into()], ..failure(ErrorKind::BadRequest) };
+        let decided = world.answer(*call, *attempt, OutcomeBody::ModelFailed(failed));
+        assert_eq!(kinds(&decided)[1], "params_dropped", "{}", world.story());
+    }
+    let again = world.models();
+    assert_eq!(again.len(), first.len());
+    assert!(again.iter().all(|(_, _, request)| request.params.temperature_pm.is_none()));
+    world.check();
+}
