@@ -11,6 +11,7 @@ pub mod number;
 pub mod places;
 pub mod policy;
 pub mod providers;
+pub mod secrets;
 pub mod show;
 pub mod trust;
 pub mod unknown;
@@ -26,6 +27,7 @@ pub use models::{KnownModels, ModelName};
 pub use places::Places;
 pub use policy::PolicyFile;
 pub use providers::{Connection, Secret};
+pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec, Rule};
@@ -333,6 +335,16 @@ impl Config {
         let mut policy = if table.defaults == Some(false) { Policy::default() } else { standard() };
         policy.rules.extend(table.rules.into_iter().map(Rule::from));
         policy
+    }
+
+    /// Values of the environment that are blanked out of all that is recorded and shown.
+    pub fn secrets(&self) -> Secrets {
+        let ignored = self.file.redaction.as_ref().map(|table| table.ignore.as_slice());
+        Secrets::of(
+            &self.environment,
+            &providers::key_names(&self.file.providers),
+            ignored.unwrap_or_default(),
+        )
     }
 
     /// Which sandbox is wanted.
