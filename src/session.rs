@@ -79,6 +79,8 @@ pub struct Session {
     forked: Option<u64>,
     /// Where the sessions it is a copy of worked, the first one first.
     former_roots: Vec<String>,
+    /// True while the words of the open turn may be a stranger's: the log was not begun here.
+    foreign_words: bool,
     /// Why the session is being stopped.
     stopping: Option<StopCause>,
     /// Why it was sealed.
@@ -209,9 +211,10 @@ impl Session {
             EffectOrder::Check { command } => {
                 Effect::Check { command: command.clone(), timeout_ms: spec.limits.tool_timeout_ms }
             }
-            EffectOrder::Mention { place } => {
-                Effect::Mention { place: place.clone(), denied: policy::denied_to_reader(&spec.policy) }
-            }
+            EffectOrder::Mention { place } => Effect::Mention {
+                place: place.clone(),
+                denied: policy::denied_to_reader(&spec.policy, self.foreign_words),
+            },
             EffectOrder::Fingerprint => Effect::Fingerprint,
             EffectOrder::Checkpoint => Effect::Checkpoint,
             EffectOrder::Diff { from, written } => {

@@ -1,14 +1,15 @@
 //! The fold of single events into a session's state; takes no decision and looks at no rule.
 
 mod calls;
+mod taken_up;
 
 use std::sync::Arc;
 
 use crate::protocol::effect::{EffectOrder, TimerPurpose};
 use crate::protocol::event::{
     Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, ParamsDropped, PauseCause,
-    PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened,
-    SessionResumed, SparkCompleted, SparkIgnited, TurnClosed,
+    PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionOpened, SparkCompleted, SparkIgnited,
+    TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Action, Mode, Setting};
@@ -100,46 +101,8 @@ impl Session {
         }
     }
 
-    fn fold_resumed(&mut self, at: EventRef, data: &SessionResumed) {
-        if data.foreign {
-            self.grants.clear();
-        }
-        let root = |session: &Session| session.spec.as_ref().map(|spec| spec.workspace.root.clone());
-        let before = root(self);
-        self.fold_taken_up(at, &data.changed);
-        if before != root(self) {
-            self.former_roots.extend(before);
-        }
-    }
-
-    fn fold_taken_up(&mut self, at: EventRef, changed: &[Setting]) {
-        self.sealed = None;
-        self.stopping = None;
-        // Only a tree that nothing has changed since can tell that somebody else changed the workspace.
-        let tree = self.checkpoints.tree.clone().filter(|_| self.is_recorded());
-        // A resume that was itself cut off leaves its comparison open.
-        self.checkpoints.compare = self.checkpoints.compare.take().or(tree);
-        self.checkpoints.fresh = false;
-        self.fold_settings(at, changed);
-        for setting in changed {
-            if let (Setting::Blueprint(blueprint), Some(squad)) = (setting, self.squad.as_mut()) {
-                squad.follow(blueprint);
-            }
-        }
-    }
-
-    fn fold_forked(&mut self, at: EventRef, data: &SessionForked) {
-        self.id.clone_from(&data.id);
-        self.forked = Some(at.seq);
-        self.grants.clear();
-        if let Some(spec) = self.spec.as_mut() {
-            let root = &mut Arc::make_mut(spec).workspace.root;
-            self.former_roots.push(std::mem::replace(root, data.workspace.clone()));
-        }
-        self.fold_taken_up(at, &data.changed);
-    }
-
     fn fold_prompt(&mut self, at: EventRef, data: &PromptGiven) {
+        self.foreign_words = false;
         self.fold_given_anew(at, data.by.as_deref());
         self.fold_settings(at, &data.changed);
         self.debate = match &data.mode {

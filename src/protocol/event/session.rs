@@ -82,6 +82,9 @@ pub struct SessionForked {
     /// the most they can have cost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
+    /// True when the parent was not begun here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
 }
 
 /// Data of `session_paused`.

@@ -170,3 +170,42 @@ fn a_reading_that_was_cut_off_is_done_again_and_one_time_limit_holds() {
     assert_eq!(cause(&world), TurnCause::Done);
     world.check();
 }
+
+#[test]
+fn a_strangers_mention_answers_no_rule_that_asks() {
+    let asks = |action| Rule {
+        name: "ask".to_owned(),
+        tool: Some("read_*".to_owned()),
+        command: None,
+        path: Some("private/*".to_owned()),
+        cwd: None,
+        risk: None,
+        action,
+        priority: 0,
+        why: None,
+    };
+    let denied = |world: &World| match reading(world) {
+        (_, _, Effect::Mention { denied, .. }) => denied,
+        other => panic!("{other:?}"),
+    };
+    let mut spec = spec();
+    spec.policy.rules = vec![asks(Action::Ask)];
+    let mut world = World::open(spec);
+    world.prompt("look at @private/a");
+    assert!(denied(&world).is_empty(), "whoever mentions a file has said that it may be read");
+    let mut own = reopened(World { session: world.session.clone(), log: world.log.clone() });
+    own.give(resumed(vec![], 0));
+    assert!(denied(&own).is_empty());
+    let mut foreign = reopened(world);
+    let rules = agon::protocol::RULES;
+    let (program, changed) = ("t".to_owned(), vec![]);
+    foreign.give(ArenaEvent::SessionResumed(SessionResumed {
+        rules,
+        program,
+        changed,
+        active_ms: 0,
+        foreign: true,
+    }));
+    assert_eq!(denied(&foreign), ["private/*"]);
+    foreign.check();
+}
