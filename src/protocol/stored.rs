@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
@@ -17,12 +16,17 @@ use serde_json::Value;
 
 /// A variant without data that this program does not know: its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Word(&'static str);
+pub struct Word(u16);
+
+/// The names that were met, each once. A log with more of them than this is no log; the rest share one name.
+static WORDS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+const MAX_WORDS: usize = 4096;
 
 impl Word {
     /// The name as it came.
     pub fn text(self) -> &'static str {
-        self.0
+        let words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+        words.get(usize::from(self.0)).copied().unwrap_or("…")
     }
 }
 
@@ -44,7 +48,7 @@ impl Foreign {
 
 impl Serialize for Word {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0)
+        serializer.serialize_str(self.text())
     }
 }
 
@@ -70,12 +74,12 @@ pub trait Unread: Sized {
 
 impl Unread for Word {
     fn bare(name: &str) -> Self {
-        static WORDS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
         let mut words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = words.get(name).copied();
-        let word = known.unwrap_or_else(|| Box::leak(name.into()));
-        words.insert(word);
-        Word(word)
+        let at = words.iter().position(|known| *known == name).unwrap_or(words.len());
+        if at == words.len() && at < MAX_WORDS {
+            words.push(Box::leak(name.into()));
+        }
+        Word(u16::try_from(at).unwrap_or(u16::MAX))
     }
 
     fn with_data<'de, M: MapAccess<'de>>(name: &str, map: &mut M) -> Result<Self, M::Error> {
