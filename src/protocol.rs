@@ -2,6 +2,7 @@
 
 pub mod ballot;
 pub mod blueprint;
+pub mod call;
 pub mod command;
 pub mod complaint;
 pub mod effect;
@@ -22,8 +23,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use call::{CallKind, Effect, Order, OutcomeBody, Work};
 pub use command::{Choice, Command, StopCause};
-pub use effect::{Effect, EffectOrder, Outcome, OutcomeBody};
+pub use effect::Outcome;
 pub use event::{ArenaEvent, Class};
 pub use message::{Args, Message, Part, Request, Role, Usage};
 pub use signal::{Lane, Signal};

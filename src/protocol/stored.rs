@@ -164,13 +164,17 @@ where
         Ok(tag) => return Ok(Some(tag)),
         Err(error) => error,
     };
-    let is_kept = MET.with_borrow(Option::is_some);
+    kept(owner, name).map(|()| None).map_err(|_: Misnamed| E::custom(error))
+}
+
+/// Keeps a name that is not known, where such names are kept.
+pub(super) fn kept<E: de::Error>(owner: &str, name: &str) -> Result<(), E> {
     // serde_json's own name for a number whose text is kept.
-    if !is_kept || name.starts_with("$serde_json") {
-        return Err(E::custom(error));
+    if !MET.with_borrow(Option::is_some) || name.starts_with("$serde_json") {
+        return Err(E::custom(format_args!("unknown variant `{name}` of {owner}")));
     }
     met(format!("`{name}` of {owner}"));
-    Ok(None)
+    Ok(())
 }
 
 /// Reads an enum of the log: a word, or an object of one key.

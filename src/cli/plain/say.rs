@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::projection::calls::{Activity, ToolFace};
+use crate::projection::calls::ToolFace;
 use crate::projection::one_line_summary::about;
 use crate::projection::one_line_summary::kept::{order, short};
 use crate::projection::visible::{collapsed, shown};
@@ -118,11 +118,8 @@ impl Renderer {
                 Line::new(self.who(data.call, None), "read", Tone::Quiet, text)
             }
             E::EffectFailed(data) if data.body.status == FailStatus::Failed => {
-                let what = match self.calls.get(data.call).map(|open| &open.activity) {
-                    Some(Activity::Keeping(what)) => format!("{what}: "),
-                    _ => format!("{}: ", data.call),
-                };
-                let text = format!("{what}{}", data.body.error);
+                let what = self.calls.get(data.call).map(|open| self.calls.say(open));
+                let text = format!("{}: {}", what.unwrap_or_else(|| data.call.to_string()), data.body.error);
                 Line::new(self.who(data.call, None), "failed", Tone::Bad, text)
             }
             _ => return self.say_team(event).unwrap_or_else(|| self.say_routine(event)),

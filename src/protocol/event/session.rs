@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::command::{Choice, StopCause};
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::Order;
 use crate::protocol::spec::{Mode, Setting, Spec};
 use crate::protocol::stored::stored;
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
@@ -316,7 +316,7 @@ pub struct EffectOrdered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spark: Option<SparkId>,
     /// What is ordered.
-    pub effect: EffectOrder,
+    pub effect: Order,
 }
 
 /// Data of `call_cancelled`.

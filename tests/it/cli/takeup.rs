@@ -274,7 +274,7 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         (
             1,
             r#"[{"kind":"effect_ordered","data":{"call":9,"attempt":1,"effect":{"hook":{"name":"x"}}}}]"#,
-            "unknown `hook` of EffectOrder",
+            "unknown `hook` of Order",
         ),
         (
             1,
