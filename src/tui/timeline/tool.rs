@@ -12,7 +12,7 @@ use crate::protocol::{EventRef, Lane, SparkId};
 
 use super::block::Page;
 use crate::tui::diff::is_diff;
-use crate::tui::text::{clean, clean_line};
+use crate::tui::text::{bare_line, clean, clean_line};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::spinner;
 
@@ -28,7 +28,7 @@ impl Page<'_> {
         let Some(Part::Call { name, args, .. }) = answer.body.message.get(usize::from(part)) else {
             return Vec::new();
         };
-        let (name, what) = (clean_line(name), clean_line(&target(args)));
+        let (name, what) = (bare_line(name), bare_line(&target(args)));
         match end.and_then(|end| self.scene.event(end)) {
             Some(ArenaEvent::ToolResolved(data)) => self.resolved(tool_use, &name, &what, &data.body),
             Some(ArenaEvent::ToolRefused(data)) => {
