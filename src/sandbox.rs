@@ -43,12 +43,12 @@ const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];
 /// The variables of this process that any kind of sandbox on this machine passes on to commands, as they are now.
 pub fn passed_on() -> BTreeMap<String, String> {
     #[cfg(target_os = "linux")]
-    let more = local::tools::VARIABLES;
+    let more = local::tools::variables();
     #[cfg(not(target_os = "linux"))]
-    let more: &[&str] = &[];
-    let names = PASSED_ON.iter().chain(more);
+    let more = std::iter::empty();
+    let names = PASSED_ON.into_iter().chain(more);
     let value = |name: &str| Some(std::env::var_os(name)?.to_string_lossy().into_owned());
-    names.filter_map(|name| Some(((*name).to_owned(), value(name)?))).collect()
+    names.filter_map(|name| Some((name.to_owned(), value(name)?))).collect()
 }
 
 /// The folder for temporary files: what `TMPDIR` names, where it names anything.

@@ -8,6 +8,7 @@ mod child_stage;
 mod confine;
 mod fs_layout;
 mod home_layout;
+mod kept_back;
 mod launch;
 mod loopback;
 mod masks;
@@ -37,6 +38,7 @@ use crate::protocol::Lane;
 use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
 use fs_layout::FsLayout;
+pub(super) use fs_layout::tool_folders_of;
 pub use plan::Limits;
 use plan::{Cover, CoverKind, StagePlan};
 use tmp::TmpFolders;
@@ -154,6 +156,12 @@ impl LocalSandbox {
         Ok(())
     }
 
+    fn mounts(&self) -> Vec<plan::Mount> {
+        let mut mounts = self.view.mounts.clone();
+        mounts.extend(kept_back::listening(&mounts));
+        mounts
+    }
+
     fn plan(&self, exec: &Exec, directory: &Path) -> StagePlan {
         let mut covers = masks::of(&self.found);
         if self.options.read_only {
@@ -167,7 +175,7 @@ impl LocalSandbox {
         let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
         StagePlan {
             base: self.scratch.path().join("root").into_os_string(),
-            mounts: self.view.mounts.clone(),
+            mounts: self.mounts(),
             workspace: self.files.root().as_os_str().to_owned(),
             covers: covers.collect(),
             readable: self.readable.clone(),
@@ -254,7 +262,8 @@ impl Sandbox for LocalSandbox {
 const LANDLOCK_ONLY: [&str; 4] = [
     "commands can change `.git`, settings and instructions in the workspace",
     "commands can read the workspace's secrets",
-    "commands can see that files and processes outside exist, and change mode and times of their user's files",
+    "commands can see that files and processes outside exist, and change mode and times of their user's files and of \
+     devices",
     "the network is refused altogether, so servers cannot be tested",
 ];
 

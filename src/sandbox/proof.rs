@@ -7,6 +7,7 @@ mod acts;
 mod stage;
 
 use std::fmt;
+use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +64,8 @@ pub struct Proof {
     pub what: &'static str,
     /// How it ended.
     pub verdict: Verdict,
+    /// Where it was tried, if in several places.
+    pub places: Vec<String>,
 }
 
 /// Tries every act in a sandbox whose workspace is the stage's.
@@ -94,7 +97,16 @@ pub async fn attempt(act: &Act, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
             None => Verdict::Refused,
         },
     };
-    Proof { id: act.id, what: act.what, verdict }
+    Proof { id: act.id, what: act.what, verdict, places: places(act, stage) }
+}
+
+fn places(act: &Act, stage: &Stage) -> Vec<String> {
+    let folder = |path: &Path| path.parent().map(|folder| folder.display().to_string());
+    match act.id {
+        "shown_socket" => stage.sockets().filter_map(folder).collect(),
+        "tool_credentials" => stage.credentials().filter_map(folder).collect(),
+        _ => Vec::new(),
+    }
 }
 
 struct Deaf;

@@ -15,6 +15,8 @@ mod left;
 pub(crate) mod linked;
 #[cfg(target_os = "linux")]
 mod local;
+#[cfg(target_os = "linux")]
+mod machine;
 mod odd_names;
 pub(crate) mod person;
 #[cfg(target_os = "linux")]

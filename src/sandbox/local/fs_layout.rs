@@ -1,23 +1,39 @@
 //! What of this machine a confined command sees, decided once when the sandbox is opened; mounts nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::repository;
 use super::home_layout::HomeLayout;
+use super::kept_back::{self, Search, Shown};
 use super::plan::{Mount, MountKind};
 use super::tools;
 
 /// Folders of the system that are shown read-only where they are there.
-const SYSTEM: &[&str] =
-    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc", "/nix", "/gnu"];
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/etc",
+    "/nix/store",
+    "/nix/var/nix/profiles",
+    "/gnu/store",
+];
+/// Those in which people and services keep files of their own: what is closed to others there stays closed.
+const SEARCHED: &[&str] = &["/etc", "/opt", "/usr/local"];
 /// Devices without a state.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Variables of the caller that a command may see. None carries a key.
 const PASSED_ON: &[&str] = &["PATH", "LANG", "USER"];
+
+type Mounts = BTreeMap<PathBuf, MountKind>;
 
 /// The view: what is mounted, what may be written, and the environment that fits.
 #[derive(Clone, Debug)]
@@ -32,7 +48,8 @@ impl FsLayout {
     /// and temporary files in `scratch`.
     pub fn of_rules(&self, workspace: &Path, scratch: &Path, read_only: bool) -> (Vec<OsString>, FsLayout) {
         let mut readable: Vec<OsString> = vec!["/proc".into(), workspace.as_os_str().to_owned()];
-        let hidden = self.mounts.iter().filter(|mount| mount.kind == MountKind::Nothing);
+        let hides = |mount: &&Mount| matches!(mount.kind, MountKind::Nothing | MountKind::Blank);
+        let hidden = self.mounts.iter().filter(hides);
         let hidden: Vec<&Path> = hidden.map(|mount| Path::new(&mount.target)).collect();
         for mount in &self.mounts {
             match &mount.kind {
@@ -69,17 +86,19 @@ impl FsLayout {
         (read_only, own): (bool, &[PathBuf]),
         variable: &dyn Fn(&str) -> Option<OsString>,
     ) -> FsLayout {
-        let mut mounts: BTreeMap<PathBuf, MountKind> = BTreeMap::new();
+        let (mut mounts, mut shown) = (Mounts::new(), Vec::new());
         let home = variable("HOME").map(PathBuf::from).filter(|home| may_be_hidden(home, workspace));
-        system(&mut mounts);
+        system(&mut mounts, &mut shown);
         devices(&mut mounts);
         let homes = HomeLayout::of(home.as_deref(), own);
         for folder in extra_folders(workspace, &homes, variable) {
             show(&mut mounts, &folder, &folder);
+            shown.push(searched(&folder, &folder, Search::Credentials));
         }
         if let Some(home) = &home {
-            self::home(&mut mounts, home);
+            mounts.insert(home.clone(), MountKind::Memory { mib: 512, mode: 0o700, sealed: false });
         }
+        let closed = tool_folders(&mut mounts, &mut shown, (home.as_deref(), &homes), workspace, variable);
         let mut writable: Vec<OsString> = vec!["/tmp".into(), "/var/tmp".into(), "/dev".into()];
         writable.extend(home.clone().map(PathBuf::into_os_string));
         mounts.insert("/tmp".into(), bind(scratch.join("tmp"), true));
@@ -95,6 +114,7 @@ impl FsLayout {
             mounts.insert(git.clone(), bind(git.clone(), false));
         }
         hold_still(&mut mounts);
+        keep_back(&mut mounts, &shown, closed);
         for shown in [Some(workspace), git.as_deref()].into_iter().flatten() {
             if let Some(home) = &home {
                 hold_way(&mut mounts, home, shown);
@@ -132,20 +152,19 @@ fn may_be_hidden(home: &Path, workspace: &Path) -> bool {
         && !is_system
 }
 
-fn system(mounts: &mut BTreeMap<PathBuf, MountKind>) {
+fn system(mounts: &mut Mounts, shown: &mut Vec<Shown>) {
     for folder in SYSTEM {
         show(mounts, Path::new(folder), Path::new(folder));
     }
-    for secret in closed_to_others(Path::new("/etc"), 4) {
-        mounts.insert(secret, MountKind::Nothing);
-    }
+    shown
+        .extend(SEARCHED.iter().map(|folder| searched(Path::new(folder), Path::new(folder), Search::Closed)));
     mounts.insert("/proc".into(), MountKind::Processes);
     for folder in ["/run", "/var"] {
         mounts.insert(folder.into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: false });
     }
 }
 
-fn devices(mounts: &mut BTreeMap<PathBuf, MountKind>) {
+fn devices(mounts: &mut Mounts) {
     mounts.insert("/dev".into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: false });
     mounts.insert("/dev/shm".into(), MountKind::Memory { mib: 64, mode: 0o1777, sealed: false });
     mounts.insert("/dev/pts".into(), MountKind::Terminals);
@@ -163,27 +182,98 @@ fn devices(mounts: &mut BTreeMap<PathBuf, MountKind>) {
     }
 }
 
-/// An empty home in memory with the tools of the real one.
-fn home(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path) {
-    mounts.insert(home.to_owned(), MountKind::Memory { mib: 512, mode: 0o700, sealed: false });
-    for folder in tools::FOLDERS {
-        let place = home.join(folder);
-        // A link is shown as what it leads to, unless it leads into the home again.
-        match fs::canonicalize(&place) {
-            Ok(real) if real.is_dir() && !home.starts_with(&real) => {
-                mounts.entry(place).or_insert(bind(real, false));
+fn searched(target: &Path, source: &Path, search: Search) -> Shown {
+    Shown { target: target.to_owned(), source: source.to_owned(), search }
+}
+
+/// Shows the folders of the table, each where it is: beneath the home, and where its variable says. Gives what stays
+/// hidden or is not searched in them.
+fn tool_folders(
+    mounts: &mut Mounts,
+    shown: &mut Vec<Shown>,
+    (home, homes): (Option<&Path>, &HomeLayout),
+    workspace: &Path,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Apart {
+    let mut apart = Apart::default();
+    for tool in tools::TABLE {
+        let named = tool.variable.and_then(variable).unwrap_or_default();
+        let named = std::env::split_paths(&named).filter(|folder| homes.may_hold_tools(folder, workspace));
+        for folder in home.map(|home| home.join(tool.folder)).into_iter().chain(named) {
+            let of = |parts: &[&str]| -> Vec<PathBuf> {
+                parts.iter().flat_map(|part| places(&folder, part)).filter(|place| place.exists()).collect()
+            };
+            apart.hidden.extend(of(tool.hidden));
+            let packages = of(tool.packages);
+            if SYSTEM.iter().any(|system| folder.starts_with(system)) {
+                // It is seen as a whole.
+                shown.push(searched(&folder, &folder, Search::Credentials));
+                apart.not_searched.extend(packages);
+                continue;
             }
-            _ => {}
+            for (place, is_searched) in of(tool.shown)
+                .into_iter()
+                .map(|place| (place, true))
+                .chain(packages.into_iter().map(|place| (place, false)))
+            {
+                // A link is shown as what it leads to, unless it leads into the home again.
+                let Ok(real) = fs::canonicalize(&place) else { continue };
+                if home.is_some_and(|home| home.starts_with(&real)) || mounts.contains_key(&place) {
+                    continue;
+                }
+                shown.extend(is_searched.then(|| searched(&place, &real, Search::Credentials)));
+                mounts.insert(place, bind(real, false));
+            }
         }
     }
-    for file in tools::CREDENTIALS.iter().map(|file| home.join(file)).filter(|file| file.exists()) {
-        mounts.insert(file, MountKind::Nothing);
+    apart
+}
+
+/// A folder of each tool in a home that is shown and searched.
+pub fn tool_folders_of(home: &Path) -> Vec<PathBuf> {
+    let first = |tool: &tools::Tool| {
+        let parts = tool.shown.iter().flat_map(|part| places(&home.join(tool.folder), part));
+        parts.into_iter().find(|place| place.is_dir())
+    };
+    tools::TABLE.iter().filter_map(first).collect()
+}
+
+/// Where a part of the table is. `*` is any name, `.` the folder itself.
+fn places(folder: &Path, part: &str) -> Vec<PathBuf> {
+    part.split('/').fold(vec![folder.to_owned()], |places, name| match name {
+        "." => places,
+        "*" => {
+            let entries = places.iter().flat_map(fs::read_dir).flatten().flatten();
+            entries.map(|entry| entry.path()).collect()
+        }
+        name => places.into_iter().map(|place| place.join(name)).collect(),
+    })
+}
+
+/// What is treated apart in the folders of tools.
+#[derive(Default)]
+struct Apart {
+    hidden: Vec<PathBuf>,
+    not_searched: Vec<PathBuf>,
+}
+
+/// Hides what is not to be seen in what is shown. A closed folder on the way to something that is shown becomes an
+/// empty one that only leads there.
+fn keep_back(mounts: &mut Mounts, shown: &[Shown], apart: Apart) {
+    for hidden in apart.hidden {
+        mounts.entry(hidden).or_insert(MountKind::Nothing);
+    }
+    let ends: BTreeSet<PathBuf> = mounts.keys().cloned().chain(apart.not_searched).collect();
+    for (target, kind) in kept_back::find(shown, &ends) {
+        let leads_on = ends.iter().any(|end| end.starts_with(&target));
+        let way = MountKind::Memory { mib: 1, mode: 0o755, sealed: true };
+        mounts.entry(target).or_insert(if leads_on { way } else { kind });
     }
 }
 
 /// What lies beneath a temporary folder gets a fresh folder to lie in: commands can rename and link what they find
 /// there, and the next call would be put together along their links.
-fn hold_still(mounts: &mut BTreeMap<PathBuf, MountKind>) {
+fn hold_still(mounts: &mut Mounts) {
     for temporary in ["/tmp", "/var/tmp"] {
         let first = |target: &PathBuf| {
             let name = target.strip_prefix(temporary).ok()?.components().next()?;
@@ -198,7 +288,7 @@ fn hold_still(mounts: &mut BTreeMap<PathBuf, MountKind>) {
 
 /// The folders between the home and what is shown beneath it (the workspace, its repository) are empty but for what
 /// leads there. What a command wrote to them would be gone with the call, so it is refused.
-fn hold_way(mounts: &mut BTreeMap<PathBuf, MountKind>, home: &Path, shown: &Path) {
+fn hold_way(mounts: &mut Mounts, home: &Path, shown: &Path) {
     let first = shown.strip_prefix(home).ok().and_then(|beneath| beneath.components().next());
     if let Some(top) = first.map(|first| home.join(first)).filter(|top| top != shown) {
         mounts.entry(top).or_insert(MountKind::Memory { mib: 1, mode: 0o755, sealed: true });
@@ -212,7 +302,7 @@ fn extra_folders(
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Vec<PathBuf> {
     let path = variable("PATH").unwrap_or_default();
-    let named = tools::VARIABLES.iter().filter_map(|name| variable(name)).map(PathBuf::from);
+    let named = tools::WHOLE.iter().filter_map(|name| variable(name)).map(PathBuf::from);
     std::env::split_paths(&path)
         .chain(named)
         .filter(|folder| folder.is_absolute() && folder.is_dir() && folder.parent().is_some())
@@ -226,14 +316,10 @@ fn extra_folders(
 }
 
 /// Shows a folder read-only, or the link that stands in its place.
-fn show(mounts: &mut BTreeMap<PathBuf, MountKind>, target: &Path, source: &Path) {
+fn show(mounts: &mut Mounts, target: &Path, source: &Path) {
     let Ok(data) = fs::symlink_metadata(source) else { return };
     if data.is_dir() {
         mounts.insert(target.to_owned(), bind(source.to_owned(), false));
-        for file in tools::CREDENTIALS_THERE.iter().map(|name| source.join(name)).filter(|file| file.exists())
-        {
-            mounts.insert(file, MountKind::Nothing);
-        }
     } else if let (true, Ok(to)) = (data.is_symlink(), fs::read_link(source)) {
         mounts.insert(target.to_owned(), MountKind::Link { to: to.into_os_string() });
     }
@@ -252,24 +338,6 @@ fn without(place: &Path, hidden: &[&Path], rules: &mut Vec<OsString>) {
     entries.for_each(|entry| without(&entry.path(), hidden, rules));
 }
 
-/// What not everybody may read: for root, as for everybody else, it is hidden.
-fn closed_to_others(folder: &Path, depth: u32) -> Vec<PathBuf> {
-    let mut closed = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(data) = fs::symlink_metadata(entry.path()) else { continue };
-        let open = if data.is_dir() { 0o005 } else { 0o004 };
-        if data.is_symlink() {
-            continue;
-        }
-        if data.mode() & open != open {
-            closed.push(entry.path());
-        } else if data.is_dir() && depth > 0 {
-            closed.extend(closed_to_others(&entry.path(), depth - 1));
-        }
-    }
-    closed
-}
-
 /// Whether cargo's own settings name a program to start the compiler with.
 fn names_a_wrapper(home: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let cargo = variable("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
@@ -281,9 +349,9 @@ fn environment(
     home: Option<&Path>,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> BTreeMap<String, OsString> {
-    let passed = PASSED_ON.iter().chain(tools::VARIABLES);
+    let passed = PASSED_ON.iter().copied().chain(tools::variables());
     let mut environment: BTreeMap<String, OsString> =
-        passed.filter_map(|name| Some(((*name).to_owned(), variable(name)?))).collect();
+        passed.filter_map(|name| Some((name.to_owned(), variable(name)?))).collect();
     environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".into());
     environment.insert("TERM".to_owned(), "dumb".into());
     environment.insert("TMPDIR".to_owned(), "/tmp".into());

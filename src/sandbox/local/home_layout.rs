@@ -50,6 +50,17 @@ impl HomeLayout {
 
     /// Whether a folder may be shown.
     pub fn may_show(&self, folder: &Path) -> bool {
+        self.may(folder, is_of_tools)
+    }
+
+    /// Whether the parts of a tool's folder may be shown that a variable names: it may have any name that is not closed.
+    pub fn may_hold_tools(&self, folder: &Path, workspace: &Path) -> bool {
+        let is_apart = !workspace.starts_with(folder) && !folder.starts_with(workspace);
+        let is_folder = folder.is_absolute() && folder.is_dir() && folder.parent().is_some();
+        is_apart && is_folder && self.may(folder, |beneath| !is_closed(beneath))
+    }
+
+    fn may(&self, folder: &Path, beneath_a_home: fn(&Path) -> bool) -> bool {
         let folder = &real(folder);
         let is_home = folder.parent().is_some_and(|parent| parent == Path::new("/home"));
         let holds = |other: &PathBuf| other.starts_with(folder);
@@ -59,20 +70,19 @@ impl HomeLayout {
         if self.own.iter().any(|own| own.starts_with(folder) || folder.starts_with(own)) {
             return false;
         }
-        self.homes.iter().filter_map(|home| folder.strip_prefix(home).ok()).all(is_of_tools)
+        self.homes.iter().filter_map(|home| folder.strip_prefix(home).ok()).all(beneath_a_home)
     }
+}
+
+fn is_closed(beneath: &Path) -> bool {
+    beneath.components().next().is_some_and(|first| CLOSED.iter().any(|closed| first.as_os_str() == *closed))
 }
 
 /// Whether a folder beneath a home holds programs and what they need, as far as its path tells.
 fn is_of_tools(beneath: &Path) -> bool {
-    let first = beneath.components().next().map(|first| first.as_os_str().to_string_lossy().into_owned());
-    let first = first.unwrap_or_default();
-    if CLOSED.contains(&first.as_str()) {
-        return false;
-    }
-    let is_known = tools::FOLDERS.iter().any(|folder| beneath.starts_with(folder));
+    let is_hidden = beneath.as_os_str().as_encoded_bytes().starts_with(b".");
     let is_bin = beneath.file_name().is_some_and(|name| name == "bin" || name == "shims");
-    is_known || is_bin || !first.starts_with('.')
+    !is_closed(beneath) && (tools::shows(beneath) || is_bin || !is_hidden)
 }
 
 #[cfg(test)]
@@ -87,14 +97,22 @@ mod tests {
             fs::create_dir_all(base.join(name)).unwrap();
         }
         let homes = HomeLayout { homes: vec![base.join("home")], own: vec![base.join("own")] };
-        for name in
-            ["", "home", "home/.config", "home/.config/gh", "home/.ssh", "own", "own/sessions", "home/.foo"]
-        {
+        for name in [
+            "",
+            "home",
+            "home/.config",
+            "home/.config/gh",
+            "home/.ssh",
+            "own",
+            "own/sessions",
+            "home/.foo",
+            "home/.cargo",
+        ] {
             assert!(!homes.may_show(&base.join(name)), "{name}");
         }
         std::os::unix::fs::symlink(base.join("own"), base.join("home/link")).unwrap();
         assert!(!homes.may_show(&base.join("home/link")), "a link to it is it");
-        for name in ["home/.cargo", "home/.cargo/bin", "home/.foo/bin", "home/tools", "elsewhere"] {
+        for name in ["home/.cargo/bin", "home/.foo/bin", "home/tools", "elsewhere"] {
             assert!(homes.may_show(&base.join(name)), "{name}");
         }
     }

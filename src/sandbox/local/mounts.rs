@@ -50,18 +50,25 @@ pub fn build(plan: &StagePlan) -> Result<(), String> {
 struct Empty {
     file: PathBuf,
     folder: PathBuf,
-    _held: [OwnedFd; 2],
+    /// One that everybody may read.
+    blank: PathBuf,
+    _held: [OwnedFd; 3],
 }
+
+/// Names of them in the new root, until it is whole.
+const EMPTY: [&str; 3] = [".nothing", ".nothing.file", ".nothing.blank"];
 
 impl Empty {
     fn make(root: BorrowedFd<'_>) -> rustix::io::Result<Self> {
-        rustix::fs::mkdirat(root, ".nothing", Mode::from_raw_mode(0))?;
+        let [folder, file, blank] = EMPTY;
+        rustix::fs::mkdirat(root, folder, Mode::from_raw_mode(0))?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        drop(rustix::fs::openat(root, ".nothing.file", flags, Mode::from_raw_mode(0))?);
-        let held =
-            [open_beneath(root, OsStr::new(".nothing"))?, open_beneath(root, OsStr::new(".nothing.file"))?];
-        let [folder, file] = [fd_path(&held[0]), fd_path(&held[1])];
-        Ok(Empty { file, folder, _held: held })
+        drop(rustix::fs::openat(root, file, flags, Mode::from_raw_mode(0))?);
+        drop(rustix::fs::openat(root, blank, flags, Mode::from_raw_mode(0o444))?);
+        let held = |name: &str| open_beneath(root, OsStr::new(name));
+        let held = [held(folder)?, held(file)?, held(blank)?];
+        let [folder, file, blank] = [fd_path(&held[0]), fd_path(&held[1]), fd_path(&held[2])];
+        Ok(Empty { file, folder, blank, _held: held })
     }
 
     fn like(&self, is_folder: bool) -> &Path {
@@ -73,10 +80,17 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
     let quiet = MountFlags::NOSUID | MountFlags::NODEV;
     match &mount.kind {
         MountKind::Bind { source, writable } => {
-            let source = open_path(source)?;
-            let target = target(root, &mount.target, is_folder(&source)?)?;
+            let source = match open_path(source) {
+                // Removed since the session was opened: there is nothing to show.
+                Err(Errno::NOENT) if !writable => return Ok(()),
+                source => source?,
+            };
+            let is_folder = is_folder(&source)?;
+            let target = target(root, &mount.target, is_folder)?;
             rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&target))?;
-            settle(root, &mount.target, *writable, &mounted_in(root, &mount.target)?)
+            // Nothing is mounted beneath a file.
+            let mounted = if is_folder { mounted_in(root, &mount.target)? } else { Vec::new() };
+            settle(root, &mount.target, *writable, &mounted)
         }
         MountKind::Memory { mib, mode, .. } => {
             let target = target(root, &mount.target, true)?;
@@ -84,16 +98,28 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             let data = std::ffi::CString::new(data).map_err(|_| Errno::INVAL)?;
             rustix::mount::mount("tmpfs", fd_path(&target), "tmpfs", quiet, data.as_c_str())
         }
-        MountKind::Nothing => {
-            let covered = walk(root, &mount.target)?;
-            let nothing = empty.like(is_folder(&covered)?);
-            rustix::mount::mount_bind(nothing, fd_path(&covered))?;
+        MountKind::Nothing | MountKind::Blank => {
+            let covered = match walk(root, &mount.target) {
+                // Gone, or a link by now, which leads nowhere the sandbox does not show.
+                Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(()),
+                covered => covered?,
+            };
+            let is_folder = is_folder(&covered)?;
+            let is_blank = mount.kind == MountKind::Blank && !is_folder;
+            let over = if is_blank { &empty.blank } else { empty.like(is_folder) };
+            rustix::mount::mount_bind(over, fd_path(&covered))?;
             settle(root, &mount.target, false, &[])
         }
         MountKind::Device => {
             let source = open_path(&mount.target)?;
-            let target = target(root, &mount.target, false)?;
-            rustix::mount::mount_bind(fd_path(&source), fd_path(&target))
+            let place = target(root, &mount.target, false)?;
+            rustix::mount::mount_bind(fd_path(&source), fd_path(&place))?;
+            // A read-only mount keeps the machine's own node as it is, for root too, and lets what it stands for be
+            // read and written.
+            remount_with(
+                &walk(root, &mount.target)?,
+                MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RDONLY,
+            )
         }
         MountKind::Link { to } => {
             let path = Path::new(&mount.target);
@@ -186,14 +212,24 @@ fn seal(root: BorrowedFd<'_>, target: &OsStr) -> rustix::io::Result<()> {
 
 /// Flags that were set outside are locked and have to be named again.
 fn remount(mount: &OwnedFd, writable: bool) -> rustix::io::Result<()> {
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, !writable);
+    remount_with(mount, flags)
+}
+
+fn remount_with(mount: &OwnedFd, mut flags: MountFlags) -> rustix::io::Result<()> {
     let now = rustix::fs::fstatvfs(mount)?.f_flag;
-    let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
-    flags.set(MountFlags::RDONLY, !writable || now.contains(StatVfsMountFlags::RDONLY));
-    flags.set(MountFlags::NOEXEC, now.contains(StatVfsMountFlags::NOEXEC));
-    flags.set(MountFlags::NOATIME, now.contains(StatVfsMountFlags::NOATIME));
-    flags.set(MountFlags::NODIRATIME, now.contains(StatVfsMountFlags::NODIRATIME));
-    flags.set(MountFlags::RELATIME, now.contains(StatVfsMountFlags::RELATIME));
-    rustix::mount::mount_remount(fd_path(mount), flags, c"")
+    for (was, kept) in [
+        (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ] {
+        flags |= if now.contains(was) { kept } else { MountFlags::empty() };
+    }
+    rustix::mount::mount_remount(fd_path(mount), flags | MountFlags::BIND, c"")
 }
 
 /// Mount points at and beneath a target, as this process sees them now.
@@ -234,8 +270,8 @@ fn finish(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
     if let Ok(processes) = walk(root, OsStr::new("/proc")) {
         rustix::mount::mount_remount(fd_path(&processes), quiet | MountFlags::NOEXEC, c"")?;
     }
-    for name in [".nothing", ".nothing.file"] {
-        let flags = if name == ".nothing" { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    for name in EMPTY {
+        let flags = if name == EMPTY[0] { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         // In use as a cover it cannot go; it is empty and shows nothing.
         let _ = rustix::fs::unlinkat(root, name, flags);
     }

@@ -62,7 +62,9 @@ pub enum MountKind {
     },
     /// Nothing: an empty file or folder nobody may open.
     Nothing,
-    /// The device that is at the same place outside.
+    /// An empty file that can be read, so that a tool finds its settings empty instead of failing.
+    Blank,
+    /// The device that is at the same place outside: it can be used, and its owner, mode and times not be changed.
     Device,
     /// A symbolic link.
     Link {

@@ -1,71 +1,195 @@
-//! The folders of a home that hold tools, and the files in them that hold credentials; looks at no disk.
+//! What of a home's tool folders a command sees: programs, libraries and caches, by name; reads no disk.
 
-/// Folders beneath the home that are shown, read-only, where they are there.
-pub const FOLDERS: &[&str] = &[
-    ".asdf",
-    ".bun",
-    ".cabal/bin",
-    ".cabal/packages",
-    ".cabal/store",
-    ".cache/go-build",
-    ".cache/pip",
-    ".cache/uv",
-    ".cargo",
-    ".deno",
-    ".dotnet",
-    ".elan",
-    ".fnm",
-    ".ghcup",
-    ".gradle/caches",
-    ".gradle/wrapper",
-    ".julia",
-    ".juliaup",
-    ".local/bin",
-    ".local/lib",
-    ".local/share/fnm",
-    ".local/share/mise",
-    ".local/share/pnpm",
-    ".local/share/uv",
-    ".m2/repository",
-    ".nix-profile",
-    ".npm/_cacache",
-    ".nuget/packages",
-    ".nvm",
-    ".opam",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".rvm",
-    ".sdkman",
-    ".swiftly",
-    ".volta",
-    "go/bin",
-    "go/pkg",
+use std::path::Path;
+
+/// One tool's folder.
+pub struct Tool {
+    /// Where it is, relative to the home.
+    pub folder: &'static str,
+    /// The variable that names it elsewhere, if there is one. It is passed on to commands.
+    pub variable: Option<&'static str>,
+    /// What is shown of it, read-only, and searched for [`CREDENTIALS`]. `*` is any name, `.` the folder itself.
+    pub shown: &'static [&'static str],
+    /// What others published: shown as well and, for its size, not searched.
+    pub packages: &'static [&'static str],
+    /// Folders in what is shown that stay hidden.
+    pub hidden: &'static [&'static str],
+}
+
+const fn tool(
+    folder: &'static str,
+    shown: &'static [&'static str],
+    packages: &'static [&'static str],
+) -> Tool {
+    Tool { folder, variable: None, shown, packages, hidden: &[] }
+}
+
+impl Tool {
+    const fn at(mut self, variable: &'static str) -> Self {
+        self.variable = Some(variable);
+        self
+    }
+
+    const fn but(mut self, hidden: &'static [&'static str]) -> Self {
+        self.hidden = hidden;
+        self
+    }
+}
+
+/// The one table. Whatever a tool keeps elsewhere in its folder (settings, logs, keys) is not seen.
+pub const TABLE: &[Tool] = &[
+    tool(".asdf", &["asdf.sh", "bin", "defaults", "installs", "lib", "plugins", "shims"], &[]),
+    tool(".bun", &["bin"], &["install/cache", "install/global"]),
+    tool(".cabal", &["bin"], &["packages", "store"]),
+    tool(".cache", &[], &["go-build", "pip", "uv"]),
+    tool(
+        ".cargo",
+        &["bin", "config", "config.toml", "env", "git/db", ".crates.toml", ".crates2.json"],
+        &["git/checkouts", "registry"],
+    )
+    .at("CARGO_HOME"),
+    tool(".deno", &["bin"], &[]),
+    tool(
+        ".dotnet",
+        &["dnx", "dotnet", "host", "sdk", "sdk-manifests", "shared", "tools"],
+        &["library-packs", "metadata", "packs", "templates"],
+    ),
+    tool(".elan", &["bin", "env", "settings.toml"], &["toolchains"]),
+    tool(".fnm", &["aliases", "node-versions"], &[]),
+    tool(".ghcup", &["bin", "env", "lib", "share"], &["ghc", "hls"]),
+    tool(".gradle", &[], &["caches", "wrapper"]),
+    tool(
+        ".julia",
+        &["bin", "environments", "juliaup"],
+        &["artifacts", "compiled", "packages", "registries", "scratchspaces"],
+    ),
+    tool(".juliaup", &["bin"], &[]),
+    tool(".local", &["bin", "lib"], &[]),
+    tool(".local/share/fnm", &["aliases", "node-versions"], &[]),
+    tool(".local/share/mise", &["installs", "plugins", "shims"], &[]),
+    tool(".local/share/pnpm", &["."], &["global", "store"]),
+    tool(".local/share/uv", &["python", "tools"], &[]),
+    tool(".m2", &[], &["repository"]),
+    tool(".nix-profile", &[], &["."]),
+    tool(".npm", &[], &["_cacache"]),
+    tool(".nuget", &[], &["packages"]),
+    tool(".nvm", &["alias", "bash_completion", "nvm-exec", "nvm.sh", "versions"], &[]).at("NVM_DIR"),
+    tool(
+        ".opam",
+        &["config", "opam-init", "*/bin", "*/sbin"],
+        &["*/lib", "*/man", "*/share", "*/.opam-switch"],
+    ),
+    tool(
+        ".pyenv",
+        &["bin", "completions", "libexec", "plugins", "pyenv.d", "shims", "version", "versions"],
+        &[],
+    )
+    .at("PYENV_ROOT"),
+    tool(
+        ".rbenv",
+        &["bin", "completions", "libexec", "plugins", "rbenv.d", "shims", "version", "versions"],
+        &[],
+    ),
+    tool(".rustup", &["settings.toml"], &["toolchains", "update-hashes"]).at("RUSTUP_HOME"),
+    tool(
+        ".rvm",
+        &["VERSION", "RELEASE", "bin", "config", "environments", "lib", "rubies", "scripts", "wrappers"],
+        &["gems"],
+    ),
+    tool(".sdkman", &["bin", "contrib", "libexec", "src"], &["candidates"]),
+    tool(".swiftly", &["bin", "config.json", "env.sh"], &["toolchains"]),
+    tool(".volta", &["bin", "tools"], &[]).at("VOLTA_HOME"),
+    // A repository's address with a password in it is kept where modules are fetched.
+    tool("go", &["bin"], &["pkg"]).at("GOPATH").but(&["pkg/mod/cache/vcs"]),
 ];
 
-/// Files in those folders that hold credentials.
+/// Variables that name one version of a tool, which is shown whole, searched like the others.
+pub const WHOLE: &[&str] = &["GOROOT", "JAVA_HOME", "VIRTUAL_ENV"];
+
+/// Whether the table shows a folder, given relative to the home.
+pub fn shows(folder: &Path) -> bool {
+    TABLE.iter().any(|tool| {
+        let beneath = folder.strip_prefix(tool.folder).ok();
+        beneath
+            .is_some_and(|beneath| tool.shown.iter().chain(tool.packages).any(|part| begins(beneath, part)))
+    })
+}
+
+fn begins(path: &Path, part: &str) -> bool {
+    let mut names = path.components();
+    let mut wanted = part.split('/').filter(|name| *name != ".");
+    wanted.all(|name| names.next().is_some_and(|found| name == "*" || found.as_os_str() == name))
+}
+
+/// Every variable that names a tool's folder. They are passed on to commands.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().filter_map(|tool| tool.variable).chain(WHOLE.iter().copied())
+}
+
+/// Names of files that tools keep credentials in. In a folder that is shown such a file is empty.
 pub const CREDENTIALS: &[&str] = &[
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".asdf/.netrc",
-    ".bun/.npmrc",
-    ".julia/servers",
-    ".nvm/.npmrc",
-    ".rvm/user",
+    "*.kdbx",
+    "*.p12",
+    "*.pfx",
+    "*_history",
+    ".condarc",
+    ".env",
+    ".env.*",
+    ".envrc",
+    ".gemrc",
+    ".git-credentials",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".yarnrc.yml",
+    "FETCH_HEAD",
+    "_netrc",
+    "auth.ini",
+    "auth.json",
+    "auth.toml",
+    "credentials",
+    "credentials.{db,ini,json,toml,xml,yaml,yml}{,.*}",
+    "gemrc",
+    "gradle.properties",
+    "id_{dsa,ecdsa,ecdsa_sk,ed25519,ed25519_sk,rsa}",
+    "npmrc",
+    "nuget.config",
+    "pip.conf",
+    "pip.ini",
+    "repl_history.jl",
+    "settings-security.xml",
 ];
 
-/// Variables that name such a folder elsewhere. They are passed on, and the folder is shown, read-only.
-pub const VARIABLES: &[&str] = &[
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "GOPATH",
-    "GOROOT",
-    "JAVA_HOME",
-    "NVM_DIR",
-    "PYENV_ROOT",
-    "VIRTUAL_ENV",
-    "VOLTA_HOME",
-];
+/// Folders that hold what others published, or git's objects by the thousand: they are not searched.
+pub const NOT_SEARCHED: &[&str] = &["dist-packages", "node_modules", "objects", "site-packages"];
 
-/// The same names relative to a folder that one of the variables names.
-pub const CREDENTIALS_THERE: &[&str] = &["credentials", "credentials.toml", ".npmrc", ".netrc"];
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_shown_by_its_own_name_and_not_by_what_it_is_in() {
+        for shown in [".cargo/bin", ".cargo/registry/x", ".opam/4.14/bin", ".local/share/pnpm", "go/pkg/mod"]
+        {
+            assert!(shows(Path::new(shown)), "{shown}");
+        }
+        for hidden in
+            [".cargo", ".opam/4.14", ".local/share/uv/credentials", ".dotnet/corefx", ".julia/logs", "go"]
+        {
+            assert!(!shows(Path::new(hidden)), "{hidden}");
+        }
+    }
+
+    #[test]
+    fn every_folder_is_named_once_and_none_leads_out() {
+        let folders: BTreeSet<&str> = TABLE.iter().map(|tool| tool.folder).collect();
+        assert_eq!(folders.len(), TABLE.len());
+        for tool in TABLE {
+            for part in [tool.shown, tool.packages, tool.hidden].concat() {
+                assert!(!part.starts_with('/') && !part.contains(".."), "{}: {part}", tool.folder);
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! A command that lacks the program it needs leaves with 77. Paths come from a temporary folder and hold no
 //! quote.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::{Act, Stage};
@@ -75,6 +76,26 @@ pub const ACTS: &[Act] = &[
     Act { id: "tcp", what: "connect outside by TCP", command: tcp, achieved: heard },
     Act { id: "udp", what: "send a datagram outside", command: udp, achieved: heard },
     Act { id: "dns", what: "ask a name server", command: dns, achieved: said_escaped },
+    Act {
+        id: "tool_credentials",
+        what: "read a file with credentials in a tool's folder",
+        command: tool_credentials,
+        achieved: stolen,
+    },
+    Act {
+        id: "device",
+        what: "change a device of the machine",
+        command: |_| "chmod 666 /dev/full; touch -c /dev/full; true".to_owned(),
+        achieved: |stage, _| {
+            stage.device_changed().then(|| "the machine's own device was changed".to_owned())
+        },
+    },
+    Act {
+        id: "shown_socket",
+        what: "connect to a unix socket in a folder that is shown",
+        command: shown_socket,
+        achieved: heard,
+    },
     Act {
         id: "unix_socket",
         what: "connect to a unix socket outside",
@@ -238,7 +259,20 @@ fn dns(_: &Stage) -> String {
 }
 
 fn unix_socket(stage: &Stage) -> String {
-    let socket = stage.outside().join("socket");
+    connect(&stage.outside().join("socket"))
+}
+
+fn shown_socket(stage: &Stage) -> String {
+    let all: Vec<String> = stage.sockets().map(|socket| format!("( {} )", connect(socket))).collect();
+    if all.is_empty() { "exit 77".to_owned() } else { all.join(" && ") }
+}
+
+fn tool_credentials(stage: &Stage) -> String {
+    let all: Vec<String> = stage.credentials().map(|file| format!("cat '{}'; ", file.display())).collect();
+    if all.is_empty() { "exit 77".to_owned() } else { all.concat() + "true" }
+}
+
+fn connect(socket: &Path) -> String {
     let socket = socket.display();
     format!(
         "if command -v perl; then perl -MSocket -e \

@@ -4,13 +4,15 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A workspace with something secret beside it, in the user's home, in a neighbour process and on the loopback.
+/// A workspace with something secret beside it, in the user's home and its tools' folders, in a neighbour process and
+/// on the loopback, and sockets in folders of the system.
 ///
 /// Everything is removed, closed and ended when it is dropped.
 pub struct Stage {
@@ -21,7 +23,67 @@ pub struct Stage {
     tcp: TcpListener,
     udp: UdpSocket,
     unix: UnixListener,
+    shown: Shown,
+    /// When the machine's `/dev/full` was last changed.
+    device: Option<(i64, i64)>,
     neighbour: Child,
+}
+
+/// What was put into folders of the machine that a sandbox may show. It goes with this value.
+#[derive(Default)]
+struct Shown {
+    sockets: Vec<(PathBuf, UnixListener)>,
+    credentials: Vec<PathBuf>,
+}
+
+impl Shown {
+    /// In every such folder that can be written.
+    fn put(token: &str) -> Self {
+        let mut shown = Shown::default();
+        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let tools: Vec<PathBuf> = home.as_deref().map(tool_folders).unwrap_or_default();
+        let name = format!(".agon-proof-{}", uuid::Uuid::now_v7().simple());
+        let system = ["/etc", "/opt", "/usr/local"].map(PathBuf::from);
+        for folder in system.iter().chain(&tools) {
+            let place = folder.join(&name);
+            if let Ok(socket) = UnixListener::bind(&place) {
+                // Whoever may use the folder may use the socket.
+                let _ = fs::set_permissions(&place, fs::Permissions::from_mode(0o666));
+                let _ = socket.set_nonblocking(true);
+                shown.sockets.push((place, socket));
+            }
+        }
+        for folder in tools {
+            let place = folder.join(format!("credentials.toml.{}", &name[1..]));
+            if fs::write(&place, format!("{token} of {}\n", folder.display())).is_ok() {
+                shown.credentials.push(place);
+            }
+        }
+        shown
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        for place in self.sockets.iter().map(|(place, _)| place).chain(&self.credentials) {
+            // A folder that cannot be written any more keeps it.
+            let _ = fs::remove_file(place);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn tool_folders(home: &Path) -> Vec<PathBuf> {
+    crate::sandbox::local::tool_folders_of(home)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn tool_folders(_: &Path) -> Vec<PathBuf> {
+    Vec::new()
+}
+
+fn device() -> Option<(i64, i64)> {
+    fs::metadata("/dev/full").ok().map(|data| (data.ctime(), data.ctime_nsec()))
 }
 
 impl Stage {
@@ -54,6 +116,7 @@ impl Stage {
         tcp.set_nonblocking(true)?;
         udp.set_nonblocking(true)?;
         unix.set_nonblocking(true)?;
+        let (shown, device) = (Shown::put(&token), device());
         let neighbour = Command::new("sleep")
             .arg("600")
             .env("AGON_PROOF", &token)
@@ -61,7 +124,7 @@ impl Stage {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Stage { folder, home, token, tcp, udp, unix, neighbour })
+        Ok(Stage { folder, home, token, tcp, udp, unix, shown, device, neighbour })
     }
 
     /// The workspace to open the sandbox with.
@@ -91,6 +154,21 @@ impl Stage {
         self.udp.local_addr().map_or(0, |address| address.port())
     }
 
+    /// Unix sockets in folders that a sandbox may show.
+    pub fn sockets(&self) -> impl Iterator<Item = &Path> {
+        self.shown.sockets.iter().map(|(place, _)| place.as_path())
+    }
+
+    /// Files that are called like ones with credentials, in the folders of tools.
+    pub fn credentials(&self) -> impl Iterator<Item = &Path> {
+        self.shown.credentials.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether the machine's own `/dev/full` was changed since the scene was set.
+    pub(super) fn device_changed(&self) -> bool {
+        self.device != device()
+    }
+
     /// A process outside, of the same user.
     pub(super) fn neighbour(&self) -> u32 {
         self.neighbour.id()
@@ -111,6 +189,9 @@ impl Stage {
         }
         if self.unix.accept().is_ok() {
             return Some("a connection came in on the unix socket");
+        }
+        if self.shown.sockets.iter().any(|(_, socket)| socket.accept().is_ok()) {
+            return Some("a connection came in on a unix socket in a shown folder");
         }
         match self.udp.recv(&mut datagram) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,

@@ -359,12 +359,16 @@ async fn the_repository_of_a_work_tree_is_seen_and_cannot_be_changed() {
 async fn no_forbidden_act_succeeds() {
     let Some(bench) = Bench::new().await else { return };
     let settings = DockerSettings { image: "agon-test-bash".into(), ..bench.settings() };
-    escapes::every_forbidden_act_is_refused(bench.folder(), &[], async |root| {
-        let secrets = vec!["{,*/}{.env,.env.*}".to_owned()];
-        let place = DockerPlace { root: root.to_owned(), secrets, ..bench.place() };
-        let sandbox = DockerSandbox::open(bench.engine.clone(), settings.clone(), &place).await.unwrap();
-        let sandbox: Arc<dyn Sandbox> = Arc::new(sandbox);
-        sandbox
-    })
+    escapes::every_forbidden_act_is_refused(
+        bench.folder(),
+        &["tool_credentials", "shown_socket"],
+        async |root| {
+            let secrets = vec!["{,*/}{.env,.env.*}".to_owned()];
+            let place = DockerPlace { root: root.to_owned(), secrets, ..bench.place() };
+            let sandbox = DockerSandbox::open(bench.engine.clone(), settings.clone(), &place).await.unwrap();
+            let sandbox: Arc<dyn Sandbox> = Arc::new(sandbox);
+            sandbox
+        },
+    )
     .await;
 }
