@@ -7,10 +7,11 @@ use std::time::Duration;
 use agon::arena::Arena;
 use agon::assembly::{ArenaBuilder, Running};
 use agon::ports::{Sink, Workers};
-use agon::protocol::event::{ErrorKind, TurnCause};
+use agon::protocol::event::{ErrorKind, ToolStatus, ToolUse, TurnCause};
 use agon::protocol::spec::{Limits, RetrySpec};
 use agon::protocol::{
-    ArenaEvent, CallId, CallKind, Command, Effect, Entry, Lane, Outcome, OutcomeBody, StopCause, Work,
+    ArenaEvent, CallId, CallKind, Command, Effect, Entry, EventRef, Lane, Outcome, OutcomeBody, StopCause,
+    Work,
 };
 use tokio_stream::StreamExt;
 
@@ -188,7 +189,7 @@ async fn what_a_worker_says_is_raw_and_leaves_redacted_and_on_its_own_lanes() {
     let log = whole_turn(&running, "hello").await;
     assert_eq!(recorded(&log), [("the key is [secret:KEY]".to_owned(), true)]);
     let signal = heard.next().await.unwrap();
-    assert_eq!((signal.lane, signal.text.as_str()), (Lane::Text, "the key is "));
+    assert_eq!((signal.lane, signal.text.as_str()), (Lane::Text, "the key is [secret:KEY]"));
     assert!(!String::from_utf8_lossy(&place.log_bytes()).contains("sw0rdfish"));
 }
 
@@ -220,4 +221,42 @@ async fn work_and_outcome_cross_a_wire_as_text() {
     assert_eq!(recorded(&log), [("2 messages".to_owned(), true)]);
     let sent = sent.lock().unwrap();
     assert!(sent.len() == 1 && sent[0].contains(r#""effect":{"model":{"order":"#), "{sent:?}");
+}
+
+/// Runs tools, and says so of another call and in another's name.
+struct Liar;
+
+impl Workers for Liar {
+    fn start(&self, work: Work, sink: Arc<dyn Sink>) {
+        let other = ToolUse { answer: EventRef::fact(0), part: 9 };
+        let mut end = world::resolved(other, ToolStatus::Ok, "a long word ".repeat(200).as_str());
+        end.by = Some("fork".to_owned());
+        sink.end(Outcome { call: work.call, attempt: work.attempt, body: OutcomeBody::ToolResolved(end) });
+    }
+
+    fn cancel(&self, _: CallId, _: u32) {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_tool_came_to_is_recorded_of_the_call_that_was_ordered_and_cut_for_the_model() {
+    let place = Place::new();
+    let runs = Arc::new(AtomicU32::new(0));
+    let odd = Arc::new(Odd(Habit::Panics, Arc::clone(&runs)));
+    let script = odd_script("a long word");
+    let running =
+        place.scripted(&script).tool(odd).workers(CallKind::Tool, Arc::new(Liar)).open().await.unwrap();
+    let log = whole_turn(&running, "try it").await;
+    let events = || log.iter().flat_map(|entry| &entry.events);
+    let invoked = events().find_map(|event| match event {
+        ArenaEvent::ToolInvoked(data) => Some(data.tool_use),
+        _ => None,
+    });
+    let end = events().find_map(|event| match event {
+        ArenaEvent::ToolResolved(data) => Some(&data.body),
+        _ => None,
+    });
+    let end = end.unwrap();
+    assert_eq!((Some(end.tool_use), end.by.as_deref()), (invoked, None));
+    assert!(end.content.len() < 1200 && end.blob.as_ref().is_some_and(|blob| blob.bytes == 2400), "{end:?}");
+    assert_eq!(runs.load(Ordering::SeqCst), 0, "the arena's own worker is not asked");
 }
