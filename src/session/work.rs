@@ -39,7 +39,7 @@ impl Session {
             Order::Diff(order) => Effect::Diff { order, context: Bare },
             Order::CacheGet(order) => Effect::CacheGet { order, context: Bare },
             Order::Patch(order) => Effect::Patch { order, context: Bare },
-            Order::Unknown { .. } => return None,
+            Order::Unknown(_) => return None,
         })
     }
 
