@@ -123,6 +123,8 @@ impl Driver {
                     self.leaves = true;
                     continue;
                 }
+                // A sealed session waits for nothing, and its seal is the last thing it says.
+                Message::Outcome(_) if self.session.sealed().is_some() => continue,
                 Message::Outcome(outcome) => {
                     self.executor.forget(outcome.call, outcome.attempt);
                     (self.timed(outcome.into_event()), None)
