@@ -13,6 +13,7 @@ mod model;
 mod output_limit;
 pub mod policy;
 mod resume;
+mod shown;
 mod solo;
 pub mod squad;
 pub mod state;
@@ -207,15 +208,18 @@ impl Session {
             EffectOrder::Prepare { tool_use } => Effect::Prepare(self.tool_call(call.spark?, *tool_use)?),
             EffectOrder::Timer { ms, .. } => Effect::Timer { ms: *ms },
             EffectOrder::Check { command } => {
-                Effect::Check { command: command.clone(), timeout_ms: spec.limits.tool_timeout_ms }
+                let (command, timeout_ms) = (command.clone(), spec.limits.tool_timeout_ms);
+                Effect::Check { command, timeout_ms, output_cap: self.most_shown(1) }
             }
             EffectOrder::Mention { place } => {
-                Effect::Mention { place: place.clone(), denied: policy::denied_to_reader(&spec.policy) }
+                let (place, denied) = (place.clone(), policy::denied_to_reader(&spec.policy));
+                Effect::Mention { place, denied, output_cap: self.most_shown(self.mentions()) }
             }
             EffectOrder::Fingerprint => Effect::Fingerprint,
             EffectOrder::Checkpoint => Effect::Checkpoint,
             EffectOrder::Diff { from, written } => {
-                Effect::Diff { from: from.clone(), written: written.clone() }
+                let (from, written) = (from.clone(), written.clone());
+                Effect::Diff { from, written, output_cap: self.most_shown(1) }
             }
             EffectOrder::CacheGet { key } => Effect::CacheGet { key: key.clone() },
             EffectOrder::CachePut { key, before, after, git, answer, cause } => Effect::CachePut {
@@ -280,7 +284,7 @@ impl Session {
             place: self.place_of(spark),
             denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
-            output_cap: tool.output_cap,
+            output_cap: tool.output_cap.min(self.most_shown_to(spark)),
         })
     }
 

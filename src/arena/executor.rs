@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::ports::{Sandbox, ToolEnd};
 use crate::protocol::effect::{MentionedPlace, ToolCall};
 use crate::protocol::event::{
-    Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, MentionExpanded, ModelFailed, ModelReply,
+    Blob, CheckRan, DiffTaken, EffectFailed, ErrorKind, FailStatus, MentionExpanded, ModelFailed, ModelReply,
     PrepareResult, TimerFired, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
@@ -258,8 +258,8 @@ impl Shared {
             Effect::Model { request, .. } => self.ask_model(&request, waited_ms, &live, &token).await,
             Effect::Prepare(call) => self.prepare(&call).await,
             Effect::Tool { call, digest } => self.run_tool(&call, &digest, &live, &token).await,
-            Effect::Check { command, timeout_ms } => OutcomeBody::CheckRan(
-                self.checked(self.ports.checks.run(&command, timeout_ms, &live, &token).await),
+            Effect::Check { command, timeout_ms, output_cap } => OutcomeBody::CheckRan(
+                self.checked(self.ports.checks.run(&command, timeout_ms, &live, &token).await, output_cap),
             ),
             Effect::Timer { ms } => self.wait(ms, &token).await,
             Effect::Fingerprint => {
@@ -268,10 +268,16 @@ impl Shared {
             Effect::Checkpoint => {
                 or_failed(self.ports.workspace.checkpoint().await.map(OutcomeBody::WorkspaceCheckpointed))
             }
-            Effect::Diff { from, written } => {
-                or_failed(self.ports.workspace.diff(&from, &written).await.map(OutcomeBody::DiffTaken))
+            Effect::Diff { from, written, output_cap } => {
+                let taken = self.ports.workspace.diff(&from, &written).await;
+                or_failed(taken.map(|taken| {
+                    let (diff, _) = cut_middle(&taken.diff, output_cap as usize);
+                    OutcomeBody::DiffTaken(DiffTaken { diff, ..taken })
+                }))
             }
-            Effect::Mention { place, denied } => self.read_mention(place, &denied, &token).await,
+            Effect::Mention { place, denied, output_cap } => {
+                self.read_mention(place, &denied, output_cap as usize, &token).await
+            }
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
             Effect::CacheGet { key } => self.cache_get(key, &live, &token).await,
             Effect::CachePut { key, before, after, git, trees, held, run } => {
@@ -365,23 +371,24 @@ impl Shared {
         &self,
         place: MentionedPlace,
         denied: &[String],
+        cap: usize,
         token: &CancellationToken,
     ) -> OutcomeBody {
-        match mention::read(place, denied, &*self.ports.sandbox, token).await {
+        match mention::read(place, (denied, cap), &*self.ports.sandbox, token).await {
             Ok(_) if token.is_cancelled() => {
                 failed(FailStatus::Cancelled, "reading was cancelled".to_owned())
             }
             Ok(read) => {
-                let (text, _) = cut_middle(&self.redactor.text(&read.text), MOST_SHOWN);
+                let (text, _) = cut_middle(&self.redactor.text(&read.text), cap);
                 OutcomeBody::MentionExpanded(MentionExpanded { text, ..read })
             }
             Err(why) => failed(FailStatus::Failed, why),
         }
     }
 
-    fn checked(&self, ran: CheckRan) -> CheckRan {
+    fn checked(&self, ran: CheckRan, cap: u32) -> CheckRan {
         let whole = self.redactor.text(&ran.output);
-        let (output, _) = cut_middle(&whole, MOST_SHOWN);
+        let (output, _) = cut_middle(&whole, cap as usize);
         CheckRan { output, notes: self.redactor.lines(ran.notes), ..ran }
     }
 

@@ -132,6 +132,8 @@ pub enum Effect {
         command: String,
         /// Milliseconds it may take.
         timeout_ms: u64,
+        /// Bytes of its output that models are shown.
+        output_cap: u32,
     },
     /// Read what a person's words mention.
     Mention {
@@ -139,6 +141,8 @@ pub enum Effect {
         place: MentionedPlace,
         /// Globs of the paths the policy denies to whoever reads.
         denied: Vec<String>,
+        /// Bytes of it that models are shown.
+        output_cap: u32,
     },
     /// Wait for a person's answer. Has no executor.
     Ask {
@@ -164,6 +168,8 @@ pub enum Effect {
         /// Files that were written since, with what each held before: whether they hold it again.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         written: Vec<PathBase>,
+        /// Bytes of the diff that models are shown.
+        output_cap: u32,
     },
     /// Look up the team cache.
     CacheGet {

@@ -9,3 +9,4 @@ mod order;
 mod places;
 mod signals;
 mod traps;
+mod window;

@@ -187,7 +187,11 @@ async fn a_result_too_long_for_the_log_is_an_answer_and_not_the_end_of_the_sessi
     let place = Place::new();
     let script = "[[answer]]\ncalls = [{ tool = \"wordy\" }]\n\
                   [[answer]]\nexpect = \"a log entry may have\"\ntext = \"I saw\"\n";
-    let running = place.scripted(script).tool(Arc::new(Wordy)).open().await.unwrap();
+    let script = Arc::new(Script::from_toml("mock", script).unwrap());
+    // A window that would hold it, so that nothing but the log's own limit stands against it.
+    let model = ModelSpec { context: 10_000_000, ..ModelSpec::named("mock/any") };
+    let builder = ArenaBuilder::new(place.work(), place.state()).provider("mock", script).model(model);
+    let running = builder.policy(allow_all()).tool(Arc::new(Wordy)).open().await.unwrap();
     let log = whole_turn(&running, "talk").await;
     assert_eq!(ends(&log)[0].0, "Failed", "{:?}", running.arena.ended().await);
     assert!(
