@@ -10,6 +10,7 @@ pub mod models;
 pub mod number;
 pub mod places;
 pub mod providers;
+pub mod secrets;
 pub mod show;
 pub mod trust;
 pub mod unknown;
@@ -24,6 +25,7 @@ pub use learnt::Learnt;
 pub use models::{KnownModels, ModelName};
 pub use places::Places;
 pub use providers::{Connection, Secret};
+pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec};
@@ -331,6 +333,16 @@ impl Config {
         let mut policy = if table.defaults == Some(false) { Policy::default() } else { policy::standard() };
         policy.rules.extend(table.rules);
         policy
+    }
+
+    /// Values of the environment that are blanked out of all that is recorded and shown.
+    pub fn secrets(&self) -> Secrets {
+        let ignored = self.file.redaction.as_ref().map(|table| table.ignore.as_slice());
+        Secrets::of(
+            &self.environment,
+            &providers::key_names(&self.file.providers),
+            ignored.unwrap_or_default(),
+        )
     }
 
     /// Which sandbox is wanted.

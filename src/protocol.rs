@@ -2,6 +2,7 @@
 
 pub mod ballot;
 pub mod blueprint;
+pub mod call;
 pub mod command;
 pub mod complaint;
 pub mod effect;
@@ -20,8 +21,9 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use call::{CallKind, Effect, Order, OutcomeBody, Work};
 pub use command::{Choice, Command, StopCause};
-pub use effect::{Effect, EffectOrder, Outcome, OutcomeBody};
+pub use effect::Outcome;
 pub use event::{ArenaEvent, Class};
 pub use message::{Args, Message, Part, Request, Role, Usage};
 pub use signal::{Lane, Signal};
@@ -75,6 +77,11 @@ impl Entry {
     /// The decisions drawn from the fact.
     pub fn decisions(&self) -> &[ArenaEvent] {
         self.events.get(1..).unwrap_or(&[])
+    }
+
+    /// The first name in it that only a newer program knows.
+    pub fn unknown(&self) -> Option<&str> {
+        self.events.iter().find_map(ArenaEvent::unknown)
     }
 
     /// True when the fact was recorded but changes nothing (`outcome_ignored` or `input_refused` follows it).

@@ -34,7 +34,7 @@ impl Recorded {
     /// Takes the next entry. What keeps a session from being taken up is told when that is tried.
     pub fn apply(&mut self, entry: &Arc<Entry>) {
         if self.newer.is_none() {
-            self.newer = replay::unknown_kind(entry).map(|kind| (entry.seq, kind.to_owned()));
+            self.newer = entry.unknown().map(|kind| (entry.seq, kind.to_owned()));
         }
         if let Some(name) = replay::scorer_in(entry)
             && self.scorers.iter().all(|(_, known)| known != name)

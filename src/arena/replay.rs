@@ -85,7 +85,7 @@ impl Verifier {
 
     /// False when nothing can be compared from here on.
     fn compare(&mut self, entry: &Arc<Entry>) -> bool {
-        if let Some(kind) = unknown_kind(entry) {
+        if let Some(kind) = entry.unknown() {
             self.found.newer = Some((entry.seq, kind.to_owned()));
             return false;
         }
@@ -219,12 +219,4 @@ fn rules_of(entry: &Entry) -> Option<u32> {
         ArenaEvent::SessionForked(data) => Some(data.rules),
         _ => None,
     }
-}
-
-/// The first kind of a newer program in an entry.
-pub(super) fn unknown_kind(entry: &Entry) -> Option<&str> {
-    entry.events.iter().find_map(|event| match event {
-        ArenaEvent::Unknown { kind, .. } => Some(kind.as_str()),
-        _ => None,
-    })
 }

@@ -48,10 +48,8 @@ impl SessionStore {
             let Some(entry) = forming.copy(&mut reader)? else {
                 return Err(LogError::NoSuchEntry { seq, count: reader.ending().count });
             };
-            if let Some(ArenaEvent::Unknown { kind, .. }) =
-                entry.events.iter().find(|event| is_unknown(event))
-            {
-                return Err(LogError::UnknownKind { seq: entry.seq, kind: kind.clone() });
+            if let Some(kind) = entry.unknown() {
+                return Err(LogError::UnknownKind { seq: entry.seq, kind: kind.to_owned() });
             }
             fold(entry);
         }
@@ -178,10 +176,6 @@ impl SessionStore {
         }
         Ok((copied, missing))
     }
-}
-
-fn is_unknown(event: &ArenaEvent) -> bool {
-    matches!(event, ArenaEvent::Unknown { .. })
 }
 
 fn named_blobs(entry: &Entry) -> impl Iterator<Item = String> {

@@ -9,9 +9,9 @@ use super::fs::{Access, LogFile, LogFs, read_full_at, write_all_at};
 use super::reader::{Ending, EntryReader};
 use super::writer::{Marks, SessionLog, Start};
 use super::{LOCK_NAME, LOG_NAME, LogError};
+use crate::protocol::Entry;
 use crate::protocol::event::FaultRecovered;
 use crate::protocol::expand::hex;
-use crate::protocol::{ArenaEvent, Entry};
 
 /// A log opened for writing.
 pub struct Opened {
@@ -94,12 +94,7 @@ pub(super) fn read_all(
 }
 
 fn unknown_kind(entry: &Entry) -> Option<LogError> {
-    entry.events.iter().find_map(|event| match event {
-        ArenaEvent::Unknown { kind, .. } => {
-            Some(LogError::UnknownKind { seq: entry.seq, kind: kind.clone() })
-        }
-        _ => None,
-    })
+    entry.unknown().map(|kind| LogError::UnknownKind { seq: entry.seq, kind: kind.to_owned() })
 }
 
 /// Copies the tail into a file of its own, durably, and only then cuts it off.

@@ -146,7 +146,7 @@ pub fn of(log: &Path) -> SessionStatus {
     let mut entries = lines.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let read = |line| serde_json::from_slice::<Entry>(line).ok();
     let Some(last) = entries.next().and_then(read) else { return SessionStatus::Unknown };
-    let is_newer = last.events.iter().any(|event| matches!(event, ArenaEvent::Unknown { .. }));
+    let is_newer = last.unknown().is_some();
     let told = last.events.iter().rev().find_map(told);
     let told = match told {
         // A copy of a session whose turn was over.

@@ -1,5 +1,7 @@
 //! Who may do what: rules are matched against what a prepared call would do; reads nothing else.
 
+mod commands;
+
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::protocol::event::Plan;
@@ -132,23 +134,29 @@ pub fn denied_to_all(policy: &Policy) -> Vec<String> {
 /// Globs of the paths a tool may not touch, for tools that come upon files while they run; `risks` are what the tool and
 /// the call may do.
 pub fn denied_paths(policy: &Policy, tool: &str, risks: &[Risk]) -> Vec<String> {
-    denials(policy, tool, risks).filter_map(|rule| rule.path.clone()).collect()
+    rules_on(policy, Action::Deny, tool, risks).filter_map(|rule| rule.path.clone()).collect()
 }
 
 /// Globs of the paths that may not be read where a person mentions them: what `read_file` is denied. A rule that
-/// asks is answered by the mention itself.
-pub fn denied_to_reader(policy: &Policy) -> Vec<String> {
-    let denials = denials(policy, "read_file", &[Risk::Read]);
-    denials.map(|rule| rule.path.clone().unwrap_or_else(|| "**".to_owned())).collect()
+/// asks is answered by the mention itself, unless the mention may be a stranger's.
+pub fn denied_to_reader(policy: &Policy, is_foreign: bool) -> Vec<String> {
+    let actions: &[Action] = if is_foreign { &[Action::Deny, Action::Ask] } else { &[Action::Deny] };
+    let rules = actions.iter().flat_map(|action| rules_on(policy, *action, "read_file", &[Risk::Read]));
+    rules.map(|rule| rule.path.clone().unwrap_or_else(|| "**".to_owned())).collect()
 }
 
-/// The rules that deny a tool of these risks something, whatever its command.
-fn denials<'a>(policy: &'a Policy, tool: &'a str, risks: &'a [Risk]) -> impl Iterator<Item = &'a Rule> {
+/// The rules with this action on a tool of these risks, whatever its command.
+fn rules_on<'a>(
+    policy: &'a Policy,
+    action: Action,
+    tool: &'a str,
+    risks: &'a [Risk],
+) -> impl Iterator<Item = &'a Rule> {
     policy.rules.iter().filter(move |rule| {
-        rule.action == Action::Deny
+        rule.action == action
             && rule.command.is_none()
             && rule.risk.is_none_or(|named| risks.contains(&named))
-            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, Action::Deny))
+            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, action))
     })
 }
 
@@ -199,9 +207,7 @@ fn command_fits(rule: &Rule, plan: &Plan) -> bool {
         }
         // What forbids must see every command of a line. It is no boundary: a shell has more ways to say it.
         (Some(pattern), Some(command)) => {
-            let ends = |c: char| matches!(c, ';' | '&' | '|' | '(' | ')' | '{' | '}' | '`' | '\n' | '\r');
-            let mut commands = std::iter::once(command.as_str()).chain(command.split(ends));
-            commands.any(|one| fits(pattern, one.trim(), rule.action))
+            commands::of(command).any(|one| fits(pattern, one.trim(), rule.action))
         }
     }
 }
@@ -348,9 +354,17 @@ mod tests {
     #[test]
     fn a_denied_command_is_seen_anywhere_in_a_line() {
         let policy = policy(&[("no push", Some("git push*"), None, Action::Deny, 0)]);
-        for line in
-            ["git push", " git push -f", "true; git push", "a && git push", "(git push)", "x | GIT PUSH"]
-        {
+        for line in [
+            "git push",
+            " git push -f",
+            "true; git push",
+            "a && git push",
+            "(git push)",
+            "x | GIT PUSH",
+            "git\tpush",
+            "A=1 git  push",
+            "2>&1 git push",
+        ] {
             let ruling = rule(&policy, &[], "bash", &plan(Risk::Execute, Some(line), &[]));
             assert_eq!(ruling.action, Action::Deny, "{line}");
         }

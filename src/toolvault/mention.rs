@@ -9,7 +9,7 @@ use super::read_file;
 use super::tool::blocking;
 use super::write_file::words;
 use crate::ports::{DirEntry, FileError, Files, Sandbox};
-use crate::protocol::effect::MentionedPlace;
+use crate::protocol::effect::{MentionContext, MentionedPlace};
 use crate::protocol::event::{MentionExpanded, ToolStatus};
 use crate::session::policy::DeniedPaths;
 
@@ -21,12 +21,12 @@ const NAMES: usize = 500;
 /// the policy denies are left out. The error's words are for the person and the model.
 pub async fn read(
     place: MentionedPlace,
-    (denied, cap): (&[String], usize),
+    context: &MentionContext,
     sandbox: &dyn Sandbox,
     cancel: &CancellationToken,
 ) -> Result<MentionExpanded, String> {
-    let (files, denied, token) = (sandbox.files(), DeniedPaths::new(denied), cancel.clone());
-    let mention = place.mention.clone();
+    let (files, denied, token) = (sandbox.files(), DeniedPaths::new(&context.denied), cancel.clone());
+    let (mention, cap) = (place.mention.clone(), context.output_cap as usize);
     blocking(move || look(&files, &place, (&denied, cap), &token))
         .await
         .map_err(|why| format!("`{mention}` was not read: {why}"))

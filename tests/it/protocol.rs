@@ -1,5 +1,6 @@
 //! Holds the event catalogue against its documentation, its JSON Schema and its own round trip through text.
 
+mod calls;
 mod samples;
 
 use std::sync::LazyLock;

@@ -10,3 +10,5 @@ mod places;
 mod signals;
 mod traps;
 mod window;
+
+pub(crate) use kit::served;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::command::{Choice, StopCause};
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::Order;
 use crate::protocol::spec::{Mode, Setting, Spec};
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
@@ -81,6 +81,9 @@ pub struct SessionForked {
     /// the most they can have cost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
+    /// True when the parent was not begun here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
 }
 
 /// Data of `session_paused`.
@@ -309,7 +312,7 @@ pub struct EffectOrdered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spark: Option<SparkId>,
     /// What is ordered.
-    pub effect: EffectOrder,
+    pub effect: Order,
 }
 
 /// Data of `call_cancelled`.

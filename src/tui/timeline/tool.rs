@@ -2,9 +2,10 @@
 
 use ratatui::text::Line;
 
-use crate::projection::calls::{Activity, target};
+use crate::projection::calls::target;
 use crate::projection::phrases;
 use crate::projection::transcript::Item;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{ArenaEvent, Judgement, PrepareResult, ToolResolved, ToolStatus, ToolUse};
 use crate::protocol::message::Part;
 use crate::protocol::{EventRef, Lane, SparkId};
@@ -82,10 +83,10 @@ impl Page<'_> {
     fn open_call(&self, tool_use: ToolUse, name: &str, what: &str) -> Vec<Line<'static>> {
         let board = &self.scene.moment.board;
         let rows = board.sparks.iter().flat_map(|row| board.doing(Some(row.spark)));
-        let open = rows.into_iter().find_map(|(call, open)| match open.activity {
-            Activity::Running(of) if of == tool_use => Some((call, open, "running")),
-            Activity::Asking(of) if of == tool_use => Some((call, open, "asks")),
-            Activity::Preparing(of) if of == tool_use => Some((call, open, "looks first")),
+        let open = rows.into_iter().find_map(|(call, open)| match &open.order {
+            Order::Tool(of) if of.tool_use == tool_use => Some((call, open, "running")),
+            Order::Ask(of) if of.tool_use == tool_use => Some((call, open, "asks")),
+            Order::Prepare(of) if of.tool_use == tool_use => Some((call, open, "looks first")),
             _ => None,
         });
         let Some((call, open, word)) = open else {

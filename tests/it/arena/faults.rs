@@ -12,17 +12,17 @@ use agon::eventlog::SessionStore;
 use agon::ports::{
     AppendError, EventLog, FileChange, Head, Live, Preparation, Sandbox, Tool, ToolEnd, Untold, Workspace,
 };
-use agon::protocol::effect::{EffectOrder, ToolCall};
+use agon::protocol::effect::{Order, ToolCall};
 use agon::protocol::event::{
     DiffTaken, PathBase, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
-use agon::protocol::spec::{Blueprint, Limits, Mode, Risk, RoleSpec, ToolSpec};
+use agon::protocol::spec::{Blueprint, Limits, Mode, ModelSpec, Risk, RoleSpec, ToolSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
 use agon::provider::script::Script;
 use agon::sandbox::Unconfined;
 use agon::toolvault::ToolVault;
 use agon::workspace::WorkspaceStore;
-use agon::{Arena, Ending};
+use agon::{Arena, ArenaBuilder, Ending};
 use tokio_util::sync::CancellationToken;
 
 use super::kit::*;
@@ -191,7 +191,7 @@ async fn a_result_too_long_for_the_log_is_an_answer_and_not_the_end_of_the_sessi
     // A window that would hold it, so that nothing but the log's own limit stands against it.
     let model = ModelSpec { context: 10_000_000, ..ModelSpec::named("mock/any") };
     let builder = ArenaBuilder::new(place.work(), place.state()).provider("mock", script).model(model);
-    let running = builder.policy(allow_all()).tool(Arc::new(Wordy)).open().await.unwrap();
+    let running = builder.policy(world::allow_all()).tool(Arc::new(Wordy)).open().await.unwrap();
     let log = whole_turn(&running, "talk").await;
     assert_eq!(ends(&log)[0].0, "Failed", "{:?}", running.arena.ended().await);
     assert!(
@@ -313,7 +313,7 @@ async fn a_look_at_the_workspace_that_never_ends_holds_neither_an_interrupt_nor_
         let arena = Arc::new(on(&place, log, workspace, limit).await);
         prompt(&arena, "write").await;
         until(&arena, |event| match event {
-            ArenaEvent::EffectOrdered(data) if matches!(data.effect, EffectOrder::Checkpoint) => Some(()),
+            ArenaEvent::EffectOrdered(data) if matches!(data.effect, Order::Checkpoint(_)) => Some(()),
             _ => None,
         })
         .await;

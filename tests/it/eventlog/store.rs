@@ -194,6 +194,7 @@ fn an_imported_fork_keeps_its_own_id() {
         active_ms: 0,
         awaits: None,
         goes_on: false,
+        foreign: false,
     };
     let fact = Fact::new(ArenaEvent::SessionForked(forked)).unwrap();
     append(&fork, [Entry::new(2, 1, fact, Vec::new())]).unwrap();

@@ -22,7 +22,7 @@ fn cap_of(world: &mut World, calls_made: usize) -> u32 {
     world.model_says(calls(&list));
     prepared(world, 0);
     match call_of(world, 0).2 {
-        Effect::Tool { call, .. } => call.output_cap,
+        Effect::Tool { context, .. } => context.output_cap,
         other => panic!("{other:?}"),
     }
 }
