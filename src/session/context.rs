@@ -123,7 +123,7 @@ impl Session {
 
     /// The model and how many items of the conversation a summary would cover: as many of the oldest whole groups as
     /// fit into one request. The newest quarter of the window stays if it can, then the newest group, then nothing.
-    /// None when nothing would be covered but a summary.
+    /// None when all that can be covered is too little, or a summary.
     fn compactable(&self, id: SparkId) -> Option<(ModelSpec, usize)> {
         let spark = self.sparks.get(&id)?;
         let model = self.model_spec(&spark.model)?.clone();
@@ -146,19 +146,23 @@ impl Session {
         let answer = self.output_limit(id, &model).min(model.context / 4);
         let stays = |end: usize| sum(0..end, &|i| !is_covered(i)) + sum(end..len, &|_| true);
         let suffices = |end: &usize| stays(*end) + summary + tools + queue + answer <= model.context;
-        let ends: Vec<usize> = (0..len)
-            .filter(|i| all.get(*i).is_some_and(|item| !item.is_pinned() && item.part.role != Role::Tool))
+        if !suffices(&len) {
+            return None;
+        }
+        let is_new = |item: &&Item| {
+            self.is_coverable(item, prompt)
+                && !matches!(self.event(item.part.from), Some(ArenaEvent::ContextCompacted(_)))
+        };
+        let first = all.iter().position(|item| is_new(&item))?;
+        let ends: Vec<usize> = (first + 1..len)
+            .filter(|i| all.get(*i).is_some_and(|item| item.part.role != Role::Tool))
             .chain([len])
             .filter(|end| sum(0..*end, &|i| !hidden[i]) <= room)
             .collect();
         let keeps_quarter = |end: &&usize| sum(**end..len, &|_| true) >= model.context / 4;
-        let newest = |ends: &[usize]| ends.iter().rev().find(|end| suffices(end)).copied();
-        let end = ends.iter().rev().filter(|end| suffices(end)).find(keeps_quarter).copied();
-        let end = end.or_else(|| newest(&ends)).or_else(|| ends.last().copied())?;
-        let is_new =
-            |item: &Item| !matches!(self.event(item.part.from), Some(ArenaEvent::ContextCompacted(_)));
-        let mut covers = all.iter().take(end).filter(|item| self.is_coverable(item, prompt));
-        covers.any(is_new).then_some((model, end))
+        let sufficing = || ends.iter().rev().filter(|end| suffices(end));
+        let end = sufficing().find(keeps_quarter).or_else(|| sufficing().find(|end| **end < len));
+        end.or(ends.last()).map(|end| (model.clone(), *end))
     }
 
     /// The person's task of this turn, persona and instructions always stay.
