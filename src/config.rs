@@ -9,6 +9,7 @@ pub mod learnt;
 pub mod models;
 pub mod number;
 pub mod places;
+pub mod policy;
 pub mod providers;
 pub mod secrets;
 pub mod show;
@@ -24,12 +25,13 @@ pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
 pub use models::{KnownModels, ModelName};
 pub use places::Places;
+pub use policy::PolicyFile;
 pub use providers::{Connection, Secret};
 pub use secrets::Secrets;
 pub use trust::Trust;
 
-use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec};
-use crate::session::policy;
+use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec, Rule};
+use crate::session::policy::standard;
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -330,8 +332,8 @@ impl Config {
     /// The rules of all layers, with agon's own before them unless they are switched off.
     pub fn policy(&self) -> Policy {
         let table = self.file.policy.clone().unwrap_or_default();
-        let mut policy = if table.defaults == Some(false) { Policy::default() } else { policy::standard() };
-        policy.rules.extend(table.rules);
+        let mut policy = if table.defaults == Some(false) { Policy::default() } else { standard() };
+        policy.rules.extend(table.rules.into_iter().map(Rule::from));
         policy
     }
 

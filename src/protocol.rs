@@ -12,9 +12,11 @@ pub mod fit;
 pub mod message;
 pub mod signal;
 pub mod spec;
+pub mod stored;
 pub mod text;
 pub mod typed;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -53,6 +55,9 @@ pub struct Entry {
     pub at: u64,
     /// The fact, then the decisions in the order they were taken.
     pub events: Vec<ArenaEvent>,
+    /// What this program does not know of it, where it was read from a log of a newer one.
+    #[serde(skip)]
+    unknown: Option<Box<str>>,
 }
 
 impl Entry {
@@ -65,8 +70,23 @@ impl Entry {
     }
 
     /// The same from a list whose first event the session knows to be a fact.
-    pub(crate) fn made(seq: u64, at: u64, events: Vec<ArenaEvent>) -> Self {
-        Entry { v: FORMAT, seq, at, events }
+    pub fn made(seq: u64, at: u64, events: Vec<ArenaEvent>) -> Self {
+        Entry { v: FORMAT, seq, at, events, unknown: None }
+    }
+
+    /// Reads a line of a log and finds what in it this program does not know, at whatever depth.
+    pub fn read(line: &[u8]) -> serde_json::Result<Self> {
+        let (entry, unknown): (Entry, _) = stored::read(line)?;
+        // The chain's hash is the line's, not the entry's.
+        let unknown = unknown.into_iter().find(|what| what != "field `h`").map(String::into_boxed_str);
+        Ok(Entry { unknown, ..entry })
+    }
+
+    /// What this program does not know, for an entry of a newer one: such a log is shown and never continued.
+    pub fn newer(&self) -> Option<Cow<'_, str>> {
+        let kind = || self.events.iter().find(|event| event.class() == Class::Unknown).map(ArenaEvent::kind);
+        let read = self.unknown.as_deref().map(Cow::Borrowed);
+        read.or_else(|| kind().map(|kind| Cow::Owned(format!("event `{kind}`"))))
     }
 
     /// The fact this entry starts with, or `None` for a damaged (empty) entry.
@@ -77,11 +97,6 @@ impl Entry {
     /// The decisions drawn from the fact.
     pub fn decisions(&self) -> &[ArenaEvent] {
         self.events.get(1..).unwrap_or(&[])
-    }
-
-    /// The first name in it that only a newer program knows.
-    pub fn unknown(&self) -> Option<&str> {
-        self.events.iter().find_map(ArenaEvent::unknown)
     }
 
     /// True when the fact was recorded but changes nothing (`outcome_ignored` or `input_refused` follows it).

@@ -48,9 +48,7 @@ impl SessionStore {
             let Some(entry) = forming.copy(&mut reader)? else {
                 return Err(LogError::NoSuchEntry { seq, count: reader.ending().count });
             };
-            if let Some(kind) = entry.unknown() {
-                return Err(LogError::UnknownKind { seq: entry.seq, kind: kind.to_owned() });
-            }
+            LogError::newer(&entry).map_or(Ok(()), Err)?;
             fold(entry);
         }
         forming.finish(reader.ending())?.start()

@@ -82,19 +82,15 @@ pub(super) fn read_all(
     marks: &mut Marks,
     fold: &mut dyn FnMut(Entry),
 ) -> Result<(), LogError> {
-    let mut unknown = None;
+    let mut newer = None;
     loop {
         let offset = reader.ending().len;
         let Some(entry) = reader.next_entry()? else { break };
         marks.note(entry.seq, offset);
-        unknown = unknown.or_else(|| unknown_kind(&entry));
+        newer = newer.or_else(|| LogError::newer(&entry));
         fold(entry);
     }
-    unknown.map_or(Ok(()), Err)
-}
-
-fn unknown_kind(entry: &Entry) -> Option<LogError> {
-    entry.unknown().map(|kind| LogError::UnknownKind { seq: entry.seq, kind: kind.to_owned() })
+    newer.map_or(Ok(()), Err)
 }
 
 /// Copies the tail into a file of its own, durably, and only then cuts it off.

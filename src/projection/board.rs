@@ -125,6 +125,7 @@ impl Board {
         self.seq = Some(entry.seq);
         self.at = entry.at;
         self.counts.entries += 1;
+        self.counts.unknown += u64::from(entry.newer().is_some());
         for (from, event) in entry.effective() {
             self.apply_event(entry.at, from, event);
         }
@@ -237,8 +238,7 @@ impl Board {
             E::CritiqueIssued(data) => self.criticised(data),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
-            E::SandboxStarted(data) => self.sandbox = Some(data.body.sandbox.clone()),
-            E::Unknown { .. } => self.counts.unknown += 1,
+            E::Unknown { .. } => {}
             _ => {}
         }
         if closed.is_some_and(|call| matches!(call.order, Order::Ask(_))) {

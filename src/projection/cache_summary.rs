@@ -49,6 +49,7 @@ impl CacheSheet {
                 CacheStep::Lookup => self.notes.push(format!("not asked: {}", data.reason)),
                 CacheStep::Use => self.notes.push(format!("{UNUSED}: {}", data.reason)),
                 CacheStep::Store => self.not_stored(&data.reason),
+                CacheStep::Unknown(_) => {}
             },
             E::PatchRefused(data) => {
                 let (path, reason) = (&data.body.path, &data.body.reason);

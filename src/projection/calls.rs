@@ -245,7 +245,7 @@ pub fn target(args: &Args) -> String {
             .iter()
             .find_map(|key| map.get(*key).and_then(Value::as_str))
             .or_else(|| map.values().find_map(Value::as_str)),
-        Args::Json(_) => None,
+        Args::Json(_) | Args::Unknown(_) => None,
     };
     text.map(one_line).unwrap_or_default()
 }

@@ -1,10 +1,9 @@
 //! The table of everything a session can order: one row a kind of work, from which the lists about calls are made.
 
 use std::any::TypeId;
-use std::fmt;
 
 use schemars::JsonSchema;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, MapAccess};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -18,6 +17,7 @@ use crate::protocol::event::{
     MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired, ToolPrepared,
     ToolResolved, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
+use crate::protocol::stored::{self, Foreign, Stored, Unread};
 use crate::protocol::{CallId, EventRef, Lane, SparkId};
 
 /// The event that orders a call.
@@ -91,18 +91,13 @@ macro_rules! calls {
         pub enum Order {
             $( #[doc = $doc] $kind($order), )+
             /// Work of a newer program: kept, shown, never started.
-            Unknown {
-                /// Its word.
-                word: String,
-                /// Its data as it came; none where the word was all.
-                raw: Option<Value>,
-            },
+            Unknown(Foreign),
         }
 
         impl Order {
             /// Its row; none for the work of a newer program.
             pub fn row(&self) -> Option<&'static CallRow> {
-                let kind = match self { $( Order::$kind(_) => CallKind::$kind, )+ Order::Unknown { .. } => return None };
+                let kind = match self { $( Order::$kind(_) => CallKind::$kind, )+ Order::Unknown(_) => return None };
                 CALLS.get(kind as usize)
             }
 
@@ -128,7 +123,7 @@ macro_rules! calls {
             pub fn failed(&self, how: Failure, words: String) -> OutcomeBody {
                 match self {
                     $( Order::$kind(order) => OutcomeBody::$fails(Failing::failed(order, how, words)), )+
-                    Order::Unknown { .. } => OutcomeBody::EffectFailed(Failing::failed(&Bare, how, words)),
+                    Order::Unknown(_) => OutcomeBody::EffectFailed(Failing::failed(&Bare, how, words)),
                 }
             }
 
@@ -136,22 +131,31 @@ macro_rules! calls {
             pub fn speaks(&self, lane: Lane) -> bool {
                 match self {
                     $( Order::$kind(_) => false $( || matches!(lane, $lane) )*, )+
-                    Order::Unknown { .. } => false,
+                    Order::Unknown(_) => false,
                 }
             }
+        }
 
-            /// Reads what `effect_ordered` may order, its name first.
-            fn read<'de, M: MapAccess<'de>>(word: String, map: &mut M) -> Result<Self, M::Error> {
-                match word.as_str() {
-                    $( $word if is_plain(OrderedBy::$ordered) => map.next_value().map(Order::$kind), )+
-                    _ => Ok(Order::Unknown { word, raw: Some(map.next_value()?) }),
-                }
-            }
+        /// What `effect_ordered` may order.
+        impl Stored for Order {
+            const NAME: &'static str = "Order";
 
-            fn bare(word: &str) -> Result<Self, serde_json::Error> {
+            fn bare<E: de::Error>(word: &str) -> Result<Self, E> {
                 match word {
-                    $( $word if is_plain(OrderedBy::$ordered) => serde_json::from_value(Value::Null).map(Order::$kind), )+
-                    _ => Ok(Order::Unknown { word: word.to_owned(), raw: None }),
+                    $( $word if is_plain(OrderedBy::$ordered) => {
+                        serde_json::from_value(Value::Null).map(Order::$kind).map_err(E::custom)
+                    } )+
+                    _ => stored::kept(Self::NAME, word).map(|()| Order::Unknown(Unread::bare(word))),
+                }
+            }
+
+            fn with_data<'de, M: MapAccess<'de>>(word: &str, map: &mut M) -> Result<Self, M::Error> {
+                match word {
+                    $( $word if is_plain(OrderedBy::$ordered) => map.next_value().map(Order::$kind), )+
+                    _ => {
+                        stored::kept(Self::NAME, word)?;
+                        Unread::with_data(word, map).map(Order::Unknown)
+                    }
                 }
             }
         }
@@ -161,8 +165,7 @@ macro_rules! calls {
                 match self {
                     $( Order::$kind(_) if is_bare::<$order>() => serializer.serialize_str($word),
                        Order::$kind(order) => serializer.collect_map([($word, order)]), )+
-                    Order::Unknown { word, raw: None } => serializer.serialize_str(word),
-                    Order::Unknown { word, raw: Some(raw) } => serializer.collect_map([(word, raw)]),
+                    Order::Unknown(unknown) => unknown.serialize(serializer),
                 }
             }
         }
@@ -355,7 +358,7 @@ impl Order {
             | Order::Mention(_)
             | Order::Fingerprint(_)
             | Order::Checkpoint(_) => vec![],
-            Order::Diff(_) | Order::CacheGet(_) | Order::Patch(_) | Order::Unknown { .. } => vec![],
+            Order::Diff(_) | Order::CacheGet(_) | Order::Patch(_) | Order::Unknown(_) => vec![],
         }
     }
 
@@ -429,40 +432,10 @@ impl ArenaEvent {
             other => other.answers().map(|(call, _)| call),
         }
     }
-
-    /// The name in it that only a newer program knows.
-    pub fn unknown(&self) -> Option<&str> {
-        match self {
-            ArenaEvent::Unknown { kind, .. } => Some(kind),
-            ArenaEvent::EffectOrdered(data) => match &data.effect {
-                Order::Unknown { word, .. } => Some(word),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
 }
 
 impl<'de> Deserialize<'de> for Order {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OrderVisitor;
-        impl<'de> Visitor<'de> for OrderVisitor {
-            type Value = Order;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an order: its word, or its word with its data")
-            }
-            fn visit_str<E: de::Error>(self, word: &str) -> Result<Order, E> {
-                Order::bare(word).map_err(E::custom)
-            }
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Order, M::Error> {
-                let word = map.next_key()?.ok_or_else(|| de::Error::custom("an order has a word"))?;
-                let order = Order::read(word, &mut map)?;
-                match map.next_key::<String>()? {
-                    None => Ok(order),
-                    Some(more) => Err(de::Error::custom(format!("`{more}` follows an order"))),
-                }
-            }
-        }
-        deserializer.deserialize_any(OrderVisitor)
+        stored::deserialize(deserializer)
     }
 }

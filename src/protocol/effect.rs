@@ -10,6 +10,7 @@ use crate::protocol::event::{
     Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Request;
+use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 pub use crate::protocol::call::{
@@ -81,14 +82,15 @@ impl TimerOrder {
     }
 }
 
-/// What a timer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TimerPurpose {
-    /// The turn's time limit.
-    TurnLimit,
-    /// The delay before a retry.
-    Retry,
+stored! {
+    /// What a timer is for.
+    #[derive(Copy, Eq)]
+    pub enum TimerPurpose of Word {
+        /// The turn's time limit.
+        TurnLimit,
+        /// The delay before a retry.
+        Retry,
+    }
 }
 
 /// Orders one of the blueprint's checks.

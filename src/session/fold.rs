@@ -105,7 +105,7 @@ impl Session {
         self.fold_settings(at, &data.changed);
         self.debate = match &data.mode {
             Mode::Debate(plan) => Some(Debate::of(plan)),
-            Mode::Solo | Mode::Squad => None,
+            Mode::Solo | Mode::Squad | Mode::Unknown(_) => None,
         };
         self.turn = Some(Turn {
             number: self.turns + 1,

@@ -200,6 +200,7 @@ impl Session {
         match answered.purpose {
             Purpose::Think => self.observe(answered.spark, at),
             Purpose::Compact => self.on_summary(at, answered),
+            Purpose::Unknown(_) => {}
         }
     }
 
@@ -245,7 +246,7 @@ impl Session {
         if let Some(names) = self.new_refusals(called, failed) {
             self.emit(ArenaEvent::ParamsDropped(ParamsDropped { call, spark: id, model, names, reason: at }));
             return match purpose {
-                Purpose::Think => self.think(id),
+                Purpose::Think | Purpose::Unknown(_) => self.think(id),
                 Purpose::Compact => self.compact(id),
             };
         }

@@ -46,6 +46,7 @@ fn fallback(risk: Risk) -> Ruling {
         Risk::Write => (Action::Ask, "default: writing is asked about"),
         Risk::Execute => (Action::Ask, "default: running commands is asked about"),
         Risk::Network => (Action::Ask, "default: the network is asked about"),
+        Risk::Unknown(_) => (Action::Deny, "default: an unknown risk is denied"),
     };
     Ruling { action, rule: rule.to_owned(), why: None }
 }
@@ -218,7 +219,7 @@ fn paths_fit(rule: &Rule, plan: &Plan) -> bool {
     let mut fit = plan.paths.iter().map(|path| fits(pattern, &path.path, rule.action));
     match rule.action {
         Action::Allow => !plan.paths.is_empty() && fit.all(|fits| fits),
-        Action::Ask | Action::Deny => fit.any(|fits| fits),
+        Action::Ask | Action::Deny | Action::Unknown(_) => fit.any(|fits| fits),
     }
 }
 

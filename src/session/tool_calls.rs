@@ -70,7 +70,7 @@ impl Session {
                 "the arguments contain a `[secret:…]` placeholder; the value behind it is not available to tools"
                     .to_owned(),
             )),
-            Args::Json(_) => None,
+            Args::Json(_) | Args::Unknown(_) => None,
         }
     }
 
@@ -187,6 +187,7 @@ impl Session {
         }
         match result {
             PrepareResult::Unfit(text) => self.refuse(tool_use, RefusalReason::Unfit, text),
+            PrepareResult::Unknown(_) => {}
             PrepareResult::Ready(plan) => {
                 let Some(spec) = self.spec.clone() else { return };
                 let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
@@ -200,7 +201,9 @@ impl Session {
                 match ruling.action {
                     Action::Allow => {}
                     Action::Ask => self.ask(id, tool_use, at, plan.digest),
-                    Action::Deny => self.refuse(tool_use, RefusalReason::Policy, forbidden(&ruling)),
+                    Action::Deny | Action::Unknown(_) => {
+                        self.refuse(tool_use, RefusalReason::Policy, forbidden(&ruling))
+                    }
                 }
             }
         }

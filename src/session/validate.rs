@@ -76,6 +76,7 @@ impl Session {
             }
             (Mode::Squad, None) => Err("the session has no blueprint for a squad".to_owned()),
             (Mode::Debate(plan), _) => self.admit_debate(plan, &spec),
+            (Mode::Unknown(_), _) => Err("this agon does not know the mode".to_owned()),
         }
     }
 
@@ -106,6 +107,7 @@ impl Session {
                 match &data.choice {
                     Choice::Rule(rule) => self.admit_rule(rule, *tool_use, *prepared),
                     Choice::Once | Choice::Session | Choice::Deny(_) => Ok(()),
+                    Choice::Unknown(_) => Err("this agon does not know the answer".to_owned()),
                 }
             }
             Some(Order::Ask(_)) => {

@@ -41,7 +41,7 @@ impl Session {
             }
             Order::CacheGet(order) => Effect::CacheGet { order, context: Bare },
             Order::Patch(order) => Effect::Patch { order, context: Bare },
-            Order::Unknown { .. } => return None,
+            Order::Unknown(_) => return None,
         })
     }
 

@@ -117,10 +117,6 @@ impl Renderer {
                 let text = format!("{} ({lines})", data.body.mention);
                 Line::new(self.who(data.call, None), "read", Tone::Quiet, text)
             }
-            E::SandboxRefused(data) => {
-                let text = format!("{}: {}", data.body.kind, data.body.reason);
-                Line::new(Who::Agon, "sandbox", Tone::Bad, text)
-            }
             E::EffectFailed(data) if data.body.status == FailStatus::Failed => {
                 let what = self.calls.get(data.call).map(|open| self.calls.say(open));
                 let text = format!("{}: {}", what.unwrap_or_else(|| data.call.to_string()), data.body.error);
@@ -155,6 +151,7 @@ impl Renderer {
                 let what = match &data.body.result {
                     PrepareResult::Ready(plan) => format!("ready, digest {}", short(&plan.digest)),
                     PrepareResult::Unfit(why) => why.clone(),
+                    PrepareResult::Unknown(_) => phrases::NEWER.to_owned(),
                 };
                 let text = format!("{}: {what}", self.tool(data.body.tool_use));
                 (self.who(data.call, None), "prepared", text)
@@ -302,7 +299,7 @@ impl Renderer {
         match &data.choice {
             Choice::Deny(why) => line.with(why),
             Choice::Rule(rule) => line.with(format!("rule `{}`", rule.name)),
-            Choice::Once | Choice::Session => line,
+            Choice::Once | Choice::Session | Choice::Unknown(_) => line,
         }
     }
 
@@ -412,7 +409,7 @@ fn say_unknown(kind: &str, raw: &Value) -> Line {
 
 fn unusual(finish: &Finish) -> Option<String> {
     match finish {
-        Finish::Stop | Finish::ToolCalls => None,
+        Finish::Stop | Finish::ToolCalls | Finish::Unknown(_) => None,
         Finish::Length => Some("the answer was cut at the output limit".to_owned()),
         Finish::Filtered => Some("the provider filtered the answer".to_owned()),
         Finish::Refused => Some("the model refused".to_owned()),

@@ -41,10 +41,6 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         E::WorkspaceFingerprinted(data) => {
             format!("{}, {}", counted(data.body.files, "file"), short(&data.body.fingerprint))
         }
-        E::WorkspaceRestored(data) => format!("tree {}", short(&data.body.tree)),
-        E::SandboxStarted(data) => data.body.sandbox.kind.clone(),
-        E::SandboxRefused(data) => format!("{}: {}", data.body.kind, data.body.reason),
-        E::SandboxStopped(data) => data.body.kind.clone(),
         _ => return None,
     })
 }
@@ -80,7 +76,7 @@ fn filled(order: &Order, words: fn(&CallRow) -> &str, tool: &dyn Fn(ToolUse) -> 
         Order::CacheGet(order) => short(&order.key),
         Order::CachePut(order) => short(&order.key),
         Order::Patch(order) => short(&order.key),
-        Order::Unknown { word, .. } => word.clone(),
+        Order::Unknown(unknown) => unknown.name().to_owned(),
     };
     order.row().map_or("{}, work of a newer agon", words).replacen("{}", &object, 1)
 }
@@ -99,6 +95,7 @@ fn setting(setting: &Setting) -> String {
         Setting::Workspace(workspace) => format!("workspace {}", workspace.root),
         Setting::Cache(_) => "team cache".to_owned(),
         Setting::RoleModel { role, model } => format!("{role} with {model}"),
+        Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }
 

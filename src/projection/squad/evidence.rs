@@ -138,6 +138,7 @@ impl Evidence {
                     Judgement::Approve if self.has_failed_check() => "approved it against a failed check",
                     Judgement::Approve => "approved it",
                     Judgement::RequestChanges => "asked for changes",
+                    Judgement::Unknown(_) => phrases::NEWER,
                 };
                 self.steps.push(format!("{} {word} ({at})", who(data.spark)));
                 self.judged.insert(data.spark, (who(data.spark), data.verdict));

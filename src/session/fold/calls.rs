@@ -74,7 +74,7 @@ impl Session {
         let Some(call) = self.calls.remove(&data.call) else { return };
         let Order::Ask(PreparedUse { tool_use, prepared, .. }) = call.order else { return };
         match &data.choice {
-            Choice::Deny(_) => self.set_use(tool_use, UseState::Prepared),
+            Choice::Deny(_) | Choice::Unknown(_) => self.set_use(tool_use, UseState::Prepared),
             Choice::Once => self.allow(tool_use),
             Choice::Rule(rule) => {
                 self.grants.push((**rule).clone());

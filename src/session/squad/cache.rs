@@ -314,7 +314,7 @@ impl Session {
                 let Some(lead) = self.lead_spark() else { return };
                 self.ask(lead, tool_use, hit, plan.digest);
             }
-            Action::Deny => {
+            Action::Deny | Action::Unknown(_) => {
                 let reason = format!("the policy forbids to write `{path}` (rule `{}`)", ruling.rule);
                 self.skip_cache(CacheStep::Use, reason);
             }

@@ -95,7 +95,7 @@ impl Session {
     fn fold_squad_prompt(&mut self, data: &PromptGiven) {
         self.squad = match data.mode {
             Mode::Squad => self.spec.as_ref().and_then(|spec| Squad::of(spec)),
-            Mode::Solo | Mode::Debate(_) => None,
+            Mode::Solo | Mode::Debate(_) | Mode::Unknown(_) => None,
         };
     }
 

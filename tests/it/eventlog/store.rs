@@ -17,7 +17,8 @@ fn with_sessions(ids: &[(&str, u64)]) -> (tempfile::TempDir, SessionStore) {
     let store = SessionStore::new(folder.path());
     for (id, at) in ids {
         let log = store.create(id).unwrap();
-        append(&log, [opened(id), Entry { at: *at, ..said(1, "hello") }]).unwrap();
+        let hello = said(1, "hello");
+        append(&log, [opened(id), Entry::made(1, *at, hello.events)]).unwrap();
     }
     (folder, store)
 }

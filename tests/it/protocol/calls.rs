@@ -120,10 +120,9 @@ fn ordered(effect: &str) -> Result<ArenaEvent, serde_json::Error> {
 fn an_order_of_a_newer_program_is_kept_and_never_started() {
     for effect in [r#"{"brew":{"cups":1.50}}"#, r#""rest""#, r#"{"model":{"called":"e1"}}"#] {
         let event = ordered(effect).unwrap();
-        let word = effect.trim_matches(['{', '"']).split('"').next();
-        assert_eq!(event.unknown(), word);
-        let entry = Entry { v: 1, seq: 0, at: 0, events: vec![event.clone()] };
-        assert_eq!(entry.unknown(), word);
+        let word = effect.trim_matches(['{', '"']).split('"').next().unwrap();
+        let entry = serde_json::to_vec(&Entry::made(0, 0, vec![event.clone()])).unwrap();
+        assert_eq!(Entry::read(&entry).unwrap().newer().unwrap(), format!("`{word}` of Order"));
         let order = event.orders(AT).unwrap().order;
         assert!(order.row().is_none() && !order.speaks(Lane::Text));
         assert!(!order.takes(&fact(1, order.failed(Failure::Broken, String::new()))));
@@ -142,7 +141,8 @@ fn a_known_order_with_broken_data_is_damage() {
     ] {
         assert!(ordered(effect).is_err(), "{effect}");
     }
-    assert_eq!(ordered(r#""checkpoint""#).unwrap().unknown(), None);
+    let entry = Entry::made(0, 0, vec![ordered(r#""checkpoint""#).unwrap()]);
+    assert_eq!(Entry::read(&serde_json::to_vec(&entry).unwrap()).unwrap().newer(), None);
 }
 
 #[test]

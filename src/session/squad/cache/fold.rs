@@ -126,6 +126,7 @@ impl Session {
                     };
                     path.and_then(|path| self.beneath(path)).map(|path| (path, None)).into_iter().collect()
                 }
+                PrepareResult::Unknown(_) => Vec::new(),
             },
             E::ToolResolved(data) => of(&data.body.seen),
             _ => return,
@@ -282,13 +283,9 @@ impl Session {
             E::SteeringGiven(_) => "it was steered",
             E::SettingsChanged(_) => "settings changed while it worked",
             E::FallbackTaken(_) => "another model stood in for one that could not be had",
-            E::HookRan(_) => "a hook ran",
-            E::ToolsListed(_) => "it used an MCP server",
             // What the prompt itself mentions is read before anybody begins, and is part of the key.
             E::MentionExpanded(_) if self.turn.as_ref().is_some_and(|turn| !turn.begun) => return,
-            E::InstructionsLoaded(_) | E::MentionExpanded(_) | E::SkillLoaded(_) | E::MemoryRecalled(_) => {
-                "it was shown what was loaded while it worked"
-            }
+            E::MentionExpanded(_) => "it was shown what was loaded while it worked",
             E::NoticeGiven(data) if matches!(data.notice, Notice::Workspace | Notice::Moved) => {
                 "the workspace was changed by somebody else"
             }
