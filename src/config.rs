@@ -13,6 +13,7 @@ pub mod providers;
 pub mod show;
 pub mod trust;
 pub mod unknown;
+pub mod wide;
 
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,7 @@ pub use places::Places;
 pub use providers::{Connection, Secret};
 pub use trust::Trust;
 
+use crate::protocol::names::complaint_about;
 use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec};
 use crate::session::policy;
 
@@ -51,6 +53,9 @@ pub enum ConfigError {
     /// An environment variable or flag has a value of the wrong shape.
     #[error("{name}=`{value}`: {message}")]
     BadValue { name: &'static str, value: String, message: String },
+    /// A protected name is written as none can be.
+    #[error("`names.protected`: `{name}` is no name: {why}")]
+    BadName { name: String, why: &'static str },
     /// Neither `AGON_HOME` nor a home folder.
     #[error("no home folder is known and `AGON_HOME` is not set")]
     NoHome,
@@ -204,6 +209,10 @@ impl Config {
         }
         let (file, known) = (layer.typed()?, KnownModels::embedded()?);
         let learnt = Learnt::read(&places.learnt())?;
+        let names = file.names.iter().flat_map(|names| &names.protected);
+        if let Some((name, why)) = names.into_iter().find_map(|name| Some((name, complaint_about(name)?))) {
+            return Err(ConfigError::BadName { name: name.clone(), why });
+        }
         let workspace = workspace.to_owned();
         let mut config =
             Config { places, environment, workspace, file, layer, known, learnt, trust, warnings };
@@ -328,9 +337,16 @@ impl Config {
     /// The rules of all layers, with agon's own before them unless they are switched off.
     pub fn policy(&self) -> Policy {
         let table = self.file.policy.clone().unwrap_or_default();
-        let mut policy = if table.defaults == Some(false) { Policy::default() } else { policy::standard() };
+        let secret = self.file.names.as_ref().map(|names| names.secret.as_slice()).unwrap_or_default();
+        let mut policy =
+            if table.defaults == Some(false) { Policy::default() } else { policy::denying(secret) };
         policy.rules.extend(table.rules);
         policy
+    }
+
+    /// The names that no tool changes.
+    pub fn protected(&self) -> Vec<String> {
+        self.file.names.as_ref().map(|names| names.protected.clone()).unwrap_or_default()
     }
 
     /// Which sandbox is wanted.

@@ -9,6 +9,7 @@ pub mod event;
 pub mod expand;
 pub mod fit;
 pub mod message;
+pub mod names;
 pub mod signal;
 pub mod spec;
 pub mod text;
