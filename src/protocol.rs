@@ -33,6 +33,8 @@ pub const FORMAT: u16 = 1;
 
 /// Version of the decision rules; written into every segment of a log so that verify knows how strict to be.
 ///
+/// What 8 changed: each kind of answer has an output limit of its own.
+///
 /// What 7 changed: the lead of a squad remembers the turn before whoever begins first, and a debate in between; what a
 /// copy ordered that was only made costs nothing, also where it gave a prompt or a result anew; a brief names twenty
 /// files at most; each comparison of a squad's work asks what became of the files its tools wrote; a squad of whose

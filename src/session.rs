@@ -10,6 +10,7 @@ mod fold;
 pub mod mention;
 mod mode;
 mod model;
+mod output_limit;
 pub mod policy;
 mod resume;
 mod solo;

@@ -7,10 +7,8 @@ use crate::protocol::spec::ModelSpec;
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
+use super::output_limit::of_summary;
 use super::state::{Item, Spark};
-
-/// Output tokens asked of a summary.
-const SUMMARY_OUTPUT: u64 = 2048;
 
 /// Summaries in a row without a usable answer between them.
 const MOST_COMPACTIONS: u32 = 8;
@@ -85,7 +83,7 @@ impl Session {
             + self.tool_bytes(spark)
             + ORDER_FOR_SUMMARY.len() as u64;
         let input = self.ledger.estimate(bytes, parts.len() as u64);
-        let output = SUMMARY_OUTPUT.min(model.max_output);
+        let output = of_summary(&model);
         self.order_model_call(id, Purpose::Compact, parts, input, output);
     }
 
@@ -98,8 +96,9 @@ impl Session {
             return None;
         }
         let tokens = |items: &[Item]| self.ledger.estimate(self.bytes_in(items.iter()), items.len() as u64);
-        let room =
-            model.context.saturating_sub(SUMMARY_OUTPUT + self.ledger.estimate(self.tool_bytes(spark), 2));
+        let room = model
+            .context
+            .saturating_sub(of_summary(&model) + self.ledger.estimate(self.tool_bytes(spark), 2));
         let starts: Vec<usize> = spark
             .transcript
             .iter()

@@ -49,7 +49,7 @@ pub struct Debate {
     round: u32,
     /// The last `round_opened`.
     opened: Option<EventRef>,
-    ask: Ask,
+    pub(super) ask: Ask,
     /// Whose answers to it are still awaited.
     waiting: BTreeSet<SparkId>,
     /// Tools each debater may use now.

@@ -40,11 +40,11 @@ impl Session {
             return self.end_spark(id, TurnCause::ModelFailed);
         };
         let input = self.input_estimate(spark);
-        let answer_room = model.max_output.min(model.context / 4);
-        if input.saturating_add(answer_room) > model.context {
+        let most = self.output_limit(id, model);
+        if input.saturating_add(most.min(model.context / 4)) > model.context {
             return self.compact(id);
         }
-        let output = model.max_output.min(model.context - input);
+        let output = most.min(model.context - input);
         let parts = self.next_parts(spark);
         self.order_model_call(id, Purpose::Think, parts, input, output);
     }

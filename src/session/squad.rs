@@ -16,7 +16,7 @@ use crate::protocol::effect::EffectOrder;
 use crate::protocol::event::{
     ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause,
 };
-use crate::protocol::spec::RoleSpec;
+use crate::protocol::spec::{Risk, RoleSpec};
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
@@ -175,6 +175,14 @@ impl Session {
         let (squad, i) = self.role(spark)?;
         let role = &squad.roles[i];
         role.spec.max_steps.filter(|max| role.steps >= *max).map(|_| TurnCause::Limit)
+    }
+
+    /// True for a role with a tool that writes files.
+    pub(super) fn role_may_write(&self, spark: SparkId) -> Option<bool> {
+        let (squad, i) = self.role(spark)?;
+        let writes =
+            |name: &String| self.places.tools.get(name).is_some_and(|(tool, _)| tool.risk == Risk::Write);
+        Some(squad.roles[i].tools.iter().any(writes))
     }
 
     /// The schema of a role's present task.

@@ -6,6 +6,7 @@ mod command;
 mod evidence;
 mod examples;
 pub mod golden;
+mod limits;
 mod program;
 mod properties;
 mod record;

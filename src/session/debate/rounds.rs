@@ -13,6 +13,7 @@ use crate::protocol::text::{grouped, money};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::budget::cost;
+use crate::session::output_limit::of_ask;
 use crate::session::state::{Item, Turn};
 
 use super::{Debate, PHASES, VERDICT, briefs, phase_name};
@@ -181,7 +182,8 @@ impl Session {
         let tools = if round.phase == PHASES[2] { self.tool_bytes(spark) } else { 0 };
         let bytes = self.bytes_in(items.iter()) + (shown + brief) as u64 + tools;
         let input = self.ledger.estimate(bytes, items.len() as u64 + 2);
-        let output = model.max_output.min(model.context.saturating_sub(input));
+        let most = of_ask(round.ask).min(model.max_output);
+        let output = most.min(model.context.saturating_sub(input));
         let usage = Usage { input, output, ..Usage::default() };
         (usage.total(), cost(model.price.as_ref(), &usage))
     }

@@ -164,3 +164,19 @@ fn the_same_call_with_new_results_is_no_circle_until_the_eighth_of_ten() {
     prepared(&mut world, 0);
     assert_eq!(kinds(&ran(&mut world, 0, "line 8"))[0], "notice_given");
 }
+
+#[test]
+fn only_answers_of_a_kind_have_a_limit_of_their_own() {
+    use crate::support::squad::{blueprint, with_blueprint};
+    let roomy = || {
+        let mut spec = spec();
+        spec.models.iter_mut().for_each(|model| (model.context, model.max_output) = (400_000, 128_000));
+        spec
+    };
+    let mut solo = World::open(roomy());
+    solo.prompt("do it");
+    assert_eq!(solo.model().2.params.max_output, Some(128_000), "a file may be long");
+    let mut squad = World::open(with_blueprint(roomy(), blueprint(&[])));
+    squad.prompt("do it");
+    assert_eq!(squad.model().2.params.max_output, Some(32_768), "a plan is not");
+}

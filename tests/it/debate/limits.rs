@@ -1,0 +1,28 @@
+//! What a debate sets aside for its calls, by what each may at most answer.
+
+use serde_json::Value;
+
+use super::command::{answer, schema};
+use crate::support::env::Env;
+use crate::support::panel::{Asked, asked_by};
+use crate::support::server::Server;
+
+#[test]
+fn a_debate_of_a_few_cents_is_not_refused_for_what_its_model_could_write() {
+    let server = Server::start(|request, _| answer(request));
+    let env = Env::new();
+    let url = server.url();
+    env.config(&format!(
+        "[providers.openai]\nbase_url = \"{url}\"\n[models.\"openai/gpt-5\"]\nstructured = \"words\"\n"
+    ));
+    let ran = env.run(&["debate", "-m", "openai/gpt-5", "--max-usd", "5", "--rounds", "2", "A?"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let limit = |body: &Value| body["max_tokens"].as_u64().unwrap();
+    for body in server.bodies() {
+        let most = if asked_by(&schema(&body)) == Asked::Verdict { 32_768 } else { 16_384 };
+        assert_eq!(limit(&body), most, "{body}");
+    }
+    // Six ballots of a model that may answer with 128,000 tokens would be set aside with 7.68 dollars.
+    let low = env.run(&["debate", "-m", "openai/gpt-5", "--max-usd", "0.5", "--rounds", "2", "A?"]);
+    assert_eq!(low.code, 3, "{low}");
+}
