@@ -10,6 +10,7 @@ pub mod models;
 pub mod number;
 pub mod places;
 pub mod providers;
+pub mod secrets;
 pub mod show;
 pub mod trust;
 pub mod unknown;
@@ -25,6 +26,7 @@ pub use learnt::Learnt;
 pub use models::{KnownModels, ModelName};
 pub use places::Places;
 pub use providers::{Connection, Secret};
+pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::names::complaint_about;
@@ -347,6 +349,16 @@ impl Config {
     /// The names that no tool changes.
     pub fn protected(&self) -> Vec<String> {
         self.file.names.as_ref().map(|names| names.protected.clone()).unwrap_or_default()
+    }
+
+    /// Values of the environment that are blanked out of all that is recorded and shown.
+    pub fn secrets(&self) -> Secrets {
+        let ignored = self.file.redaction.as_ref().map(|table| table.ignore.as_slice());
+        Secrets::of(
+            &self.environment,
+            &providers::key_names(&self.file.providers),
+            ignored.unwrap_or_default(),
+        )
     }
 
     /// Which sandbox is wanted.

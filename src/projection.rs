@@ -18,6 +18,7 @@ pub mod safe_text;
 pub mod squad;
 pub mod transcript;
 pub mod typed;
+pub mod visible;
 pub mod why;
 pub mod wrapping;
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::assembly::{Sessions, WireError};
 use crate::config::learnt::{Learnt, server_of};
-use crate::config::providers::known_keys;
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
 use crate::ports::{Learnings, Provider};
@@ -59,7 +58,7 @@ pub(super) fn connect(
     let mut connected = Connected {
         providers: BTreeMap::new(),
         limits: BTreeMap::new(),
-        secrets: known_keys(&config.file().providers, config.environment()),
+        secrets: config.secrets().taken,
         learnings: None,
     };
     let mut servers = BTreeMap::new();

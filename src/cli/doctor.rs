@@ -11,7 +11,7 @@ use crate::cli::args::DoctorArgs;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan;
-use crate::config::{Config, Connection, Environment, Places, SandboxKind};
+use crate::config::{Config, Connection, Environment, Places, SandboxKind, Secrets};
 use crate::projection::safe_text::shown;
 use crate::protocol::spec::SandboxSpec;
 
@@ -71,7 +71,7 @@ pub async fn run(typed: &DoctorArgs, environment: Environment, output: Output) -
             checks.push(configuration(&config));
             checks.push(model(&config).await);
             checks.extend(servers(&config).await);
-            checks.push(keys(&config));
+            checks.extend([keys(&config), redaction(&config)]);
             match typed.sandbox {
                 Some(kind) => checks.extend(proofs(&config, kind).await),
                 None => checks.push(sandbox(&config).await),
@@ -262,14 +262,27 @@ async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
     checks
 }
 
-/// Which of the variables that hold keys are set. The keys themselves are never shown.
+/// Which of the variables that hold keys of providers are set. The keys themselves are never shown.
 fn keys(config: &Config) -> Check {
-    let keys = crate::config::providers::known_keys(&config.file().providers, config.environment());
-    let names: Vec<String> = keys.into_iter().map(|(name, _)| name).collect();
+    let set = |name: &&&str| config.environment().get(name).is_some();
+    let named = crate::config::providers::key_names(&config.file().providers);
+    let names: Vec<&str> = named.iter().filter(set).copied().collect();
     match names.as_slice() {
         [] => Check::ok("keys", "no key is set"),
         names => Check::ok("keys", format!("set: {}", names.join(", "))),
     }
+}
+
+/// Which values of the environment are blanked out, by name, and which of a telling name are not.
+fn redaction(config: &Config) -> Check {
+    let Secrets { taken, left_out } = config.secrets();
+    let names: Vec<&str> = taken.iter().map(|(name, _)| name.as_str()).collect();
+    let found = match names.as_slice() {
+        [] => "no value of the environment is hidden".to_owned(),
+        names => format!("hidden: {}", names.join(", ")),
+    };
+    Check::ok("redaction", found)
+        .with(left_out.into_iter().map(|(name, why)| format!("not hidden: {name}, {why}")).collect())
 }
 
 /// Room for logs. A full disk stops a session, so little room is worth a warning.

@@ -1,5 +1,6 @@
 //! The one place that writes to standard output (data) and standard error (talk).
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
@@ -7,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::error::Failure;
 use crate::config::Environment;
-use crate::projection::safe_text::shown;
+use crate::projection::safe_text::{json, shown};
 use crate::projection::wrapping::broken;
 
 /// The two streams of the process.
@@ -54,9 +55,15 @@ impl Output {
         filled
     }
 
-    /// Writes a value as indented JSON; for a person like an answer.
+    /// Writes a value as indented JSON.
     pub fn json(&self, value: &impl Serialize) -> Result<(), Failure> {
-        self.answer(&(serde_json::to_string_pretty(value)? + "\n"))
+        self.json_lines((serde_json::to_string_pretty(value)? + "\n").as_bytes())
+    }
+
+    /// Writes lines of JSON: byte for byte for a program; on a terminal what could steer it is written as `\u009b`,
+    /// which is the same value.
+    pub fn json_lines(&self, lines: &[u8]) -> Result<(), Failure> {
+        self.bytes(&on_screen(lines))
     }
 
     /// Writes an answer: as it is for a program, without what could steer the terminal for a person.
@@ -147,6 +154,15 @@ impl Output {
     /// True when live text may be shown on standard error.
     pub fn is_live(&self) -> bool {
         io::stderr().is_terminal()
+    }
+}
+
+/// Lines of JSON as standard output is to get them.
+pub(super) fn on_screen(lines: &[u8]) -> Cow<'_, [u8]> {
+    match io::stdout().is_terminal() {
+        false => Cow::Borrowed(lines),
+        // What is no text is no line of a log either, and told as damage.
+        true => Cow::Owned(json(&String::from_utf8_lossy(lines)).into_owned().into_bytes()),
     }
 }
 

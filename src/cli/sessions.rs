@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::assembly::Sessions;
 use crate::cli::args::{SessionsArgs, SessionsCommand};
 use crate::cli::error::Failure;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, on_screen};
 use crate::cli::plain;
 use crate::config::{Environment, Places};
 use crate::projection::cache_summary::CacheSheet;
@@ -51,7 +51,7 @@ pub fn copy_out(sessions: &Sessions, name: &str, last: Option<u64>, output: Outp
     output.stream(|stdout| {
         let mut written = Ok(());
         let read = sessions.lines(name, last, &mut |line| {
-            written = stdout.write_all(line);
+            written = stdout.write_all(&on_screen(line));
             written.is_ok()
         });
         written?;

@@ -187,7 +187,7 @@ impl Watch {
             return Ok(());
         }
         if self.show.json {
-            self.output.bytes(line)?;
+            self.output.json_lines(line)?;
         }
         self.tell(&entry);
         let told = entry.effective().flat_map(|(_, event)| event.told());
@@ -306,7 +306,7 @@ impl Watch {
         }
         if self.show.json && self.show.signals {
             let line = serde_json::to_string(&serde_json::json!({ "signal": signal }))?;
-            self.output.data(&(line + "\n"))?;
+            self.output.json_lines((line + "\n").as_bytes())?;
         }
         Ok(())
     }

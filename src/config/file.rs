@@ -34,6 +34,8 @@ pub struct ConfigFile {
     pub workspace: Option<WorkspaceTable>,
     /// The team cache: recorded runs of squads.
     pub cache: Option<CacheTable>,
+    /// What is blanked out of all that is recorded and shown.
+    pub redaction: Option<RedactionTable>,
     /// Providers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub providers: BTreeMap<String, ProviderTable>,
@@ -135,6 +137,16 @@ impl CacheTable {
     pub fn defaults() -> Self {
         CacheTable { enabled: Some(true), refresh: Some(false), ttl_hours: Some(24), max_mib: Some(256) }
     }
+}
+
+/// What is blanked out of all that is recorded and shown: values of environment variables whose names end in KEY, TOKEN,
+/// SECRET, PASSWORD or CREDENTIALS. `agon doctor` lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedactionTable {
+    /// Names of environment variables whose values are no secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
 }
 
 /// Which sandbox.

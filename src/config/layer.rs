@@ -134,7 +134,7 @@ impl Layer {
         self.0.insert(key, Leaf { value, sources: vec![source] });
     }
 
-    /// Lays `upper` over this layer: its values win; rules and names are added to those below.
+    /// Lays `upper` over this layer: its values win; lists that add up are added to those below.
     pub fn cover(&mut self, upper: Layer) {
         for (key, leaf) in upper.0 {
             match (self.0.get_mut(&key), leaf.value) {
@@ -193,10 +193,14 @@ fn named(error: ConfigError, lines: &BTreeMap<KeyPath, usize>) -> ConfigError {
 
 /// Lists whose layers add up instead of replacing each other.
 fn adds_up(key: &KeyPath) -> bool {
-    matches!(
-        key.words()[..],
-        ["policy", "rules"] | ["names", "protected" | "secret"] | ["workspace", "allow"]
-    )
+    let lists = [
+        ["policy", "rules"],
+        ["redaction", "ignore"],
+        ["names", "protected"],
+        ["names", "secret"],
+        ["workspace", "allow"],
+    ];
+    lists.iter().any(|list| key.words() == list)
 }
 
 /// Tables whose keys only make sense together, so that layers replace them whole.

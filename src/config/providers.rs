@@ -1,6 +1,6 @@
 //! Providers as they are to be connected: presets completed by what the user wrote; opens no connection.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -106,20 +106,10 @@ impl Connection {
     }
 }
 
-/// Every key in the environment that a preset or a table names, used or not: variable and value.
-pub fn known_keys(
-    tables: &BTreeMap<String, ProviderTable>,
-    environment: &Environment,
-) -> Vec<(String, String)> {
+/// The environment variables that a preset or a table names for its key.
+pub fn key_names(tables: &BTreeMap<String, ProviderTable>) -> BTreeSet<&str> {
     let presets = PRESETS.iter().filter_map(|preset| preset.api_key_env);
-    let named = tables.values().filter_map(|table| table.api_key_env.as_deref());
-    let mut variables: Vec<&str> = presets.chain(named).collect();
-    variables.sort_unstable();
-    variables.dedup();
-    let found = variables
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), environment.get(name)?.trim().to_owned())));
-    found.collect()
+    presets.chain(tables.values().filter_map(|table| table.api_key_env.as_deref())).collect()
 }
 
 /// Completes a provider by its preset. `None` when neither table nor preset has this name.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::visible::escape;
+
 /// Text that is safe to print: no control byte but newline and tab, nothing invisible.
 ///
 /// - Terminal control sequences (CSI, OSC, DCS, SOS, PM, APC, in 7-bit and 8-bit form) are dropped whole. A
@@ -18,25 +20,34 @@ pub fn safe(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text with every control character shown (`<ESC>`, `<CR>`, `<NUL>`) instead of dropped, and safe like [`safe`]:
-/// for what a person approves or was answered, where nothing may be missing.
+/// Text with every control character shown (`<ESC>`, `<CR>`) instead of dropped, and safe like [`safe`]. What is approved
+/// is shown by [`super::visible::shown`], which leaves less as it is.
 pub fn shown(text: &str) -> Cow<'_, str> {
-    const NAMES: [&str; 32] = [
-        "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO",
-        "SI", "DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS",
-        "RS", "US",
-    ];
+    replaced(text, escape)
+}
+
+/// Lines of JSON with the same values in which no character steers or reorders a terminal: those are written as `\u009b`.
+pub fn json(text: &str) -> Cow<'_, str> {
+    replaced(text, |c, out| {
+        use std::fmt::Write;
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing into a String cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    })
+}
+
+/// Text with each character that does not stay as it is replaced.
+fn replaced(text: &str, replace: impl Fn(char, &mut String)) -> Cow<'_, str> {
     let is_hidden = |c: char| !matches!(c, '\n' | '\t') && !matches!(judge(c), Verdict::Keep);
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match NAMES.get(c as usize) {
-            _ if !is_hidden(c) => out.push(c),
-            Some(name) => out.extend(["<", name, ">"]),
-            None if c == '\x7F' => out.push_str("<DEL>"),
-            None => escape(&mut out, c),
+        match is_hidden(c) {
+            true => replace(c, &mut out),
+            false => out.push(c),
         }
     }
     Cow::Owned(out)
@@ -134,7 +145,7 @@ fn rewrite(text: &str, from: usize) -> String {
             out.push_str(&text[kept..position]);
             match verdict {
                 Verdict::Newline if !text[next..].starts_with('\n') => out.push('\n'),
-                Verdict::Escape => escape(&mut out, c),
+                Verdict::Escape => escape(c, &mut out),
                 Verdict::Sequence => next = scan.sequence_end(c, next),
                 Verdict::Keep | Verdict::Drop | Verdict::Newline => {}
             }
@@ -144,12 +155,6 @@ fn rewrite(text: &str, from: usize) -> String {
     }
     out.push_str(&text[kept..]);
     out
-}
-
-fn escape(out: &mut String, c: char) {
-    use std::fmt::Write;
-    // Writing into a String cannot fail.
-    let _ = write!(out, "<U+{:04X}>", u32::from(c));
 }
 
 struct Scan<'a> {
@@ -260,11 +265,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_approved_shows_its_control_characters_and_loses_nothing() {
+    fn control_characters_are_shown_by_their_names() {
         assert_eq!(shown("rm x\x1B[2K\recho \0hi\x7F\u{9B}m"), "rm x<ESC>[2K<CR>echo <NUL>hi<DEL><U+009B>m");
-        assert_eq!(shown("a\tb\n\u{202E}c"), "a\tb\n<U+202E>c");
-        assert!(matches!(shown("plain — é\n"), Cow::Borrowed(_)));
-        assert_eq!(safe(&shown("x\x1B]0;t\x07y")), "x<ESC>]0;t<BEL>y", "safe as it is");
+        assert!(matches!(shown("«\u{A0}❤\u{FE0F}\u{A0}»"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn json_keeps_its_values_and_steers_no_terminal() {
+        let value =
+            serde_json::json!({ "a\u{202E}": "\u{7F}\u{80}\u{9B}31m\u{9F}\u{2066}é\u{E0041}\u{61C}" });
+        let line = format!("{value}\n");
+        let escaped = json(&line);
+        assert!(safe(&escaped) == escaped.as_ref() && escaped.contains("\\u009b31m"), "{escaped}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
+        assert!(matches!(json("{\"a\":\"é\\n\"}\n"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -223,7 +223,9 @@ pub struct Rule {
     /// Glob over tool names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// Glob over the whole command line (`*` matches everything, `/` and newlines included).
+    /// Glob over the whole command line (`*` matches everything, `/` and newlines included). Deny and ask also try each
+    /// command of the line, without what stands before it. A shell has more ways to write a command, so such a rule
+    /// is a convenience and no boundary: the sandbox is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.

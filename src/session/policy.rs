@@ -1,5 +1,7 @@
 //! Who may do what: rules are matched against what a prepared call would do; reads nothing else.
 
+mod commands;
+
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::protocol::event::Plan;
@@ -176,9 +178,7 @@ fn command_fits(rule: &Rule, plan: &Plan) -> bool {
         }
         // What forbids must see every command of a line. It is no boundary: a shell has more ways to say it.
         (Some(pattern), Some(command)) => {
-            let ends = |c: char| matches!(c, ';' | '&' | '|' | '(' | ')' | '{' | '}' | '`' | '\n' | '\r');
-            let mut commands = std::iter::once(command.as_str()).chain(command.split(ends));
-            commands.any(|one| fits(pattern, one.trim(), rule.action))
+            commands::of(command).any(|one| fits(pattern, one.trim(), rule.action))
         }
     }
 }
@@ -325,9 +325,17 @@ mod tests {
     #[test]
     fn a_denied_command_is_seen_anywhere_in_a_line() {
         let policy = policy(&[("no push", Some("git push*"), None, Action::Deny, 0)]);
-        for line in
-            ["git push", " git push -f", "true; git push", "a && git push", "(git push)", "x | GIT PUSH"]
-        {
+        for line in [
+            "git push",
+            " git push -f",
+            "true; git push",
+            "a && git push",
+            "(git push)",
+            "x | GIT PUSH",
+            "git\tpush",
+            "A=1 git  push",
+            "2>&1 git push",
+        ] {
             let ruling = rule(&policy, &[], "bash", &plan(Risk::Execute, Some(line), &[]));
             assert_eq!(ruling.action, Action::Deny, "{line}");
         }

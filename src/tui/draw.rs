@@ -1,6 +1,6 @@
 //! Lays the state out on a frame: header, roster, story, approval, composer, status; changes nothing.
 
-mod approval;
+pub(super) mod approval;
 mod bars;
 mod consent;
 mod events;

@@ -136,6 +136,8 @@ pub(super) struct Asking {
     pub fault: Option<String>,
     /// Lines of the preview and lines of its window, as drawn last.
     pub drawn: std::cell::Cell<(usize, usize)>,
+    /// The end of the preview has been on the screen.
+    pub is_seen: std::cell::Cell<bool>,
 }
 
 /// An answer that waits for Enter.

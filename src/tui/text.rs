@@ -8,9 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use crate::projection::safe_text;
-
-/// Characters of one cell that are kept: more are only there to climb over the lines above.
-const CELL_CHARS: usize = 8;
+use crate::projection::visible::{self, CELL_CHARS};
 
 /// Width of a tab.
 const TAB: &str = "    ";
@@ -25,12 +23,12 @@ pub(super) fn clean_line(text: &str) -> String {
     tame(safe_text::safe_line(&unjoined(text)).into_owned())
 }
 
-/// Text with everything visible that a terminal would act on or hide.
+/// Text with everything visible that a terminal would act on, hide or move.
 pub(super) fn bare(text: &str) -> String {
-    tame(safe_text::shown(text).replace('\t', "→   "))
+    visible::shown(text).replace('\t', "→   ")
 }
 
-/// Text in which no cell holds more than [`CELL_CHARS`] characters.
+/// Text in which no cell holds more than [`CELL_CHARS`] characters: more are only there to climb over the lines above.
 pub(super) fn tame(text: String) -> String {
     if text.is_ascii() {
         return text;
@@ -135,7 +133,11 @@ impl Wrap {
         let mut writer = Writer::new(self);
         for (style, text) in pieces {
             for token in tokens(text, self.anywhere) {
-                writer.token(*style, token);
+                // A mark that colours part from its letter has no cell, and would be dropped unseen.
+                match self.anywhere && width(token) == 0 {
+                    true => writer.token(*style, &visible::numbers(token)),
+                    false => writer.token(*style, token),
+                }
             }
         }
         out.append(&mut writer.end());

@@ -4,6 +4,7 @@ mod foreign;
 mod forks;
 mod lines;
 mod mentions;
+mod on_terminal;
 mod run;
 mod secrets;
 mod takeup;

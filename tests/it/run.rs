@@ -9,3 +9,5 @@ mod order;
 mod places;
 mod signals;
 mod traps;
+
+pub(crate) use kit::served;

@@ -1,5 +1,6 @@
 //! Mission control: what each view looks like, what each key does, and the real program in a real terminal.
 
+mod approved;
 mod astray;
 mod exits;
 mod guards;

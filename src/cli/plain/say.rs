@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::projection::calls::{Activity, ToolFace};
 use crate::projection::one_line_summary::about;
 use crate::projection::one_line_summary::kept::{order, short};
-use crate::projection::safe_text::shown;
+use crate::projection::visible::{collapsed, shown};
 use crate::projection::{phrases, typed};
 use crate::protocol::command::Choice;
 use crate::protocol::event::{
@@ -284,11 +284,11 @@ impl Renderer {
 
     /// What is asked is shown whole: nobody approves what was cut.
     fn say_asked(&self, data: &ApprovalRequested, lookup: Lookup<'_>) -> Line {
-        let text = format!("may it run? {} ({})", shown(&self.tool(data.tool_use)), data.call);
+        let text = format!("may it run? {} ({})", collapsed(&shown(&self.tool(data.tool_use))), data.call);
         let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text);
         match lookup(data.prepared).and_then(ArenaEvent::plan) {
             Some(plan) if self.is_said(data.tool_use, &plan.preview) => line,
-            Some(plan) => line.with_whole(shown(&plan.preview)),
+            Some(plan) => line.with_whole(collapsed(&shown(&plan.preview))),
             None => line,
         }
     }

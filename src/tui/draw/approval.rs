@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::board::OpenApproval;
-use crate::projection::phrases;
+use crate::projection::{phrases, visible};
 use crate::protocol::event::Plan;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
@@ -17,6 +17,9 @@ use crate::tui::view_model::ViewModel;
 
 /// Rows around the preview: rule, what it is, blank, blank, how to answer.
 const AROUND: usize = 5;
+
+/// Alike rows that are shown after the first.
+const ALIKE: usize = 4;
 
 /// Rows the approval takes; 0 when nothing waits or an earlier moment is looked at.
 pub(super) fn rows(state: &State, area: Rect) -> u16 {
@@ -52,15 +55,66 @@ fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'s
     let bar = |tone| diff::prefix(scene.theme, tone, "  ┃ ");
     let wrap =
         Wrap::to(usize::from(wide).saturating_sub(2)).with(bar(Tone::Warn), bar(Tone::Quiet)).anywhere();
-    let text = bare(plan.preview.trim_end_matches('\n'));
+    let text = approved(plan.preview.trim_end_matches('\n'));
     match diff::is_diff(&text) {
         true => diff::diff(scene.theme, &text, &wrap, &mut out),
         false => text.lines().for_each(|line| wrap.line(&[(scene.style(Tone::Text), line)], &mut out)),
     }
     if let Some(command) = plan.command.as_deref().filter(|command| !plan.preview.contains(command)) {
-        bare(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
+        approved(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
+    }
+    counted_once(out, scene)
+}
+
+/// Text as it is approved: nothing hidden, long runs of blanks by their number.
+fn approved(text: &str) -> String {
+    let lines: Vec<_> = text.split('\n').map(visible::blanks).collect();
+    bare(&lines.join("\n"))
+}
+
+/// Rows that are alike are shown once, with how many more there are.
+fn counted_once(rows: Vec<Line<'static>>, scene: &ViewModel<'_>) -> Vec<Line<'static>> {
+    let mut out: Vec<Line<'static>> = Vec::with_capacity(rows.len());
+    for alike in rows.chunk_by(|a, b| a == b) {
+        match alike {
+            [first, more @ ..] if more.len() >= ALIKE => {
+                let note = format!("  ⋮ {} more rows like it", more.len());
+                out.extend([first.clone(), Line::styled(note, scene.style(Tone::Warn))]);
+            }
+            alike => out.extend_from_slice(alike),
+        }
     }
     out
+}
+
+/// The rows of a window: where it has no room for the rest, a gap with its size and the last rows, so that both ends
+/// are seen at once. True when the window has come to the end.
+fn window(
+    lines: Vec<Line<'static>>,
+    from: usize,
+    height: usize,
+    scene: &ViewModel<'_>,
+) -> (Vec<Line<'static>>, bool) {
+    let left = lines.len() - from;
+    let page = page(height);
+    if left <= height || page == height {
+        return (lines.into_iter().skip(from).take(height).collect(), left <= height);
+    }
+    let gap = format!("  ⋮ {} not shown", phrases::counted((left - height + 1) as u64, "line"));
+    let end = lines.len() - (height - page - 1);
+    let mut rows = lines[from..from + page].to_vec();
+    rows.push(Line::styled(gap, scene.style(Tone::Warn)));
+    rows.extend_from_slice(&lines[end..]);
+    (rows, false)
+}
+
+/// Rows of a window that move when it is scrolled; the others are the gap and the end.
+pub(in crate::tui) fn page(height: usize) -> usize {
+    match height {
+        0..3 => height,
+        3..7 => height - 2,
+        _ => height - 3,
+    }
 }
 
 pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
@@ -79,27 +133,38 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     state.asking.drawn.set((lines.len(), height));
     let from = state.asking.scroll.min(lines.len().saturating_sub(height));
     let (above, below) = (from, lines.len().saturating_sub(from + height));
+    let (lines, is_end) = window(lines, from, height, scene);
+    state.asking.is_seen.set(state.asking.is_seen.get() || is_end);
     let mut all = vec![title(state, scene, area.width), about(scene, open, area.width), Line::default()];
     all.truncate(head);
-    all.extend(lines.into_iter().skip(from).take(height));
-    all.push(match (above, below) {
-        _ if is_ruling(state) => about_rule(state, scene, usize::from(area.width)),
-        (0, 0) => Line::default(),
-        _ => Line::styled(cut(&hidden(above, below), usize::from(area.width)), scene.style(Tone::Warn)),
+    all.extend(lines);
+    all.push(match is_ruling(state) {
+        true => about_rule(state, scene, usize::from(area.width)),
+        false => {
+            // A gap tells its own size.
+            let below = if page(height) == height { below } else { 0 };
+            let text = hidden(above, below, is_end, state.asking.is_seen.get());
+            Line::styled(cut(&text, usize::from(area.width)), scene.style(Tone::Warn))
+        }
     });
     all.extend(foot);
     frame.render_widget(Paragraph::new(all), area);
 }
 
-/// How much of what is asked is not on the screen.
-fn hidden(above: usize, below: usize) -> String {
+/// How much of what is asked is not on the screen, and how it gets there.
+fn hidden(above: usize, below: usize, is_end: bool, is_seen: bool) -> String {
     let lines = |count: usize| phrases::counted(count as u64, "line");
     let which = match (above, below) {
-        (0, below) => format!("{} below", lines(below)),
-        (above, 0) => format!("{} above", lines(above)),
-        (above, below) => format!("{} above, {below} below", lines(above)),
+        (0, 0) if is_end => return String::new(),
+        (0, 0) => String::new(),
+        (0, below) => format!("{} below: ", lines(below)),
+        (above, 0) => format!("{} above: ", lines(above)),
+        (above, below) => format!("{} above, {below} below: ", lines(above)),
     };
-    format!("  ⋮ {which}: ↑ ↓ scroll")
+    match is_seen {
+        true => format!("  ⋮ {which}↑ ↓ scroll"),
+        false => format!("  ⋮ {which}↓ to the end before you allow it"),
+    }
 }
 
 fn title(state: &State, scene: &ViewModel<'_>, wide: u16) -> Line<'static> {
@@ -122,7 +187,7 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
     };
     let place = match plan(scene, open).map(|plan| plan.cwd.as_str()) {
         Some("") | None => String::new(),
-        Some(cwd) => format!(" in {}", clean_line(cwd)),
+        Some(cwd) => format!(" in {}", bare(cwd)),
     };
     let sandbox = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
         Some("none") | None => "UNCONFINED".to_owned(),

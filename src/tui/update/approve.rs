@@ -8,6 +8,7 @@ use crate::protocol::{Choice, Command};
 
 use crate::projection::board::OpenApproval;
 use crate::tui::composer::Composer;
+use crate::tui::draw::approval::page;
 use crate::tui::state::{Armed, Asking, Pane, State};
 use crate::tui::text::clean_line;
 use crate::tui::{Act, rule};
@@ -68,8 +69,8 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
     match key.code {
         KeyCode::Up | KeyCode::Char('k') => scroll(state, -1),
         KeyCode::Down | KeyCode::Char('j') => scroll(state, 1),
-        KeyCode::PageUp => scroll(state, -(state.asking.drawn.get().1 as isize)),
-        KeyCode::PageDown => scroll(state, state.asking.drawn.get().1 as isize),
+        KeyCode::PageUp => scroll(state, -(page(state.asking.drawn.get().1) as isize)),
+        KeyCode::PageDown => scroll(state, page(state.asking.drawn.get().1) as isize),
         KeyCode::Home => state.asking.scroll = 0,
         KeyCode::End => scroll(state, state.asking.drawn.get().0 as isize),
         KeyCode::Char('h') if held.is_empty() => next(state),
@@ -79,6 +80,11 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         }
         KeyCode::Esc => {}
         KeyCode::Enter => confirm(state, acts),
+        KeyCode::Char('y' | 's' | 'r')
+            if held.is_empty() && is_first(state) && !state.asking.is_seen.get() =>
+        {
+            state.tell("press End to see the rest before you allow it")
+        }
         KeyCode::Char(c @ ('y' | 's' | 'r' | 'n')) if held.is_empty() && is_first(state) => arm(state, c),
         KeyCode::Char(c) if held.is_empty() => hand_over(state, c),
         _ => return false,

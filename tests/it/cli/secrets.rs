@@ -5,8 +5,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::run::{check, scripted};
+use super::run::{check, log, scripted};
 use crate::support::env::Env;
+use crate::support::server::{Reply, Server};
 
 /// Reads, searches and writes what holds a secret, and reads what only looks like it.
 const CURIOUS: &str = "[[answer]]\nspark = \"solo\"\ncalls = [\
@@ -85,4 +86,80 @@ fn a_file_the_shell_has_open_reaches_no_command() {
         assert!(output.status.success() && told.contains("began"), "{told}");
         assert!(!told.contains("out of reach"), "{kind}: {told}");
     }
+}
+
+/// A model that reads one file and then answers.
+const READS: &str = "[[answer]]\nspark = \"solo\"\n\
+    calls = [{ tool = \"read_file\", args = { path = \"notes.txt\" } }]\n\
+    [[answer]]\nspark = \"solo\"\ntext = \"read\"\n";
+
+/// A file with a token that no provider names, in the forms that hide it least.
+fn with_token(config: &str) -> Env {
+    let mut env = scripted(READS);
+    let before = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.config(&format!("{before}{config}"));
+    env.set("GITHUB_TOKEN", "ghp_0123456789abcdef+/").set("SHORT_KEY", "a1b2c3d4e5");
+    env.set("OLD_PASSWORD", "correcthorsebatterystaple");
+    env.write(
+        "work/notes.txt",
+        "ghp_0123456789abcdef+/\nQmVhcmVyIGdocF8wMTIzNDU2Nzg5YWJjZGVmKy8=\nghp_0123456789abcdef%2b%2f\n\
+         6768705F303132333435363738396162636465662B2F\na1b2c3d4e5\ncorrecthorsebatterystaple\n",
+    );
+    env
+}
+
+#[test]
+fn values_of_telling_variables_are_hidden_whoever_uses_them() {
+    let env = with_token("");
+    check(&env.run(&["run", "read"]), 0, "read\n");
+    let log = log(&env);
+    assert_eq!(log.matches("[secret:GITHUB_TOKEN]").count(), 4, "{log}");
+    for hidden in ["ghp_0123456789abcdef", "ocF8wMTIzNDU2Nzg5YWJjZGVm", "303132333435363738396162636465662"] {
+        assert!(!log.contains(hidden), "{hidden}: {log}");
+    }
+    assert!(log.contains("a1b2c3d4e5") && log.contains("correcthorsebatterystaple"), "{log}");
+}
+
+#[test]
+fn doctor_names_what_is_hidden_and_what_is_not_and_never_a_value() {
+    let env = with_token("[redaction]\nignore = [\"GITHUB_TOKEN\"]\n");
+    check(&env.run(&["run", "read"]), 0, "read\n");
+    assert!(log(&env).contains("ghp_0123456789abcdef"), "the configuration says it is no secret");
+    let ran = env.run(&["doctor"]);
+    for said in [
+        "not hidden: GITHUB_TOKEN, named in [redaction] ignore",
+        "not hidden: SHORT_KEY, shorter than 16 bytes",
+        "not hidden: OLD_PASSWORD, only lower-case letters",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {ran}");
+    }
+    let ran = with_token("").run(&["doctor"]);
+    assert!(ran.stdout.contains("hidden: GITHUB_TOKEN\n"), "{ran}");
+    assert!(!ran.to_string().contains("ghp_") && !ran.to_string().contains("a1b2c3d4e5"), "{ran}");
+
+    let env = with_token("");
+    env.project("[redaction]\nignore = [\"GITHUB_TOKEN\"]\n");
+    let ran = env.run(&["run", "read"]);
+    assert!(!log(&env).contains("ghp_0123456789abcdef"), "a strange project takes no secret out");
+    assert!(ran.stderr.contains("`redaction.ignore` ([WORK]/.agon/config.toml:2) is ignored"), "{ran}");
+}
+
+#[test]
+fn a_key_that_is_the_name_of_an_argument_is_hidden_like_one_that_is_its_value() {
+    const KEY: &str = "xai-0123456789abcdef";
+    let server = Server::start(|request, _| match request.to_string().contains("\"role\":\"tool\"") {
+        false => {
+            Reply::calls([("bash", serde_json::json!({ "command": "true", KEY: { "in": { KEY: "x" } } }))])
+        }
+        true => Reply::text("done"),
+    });
+    let mut env = crate::run::served(&server);
+    env.set("XAI_API_KEY", KEY);
+    let ran = env.run(&["run", "try", "--yes", "--json"]);
+    assert!(!ran.to_string().contains("0123456789abcdef"), "{ran}");
+    assert!(
+        !log(&env).contains("0123456789abcdef") && log(&env).contains("[secret:XAI_API_KEY]\":"),
+        "{ran}"
+    );
+    assert_eq!(env.run(&["verify", "latest"]).code, 0);
 }

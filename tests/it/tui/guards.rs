@@ -142,6 +142,7 @@ fn what_was_told_goes_with_a_key_or_with_time() {
 fn leaving_takes_an_answer_back_before_it_interrupts() {
     for letters in ["nbecause", "r", "y"] {
         let mut state = asked();
+        let _ = shown(&state, 80, 24);
         let _ = typed(&mut state, letters);
         assert_eq!(update(&mut state, ctrl('c')), [], "{letters}");
         assert!(last_line(&state, 80, 24).contains("y once"));

@@ -10,10 +10,13 @@ use agon::tui::{ModeRequest, Worker};
 
 use super::made::{begun, ctrl, demo, entry, first, key, shown, state, typed};
 
+/// An ask that has been on a screen.
 pub fn asked() -> State {
     let entries = demo();
     let asked = first(&entries, "approval_requested");
-    state(&entries[..=asked], true)
+    let state = state(&entries[..=asked], true);
+    let _ = shown(&state, 80, 24);
+    state
 }
 
 fn prompt(text: &str, written: &str, wish: ModeRequest) -> Act {

@@ -44,6 +44,7 @@ fn an_approval_by_a_rule() {
     let entries = demo();
     let asked = first(&entries, "approval_requested");
     let mut state = state(&entries[..=asked], true);
+    let _ = shown(&state, 80, 24);
     let _ = typed(&mut state, "r");
     at_all_sizes("approval_by_rule", &state);
 }

@@ -36,10 +36,13 @@ pub fn asks(seq: u64, command: &str) -> Vec<std::sync::Arc<agon::protocol::Entry
     ]
 }
 
-fn asked(command: &str) -> State {
+/// An ask that has been on a screen.
+pub fn asked(command: &str) -> State {
     let mut entries = begun(&json!("solo"), "go", &["solo"]);
     entries.extend(asks(2, command));
-    state(&entries, true)
+    let state = state(&entries, true);
+    let _ = shown(&state, 80, 24);
+    state
 }
 
 /// The settings of a session, as JSON, with a change.
@@ -121,7 +124,7 @@ fn a_long_command_is_scrolled_to_its_end_and_says_that_there_is_more() {
         let mut state = asked(&command);
         let text = shown(&state, columns, rows);
         assert!(
-            text.contains("lines below: ↑ ↓ scroll") && !text.contains("above") && text.contains("step-1\n"),
+            text.contains("↓ to the end") && !text.contains("above") && text.contains("step-1\n"),
             "{text}"
         );
         let _ = update(&mut state, key(End));
