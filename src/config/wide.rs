@@ -11,11 +11,16 @@ const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 const HOMES: [&str; 2] = ["/home", "/Users"];
 
 impl Config {
-    /// Why a folder is no workspace without a question; none for any other, and where a person said so.
+    /// Why a folder is no workspace without a question; none for any other, where a person said so, and where no yes
+    /// would help, because it holds agon's own files.
     pub fn wide(&self, root: &Path) -> Option<&'static str> {
         let root = &real(root);
         let allowed = self.file.workspace.iter().flat_map(|table| &table.allow);
         if allowed.map(|folder| real(Path::new(folder))).any(|folder| folder == *root) {
+            return None;
+        }
+        let places = [&self.places.state, &self.places.config, &self.places.cache];
+        if places.into_iter().any(|own| real(own).starts_with(root)) {
             return None;
         }
         let home = self.environment.get("HOME").map(|home| real(Path::new(home)));
