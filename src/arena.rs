@@ -98,9 +98,9 @@ pub enum ArenaError {
     /// The session refused to be opened so.
     #[error("the session cannot be opened: {0}")]
     Refused(String),
-    /// The log holds kinds of a newer program.
+    /// The log is from a newer program.
     #[error(
-        "entry {0} holds `{1}`, which this version of agon does not know; it can show this session but not go on"
+        "entry {0} was written by a newer agon: unknown {1}; this one can show the session, not continue it"
     )]
     Newer(u64, String),
     /// A debate of the log names a scorer that is not among the ports.

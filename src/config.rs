@@ -9,6 +9,7 @@ pub mod learnt;
 pub mod models;
 pub mod number;
 pub mod places;
+pub mod policy;
 pub mod providers;
 pub mod secrets;
 pub mod show;
@@ -25,13 +26,14 @@ pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
 pub use models::{KnownModels, ModelName};
 pub use places::Places;
+pub use policy::PolicyFile;
 pub use providers::{Connection, Secret};
 pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::names::complaint_about;
-use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec};
-use crate::session::policy;
+use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec, Rule};
+use crate::session::policy::denying;
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -340,9 +342,8 @@ impl Config {
     pub fn policy(&self) -> Policy {
         let table = self.file.policy.clone().unwrap_or_default();
         let secret = self.file.names.as_ref().map(|names| names.secret.as_slice()).unwrap_or_default();
-        let mut policy =
-            if table.defaults == Some(false) { Policy::default() } else { policy::denying(secret) };
-        policy.rules.extend(table.rules);
+        let mut policy = if table.defaults == Some(false) { Policy::default() } else { denying(secret) };
+        policy.rules.extend(table.rules.into_iter().map(Rule::from));
         policy
     }
 

@@ -2,6 +2,7 @@
 
 pub mod ballot;
 pub mod blueprint;
+pub mod call;
 pub mod command;
 pub mod complaint;
 pub mod effect;
@@ -12,17 +13,20 @@ pub mod message;
 pub mod names;
 pub mod signal;
 pub mod spec;
+pub mod stored;
 pub mod text;
 pub mod typed;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use call::{CallKind, Effect, Order, OutcomeBody, Work};
 pub use command::{Choice, Command, StopCause};
-pub use effect::{Effect, EffectOrder, Outcome, OutcomeBody};
+pub use effect::Outcome;
 pub use event::{ArenaEvent, Class};
 pub use message::{Args, Message, Part, Request, Role, Usage};
 pub use signal::{Lane, Signal};
@@ -52,6 +56,9 @@ pub struct Entry {
     pub at: u64,
     /// The fact, then the decisions in the order they were taken.
     pub events: Vec<ArenaEvent>,
+    /// What this program does not know of it, where it was read from a log of a newer one.
+    #[serde(skip)]
+    unknown: Option<Box<str>>,
 }
 
 impl Entry {
@@ -64,8 +71,23 @@ impl Entry {
     }
 
     /// The same from a list whose first event the session knows to be a fact.
-    pub(crate) fn made(seq: u64, at: u64, events: Vec<ArenaEvent>) -> Self {
-        Entry { v: FORMAT, seq, at, events }
+    pub fn made(seq: u64, at: u64, events: Vec<ArenaEvent>) -> Self {
+        Entry { v: FORMAT, seq, at, events, unknown: None }
+    }
+
+    /// Reads a line of a log and finds what in it this program does not know, at whatever depth.
+    pub fn read(line: &[u8]) -> serde_json::Result<Self> {
+        let (entry, unknown): (Entry, _) = stored::read(line)?;
+        // The chain's hash is the line's, not the entry's.
+        let unknown = unknown.into_iter().find(|what| what != "field `h`").map(String::into_boxed_str);
+        Ok(Entry { unknown, ..entry })
+    }
+
+    /// What this program does not know, for an entry of a newer one: such a log is shown and never continued.
+    pub fn newer(&self) -> Option<Cow<'_, str>> {
+        let kind = || self.events.iter().find(|event| event.class() == Class::Unknown).map(ArenaEvent::kind);
+        let read = self.unknown.as_deref().map(Cow::Borrowed);
+        read.or_else(|| kind().map(|kind| Cow::Owned(format!("event `{kind}`"))))
     }
 
     /// The fact this entry starts with, or `None` for a damaged (empty) entry.

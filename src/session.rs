@@ -18,24 +18,21 @@ pub mod squad;
 pub mod state;
 mod tool_calls;
 mod validate;
+mod work;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use crate::protocol::effect::{Effect, EffectOrder, FinishedRun, ToolCall};
-use crate::protocol::event::{ArenaEvent, PathBase, ToolUse, TurnCause};
-use crate::protocol::expand::expand_parts;
+use crate::protocol::effect::{Effect, Order, PreparedUse};
+use crate::protocol::event::{ArenaEvent, ToolUse};
 use crate::protocol::message::{Args, Part};
-use crate::protocol::spec::{Risk, Rule, Spec};
+use crate::protocol::spec::{Rule, Spec};
 use crate::protocol::{CallId, Entry, EventRef, Input, SparkId, StopCause};
 
 use budget::Ledger;
 use convergence::Scorers;
 use debate::Debate;
-use state::{Call, CallKind, Checkpoints, Spark, TextLocations, Turn};
+use state::{Call, Checkpoints, Spark, TextLocations, Turn};
 
 /// A session: everything decided so far, folded, and what is still being waited for.
 ///
@@ -79,6 +76,8 @@ pub struct Session {
     forked: Option<u64>,
     /// Where the sessions it is a copy of worked, the first one first.
     former_roots: Vec<String>,
+    /// True while the words of the open turn may be a stranger's: the log was not begun here.
+    foreign_words: bool,
     /// Why the session is being stopped.
     stopping: Option<StopCause>,
     /// Why it was sealed.
@@ -180,130 +179,6 @@ impl Session {
         Some(Ordered { call, attempt: open.attempt, spark: open.spark, cancelled: open.cancelled })
     }
 
-    /// The whole effect of an outstanding call, or none when it is not outstanding.
-    pub fn effect(&self, call: CallId) -> Option<Effect> {
-        let spec = self.spec.as_ref()?;
-        let call = self.calls.get(&call).filter(|call| !call.is_waiting())?;
-        Some(match &call.kind {
-            CallKind::Model { called, parts, .. } => {
-                let ArenaEvent::ModelCalled(called) = self.event(*called)? else { return None };
-                let mut request = expand_parts(called, parts, &|at| self.event(at)).ok()?;
-                request.spark = self.sparks.get(&called.spark).map(|s| s.role.clone()).unwrap_or_default();
-                Effect::Model { request, timeout_ms: spec.limits.model_timeout_ms }
-            }
-            CallKind::Tool { tool_use, digest, .. } => {
-                Effect::Tool { call: self.tool_call(call.spark?, *tool_use)?, digest: digest.clone() }
-            }
-            CallKind::Ask { tool_use, digest, .. } => {
-                Effect::Ask { tool_use: *tool_use, digest: digest.clone() }
-            }
-            CallKind::Effect(order) => self.ordered_effect(call, order)?,
-        })
-    }
-
-    fn ordered_effect(&self, call: &Call, order: &EffectOrder) -> Option<Effect> {
-        let spec = self.spec.as_ref()?;
-        Some(match order {
-            EffectOrder::Prepare { tool_use } => Effect::Prepare(self.tool_call(call.spark?, *tool_use)?),
-            EffectOrder::Timer { ms, .. } => Effect::Timer { ms: *ms },
-            EffectOrder::Check { command } => {
-                Effect::Check { command: command.clone(), timeout_ms: spec.limits.tool_timeout_ms }
-            }
-            EffectOrder::Mention { place } => {
-                Effect::Mention { place: place.clone(), denied: policy::denied_to_reader(&spec.policy) }
-            }
-            EffectOrder::Fingerprint => Effect::Fingerprint,
-            EffectOrder::Checkpoint => Effect::Checkpoint,
-            EffectOrder::Diff { from, written } => {
-                Effect::Diff { from: from.clone(), written: written.clone() }
-            }
-            EffectOrder::CacheGet { key } => Effect::CacheGet { key: key.clone() },
-            EffectOrder::CachePut { key, before, after, git, answer, cause } => Effect::CachePut {
-                key: key.clone(),
-                before: before.clone(),
-                after: after.clone(),
-                git: git.clone(),
-                trees: self.squad.as_ref()?.cache.trees.iter().cloned().collect(),
-                held: self.squad.as_ref()?.cache.held(),
-                run: self.finished_run(*answer, *cause)?,
-            },
-            EffectOrder::Patch { key, digest } => Effect::Patch { key: key.clone(), digest: digest.clone() },
-        })
-    }
-
-    /// What the open turn came to, for the team cache.
-    fn finished_run(&self, answer: EventRef, cause: TurnCause) -> Option<FinishedRun> {
-        let ArenaEvent::ModelAnswered(answered) = self.event(answer)? else { return None };
-        let turn = self.turn.as_ref()?;
-        let (tokens, micro_usd) = turn.spent_before;
-        let squad = self.squad.as_ref();
-        let sparks = squad.iter().flat_map(|squad| squad.roles.iter().filter_map(|role| role.spark));
-        let models: std::collections::BTreeSet<String> =
-            sparks.filter_map(|id| self.sparks.get(&id)).map(|spark| spark.model.clone()).collect();
-        Some(FinishedRun {
-            session: self.id.clone(),
-            request: self.asked_for(),
-            answer: answered.body.text(),
-            cause,
-            calls: turn.steps,
-            tokens: self.ledger.tokens.saturating_sub(tokens),
-            micro_usd: self.ledger.micro_usd.saturating_sub(micro_usd),
-            models: models.into_iter().collect(),
-            flags: squad.map(|squad| squad.flags.clone()).unwrap_or_default(),
-        })
-    }
-
-    /// What the person asked for in the open turn.
-    fn asked_for(&self) -> String {
-        match self.turn.as_ref().and_then(|turn| self.event(turn.prompt)) {
-            Some(ArenaEvent::PromptGiven(data)) => data.text.clone(),
-            _ => String::new(),
-        }
-    }
-
-    fn tool_call(&self, spark: SparkId, tool_use: ToolUse) -> Option<ToolCall> {
-        let (name, args) = self.asked(tool_use)?;
-        let Args::Json(args) = args else { return None };
-        let (tool, _) = self.places.tools.get(name)?;
-        let bases = self.sparks.get(&spark)?.seen.iter();
-        // The recorded tool may be wrong about itself; what was prepared here is not.
-        let one = self.sparks.get(&spark)?.uses.iter().find(|one| one.id == tool_use);
-        let risks: Vec<Risk> = one.and_then(|one| one.risk).into_iter().chain([tool.risk]).collect();
-        Some(ToolCall {
-            tool_use,
-            spark,
-            tool: name.to_owned(),
-            args: self.at_home(args),
-            bases: bases
-                .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
-                .collect(),
-            place: self.place_of(spark),
-            denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
-            timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
-            output_cap: tool.output_cap,
-        })
-    }
-
-    /// Arguments whose paths beneath a folder that this session is a copy from are paths of its own workspace: what
-    /// a spark read before the copy was made names the folder of then.
-    fn at_home(&self, args: &Value) -> Value {
-        let mut args = args.clone();
-        for name in ["path", "cwd"] {
-            let Some(Value::String(path)) = args.get_mut(name) else { continue };
-            let inside = self.former_roots.iter().find_map(|root| Path::new(&*path).strip_prefix(root).ok());
-            if let Some(inside) = inside {
-                *path = inside.to_string_lossy().into_owned();
-            }
-        }
-        args
-    }
-
-    /// The role of a squad whose own place its spark's calls run in.
-    pub(super) fn place_of(&self, spark: SparkId) -> Option<String> {
-        let role = &self.squad.as_ref()?.roles.get(self.squad.as_ref()?.role_of(spark)?)?.spec;
-        role.has_place().then(|| role.name.clone())
-    }
-
     /// Session id; empty before it was opened.
     pub fn id(&self) -> &str {
         &self.id
@@ -358,8 +233,8 @@ impl Session {
 
     /// True when what is waited for cannot come without a person: only asks, and timers beside them.
     pub fn waits_for_people(&self) -> bool {
-        let asks = |call: &Call| matches!(call.kind, CallKind::Ask { .. });
-        let timers = |call: &Call| matches!(call.kind, CallKind::Effect(EffectOrder::Timer { .. }));
+        let asks = |call: &Call| matches!(call.order, Order::Ask(_));
+        let timers = |call: &Call| matches!(call.order, Order::Timer(_));
         self.calls.values().any(asks) && self.calls.values().all(|call| asks(call) || timers(call))
     }
 
@@ -367,8 +242,8 @@ impl Session {
     pub fn open_asks(&self) -> Vec<(CallId, String)> {
         self.calls
             .iter()
-            .filter_map(|(id, call)| match &call.kind {
-                CallKind::Ask { digest, .. } if !call.cancelled => Some((*id, digest.clone())),
+            .filter_map(|(id, call)| match &call.order {
+                Order::Ask(PreparedUse { digest, .. }) if !call.cancelled => Some((*id, digest.clone())),
                 _ => None,
             })
             .collect()
@@ -385,12 +260,9 @@ impl Session {
 
     /// The digest of an outstanding model call as recorded, and as it would be made now.
     pub fn request_digests(&self, call: CallId) -> Option<(String, String)> {
-        let CallKind::Model { called, .. } = &self.calls.get(&call)?.kind else { return None };
-        let ArenaEvent::ModelCalled(called) = self.event(*called)? else { return None };
-        match self.effect(call)? {
-            Effect::Model { request, .. } => Some((called.digest.clone(), request.digest())),
-            _ => None,
-        }
+        let Effect::Model { order, context } = self.effect(call)? else { return None };
+        let ArenaEvent::ModelCalled(called) = self.event(order.called)? else { return None };
+        Some((called.digest.clone(), context.request.digest()))
     }
 
     fn emit(&mut self, event: ArenaEvent) -> EventRef {

@@ -17,9 +17,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{FileChange, Untold, Workspace};
-use crate::protocol::event::{
-    DiffTaken, PathBase, WorkspaceCheckpointed, WorkspaceFingerprinted, WorkspaceRestored,
-};
+use crate::protocol::event::{DiffTaken, PathBase, WorkspaceCheckpointed, WorkspaceFingerprinted};
 use crate::protocol::expand::hex;
 use index::Index;
 use objects::Objects;
@@ -60,11 +58,10 @@ impl WorkspaceStore {
     }
 
     /// Writes a recorded tree into a directory that is empty or missing.
-    pub async fn restore_into(&self, tree: &str, dir: &Path) -> Result<WorkspaceRestored, String> {
+    pub async fn restore_into(&self, tree: &str, dir: &Path) -> Result<(), String> {
         let (tree, dir) = (tree.to_owned(), dir.to_owned());
         self.blocking(move |inner, _| {
-            restore::into(&inner.objects, &Tree::load(&inner.objects, &tree)?, &dir)?;
-            Ok(WorkspaceRestored { tree })
+            restore::into(&inner.objects, &Tree::load(&inner.objects, &tree)?, &dir)
         })
         .await
     }

@@ -187,12 +187,11 @@ impl Driver {
 
     /// Starts exactly what acknowledged entries order, and passes on what they cancel.
     fn dispatch(&mut self, entry: &Entry) {
-        for (_, event) in entry.effective() {
+        for (at, event) in entry.effective() {
+            if let Some(ordered) = event.orders(at) {
+                self.start(ordered.call, ordered.attempt);
+            }
             match event {
-                ArenaEvent::ModelCalled(data) => self.start(data.call, data.attempt),
-                ArenaEvent::ToolInvoked(data) => self.start(data.call, data.attempt),
-                ArenaEvent::EffectOrdered(data) => self.start(data.call, data.attempt),
-                ArenaEvent::RetryScheduled(data) => self.start(data.timer, 1),
                 ArenaEvent::ParamsDropped(data) => self.executor.learn(&data.model, &data.names),
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),
@@ -211,9 +210,10 @@ impl Driver {
     /// A later entry of the same batch may have closed, repeated or cancelled the call already.
     fn start(&mut self, call: CallId, attempt: u32) {
         let Some(order) = self.session.ordered(call).filter(|order| order.attempt == attempt) else { return };
-        match self.session.effect(call) {
-            Some(effect) => self.executor.start(call, attempt, effect, order.cancelled),
-            None => self.executor.give_up(call, attempt),
+        match (self.session.effect(call), self.session.order_of(call)) {
+            (Some(effect), _) => self.executor.start(call, attempt, effect, order.cancelled),
+            (None, Some(order)) => self.executor.give_up(call, attempt, order),
+            (None, None) => {}
         }
     }
 

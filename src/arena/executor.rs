@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ports::{Sandbox, ToolEnd};
-use crate::protocol::effect::{MentionedPlace, ToolCall};
+use crate::protocol::effect::{Failure, MentionedPlace, ToolCall};
 use crate::protocol::event::{
     Blob, CheckRan, EffectFailed, ErrorKind, FailStatus, MentionExpanded, ModelFailed, ModelReply,
-    PrepareResult, TimerFired, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
+    PrepareResult, TimerFired, ToolPrepared, ToolResolved, ToolStatus,
 };
 use crate::protocol::message::Request;
 use crate::protocol::text::MOST_SHOWN;
 use crate::protocol::text::cut_middle;
-use crate::protocol::{CallId, Effect, Outcome, OutcomeBody};
+use crate::protocol::{CallId, Effect, Order, Outcome, OutcomeBody};
 use crate::toolvault::mention;
 
 use super::ArenaPorts;
@@ -30,9 +30,6 @@ use super::redact::Redactor;
 
 /// How long a cancelled call may take to say how it ended.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// How long an effect without a deadline of its own may take: recording and comparing a workspace.
-const LONGEST: Duration = Duration::from_secs(600);
 
 /// Starts, cancels and awaits effects.
 pub(super) struct Executor {
@@ -94,8 +91,7 @@ impl Executor {
         self.running.insert(call, token.clone());
         let (shared, inbox, tracker) = (Arc::clone(&self.shared), self.inbox.clone(), self.tracker.clone());
         self.tracker.spawn(async move {
-            let otherwise = Otherwise::of(&effect);
-            let deadline = deadline(&effect);
+            let (order, deadline) = (effect.order(), Duration::from_millis(effect.deadline_ms()));
             // Waiting for a place is no part of the call's own time.
             let body = match shared.admit(&effect, &token).await {
                 Err(body) => body,
@@ -105,7 +101,7 @@ impl Executor {
                         let token = token.clone();
                         async move { shared.carry_out(call, attempt, effect, waited_ms, token).await }
                     };
-                    supervise(tracker.spawn(work), &token, deadline, &otherwise).await
+                    supervise(tracker.spawn(work), &token, deadline, &order).await
                 }
             };
             // A driver that is gone needs no outcome: a resume settles the call.
@@ -114,10 +110,10 @@ impl Executor {
     }
 
     /// Answers for a call whose effect cannot be made, which only a log made by other hands can bring about.
-    pub fn give_up(&self, call: CallId, attempt: u32) {
+    pub fn give_up(&self, call: CallId, attempt: u32, order: &Order) {
         let inbox = self.inbox.clone();
+        let body = order.failed(Failure::Unread, "what was ordered cannot be read from the log".to_owned());
         self.tracker.spawn(async move {
-            let body = failed(FailStatus::Failed, "what was ordered cannot be read from the log".to_owned());
             let _ = inbox.send(Message::Outcome(Outcome { call, attempt, body })).await;
         });
     }
@@ -163,26 +159,26 @@ async fn supervise(
     mut work: tokio::task::JoinHandle<OutcomeBody>,
     token: &CancellationToken,
     deadline: Duration,
-    otherwise: &Otherwise,
+    order: &Order,
 ) -> OutcomeBody {
     let timed_out = tokio::select! {
-        done = &mut work => return otherwise.unless_panicked(done),
+        done = &mut work => return unless_panicked(order, done),
         () = token.cancelled() => false,
         () = tokio::time::sleep(deadline) => true,
     };
     token.cancel();
     match tokio::time::timeout(GRACE, &mut work).await {
-        Ok(done) if !timed_out => otherwise.unless_panicked(done),
+        Ok(done) if !timed_out => unless_panicked(order, done),
         // What really happened within the grace counts, unless the deadline made it stop.
         Ok(Ok(body)) if !is_cancelled(&body) => body,
-        Ok(Err(panic)) => otherwise.unless_panicked(Err(panic)),
-        Ok(Ok(body)) => with_use_of(body, otherwise.timed_out(deadline)),
+        Ok(Err(panic)) => unless_panicked(order, Err(panic)),
+        Ok(Ok(body)) => with_use_of(body, out_of_time(order, deadline)),
         Err(_) => {
             work.abort();
             if timed_out {
-                otherwise.timed_out(deadline)
+                out_of_time(order, deadline)
             } else {
-                otherwise.lost("it did not stop within 5 s")
+                order.failed(Failure::Unstoppable, "it did not stop within 5 s".to_owned())
             }
         }
     }
@@ -207,18 +203,6 @@ fn is_cancelled(body: &OutcomeBody) -> bool {
     }
 }
 
-fn deadline(effect: &Effect) -> Duration {
-    match effect {
-        Effect::Model { timeout_ms, .. } | Effect::Check { timeout_ms, .. } => {
-            Duration::from_millis(*timeout_ms)
-        }
-        // A tool ends itself at its timeout and says so; the deadline is the net beneath.
-        Effect::Tool { call, .. } => Duration::from_millis(call.timeout_ms) + GRACE,
-        Effect::Timer { ms } => Duration::from_millis(*ms) + LONGEST,
-        _ => LONGEST,
-    }
-}
-
 /// A place among the calls a provider takes at once, held until the call has ended.
 struct CallPermit {
     _permit: Option<OwnedSemaphorePermit>,
@@ -229,7 +213,7 @@ impl Shared {
     /// Waits until the provider of a model call takes one more; other effects go on at once.
     async fn admit(&self, effect: &Effect, token: &CancellationToken) -> Result<CallPermit, OutcomeBody> {
         let gate = match effect {
-            Effect::Model { request, .. } => self.providers.get(provider_of(&request.model)),
+            Effect::Model { order, .. } => self.providers.get(provider_of(&order.model)),
             _ => None,
         };
         let Some((_, gate)) = gate else { return Ok(CallPermit { _permit: None, waited_ms: 0 }) };
@@ -255,29 +239,29 @@ impl Shared {
     ) -> OutcomeBody {
         let live = LiveSink::new(call, attempt, Arc::clone(&self.ports.bus), Arc::clone(&self.redactor));
         let body = match effect {
-            Effect::Model { request, .. } => self.ask_model(&request, waited_ms, &live, &token).await,
-            Effect::Prepare(call) => self.prepare(&call).await,
-            Effect::Tool { call, digest } => self.run_tool(&call, &digest, &live, &token).await,
-            Effect::Check { command, timeout_ms } => OutcomeBody::CheckRan(
-                self.checked(self.ports.checks.run(&command, timeout_ms, &live, &token).await),
+            Effect::Model { context, .. } => self.ask_model(&context.request, waited_ms, &live, &token).await,
+            Effect::Prepare { context, .. } => self.prepare(&context).await,
+            Effect::Tool { order, context } => self.run_tool(&context, &order.digest, &live, &token).await,
+            Effect::Check { order, context } => OutcomeBody::CheckRan(
+                self.checked(self.ports.checks.run(&order.command, context.timeout_ms, &live, &token).await),
             ),
-            Effect::Timer { ms } => self.wait(ms, &token).await,
-            Effect::Fingerprint => {
+            Effect::Timer { order, .. } => self.wait(order.ms, &token).await,
+            Effect::Fingerprint { .. } => {
                 or_failed(self.ports.workspace.fingerprint().await.map(OutcomeBody::WorkspaceFingerprinted))
             }
-            Effect::Checkpoint => {
+            Effect::Checkpoint { .. } => {
                 or_failed(self.ports.workspace.checkpoint().await.map(OutcomeBody::WorkspaceCheckpointed))
             }
-            Effect::Diff { from, written } => {
-                or_failed(self.ports.workspace.diff(&from, &written).await.map(OutcomeBody::DiffTaken))
+            Effect::Diff { order, .. } => or_failed(
+                self.ports.workspace.diff(&order.from, &order.written).await.map(OutcomeBody::DiffTaken),
+            ),
+            Effect::Mention { order, context } => {
+                self.read_mention(order.place, &context.denied, &token).await
             }
-            Effect::Mention { place, denied } => self.read_mention(place, &denied, &token).await,
             Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
-            Effect::CacheGet { key } => self.cache_get(key, &live, &token).await,
-            Effect::CachePut { key, before, after, git, trees, held, run } => {
-                self.cache_put(key, (&before, &after), git, (&trees, &held), run).await
-            }
-            Effect::Patch { key, digest } => self.patch(&key, &digest, attempt).await,
+            Effect::CacheGet { order, .. } => self.cache_get(order.key, &live, &token).await,
+            Effect::CachePut { order, context } => self.cache_put(order, context).await,
+            Effect::Patch { order, .. } => self.patch(&order.key, &order.digest, attempt).await,
         };
         live.finish();
         match body {
@@ -410,74 +394,12 @@ fn model_failed(kind: ErrorKind, message: String) -> OutcomeBody {
     OutcomeBody::ModelFailed(ModelFailed::new(kind, message))
 }
 
-/// The outcome of a call whose own task cannot give one.
-enum Otherwise {
-    Model,
-    Prepare(ToolUse),
-    Tool(ToolUse),
-    Check(String),
-    Other,
+fn unless_panicked(order: &Order, done: Result<OutcomeBody, tokio::task::JoinError>) -> OutcomeBody {
+    done.unwrap_or_else(|error| {
+        order.failed(Failure::Broken, format!("a bug in agon or in what it runs: {error}"))
+    })
 }
 
-impl Otherwise {
-    fn of(effect: &Effect) -> Self {
-        match effect {
-            Effect::Model { .. } => Otherwise::Model,
-            Effect::Prepare(call) => Otherwise::Prepare(call.tool_use),
-            Effect::Tool { call, .. } => Otherwise::Tool(call.tool_use),
-            Effect::Check { command, .. } => Otherwise::Check(command.clone()),
-            _ => Otherwise::Other,
-        }
-    }
-
-    fn unless_panicked(&self, done: Result<OutcomeBody, tokio::task::JoinError>) -> OutcomeBody {
-        match done {
-            Ok(body) => body,
-            // Not `cancelled`: that would be told as somebody's wish.
-            Err(error) => self.ended(
-                ErrorKind::BadResponse,
-                ToolStatus::Lost,
-                FailStatus::Lost,
-                &format!("a bug in agon or in what it runs: {error}"),
-            ),
-        }
-    }
-
-    fn timed_out(&self, after: Duration) -> OutcomeBody {
-        let words = format!("no answer within {} s", after.as_secs());
-        self.ended(ErrorKind::Timeout, ToolStatus::Failed, FailStatus::Failed, &words)
-    }
-
-    fn lost(&self, words: &str) -> OutcomeBody {
-        self.ended(ErrorKind::Cancelled, ToolStatus::Lost, FailStatus::Lost, words)
-    }
-
-    fn ended(&self, kind: ErrorKind, tool: ToolStatus, status: FailStatus, words: &str) -> OutcomeBody {
-        match self {
-            Otherwise::Model => model_failed(kind, words.to_owned()),
-            Otherwise::Prepare(tool_use) => OutcomeBody::ToolPrepared(ToolPrepared {
-                tool_use: *tool_use,
-                result: PrepareResult::Unfit(words.to_owned()),
-            }),
-            Otherwise::Tool(tool_use) => OutcomeBody::ToolResolved(ToolResolved {
-                tool_use: *tool_use,
-                status: tool,
-                content: words.to_owned(),
-                exit: None,
-                ms: 0,
-                seen: Vec::new(),
-                blob: None,
-                notes: Vec::new(),
-                by: None,
-            }),
-            Otherwise::Check(command) => OutcomeBody::CheckRan(CheckRan {
-                command: command.clone(),
-                exit: None,
-                output: words.to_owned(),
-                ms: 0,
-                notes: Vec::new(),
-            }),
-            Otherwise::Other => failed(status, words.to_owned()),
-        }
-    }
+fn out_of_time(order: &Order, after: Duration) -> OutcomeBody {
+    order.failed(Failure::TimedOut, format!("no answer within {} s", after.as_secs()))
 }

@@ -15,7 +15,7 @@ pub struct Recorded {
     /// Microseconds that were worked on the open turn, and when the last entry was made.
     active: u64,
     last: Option<u64>,
-    /// The first event of a newer program: its entry and kind.
+    /// The first entry of a newer program, and what is not known of it.
     newer: Option<(u64, String)>,
     /// Each scorer that a debate names, with the entry that names it first.
     scorers: Vec<(u64, String)>,
@@ -34,7 +34,7 @@ impl Recorded {
     /// Takes the next entry. What keeps a session from being taken up is told when that is tried.
     pub fn apply(&mut self, entry: &Arc<Entry>) {
         if self.newer.is_none() {
-            self.newer = replay::unknown_kind(entry).map(|kind| (entry.seq, kind.to_owned()));
+            self.newer = entry.newer().map(|what| (entry.seq, what.into_owned()));
         }
         if let Some(name) = replay::scorer_in(entry)
             && self.scorers.iter().all(|(_, known)| known != name)

@@ -30,7 +30,7 @@ pub struct Verification {
     pub differences: Vec<Difference>,
     /// The first entry that could not be fed at all: it does not follow, or starts with no fact.
     pub unreadable: Option<u64>,
-    /// The first entry with an event of a newer program, and its kind: nothing was compared from there on.
+    /// The first entry of a newer program, and what is not known of it: nothing was compared from there on.
     pub newer: Option<(u64, String)>,
     /// The first debate whose scorer is not known here, and that scorer's name: nothing was compared.
     pub no_scorer: Option<(u64, String)>,
@@ -85,8 +85,8 @@ impl Verifier {
 
     /// False when nothing can be compared from here on.
     fn compare(&mut self, entry: &Arc<Entry>) -> bool {
-        if let Some(kind) = unknown_kind(entry) {
-            self.found.newer = Some((entry.seq, kind.to_owned()));
+        if let Some(what) = entry.newer() {
+            self.found.newer = Some((entry.seq, what.into_owned()));
             return false;
         }
         self.found.entries += 1;
@@ -205,7 +205,7 @@ pub(super) fn scorer_in(entry: &Entry) -> Option<&str> {
     match entry.fact().filter(|_| !entry.is_void())? {
         ArenaEvent::PromptGiven(data) => match &data.mode {
             Mode::Debate(plan) => Some(&plan.scorer),
-            Mode::Solo | Mode::Squad => None,
+            Mode::Solo | Mode::Squad | Mode::Unknown(_) => None,
         },
         _ => None,
     }
@@ -219,12 +219,4 @@ fn rules_of(entry: &Entry) -> Option<u32> {
         ArenaEvent::SessionForked(data) => Some(data.rules),
         _ => None,
     }
-}
-
-/// The first kind of a newer program in an entry.
-pub(super) fn unknown_kind(entry: &Entry) -> Option<&str> {
-    entry.events.iter().find_map(|event| match event {
-        ArenaEvent::Unknown { kind, .. } => Some(kind.as_str()),
-        _ => None,
-    })
 }

@@ -60,6 +60,7 @@ impl LimitChanges {
             LimitKind::Tokens => self.max_tokens,
             LimitKind::MicroUsd => self.max_micro_usd,
             LimitKind::Seconds => self.max_seconds,
+            LimitKind::Unknown(_) => None,
         }
     }
 

@@ -194,6 +194,7 @@ async fn take_up(
         active_ms: recorded.active_ms(),
         awaits: replaced.as_ref().and_then(|replaced| replaced.awaits),
         goes_on: plan.goes_on,
+        foreign: origin == Origin::Foreign,
     };
     let lock = super::lock_for(config, &spec, &place.vault.specs())?;
     let connected = providers::connect(config, &spec.models, &answered)?;

@@ -138,7 +138,7 @@ impl Place {
         (wanted, origin): (&Changes, Origin),
     ) -> Result<(Vec<Setting>, Spec), WireError> {
         let here = WorkspaceSpec { places: before.workspace.places.clone(), ..self.workspace_spec() };
-        let from_here = taken_up::settings(config, before, wanted, origin);
+        let from_here = taken_up::settings(config, before, wanted, origin)?;
         let (mut changed, mut spec) = changes(config, before.clone(), (here, from_here), wanted)?;
         if wanted.squad.is_some() || session.has_open_turn() {
             self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;

@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use super::change::Changes;
-use super::{WireError, fork, ownership};
-use crate::config::{Config, SandboxKind};
+use super::{WireError, fork, ownership, spec};
+use crate::config::{Config, ConfigError, SandboxKind};
 use crate::eventlog::SessionPath;
-use crate::protocol::spec::{Blueprint, Limits, Policy, SandboxSpec, Setting, Spec};
+use crate::protocol::spec::{Blueprint, Limits, ModelSpec, Policy, SandboxSpec, Setting, Spec};
 
 /// Whose word a log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,12 @@ pub(super) fn kind(
 
 /// The settings that come from here: the policy whoever's the log is, and for a foreign log what else would let it do
 /// more than a new session.
-pub(super) fn settings(config: &Config, spec: &Spec, wanted: &Changes, origin: Origin) -> Vec<Setting> {
+pub(super) fn settings(
+    config: &Config,
+    spec: &Spec,
+    wanted: &Changes,
+    origin: Origin,
+) -> Result<Vec<Setting>, WireError> {
     let mut policy = config.policy();
     policy.add(&wanted.rules);
     let mut changed = of_here(spec, &policy, origin);
@@ -56,7 +61,21 @@ pub(super) fn settings(config: &Config, spec: &Spec, wanted: &Changes, origin: O
     if origin == Origin::Foreign && limits != spec.limits {
         changed.push(Setting::Limits(limits));
     }
-    changed
+    if origin == Origin::Foreign {
+        changed.extend(models(config, spec)?);
+    }
+    Ok(changed)
+}
+
+/// The recorded models as they are configured here, prices among it, in the order they have; none where they are alike.
+fn models(config: &Config, spec: &Spec) -> Result<Vec<Setting>, WireError> {
+    let here = |model: &ModelSpec| {
+        let name = model.name.parse().map_err(ConfigError::from)?;
+        spec::model(config, &name)
+    };
+    let here = spec.models.iter().map(here).collect::<Result<Vec<_>, _>>()?;
+    let differ = here != spec.models;
+    Ok(here.into_iter().filter(|_| differ).map(|spec| Setting::Model { spec, default: false }).collect())
 }
 
 /// The same for a program that has no configuration.
@@ -126,6 +145,9 @@ pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bo
     let idle: Vec<String> = checks(before).into_iter().filter(|check| !kept.contains(check)).collect();
     if !idle.is_empty() {
         lines.push(format!("checks: recorded `{}`, not run here", idle.join("`, `")));
+    }
+    if before.models.iter().any(|model| !now.models.contains(model)) && origin == Origin::Foreign {
+        lines.push("models: prices and sizes are those of your configuration".to_owned());
     }
     if origin == Origin::Foreign && before.limits != now.limits {
         lines.push("limits: those of your configuration apply where they are lower".to_owned());

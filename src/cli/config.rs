@@ -30,7 +30,7 @@ pub fn schema(of: SchemaKind, output: Output) -> Result<(), Failure> {
         SchemaKind::Events => schemars::schema_for!(protocol::Entry).to_value(),
         SchemaKind::Commands => schemars::schema_for!(protocol::Command).to_value(),
         SchemaKind::Signals => schemars::schema_for!(protocol::Signal).to_value(),
-        SchemaKind::Policy => schemars::schema_for!(protocol::spec::Policy).to_value(),
+        SchemaKind::Policy => schemars::schema_for!(crate::config::PolicyFile).to_value(),
         SchemaKind::Report => schemars::schema_for!(crate::projection::Report).to_value(),
         SchemaKind::Config => config::schema(),
     };

@@ -11,10 +11,10 @@ use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, Work
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
-use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places, SandboxKind};
+use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places, PolicyFile, SandboxKind};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
-use crate::protocol::spec::{Policy, Rule};
+use crate::protocol::spec::Rule;
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;
@@ -248,12 +248,12 @@ pub fn result_of(written: &str) -> Result<Instead, Failure> {
 pub fn rules_of(file: Option<&Path>) -> Result<Vec<Rule>, Failure> {
     let Some(path) = file else { return Ok(Vec::new()) };
     let text = named_file(path, MAX_GIVEN_FILE)?;
-    let policy: Policy = toml::from_str(&text).map_err(|error| {
+    let policy: PolicyFile = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         Failure::usage(format!("`{}` line {line}: {}", path.display(), plain(error.message())))
             .hint("`agon schema policy` describes such a file")
     })?;
-    Ok(policy.rules)
+    Ok(policy.rules.into_iter().map(Rule::from).collect())
 }
 
 /// Reads a JSON Schema and makes sure that it is one.

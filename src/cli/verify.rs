@@ -75,8 +75,8 @@ fn verified_text(read: &Read, last: Option<&Entry>, found: &Verification) -> Str
         text += &format!("end        not sealed: e{} is the last entry\n", last.seq);
     }
     found.differences.iter().for_each(|difference| text += &difference_text(difference));
-    if let Some((seq, kind)) = &found.newer {
-        text += &format!("newer      e{seq} holds `{kind}`, an event of a newer agon\n");
+    if let Some((seq, what)) = &found.newer {
+        text += &format!("newer      e{seq} was written by a newer agon: unknown {what}\n");
     }
     if found.differences.is_empty() && found.unreadable.is_none() {
         let (which, before) = match (&read.fault, &found.newer) {
@@ -98,7 +98,7 @@ fn verified_json(read: &Read, found: &Verification, holds: bool) -> serde_json::
         "id": read.id, "holds": holds, "entries": read.head.count, "head": read.head.hash,
         "unfinished_bytes": read.unfinished, "fault": read.fault.as_ref().map(ToString::to_string),
         "unreadable": found.unreadable,
-        "newer": found.newer.as_ref().map(|(seq, kind)| json!({ "seq": seq, "kind": kind })),
+        "newer": found.newer.as_ref().map(|(seq, what)| json!({ "seq": seq, "unknown": what })),
         "no_scorer": found.no_scorer.as_ref().map(|(seq, name)| json!({ "seq": seq, "name": name })),
         "differences": differences,
     })

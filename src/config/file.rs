@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::docker::DockerTable;
 use crate::config::number::{Dollars, Thousandths};
+use crate::config::policy::RuleTable;
 use crate::protocol::message::Structured;
 use crate::protocol::names::Names;
-use crate::protocol::spec::{Limits, RetrySpec, Rule};
+use crate::protocol::spec::{Limits, RetrySpec};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +84,7 @@ pub struct PolicyTable {
     pub defaults: Option<bool>,
     /// The rules, in the order they were written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<Rule>,
+    pub rules: Vec<RuleTable>,
 }
 
 /// Names of files that need care. What is written here is added to agon's own lists.

@@ -48,11 +48,7 @@ impl SessionStore {
             let Some(entry) = forming.copy(&mut reader)? else {
                 return Err(LogError::NoSuchEntry { seq, count: reader.ending().count });
             };
-            if let Some(ArenaEvent::Unknown { kind, .. }) =
-                entry.events.iter().find(|event| is_unknown(event))
-            {
-                return Err(LogError::UnknownKind { seq: entry.seq, kind: kind.clone() });
-            }
+            LogError::newer(&entry).map_or(Ok(()), Err)?;
             fold(entry);
         }
         forming.finish(reader.ending())?.start()
@@ -178,10 +174,6 @@ impl SessionStore {
         }
         Ok((copied, missing))
     }
-}
-
-fn is_unknown(event: &ArenaEvent) -> bool {
-    matches!(event, ArenaEvent::Unknown { .. })
 }
 
 fn named_blobs(entry: &Entry) -> impl Iterator<Item = String> {

@@ -3,8 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::chain::Header;
 use super::summary::SessionSummary;
 use crate::projection::phrases;
+use crate::protocol::Entry;
 
 /// Why a session cannot be found, opened, read, copied or removed.
 #[derive(Debug, thiserror::Error)]
@@ -60,24 +62,13 @@ pub enum LogError {
         /// Bytes of it that are there.
         bytes: u64,
     },
-    /// The line was written by a newer format.
-    #[error(
-        "entry {seq} has format version {v}; this program reads up to version {}",
-        crate::protocol::FORMAT
-    )]
+    /// The log is from a newer program from this entry on: what this one can read is shown, and never continued.
+    #[error("entry {seq} was written by a newer agon: unknown {what}")]
     Newer {
         /// The entry.
         seq: u64,
-        /// Its version.
-        v: u64,
-    },
-    /// The log holds a kind of event this program does not know: it can be read, not continued.
-    #[error("entry {seq} holds an event of unknown kind `{kind}`; the log can be read but not continued")]
-    UnknownKind {
-        /// The entry.
-        seq: u64,
-        /// The kind.
-        kind: String,
+        /// What is not known.
+        what: String,
     },
     /// The chain is whole, but the entry does not have the shape its version says.
     #[error("entry {seq} cannot be understood: {error}")]
@@ -112,6 +103,16 @@ pub enum LogError {
 }
 
 impl LogError {
+    /// An entry that holds something this program does not know.
+    pub(super) fn newer(entry: &Entry) -> Option<LogError> {
+        Some(LogError::Newer { seq: entry.seq, what: entry.newer()?.into_owned() })
+    }
+
+    /// An entry whose format this program does not read.
+    pub(super) fn newer_format(Header { v, seq, .. }: Header) -> LogError {
+        LogError::Newer { seq, what: format!("format version {v}") }
+    }
+
     /// Names the path a failed call was about.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> LogError + '_ {
         move |error| LogError::Io { path: path.to_owned(), error }
@@ -134,9 +135,7 @@ impl LogError {
                 "it can be read up to entry {0}, and continued from there: agon fork {session} --at {0}",
                 seq - 1
             )),
-            LogError::Newer { .. } | LogError::UnknownKind { .. } => {
-                Some("continue it with the newer program that wrote it".to_owned())
-            }
+            LogError::Newer { .. } => Some("continue it with the newer program that wrote it".to_owned()),
             LogError::NotFound(_) | LogError::Ambiguous { .. } => {
                 Some("see them all: agon sessions".to_owned())
             }

@@ -9,9 +9,9 @@ use super::fs::{Access, LogFile, LogFs, read_full_at, write_all_at};
 use super::reader::{Ending, EntryReader};
 use super::writer::{Marks, SessionLog, Start};
 use super::{LOCK_NAME, LOG_NAME, LogError};
+use crate::protocol::Entry;
 use crate::protocol::event::FaultRecovered;
 use crate::protocol::expand::hex;
-use crate::protocol::{ArenaEvent, Entry};
 
 /// A log opened for writing.
 pub struct Opened {
@@ -82,24 +82,15 @@ pub(super) fn read_all(
     marks: &mut Marks,
     fold: &mut dyn FnMut(Entry),
 ) -> Result<(), LogError> {
-    let mut unknown = None;
+    let mut newer = None;
     loop {
         let offset = reader.ending().len;
         let Some(entry) = reader.next_entry()? else { break };
         marks.note(entry.seq, offset);
-        unknown = unknown.or_else(|| unknown_kind(&entry));
+        newer = newer.or_else(|| LogError::newer(&entry));
         fold(entry);
     }
-    unknown.map_or(Ok(()), Err)
-}
-
-fn unknown_kind(entry: &Entry) -> Option<LogError> {
-    entry.events.iter().find_map(|event| match event {
-        ArenaEvent::Unknown { kind, .. } => {
-            Some(LogError::UnknownKind { seq: entry.seq, kind: kind.clone() })
-        }
-        _ => None,
-    })
+    newer.map_or(Ok(()), Err)
 }
 
 /// Copies the tail into a file of its own, durably, and only then cuts it off.

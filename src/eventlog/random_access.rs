@@ -50,7 +50,7 @@ impl RandomAccessLog {
             && let Some(line) = lines.next()?
         {
             if seq >= range.start {
-                match serde_json::from_slice::<Entry>(line) {
+                match Entry::read(line) {
                     Ok(entry) if entry.seq == seq => found.push(Arc::new(entry)),
                     _ => return Ok(found),
                 }
@@ -95,7 +95,7 @@ impl RandomAccessLog {
     pub fn end(&self, bytes: u64) -> io::Result<Vec<Arc<Entry>>> {
         let text = last_lines(&self.file, bytes)?;
         let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).map(Arc::new).collect())
+        Ok(lines.filter_map(|line| Entry::read(line).ok()).map(Arc::new).collect())
     }
 }
 

@@ -39,7 +39,7 @@ impl CheckedLine<'_> {
             seq: self.header.seq,
             error: error.to_string(),
         };
-        serde_json::from_slice(self.bytes).map_err(unreadable)
+        Entry::read(self.bytes).map_err(unreadable)
     }
 }
 
@@ -91,7 +91,7 @@ impl EntryReader {
                     self.ending.len += line.len() as u64;
                     if header.v > u64::from(FORMAT) {
                         self.is_over = true;
-                        return Err(LogError::Newer { seq: header.seq, v: header.v });
+                        return Err(LogError::newer_format(header));
                     }
                     return Ok(Some(CheckedLine { header, bytes: line }));
                 }

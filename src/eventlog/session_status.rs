@@ -144,16 +144,18 @@ fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
 pub fn of(log: &Path) -> SessionStatus {
     let Ok(lines) = end(log) else { return SessionStatus::Unknown };
     let mut entries = lines.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let read = |line| serde_json::from_slice::<Entry>(line).ok();
+    let read = |line| Entry::read(line).ok();
     let Some(last) = entries.next().and_then(read) else { return SessionStatus::Unknown };
-    let is_newer = last.events.iter().any(|event| matches!(event, ArenaEvent::Unknown { .. }));
+    if last.newer().is_some() {
+        return SessionStatus::Newer;
+    }
     let told = last.events.iter().rev().find_map(told);
     let told = match told {
         // A copy of a session whose turn was over.
         Some(SessionStatus::Paused(PauseCause::Quit)) if is_idle(log) => Some(SessionStatus::Ready),
         told => told,
     };
-    let stands = told.unwrap_or(if is_newer { SessionStatus::Newer } else { SessionStatus::CutOff });
+    let stands = told.unwrap_or(SessionStatus::CutOff);
     if !matches!(stands, SessionStatus::Ready | SessionStatus::Sealed(StopCause::Finished)) {
         return stands;
     }
@@ -172,7 +174,7 @@ pub fn of(log: &Path) -> SessionStatus {
 /// True when no turn is open at a log's end, as far as that can be seen there.
 pub fn is_idle(log: &Path) -> bool {
     let Ok(lines) = end(log) else { return false };
-    let read = |line| serde_json::from_slice::<Entry>(line).ok();
+    let read = |line| Entry::read(line).ok();
     let entries = lines.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map_while(read);
     let mut last = entries.flat_map(|entry| entry.events.into_iter().rev());
     let ended = last.find_map(|event| match event {

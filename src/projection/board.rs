@@ -5,14 +5,15 @@ pub mod row;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::command::StopCause;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{
     ApprovalRequested, CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked,
-    SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, ToolUse, TurnCause,
+    SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause,
 };
 use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
-use super::calls::{Activity, OpenCall, OpenCalls, ToolFace, answered_call};
+use super::calls::{OpenCall, OpenCalls};
 use super::partials::{Partial, Partials};
 use super::phrases;
 pub use row::{Counts, OpenApproval, SparkRow};
@@ -124,6 +125,7 @@ impl Board {
         self.seq = Some(entry.seq);
         self.at = entry.at;
         self.counts.entries += 1;
+        self.counts.unknown += u64::from(entry.newer().is_some());
         for (from, event) in entry.effective() {
             self.apply_event(entry.at, from, event);
         }
@@ -154,7 +156,7 @@ impl Board {
 
     /// The open calls of one spark, or of the session itself, oldest call first; the clock is left out.
     pub fn doing(&self, spark: Option<SparkId>) -> impl Iterator<Item = (CallId, &OpenCall)> {
-        self.calls.iter().filter(move |(_, open)| open.spark == spark && open.activity != Activity::Clock)
+        self.calls.iter().filter(move |(_, open)| open.spark == spark && !open.is_clock())
     }
 
     /// True while a spark has an open call.
@@ -172,27 +174,13 @@ impl Board {
         if let Some((_, cause)) = row.ended {
             return phrases::turn_cause(cause).to_owned();
         }
-        let most_telling = self.doing(Some(row.spark)).max_by_key(|(_, open)| urgency(&open.activity));
+        let most_telling = self.doing(Some(row.spark)).max_by_key(|(_, open)| urgency(open));
         most_telling.map_or_else(|| "ready".to_owned(), |(_, open)| self.say(open))
     }
 
     /// An open call in words.
     pub fn say(&self, open: &OpenCall) -> String {
-        let tool = |tool_use: &ToolUse| {
-            self.calls.tool(*tool_use).map_or_else(|| "a tool".to_owned(), ToolFace::words)
-        };
-        let said = match &open.activity {
-            Activity::Thinking { .. } if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),
-            Activity::Thinking { .. } => "thinking".to_owned(),
-            Activity::Retrying { delay_ms } => format!("retrying in {}", phrases::duration(*delay_ms)),
-            Activity::Preparing(tool_use) => format!("preparing {}", tool(tool_use)),
-            Activity::Asking(tool_use) => format!("waiting for approval of {}", tool(tool_use)),
-            Activity::Running(tool_use) => format!("running {}", tool(tool_use)),
-            Activity::Checking { command } => format!("checking {command}"),
-            Activity::Clock => "on the clock".to_owned(),
-            Activity::Keeping(what) => (*what).to_owned(),
-        };
-        if open.cancelled { format!("stopping: {said}") } else { said }
+        self.calls.say(open)
     }
 
     fn apply_event(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
@@ -250,11 +238,10 @@ impl Board {
             E::CritiqueIssued(data) => self.criticised(data),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
-            E::SandboxStarted(data) => self.sandbox = Some(data.body.sandbox.clone()),
-            E::Unknown { .. } => self.counts.unknown += 1,
+            E::Unknown { .. } => {}
             _ => {}
         }
-        if closed.is_some_and(|call| matches!(call.activity, Activity::Asking(_))) {
+        if closed.is_some_and(|call| matches!(call.order, Order::Ask(_))) {
             self.drop_closed_approvals();
         }
     }
@@ -413,7 +400,7 @@ impl Board {
             ArenaEvent::ToolInvoked(data) => self.partials.forget_before(data.call, data.attempt),
             ArenaEvent::CallLost(data) => self.partials.forget(data.call),
             _ => {
-                if let Some(call) = answered_call(event) {
+                if let Some(call) = event.ends() {
                     self.partials.forget(call);
                 }
             }
@@ -428,13 +415,13 @@ impl Board {
 }
 
 /// What a spark is said to do when it does several things: what a person can act on comes first.
-fn urgency(activity: &Activity) -> u8 {
-    match activity {
-        Activity::Asking(_) => 5,
-        Activity::Running(_) | Activity::Checking { .. } => 4,
-        Activity::Thinking { .. } => 3,
-        Activity::Retrying { .. } => 2,
-        Activity::Preparing(_) | Activity::Keeping(_) => 1,
-        Activity::Clock => 0,
+fn urgency(open: &OpenCall) -> u8 {
+    match open.order {
+        Order::Ask(_) => 5,
+        Order::Tool(_) | Order::Check(_) => 4,
+        Order::Model(_) => 3,
+        Order::Timer(_) if open.is_clock() => 0,
+        Order::Timer(_) => 2,
+        _ => 1,
     }
 }

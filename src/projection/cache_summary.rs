@@ -1,7 +1,7 @@
 //! What the team cache did for a squad's turn, in words for its last summary; decides nothing.
 
 use super::phrases;
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{CacheHit, CacheStep};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef};
 
@@ -39,7 +39,7 @@ impl CacheSheet {
         use ArenaEvent as E;
         match event {
             E::PromptGiven(_) => *self = CacheSheet::default(),
-            E::EffectOrdered(data) if matches!(data.effect, EffectOrder::CachePut { .. }) => {
+            E::EffectOrdered(data) if matches!(data.effect, Order::CachePut(_)) => {
                 self.put = Some(data.call);
             }
             E::CacheHit(data) => self.hit = Some((at, Saved::by(&data.body))),
@@ -49,6 +49,7 @@ impl CacheSheet {
                 CacheStep::Lookup => self.notes.push(format!("not asked: {}", data.reason)),
                 CacheStep::Use => self.notes.push(format!("{UNUSED}: {}", data.reason)),
                 CacheStep::Store => self.not_stored(&data.reason),
+                CacheStep::Unknown(_) => {}
             },
             E::PatchRefused(data) => {
                 let (path, reason) = (&data.body.path, &data.body.reason);
@@ -118,6 +119,7 @@ impl Saved {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::effect::CachePutOrder;
     use crate::protocol::event::{
         Answered, CacheMissed, CacheSkipped, EffectFailed, EffectOrdered, FailStatus, TurnCause,
     };
@@ -135,14 +137,14 @@ mod tests {
         let reason = "it was steered".to_owned();
         let skipped = ArenaEvent::CacheSkipped(CacheSkipped { step: CacheStep::Store, reason });
         assert_eq!(sheet(vec![skipped]).unwrap(), "not stored: it was steered");
-        let effect = EffectOrder::CachePut {
+        let effect = Order::CachePut(CachePutOrder {
             key: "k".into(),
             before: "t".into(),
             after: "u".into(),
             git: None,
             answer: EventRef::fact(1),
             cause: TurnCause::Done,
-        };
+        });
         let put = EffectOrdered { call: CallId(7), attempt: 1, spark: None, effect };
         let error = "the run is not stored: no room".to_owned();
         let failed = |call| {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::protocol::effect::{EffectOrder, TimerPurpose};
-use crate::protocol::event::{CacheHit, EffectOrdered, ModelReply, PrepareResult, ToolPrepared, ToolUse};
+use super::one_line_summary::kept;
+use crate::protocol::call::OrderedCall;
+use crate::protocol::effect::{Order, TimerOrder, TimerPurpose};
+use crate::protocol::event::{CacheHit, ModelReply, PrepareResult, ToolPrepared, ToolUse};
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
@@ -36,36 +38,6 @@ impl ToolFace {
     }
 }
 
-/// What an open call does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Activity {
-    /// A model works on an answer.
-    Thinking {
-        /// `PROVIDER/MODEL`.
-        model: String,
-    },
-    /// A failed model call waits to be repeated.
-    Retrying {
-        /// Milliseconds of the delay.
-        delay_ms: u64,
-    },
-    /// It is found out what a tool call would do.
-    Preparing(ToolUse),
-    /// Somebody is asked whether a tool call may run.
-    Asking(ToolUse),
-    /// A tool runs.
-    Running(ToolUse),
-    /// A check runs.
-    Checking {
-        /// The command line.
-        command: String,
-    },
-    /// The turn's time limit ticks; nobody is at work on it.
-    Clock,
-    /// Housekeeping: a checkpoint, a fingerprint, a diff, the cache; in words.
-    Keeping(&'static str),
-}
-
 /// A call that was ordered and has not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCall {
@@ -77,10 +49,17 @@ pub struct OpenCall {
     pub ordered: EventRef,
     /// Microseconds since the Unix epoch when it was ordered.
     pub since: u64,
-    /// What it does.
-    pub activity: Activity,
+    /// What was ordered.
+    pub order: Order,
     /// True once it was told to stop.
     pub cancelled: bool,
+}
+
+impl OpenCall {
+    /// True for the turn's time limit: it ticks, and nobody is at work on it.
+    pub fn is_clock(&self) -> bool {
+        matches!(self.order, Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }))
+    }
 }
 
 /// How long somebody was at work: neither waiting for a person nor between two processes.
@@ -122,27 +101,12 @@ impl OpenCalls {
     /// Folds one event and gives the call it ended, if it ended one.
     pub fn apply(&mut self, at: u64, from: EventRef, event: &ArenaEvent) -> Option<OpenCall> {
         use ArenaEvent as E;
+        if let Some(ordered) = event.orders(from) {
+            self.open(at, from, event, ordered);
+        }
         match event {
-            E::ModelCalled(data) => {
-                let activity = Activity::Thinking { model: data.model.clone() };
-                self.open(data.call, Some(data.spark), data.attempt, (at, from), activity);
-            }
-            E::RetryScheduled(data) => {
-                let activity = Activity::Retrying { delay_ms: data.delay_ms };
-                let spark = self.failed_for(data.call);
-                self.open(data.timer, spark, 1, (at, from), activity);
-            }
-            E::EffectOrdered(data) => self.order(at, from, data),
-            E::ToolInvoked(data) => {
-                let activity = Activity::Running(data.tool_use);
-                self.open(data.call, Some(data.spark), data.attempt, (at, from), activity);
-            }
-            E::ApprovalRequested(data) => {
-                let activity = Activity::Asking(data.tool_use);
-                self.open(data.call, Some(data.spark), data.attempt, (at, from), activity);
-            }
             E::CallCancelled(data) => return self.cancel(data.call),
-            E::SessionForked(_) => self.calls.retain(|_, call| !matches!(call.activity, Activity::Asking(_))),
+            E::SessionForked(_) => self.calls.retain(|_, call| !matches!(call.order, Order::Ask(_))),
             E::ToolRefused(data) => drop(self.tools.remove(&data.tool_use)),
             E::CallLost(data) => {
                 data.tool_use.map(|tool_use| self.tools.remove(&tool_use));
@@ -160,7 +124,7 @@ impl OpenCalls {
 
     /// True while anything is done: a question and the turn's clock only wait.
     pub fn is_working(&self) -> bool {
-        self.calls.values().any(|open| !matches!(open.activity, Activity::Asking(_) | Activity::Clock))
+        self.calls.values().any(|open| !matches!(open.order, Order::Ask(_)) && !open.is_clock())
     }
 
     /// An open call.
@@ -183,45 +147,36 @@ impl OpenCalls {
         self.highest.is_some_and(|highest| call <= highest) && !self.calls.contains_key(&call)
     }
 
-    fn open(
-        &mut self,
-        call: CallId,
-        spark: Option<SparkId>,
-        attempt: u32,
-        (since, ordered): (u64, EventRef),
-        activity: Activity,
-    ) {
-        self.highest = self.highest.max(Some(call));
-        let open = OpenCall { spark, attempt, ordered, since, activity, cancelled: false };
-        self.calls.insert(call, open);
+    /// An open call in words: `thinking`, `running bash: sh check.sh`, `waiting for approval of …`.
+    pub fn say(&self, open: &OpenCall) -> String {
+        let tool = |id| self.tool(id).map_or_else(|| "a tool".to_owned(), ToolFace::words);
+        let said = match &open.order {
+            Order::Model(_) if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),
+            order => kept::doing(order, &tool),
+        };
+        if open.cancelled { format!("stopping: {said}") } else { said }
     }
 
-    fn order(&mut self, at: u64, from: EventRef, data: &EffectOrdered) {
-        if let EffectOrder::Prepare { tool_use } = data.effect {
-            // After a resume a call that ran is looked at again.
-            self.calls.retain(|_, open| open.activity != Activity::Running(tool_use));
-        }
-        let activity = match &data.effect {
-            EffectOrder::Prepare { tool_use } => Activity::Preparing(*tool_use),
-            EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => Activity::Clock,
-            EffectOrder::Timer { ms, purpose: TimerPurpose::Retry } => Activity::Retrying { delay_ms: *ms },
-            EffectOrder::Check { command } => Activity::Checking { command: command.clone() },
-            EffectOrder::Mention { .. } => Activity::Keeping("reading what the task mentions"),
-            EffectOrder::Fingerprint => Activity::Keeping("fingerprinting the workspace"),
-            EffectOrder::Checkpoint => Activity::Keeping("recording the workspace"),
-            EffectOrder::Diff { .. } => Activity::Keeping("comparing the workspace"),
-            EffectOrder::CacheGet { .. } => Activity::Keeping("asking the team cache"),
-            EffectOrder::CachePut { .. } => Activity::Keeping("storing into the team cache"),
-            EffectOrder::Patch { .. } => Activity::Keeping("applying a cached run"),
+    fn open(&mut self, since: u64, from: EventRef, event: &ArenaEvent, ordered: OrderedCall) {
+        let OrderedCall { call, attempt, spark, order } = ordered;
+        let spark = match event {
+            ArenaEvent::RetryScheduled(data) => self.failed_for(data.call),
+            _ => spark,
         };
-        self.open(data.call, data.spark, data.attempt, (at, from), activity);
+        if let Order::Prepare(again) = &order {
+            // After a resume a call that ran is looked at again.
+            self.calls
+                .retain(|_, open| !matches!(&open.order, Order::Tool(ran) if ran.tool_use == again.tool_use));
+        }
+        self.highest = self.highest.max(Some(call));
+        self.calls.insert(call, OpenCall { spark, attempt, ordered: from, since, order, cancelled: false });
     }
 
     /// An ask or a timer ends with its cancellation; anything else still owes its outcome.
     fn cancel(&mut self, call: CallId) -> Option<OpenCall> {
         let open = self.calls.get_mut(&call)?;
-        match open.activity {
-            Activity::Asking(_) | Activity::Clock | Activity::Retrying { .. } => self.calls.remove(&call),
+        match open.order {
+            Order::Ask(_) | Order::Timer(_) => self.calls.remove(&call),
             _ => {
                 open.cancelled = true;
                 None
@@ -231,7 +186,7 @@ impl OpenCalls {
 
     fn answer(&mut self, from: EventRef, event: &ArenaEvent) -> Option<OpenCall> {
         use ArenaEvent as E;
-        let call = answered_call(event)?;
+        let call = event.ends()?;
         let closed = self.calls.remove(&call);
         match event {
             E::ModelAnswered(data) => {
@@ -290,7 +245,7 @@ pub fn target(args: &Args) -> String {
             .iter()
             .find_map(|key| map.get(*key).and_then(Value::as_str))
             .or_else(|| map.values().find_map(Value::as_str)),
-        Args::Json(_) => None,
+        Args::Json(_) | Args::Unknown(_) => None,
     };
     text.map(one_line).unwrap_or_default()
 }
@@ -302,23 +257,4 @@ fn one_line(text: &str) -> String {
     let end = first.char_indices().nth(TARGET_CHARS).map_or(first.len(), |(at, _)| at);
     let cut = end < text.len();
     format!("{}{}", &first[..end], if cut { " …" } else { "" })
-}
-
-/// The call a fact answers, if it answers one.
-pub fn answered_call(event: &ArenaEvent) -> Option<CallId> {
-    macro_rules! call_of {
-        ($($variant:ident)+) => {
-            match event {
-                $( ArenaEvent::$variant(data) => Some(data.call), )+
-                _ => None,
-            }
-        };
-    }
-    call_of!(
-        ApprovalAnswered ModelAnswered ModelFailed ToolPrepared ToolResolved CheckRan TimerFired EffectFailed
-        CacheHit CacheMissed CacheStored WorkspaceFingerprinted WorkspaceCheckpointed WorkspaceRestored
-        DiffTaken PatchApplied PatchRefused WorktreeOpened WorktreeMerged MergeConflicted InstructionsLoaded
-        MentionExpanded SkillLoaded MemoryRecalled ToolsListed HookRan SandboxStarted SandboxRefused
-        SandboxStopped
-    )
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::protocol::effect::Order;
 use crate::protocol::event::{BudgetSettled, ErrorKind};
 use crate::protocol::message::Usage;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
 
-use super::calls::{Activity, OpenCall, OpenCalls, WorkClock, was_away};
+use super::calls::{OpenCall, OpenCalls, WorkClock, was_away};
 use super::phrases;
 use super::reservations::{Reservations, sum};
 
@@ -291,11 +292,11 @@ impl Costs {
     /// A lost call has no length: nobody knows when it ended.
     fn count_end(&mut self, closed: &OpenCall, event: &ArenaEvent, ms: u64) {
         let (Some(spark), false) = (closed.spark, matches!(event, ArenaEvent::CallLost(_))) else { return };
-        match &closed.activity {
-            Activity::Thinking { .. } => {
+        match &closed.order {
+            Order::Model(_) => {
                 self.book_spark(spark, |tally| tally.model_ms = tally.model_ms.saturating_add(ms))
             }
-            Activity::Running(_) => {
+            Order::Tool(_) => {
                 self.book_spark(spark, |tally| tally.tool_ms = tally.tool_ms.saturating_add(ms))
             }
             _ => {}

@@ -31,6 +31,7 @@ pub fn about(event: &ArenaEvent) -> String {
         E::ToolPrepared(data) => match &data.body.result {
             PrepareResult::Ready(plan) => plan.command.clone().unwrap_or_else(|| paths(&plan.paths)),
             PrepareResult::Unfit(why) => short(why),
+            PrepareResult::Unknown(_) => phrases::NEWER.to_owned(),
         },
         E::PolicyDecided(data) => format!("{} by rule {}", phrases::action(data.action), data.rule),
         E::ApprovalAnswered(data) => format!("{} by {}", phrases::choice(&data.choice), data.by),

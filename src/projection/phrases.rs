@@ -9,6 +9,9 @@ use crate::protocol::message::Usage;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
 pub use crate::protocol::text::{grouped, money};
 
+/// Said in place of a word that only a newer program knows.
+pub const NEWER: &str = "unknown to this agon";
+
 /// Money of calls of which `unpriced` have no known price: `$0.0123`, `price unknown`, or both.
 pub fn money_known(micro_usd: u64, unpriced: u32) -> String {
     match (micro_usd, unpriced) {
@@ -122,6 +125,7 @@ pub fn turn_cause(cause: TurnCause) -> &'static str {
         TurnCause::Interrupted => "interrupted",
         TurnCause::Stopped => "stopped",
         TurnCause::Incomplete => "not done",
+        TurnCause::Unknown(_) => NEWER,
     }
 }
 
@@ -131,6 +135,7 @@ pub fn stop_cause(cause: StopCause) -> &'static str {
         StopCause::Finished => "finished",
         StopCause::Interrupted => "interrupted",
         StopCause::Quit => "left",
+        StopCause::Unknown(_) => NEWER,
     }
 }
 
@@ -140,6 +145,7 @@ pub fn pause_cause(cause: PauseCause) -> &'static str {
         PauseCause::Approval => "waiting for an approval nobody here can give",
         PauseCause::Disk => "the disk is full",
         PauseCause::Quit => "left as it was",
+        PauseCause::Unknown(_) => NEWER,
     }
 }
 
@@ -154,6 +160,7 @@ pub fn refusal(reason: RefusalReason) -> &'static str {
         RefusalReason::Denied => "denied",
         RefusalReason::Cancelled => "cancelled before it started",
         RefusalReason::Limit => "a limit was reached",
+        RefusalReason::Unknown(_) => NEWER,
     }
 }
 
@@ -164,6 +171,7 @@ pub fn tool_status(status: ToolStatus) -> &'static str {
         ToolStatus::Failed => "failed",
         ToolStatus::Cancelled => "cancelled",
         ToolStatus::Lost => "lost",
+        ToolStatus::Unknown(_) => NEWER,
     }
 }
 
@@ -181,6 +189,7 @@ pub fn error_kind(kind: ErrorKind) -> &'static str {
         ErrorKind::TooLarge => "answer too large",
         ErrorKind::Cancelled => "cancelled",
         ErrorKind::Script => "script ended or does not fit",
+        ErrorKind::Unknown(_) => NEWER,
     }
 }
 
@@ -195,6 +204,7 @@ pub fn notice(notice: Notice) -> &'static str {
         Notice::Brief => "brief",
         Notice::Moved => "workspace moved",
         Notice::Compacted => "compaction",
+        Notice::Unknown(_) => NEWER,
     }
 }
 
@@ -204,6 +214,7 @@ pub fn action(action: Action) -> &'static str {
         Action::Allow => "allow",
         Action::Ask => "ask",
         Action::Deny => "deny",
+        Action::Unknown(_) => NEWER,
     }
 }
 
@@ -229,6 +240,7 @@ pub fn choice(choice: &Choice) -> &'static str {
         Choice::Session => "allowed for the session",
         Choice::Rule(_) => "allowed by a new rule",
         Choice::Deny(_) => "denied",
+        Choice::Unknown(_) => NEWER,
     }
 }
 
@@ -263,6 +275,7 @@ pub fn mode(mode: &Mode) -> &'static str {
         Mode::Solo => "solo",
         Mode::Squad => "squad",
         Mode::Debate(_) => "debate",
+        Mode::Unknown(_) => NEWER,
     }
 }
 
@@ -285,6 +298,7 @@ pub fn limit(limit: LimitKind, used: u64, max: u64) -> String {
         // Money and tokens are held back before a call: the sum is what it may come to, not what was spent.
         LimitKind::Tokens => format!("{}{} of {}", may(used, max), grouped(used), counted(max, "token")),
         LimitKind::MicroUsd => format!("{}{} of {}", may(used, max), money(used), money(max)),
+        LimitKind::Unknown(_) => NEWER.to_owned(),
         LimitKind::Seconds => {
             format!("{} of {}", duration(used.saturating_mul(1_000)), duration(max.saturating_mul(1_000)))
         }
@@ -307,6 +321,7 @@ pub fn limit_flag(limit: LimitKind) -> &'static str {
         LimitKind::Tokens => "--max-tokens",
         LimitKind::MicroUsd => "--max-usd",
         LimitKind::Seconds => "--max-seconds",
+        LimitKind::Unknown(_) => NEWER,
     }
 }
 

@@ -72,11 +72,13 @@ const SUSPECT: [bool; 256] = {
     }
     table[0x7F] = true;
     table[0xC2] = true; // C1 controls, soft hyphen
+    table[0xCD] = true; // combining grapheme joiner
     table[0xD8] = true; // Arabic letter mark
     table[0xE1] = true; // Hangul and Mongolian fillers
     table[0xE2] = true; // general punctuation
     table[0xE3] = true; // Hangul filler
     table[0xEF] = true; // byte order mark, annotation marks
+    table[0xF0] = true; // shorthand and musical format controls
     table[0xF3] = true; // tags, variation selectors
     table
 };
@@ -104,6 +106,7 @@ fn judge(c: char) -> Verdict {
         '\n' | '\t' => Verdict::Keep,
         '\0'..='\x1F' | '\x7F'..='\u{9F}' => Verdict::Drop,
         '\u{AD}'
+        | '\u{34F}'
         | '\u{61C}'
         | '\u{115F}'
         | '\u{1160}'
@@ -117,6 +120,8 @@ fn judge(c: char) -> Verdict {
         | '\u{FEFF}'
         | '\u{FFA0}'
         | '\u{FFF0}'..='\u{FFFB}'
+        | '\u{1BCA0}'..='\u{1BCA3}'
+        | '\u{1D173}'..='\u{1D17A}'
         | '\u{E0000}'..='\u{E0FFF}' => Verdict::Escape,
         _ => Verdict::Keep,
     }
@@ -286,6 +291,7 @@ mod tests {
         check("a\u{202E}b", "a<U+202E>b");
         check("zero\u{200B}width\u{FEFF}", "zero<U+200B>width<U+FEFF>");
         check("\u{E0041}\u{E007F}", "<U+E0041><U+E007F>");
+        check("a\u{34F}b\u{1D173}c\u{1BCA0}", "a<U+034F>b<U+1D173>c<U+1BCA0>");
         check("\u{2066}x\u{2069}\u{AD}\u{3164}\u{2028}", "<U+2066>x<U+2069><U+00AD><U+3164><U+2028>");
     }
 

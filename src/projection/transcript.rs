@@ -210,7 +210,7 @@ impl Transcript {
                     self.open_tools.insert(ToolUse { answer: source, part }, self.items.len());
                     ItemKind::ToolCall { part, end: None }
                 }
-                Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) => continue,
+                Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) | Part::Unknown(_) => continue,
             };
             self.items.push(Item { source, at, spark, kind });
         }
@@ -332,6 +332,7 @@ impl Item {
             return match &data.body.result {
                 PrepareResult::Ready(plan) => borrowed(&plan.preview),
                 PrepareResult::Unfit(why) => borrowed(why),
+                PrepareResult::Unknown(unknown) => Some(Cow::Owned(unknown.raw().to_string())),
             };
         }
         match lookup(self.source)? {

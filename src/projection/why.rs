@@ -6,8 +6,6 @@ use crate::protocol::event::{CacheStep, RefusalReason, ToolStatus, ToolUse};
 use crate::protocol::spec::Action;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef};
 
-use super::calls::answered_call;
-
 /// How one event brought about another, the more telling the later in this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
@@ -91,7 +89,7 @@ impl Reasons {
             if from != fact && !entry.is_void() {
                 self.cause(from, Link::DrawnFrom, fact);
             }
-            if let Some(order) = answered_call(event).and_then(|call| self.orders.get(&call)).copied() {
+            if let Some(order) = event.ends().and_then(|call| self.orders.get(&call)).copied() {
                 self.cause(from, Link::OrderedBy, order);
             }
             self.name_sources(from, event);
@@ -148,17 +146,12 @@ impl Reasons {
     }
 
     fn remember_order(&mut self, from: EventRef, event: &ArenaEvent) {
-        use ArenaEvent as E;
-        match event {
-            E::ModelCalled(data) => self.orders.insert(data.call, from),
-            E::EffectOrdered(data) => self.orders.insert(data.call, from),
-            E::ToolInvoked(data) => self.orders.insert(data.call, from),
-            E::RetryScheduled(data) => self.orders.insert(data.timer, from),
-            E::ApprovalRequested(data) => {
-                self.asks.insert(data.call, data.tool_use);
-                self.orders.insert(data.call, from)
-            }
-            _ => answered_call(event).and_then(|call| self.orders.remove(&call)),
+        if let ArenaEvent::ApprovalRequested(data) = event {
+            self.asks.insert(data.call, data.tool_use);
+        }
+        match event.orders(from) {
+            Some(ordered) => self.orders.insert(ordered.call, from),
+            None => event.ends().and_then(|call| self.orders.remove(&call)),
         };
     }
 

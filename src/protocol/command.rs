@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::spec::{Mode, Setting};
+use crate::protocol::stored::stored;
 use crate::protocol::{CallId, SparkId};
 
 /// A wish from outside. The edge stamps it into a fact; the session may refuse it.
@@ -55,28 +56,30 @@ pub enum Command {
     },
 }
 
-/// The answer to an approval.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Choice {
-    /// This call only.
-    Once,
-    /// Calls of the same tool and the same command or paths, for the rest of the session.
-    Session,
-    /// Everything the rule matches, for the rest of the session.
-    Rule(Box<crate::protocol::spec::Rule>),
-    /// Not this call; the words are told to the model.
-    Deny(String),
+stored! {
+    /// The answer to an approval.
+    #[derive(Eq)]
+    pub enum Choice of Foreign {
+        /// This call only.
+        Once,
+        /// Calls of the same tool and the same command or paths, for the rest of the session.
+        Session,
+        /// Everything the rule matches, for the rest of the session.
+        Rule(Box<crate::protocol::spec::Rule>),
+        /// Not this call; the words are told to the model.
+        Deny(String),
+    }
 }
 
-/// Why a session is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StopCause {
-    /// The work is done.
-    Finished,
-    /// A person or a signal interrupted it.
-    Interrupted,
-    /// The person left.
-    Quit,
+stored! {
+    /// Why a session is stopped.
+    #[derive(Copy, Eq)]
+    pub enum StopCause of Word {
+        /// The work is done.
+        Finished,
+        /// A person or a signal interrupted it.
+        Interrupted,
+        /// The person left.
+        Quit,
+    }
 }

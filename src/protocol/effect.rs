@@ -1,84 +1,123 @@
-//! What the session asks of the world and what the world answers: plain values that could cross a wire.
+//! What is ordered of the world, what the session adds to it, and what comes back: plain values that can cross a wire.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::protocol::call::LONGEST_MS;
 use crate::protocol::event::{
-    Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, ClaimFlagged, DiffTaken,
-    EffectFailed, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, PathBase, TimerFired,
-    ToolPrepared, ToolResolved, ToolUse, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase, PrepareResult,
+    Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Request;
+use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
-/// What `effect_ordered` orders, by reference.
+pub use crate::protocol::call::{
+    CALLS, CallKind, CallRow, Effect, OnResume, Order, OrderedBy, OutcomeBody, Work,
+};
+
+/// Nothing to say beside the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bare;
+
+/// Orders a model call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EffectOrder {
-    /// Look, without side effect, what a tool call would do.
-    Prepare {
-        /// The call.
-        #[serde(rename = "use")]
-        tool_use: ToolUse,
-    },
-    /// Wait.
-    Timer {
-        /// Active milliseconds.
-        ms: u64,
-        /// What for.
-        purpose: TimerPurpose,
-    },
-    /// Run one of the blueprint's checks.
-    Check {
-        /// The command line.
-        command: String,
-    },
-    /// Read what a person's words mention.
-    Mention {
-        /// The file or folder, and which lines.
-        place: MentionedPlace,
-    },
-    /// Digest the workspace's content.
-    Fingerprint,
-    /// Record the workspace's content so that a fork can start from it.
-    Checkpoint,
-    /// Compare the workspace with a recorded tree.
-    Diff {
-        /// The tree.
-        from: String,
-        /// Files that were written since, with what each held before: whether they hold it again.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        written: Vec<PathBase>,
-    },
-    /// Look a run up in the team cache.
-    CacheGet {
-        /// Its key.
-        key: String,
-    },
-    /// Store this run in the team cache.
-    CachePut {
-        /// Its key.
-        key: String,
-        /// The tree before the run.
-        before: String,
-        /// The tree the squad left; what the workspace holds now must be that.
-        after: String,
-        /// What `.git` was before the run, from `workspace_fingerprinted`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        git: Option<String>,
-        /// The `model_answered` that holds the run's answer.
-        answer: EventRef,
-        /// How the run ended; only `done` is stored.
-        cause: TurnCause,
-    },
-    /// Apply a cached run's changes, all or nothing.
-    Patch {
-        /// The cache key whose changes are applied.
-        key: String,
-        /// Digest of the run that was found, from `cache_hit`.
-        digest: String,
-    },
+pub struct ModelOrder {
+    /// The `model_called`.
+    pub called: EventRef,
+    /// `PROVIDER/MODEL`.
+    pub model: String,
+    /// What for.
+    pub purpose: Purpose,
+}
+
+/// What a model call is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelContext {
+    /// The whole request.
+    pub request: Request,
+    /// Milliseconds it may take in all.
+    pub timeout_ms: u64,
+}
+
+impl ModelContext {
+    pub(super) fn deadline(_: &ModelOrder, context: &ModelContext) -> u64 {
+        context.timeout_ms
+    }
+}
+
+/// Orders a look at what a tool call would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PrepareOrder {
+    /// The call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+}
+
+/// A tool call that was prepared: orders its run, or the question whether it may run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PreparedUse {
+    /// The call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The `tool_prepared`.
+    pub prepared: EventRef,
+    /// What is allowed, or what an answer binds to.
+    pub digest: String,
+}
+
+/// Orders a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TimerOrder {
+    /// Active milliseconds.
+    pub ms: u64,
+    /// What for.
+    pub purpose: TimerPurpose,
+}
+
+impl TimerOrder {
+    pub(super) fn deadline(order: &TimerOrder, _: &Bare) -> u64 {
+        order.ms.saturating_add(LONGEST_MS)
+    }
+}
+
+stored! {
+    /// What a timer is for.
+    #[derive(Copy, Eq)]
+    pub enum TimerPurpose of Word {
+        /// The turn's time limit.
+        TurnLimit,
+        /// The delay before a retry.
+        Retry,
+    }
+}
+
+/// Orders one of the blueprint's checks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckOrder {
+    /// The command line.
+    pub command: String,
+}
+
+/// How a check is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckContext {
+    /// Milliseconds it may take.
+    pub timeout_ms: u64,
+}
+
+impl CheckContext {
+    pub(super) fn deadline(_: &CheckOrder, context: &CheckContext) -> u64 {
+        context.timeout_ms
+    }
+}
+
+/// Orders a read of what a person's words mention.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MentionOrder {
+    /// The file or folder, and which lines.
+    pub place: MentionedPlace,
 }
 
 /// A file or folder that a person's words mention, as `@PATH` or `@PATH:FIRST-LAST`.
@@ -96,104 +135,66 @@ pub struct MentionedPlace {
     pub last: Option<u64>,
 }
 
-/// What a timer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TimerPurpose {
-    /// The turn's time limit.
-    TurnLimit,
-    /// The delay before a retry.
-    Retry,
+/// How a mention is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MentionContext {
+    /// Globs of the paths the policy denies to every reader.
+    pub denied: Vec<String>,
 }
 
-/// A call to the world, self-contained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// Ask a model.
-    Model {
-        /// The whole request.
-        request: Request,
-        /// Milliseconds it may take in all.
-        timeout_ms: u64,
-    },
-    /// Look what a tool call would do. No side effect.
-    Prepare(ToolCall),
-    /// Run a tool. The executor prepares again and refuses when the digest differs.
-    Tool {
-        /// The call.
-        call: ToolCall,
-        /// Digest of what was allowed.
-        digest: String,
-    },
-    /// Run a check.
-    Check {
-        /// The command line.
-        command: String,
-        /// Milliseconds it may take.
-        timeout_ms: u64,
-    },
-    /// Read what a person's words mention.
-    Mention {
-        /// The file or folder, and which lines.
-        place: MentionedPlace,
-        /// Globs of the paths the policy denies to whoever reads.
-        denied: Vec<String>,
-    },
-    /// Wait for a person's answer. Has no executor.
-    Ask {
-        /// The call in question.
-        #[serde(rename = "use")]
-        tool_use: ToolUse,
-        /// Digest of what would be done.
-        digest: String,
-    },
-    /// Wait.
-    Timer {
-        /// Milliseconds.
-        ms: u64,
-    },
-    /// Digest the workspace's content.
-    Fingerprint,
-    /// Record the workspace's content.
-    Checkpoint,
-    /// Compare the workspace with a tree.
-    Diff {
-        /// The tree.
-        from: String,
-        /// Files that were written since, with what each held before: whether they hold it again.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        written: Vec<PathBase>,
-    },
-    /// Look up the team cache.
-    CacheGet {
-        /// The key.
-        key: String,
-    },
-    /// Store into the team cache.
-    CachePut {
-        /// The key.
-        key: String,
-        /// The tree before the run.
-        before: String,
-        /// The tree the squad left.
-        after: String,
-        /// What `.git` was before the run; none where there was none.
-        git: Option<String>,
-        /// The trees that were recorded while it worked.
-        trees: Vec<String>,
-        /// What its file tools looked at or wrote, with what each held then.
-        held: Vec<PathBase>,
-        /// What the run came to.
-        run: FinishedRun,
-    },
-    /// Apply a cached run's changes.
-    Patch {
-        /// The key.
-        key: String,
-        /// Digest of the run that was found.
-        digest: String,
-    },
+/// Orders a comparison of the workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiffOrder {
+    /// The tree it is compared with.
+    pub from: String,
+    /// Files that were written since, with what each held before: whether they hold it again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written: Vec<PathBase>,
+}
+
+/// Orders a look into the team cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheGetOrder {
+    /// The run's key.
+    pub key: String,
+}
+
+/// Orders that a run is put into the team cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CachePutOrder {
+    /// Its key.
+    pub key: String,
+    /// The tree before the run.
+    pub before: String,
+    /// The tree the squad left; what the workspace holds now must be that.
+    pub after: String,
+    /// What `.git` was before the run, from `workspace_fingerprinted`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<String>,
+    /// The `model_answered` that holds the run's answer.
+    pub answer: EventRef,
+    /// How the run ended; only `done` is stored.
+    pub cause: TurnCause,
+}
+
+/// The run that is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CachePutContext {
+    /// The trees that were recorded while it worked.
+    pub trees: Vec<String>,
+    /// What its file tools looked at or wrote, with what each held then.
+    pub held: Vec<PathBase>,
+    /// What the run came to.
+    pub run: FinishedRun,
+}
+
+/// Orders that a cached run's changes are applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PatchOrder {
+    /// The cache key whose changes are applied.
+    pub key: String,
+    /// Digest of the run that was found, from `cache_hit`.
+    pub digest: String,
 }
 
 /// What a run came to, apart from what it changed.
@@ -246,8 +247,15 @@ pub struct ToolCall {
     pub output_cap: u32,
 }
 
+impl ToolCall {
+    /// A tool ends itself at its timeout and says so; the deadline is the net under it.
+    pub(super) fn deadline(_: &PreparedUse, call: &ToolCall) -> u64 {
+        call.timeout_ms.saturating_add(5000)
+    }
+}
+
 /// The one answer to one attempt of one call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// The call.
     pub call: CallId,
@@ -257,55 +265,66 @@ pub struct Outcome {
     pub body: OutcomeBody,
 }
 
-/// What came of a call.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "each variant is the body of the fact of the same name, documented there")]
-pub enum OutcomeBody {
-    ModelAnswered(ModelReply),
-    ModelFailed(ModelFailed),
-    ToolPrepared(ToolPrepared),
-    ToolResolved(ToolResolved),
-    CheckRan(CheckRan),
-    TimerFired(TimerFired),
-    EffectFailed(EffectFailed),
-    WorkspaceFingerprinted(WorkspaceFingerprinted),
-    WorkspaceCheckpointed(WorkspaceCheckpointed),
-    DiffTaken(DiffTaken),
-    MentionExpanded(MentionExpanded),
-    CacheHit(CacheHit),
-    CacheMissed(CacheMissed),
-    CacheStored(CacheStored),
-    PatchApplied(PatchApplied),
-    PatchRefused(PatchRefused),
+/// Why a call has no outcome of its worker's making.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It was not started: what was ordered cannot be read.
+    Unread,
+    /// Its time ran out.
+    TimedOut,
+    /// It was told to stop and did not.
+    Unstoppable,
+    /// Its worker broke, or said what no such work can come to.
+    Broken,
 }
 
-impl Outcome {
-    /// The fact this outcome becomes once stamped.
-    pub fn into_event(self) -> ArenaEvent {
-        use {ArenaEvent as E, OutcomeBody as B};
-        let Outcome { call, attempt, body } = self;
-        macro_rules! answered {
-            ($variant:ident, $body:expr) => {
-                E::$variant(Answered { call, attempt, body: $body })
-            };
-        }
-        match body {
-            B::ModelAnswered(body) => answered!(ModelAnswered, body),
-            B::ModelFailed(body) => answered!(ModelFailed, body),
-            B::ToolPrepared(body) => answered!(ToolPrepared, body),
-            B::ToolResolved(body) => answered!(ToolResolved, body),
-            B::CheckRan(body) => answered!(CheckRan, body),
-            B::TimerFired(body) => answered!(TimerFired, body),
-            B::EffectFailed(body) => answered!(EffectFailed, body),
-            B::WorkspaceFingerprinted(body) => answered!(WorkspaceFingerprinted, body),
-            B::WorkspaceCheckpointed(body) => answered!(WorkspaceCheckpointed, body),
-            B::DiffTaken(body) => answered!(DiffTaken, body),
-            B::MentionExpanded(body) => answered!(MentionExpanded, body),
-            B::CacheHit(body) => answered!(CacheHit, body),
-            B::CacheMissed(body) => answered!(CacheMissed, body),
-            B::CacheStored(body) => answered!(CacheStored, body),
-            B::PatchApplied(body) => answered!(PatchApplied, body),
-            B::PatchRefused(body) => answered!(PatchRefused, body),
-        }
+/// The body of a fact that can be made up for a call whose worker gives none.
+pub(super) trait Failing<O> {
+    fn failed(order: &O, how: Failure, words: String) -> Self;
+}
+
+impl Failing<ModelOrder> for ModelFailed {
+    fn failed(_: &ModelOrder, how: Failure, words: String) -> Self {
+        let kind = match how {
+            Failure::Unread => ErrorKind::BadRequest,
+            Failure::TimedOut => ErrorKind::Timeout,
+            Failure::Unstoppable => ErrorKind::Cancelled,
+            // Not `cancelled`: that would read as somebody's wish.
+            Failure::Broken => ErrorKind::BadResponse,
+        };
+        ModelFailed::new(kind, words)
+    }
+}
+
+impl Failing<PrepareOrder> for ToolPrepared {
+    fn failed(order: &PrepareOrder, _: Failure, words: String) -> Self {
+        ToolPrepared { tool_use: order.tool_use, result: PrepareResult::Unfit(words) }
+    }
+}
+
+impl Failing<PreparedUse> for ToolResolved {
+    fn failed(order: &PreparedUse, how: Failure, content: String) -> Self {
+        let status = match how {
+            Failure::Unread | Failure::TimedOut => ToolStatus::Failed,
+            Failure::Unstoppable | Failure::Broken => ToolStatus::Lost,
+        };
+        let (tool_use, seen, notes) = (order.tool_use, Vec::new(), Vec::new());
+        ToolResolved { tool_use, status, content, exit: None, ms: 0, seen, blob: None, notes, by: None }
+    }
+}
+
+impl Failing<CheckOrder> for CheckRan {
+    fn failed(order: &CheckOrder, _: Failure, output: String) -> Self {
+        CheckRan { command: order.command.clone(), exit: None, output, ms: 0, notes: Vec::new() }
+    }
+}
+
+impl<O> Failing<O> for EffectFailed {
+    fn failed(_: &O, how: Failure, error: String) -> Self {
+        let status = match how {
+            Failure::Unread | Failure::TimedOut => FailStatus::Failed,
+            Failure::Unstoppable | Failure::Broken => FailStatus::Lost,
+        };
+        EffectFailed { status, error }
     }
 }

@@ -14,7 +14,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::Value;
 
-use crate::protocol::CallId;
+use crate::protocol::{CallId, stored};
 
 pub use debate::*;
 pub use model::*;
@@ -196,38 +196,14 @@ events! {
     Fact WorkspaceFingerprinted(Answered<WorkspaceFingerprinted>) = "workspace_fingerprinted";
     /// The workspace's content was recorded.
     Fact WorkspaceCheckpointed(Answered<WorkspaceCheckpointed>) = "workspace_checkpointed";
-    /// The workspace was put back to a recorded tree.
-    Fact WorkspaceRestored(Answered<WorkspaceRestored>) = "workspace_restored";
     /// The workspace was compared with a recorded tree.
     Fact DiffTaken(Answered<DiffTaken>) = "diff_taken";
     /// A cached run's changes were applied.
     Fact PatchApplied(Answered<PatchApplied>) = "patch_applied";
     /// A cached run's changes did not fit.
     Fact PatchRefused(Answered<PatchRefused>) = "patch_refused";
-    /// A work tree of its own was opened for a spark.
-    Fact WorktreeOpened(Answered<WorktreeOpened>) = "worktree_opened";
-    /// A spark's work tree was merged.
-    Fact WorktreeMerged(Answered<WorktreeMerged>) = "worktree_merged";
-    /// A spark's work tree could not be merged.
-    Fact MergeConflicted(Answered<MergeConflicted>) = "merge_conflicted";
-    /// An instruction file was found later than at open.
-    Fact InstructionsLoaded(Answered<InstructionsLoaded>) = "instructions_loaded";
     /// A mention in a prompt was replaced by what it names.
     Fact MentionExpanded(Answered<MentionExpanded>) = "mention_expanded";
-    /// A skill was loaded.
-    Fact SkillLoaded(Answered<SkillLoaded>) = "skill_loaded";
-    /// Notes were recalled from memory.
-    Fact MemoryRecalled(Answered<MemoryRecalled>) = "memory_recalled";
-    /// An MCP server listed its tools.
-    Fact ToolsListed(Answered<ToolsListed>) = "tools_listed";
-    /// A hook ran.
-    Fact HookRan(Answered<HookRan>) = "hook_ran";
-    /// A sandbox was started.
-    Fact SandboxStarted(Answered<SandboxStarted>) = "sandbox_started";
-    /// A sandbox could not be had.
-    Fact SandboxRefused(Answered<SandboxRefused>) = "sandbox_refused";
-    /// A sandbox was stopped.
-    Fact SandboxStopped(Answered<SandboxStopped>) = "sandbox_stopped";
     /// A turn began.
     Decision TurnOpened(TurnOpened) = "turn_opened";
     /// A turn ended, and why.
@@ -363,10 +339,14 @@ impl<'de> Deserialize<'de> for ArenaEvent {
                 };
                 match word {
                     KindWord::Known(kind) => kind.read(&mut map),
-                    KindWord::Unknown(kind) => Ok(ArenaEvent::Unknown { kind, raw: map.next_value()? }),
+                    KindWord::Unknown(kind) => {
+                        stored::met(format!("event `{kind}`"));
+                        Ok(ArenaEvent::Unknown { kind, raw: map.next_value()? })
+                    }
                 }
             }
         }
+        let _keeping = stored::Keeping::begin();
         deserializer.deserialize_struct("ArenaEvent", &["kind", "data"], EventVisitor)
     }
 }

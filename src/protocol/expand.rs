@@ -213,12 +213,9 @@ fn words(part: &RequestPart, memo: &Memo<'_>) -> Result<Vec<Part>, ExpandError> 
         E::CheckRan(data) => text(&cited(from, &check(&data.body))),
         E::DiffTaken(data) => text(&cited(from, &data.body.diff)),
         E::CritiqueIssued(data) => text(&cited(from, &critique(data))),
-        E::InstructionsLoaded(data) => text(&data.body.instruction.text),
         E::MentionExpanded(data) => text(&cited(from, &format!("{}\n{}", data.body.mention, data.body.text))),
         // A mention that could not be read: whoever was to read it is told why.
         E::EffectFailed(data) => text(&data.body.error),
-        E::SkillLoaded(data) => text(&data.body.text),
-        E::MemoryRecalled(data) => text(&data.body.notes.join("\n")),
         other => return Err(ExpandError::Wordless(from, other.kind().to_owned())),
     })
 }
@@ -240,6 +237,7 @@ fn critique(data: &CritiqueIssued) -> String {
     let verdict = match data.verdict {
         Judgement::Approve => "the reviewer approves",
         Judgement::RequestChanges => "the reviewer requests changes",
+        Judgement::Unknown(word) => word.text(),
     };
     let mut text = format!("{verdict}; {} open", data.findings.len());
     for finding in &data.findings {

@@ -5,67 +5,69 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::EventRef;
+use crate::protocol::stored::stored;
 
-/// Who speaks in a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The persona, the instructions.
-    System,
-    /// The person, another spark's routed words, agon's own notices.
-    User,
-    /// The model.
-    Assistant,
-    /// The result of a tool call.
-    Tool,
+stored! {
+    /// Who speaks in a message.
+    #[derive(Copy, Eq)]
+    pub enum Role of Word {
+        /// The persona, the instructions.
+        System,
+        /// The person, another spark's routed words, agon's own notices.
+        User,
+        /// The model.
+        Assistant,
+        /// The result of a tool call.
+        Tool,
+    }
 }
 
-/// A piece of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// Plain text.
-    Text {
-        /// The text itself.
-        text: String,
-    },
-    /// The model's thinking, with what the provider needs back to accept it again.
-    Reasoning {
-        /// Readable thinking; may be empty.
-        text: String,
-        /// Signature or encrypted form, sent back unchanged.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        opaque: Option<Opaque>,
-    },
-    /// A tool call the model asks for.
-    Call {
-        /// The provider's id: data, never a key (two calls may carry the same one).
-        id: String,
-        /// Tool name as the model wrote it.
-        name: String,
-        /// Arguments as the model wrote them.
-        args: Args,
-    },
-    /// The result of a tool call, as sent to the model.
-    Result {
-        /// The provider's id of the call it answers.
-        id: String,
-        /// Tool name.
-        name: String,
-        /// Text for the model, starting with its own reference, `[e42]`.
-        content: String,
-        /// True when the call did not succeed.
-        is_error: bool,
-    },
-    /// A picture.
-    Image {
-        /// MIME type.
-        media: String,
-        /// Base64 bytes.
-        data: String,
-    },
-    /// Anything else a provider needs to see again.
-    Opaque(Opaque),
+stored! {
+    /// A piece of a message.
+    pub enum Part of Foreign {
+        /// Plain text.
+        Text {
+            /// The text itself.
+            text: String,
+        },
+        /// The model's thinking, with what the provider needs back to accept it again.
+        Reasoning {
+            /// Readable thinking; may be empty.
+            text: String,
+            /// Signature or encrypted form, sent back unchanged.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            opaque: Option<Opaque>,
+        },
+        /// A tool call the model asks for.
+        Call {
+            /// The provider's id: data, never a key (two calls may carry the same one).
+            id: String,
+            /// Tool name as the model wrote it.
+            name: String,
+            /// Arguments as the model wrote them.
+            args: Args,
+        },
+        /// The result of a tool call, as sent to the model.
+        Result {
+            /// The provider's id of the call it answers.
+            id: String,
+            /// Tool name.
+            name: String,
+            /// Text for the model, starting with its own reference, `[e42]`.
+            content: String,
+            /// True when the call did not succeed.
+            is_error: bool,
+        },
+        /// A picture.
+        Image {
+            /// MIME type.
+            media: String,
+            /// Base64 bytes.
+            data: String,
+        },
+        /// Anything else a provider needs to see again.
+        Opaque(Opaque),
+    }
 }
 
 /// Foreign content that is passed back unchanged.
@@ -80,14 +82,25 @@ pub struct Opaque {
     pub dropped: bool,
 }
 
-/// Arguments of a tool call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Args {
-    /// Arguments that parsed as JSON.
-    Json(Value),
-    /// Text that did not parse, kept as it came.
-    Broken(String),
+stored! {
+    /// Arguments of a tool call.
+    pub enum Args of Foreign {
+        /// Arguments that parsed as JSON.
+        Json(Value),
+        /// Text that did not parse, kept as it came.
+        Broken(String),
+    }
+}
+
+impl Args {
+    /// As text: JSON as agon writes it, everything else as it came.
+    pub fn text(&self) -> String {
+        match self {
+            Args::Json(value) => value.to_string(),
+            Args::Broken(text) => text.clone(),
+            Args::Unknown(unknown) => unknown.raw().to_string(),
+        }
+    }
 }
 
 /// One message of a request.
@@ -124,22 +137,23 @@ impl Usage {
     }
 }
 
-/// Why a model stopped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Finish {
-    /// It was done.
-    Stop,
-    /// It asks for tools.
-    ToolCalls,
-    /// It ran into the output limit.
-    Length,
-    /// The provider filtered it.
-    Filtered,
-    /// It refused.
-    Refused,
-    /// A word this program does not know, kept as it came.
-    Other(String),
+stored! {
+    /// Why a model stopped.
+    #[derive(Eq)]
+    pub enum Finish of Foreign {
+        /// It was done.
+        Stop,
+        /// It asks for tools.
+        ToolCalls,
+        /// It ran into the output limit.
+        Length,
+        /// The provider filtered it.
+        Filtered,
+        /// It refused.
+        Refused,
+        /// A word this program does not know, kept as it came.
+        Other(String),
+    }
 }
 
 /// How a call is made, apart from what is said.
@@ -174,17 +188,18 @@ pub struct AnswerSchema {
     pub via: Structured,
 }
 
-/// How a provider can be held to a schema.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Structured {
-    /// The provider's own response format.
-    ResponseFormat,
-    /// One tool the model is forced to call.
-    ForcedTool,
-    /// Only asked for in words, then checked.
-    #[default]
-    Words,
+stored! {
+    /// How a provider can be held to a schema.
+    #[derive(Copy, Default, Eq)]
+    pub enum Structured of Word {
+        /// The provider's own response format.
+        ResponseFormat,
+        /// One tool the model is forced to call.
+        ForcedTool,
+        /// Only asked for in words, then checked.
+        #[default]
+        Words,
+    }
 }
 
 /// A tool as a model is told of it.

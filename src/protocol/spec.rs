@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::message::Structured;
+use crate::protocol::stored::stored;
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.
@@ -163,18 +164,19 @@ impl PersonaSpec {
     }
 }
 
-/// What a tool may do to the world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Risk {
-    /// Looks.
-    Read,
-    /// Changes files.
-    Write,
-    /// Runs commands.
-    Execute,
-    /// Talks to other machines.
-    Network,
+stored! {
+    /// What a tool may do to the world.
+    #[derive(Copy, Eq, PartialOrd, Ord, Hash)]
+    pub enum Risk of Word {
+        /// Looks.
+        Read,
+        /// Changes files.
+        Write,
+        /// Runs commands.
+        Execute,
+        /// Talks to other machines.
+        Network,
+    }
 }
 
 /// One tool, as offered to models and judged by the policy.
@@ -196,7 +198,6 @@ pub struct ToolSpec {
 
 /// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Policy {
     /// The rules, in the order they were written.
     #[serde(default)]
@@ -216,7 +217,6 @@ impl Policy {
 
 /// One rule. A field that is absent matches everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Name shown in the log.
     pub name: String,
@@ -247,16 +247,17 @@ pub struct Rule {
     pub why: Option<String>,
 }
 
-/// What the policy says to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// It may run.
-    Allow,
-    /// Somebody is asked.
-    Ask,
-    /// It may not run, whoever says so.
-    Deny,
+stored! {
+    /// What the policy says to a call.
+    #[derive(Copy, Eq, PartialOrd, Ord)]
+    pub enum Action of Word {
+        /// It may run.
+        Allow,
+        /// Somebody is asked.
+        Ask,
+        /// It may not run, whoever says so.
+        Deny,
+    }
 }
 
 /// As many model calls as a turn wants: nobody pays for the last of them.
@@ -323,17 +324,18 @@ pub struct Instruction {
     pub text: String,
 }
 
-/// Who works on a prompt.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// One spark.
-    #[default]
-    Solo,
-    /// The blueprint's roles.
-    Squad,
-    /// Personas in phases.
-    Debate(DebatePlan),
+stored! {
+    /// Who works on a prompt.
+    #[derive(Default, Eq)]
+    pub enum Mode of Foreign {
+        /// One spark.
+        #[default]
+        Solo,
+        /// The blueprint's roles.
+        Squad,
+        /// Personas in phases.
+        Debate(DebatePlan),
+    }
 }
 
 /// How a debate is held.
@@ -354,7 +356,6 @@ pub struct DebatePlan {
 
 /// Who does what in a squad.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Blueprint {
     /// Name.
     pub name: String,
@@ -370,7 +371,6 @@ pub struct Blueprint {
 
 /// One role of a blueprint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct RoleSpec {
     /// Name, unique in the blueprint.
     pub name: String,
@@ -418,41 +418,41 @@ impl RoleSpec {
     }
 }
 
-/// One changed setting, whole.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Setting {
-    /// A model with its rows; becomes the default when `default` is true.
-    Model {
-        /// The model.
-        spec: ModelSpec,
-        /// Whether sparks without a model of their own use it from now on.
-        default: bool,
-    },
-    /// A persona; replaces one of the same id, and is the solo persona when `default` is true.
-    Persona {
-        /// The persona.
-        spec: PersonaSpec,
-        /// Whether solo sparks are this persona from now on.
-        default: bool,
-    },
-    /// The whole policy.
-    Policy(Policy),
-    /// The limits.
-    Limits(Limits),
-    /// The blueprint.
-    Blueprint(Blueprint),
-    /// The workspace and what confines it.
-    Workspace(WorkspaceSpec),
-    /// The team cache; off when absent.
-    Cache(Option<CacheSpec>),
-    /// The model of one role or persona.
-    RoleModel {
-        /// Role or persona id.
-        role: String,
-        /// `PROVIDER/MODEL`, one of the spec's.
-        model: String,
-    },
+stored! {
+    /// One changed setting, whole.
+    pub enum Setting of Foreign {
+        /// A model with its rows; becomes the default when `default` is true.
+        Model {
+            /// The model.
+            spec: ModelSpec,
+            /// Whether sparks without a model of their own use it from now on.
+            default: bool,
+        },
+        /// A persona; replaces one of the same id, and is the solo persona when `default` is true.
+        Persona {
+            /// The persona.
+            spec: PersonaSpec,
+            /// Whether solo sparks are this persona from now on.
+            default: bool,
+        },
+        /// The whole policy.
+        Policy(Policy),
+        /// The limits.
+        Limits(Limits),
+        /// The blueprint.
+        Blueprint(Blueprint),
+        /// The workspace and what confines it.
+        Workspace(WorkspaceSpec),
+        /// The team cache; off when absent.
+        Cache(Option<CacheSpec>),
+        /// The model of one role or persona.
+        RoleModel {
+            /// Role or persona id.
+            role: String,
+            /// `PROVIDER/MODEL`, one of the spec's.
+            model: String,
+        },
+    }
 }
 
 impl Spec {
@@ -489,6 +489,7 @@ impl Spec {
                     part.model = Some(model.clone());
                 }
             }
+            Setting::Unknown(_) => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Live, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
-use crate::protocol::message::{Args, Message, Part, Request};
+use crate::protocol::message::{Message, Part, Request};
 use crate::protocol::{Lane, Role};
 use crate::provider::script::rows::{Row, Says};
 
@@ -233,13 +233,9 @@ async fn stream(parts: &[Part], delay_ms: u64, live: &dyn Live) {
             Part::Reasoning { text, .. } => (Lane::Reasoning, text.clone()),
             Part::Call { args, .. } => {
                 calls += 1;
-                let text = match args {
-                    Args::Json(value) => value.to_string(),
-                    Args::Broken(text) => text.clone(),
-                };
-                (Lane::Args(calls - 1), text)
+                (Lane::Args(calls - 1), args.text())
             }
-            Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) => continue,
+            Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) | Part::Unknown(_) => continue,
         };
         pieces.extend(text.split_inclusive(char::is_whitespace).map(|word| (lane, word.to_owned())));
     }
@@ -256,13 +252,8 @@ fn contains(message: &Message, expected: &str) -> bool {
     message.parts.iter().any(|part| match part {
         Part::Text { text } | Part::Reasoning { text, .. } => text.contains(expected),
         Part::Result { content, .. } => content.contains(expected),
-        Part::Call { name, args: Args::Json(value), .. } => {
-            name.contains(expected) || value.to_string().contains(expected)
-        }
-        Part::Call { name, args: Args::Broken(text), .. } => {
-            name.contains(expected) || text.contains(expected)
-        }
-        Part::Image { .. } | Part::Opaque(_) => false,
+        Part::Call { name, args, .. } => name.contains(expected) || args.text().contains(expected),
+        Part::Image { .. } | Part::Opaque(_) | Part::Unknown(_) => false,
     })
 }
 
@@ -272,7 +263,7 @@ fn last_words(messages: &[Message]) -> String {
     };
     let role = match last.role {
         Role::System => "system",
-        Role::User => "user",
+        Role::User | Role::Unknown(_) => "user",
         Role::Assistant => "assistant",
         Role::Tool => "tool",
     };

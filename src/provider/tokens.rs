@@ -3,7 +3,7 @@
 use tiktoken_rs::CoreBPE;
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
-use crate::protocol::message::{Args, Part, Request};
+use crate::protocol::message::{Part, Request};
 
 /// Tokens every message costs beside its words.
 const PER_MESSAGE: u64 = 3;
@@ -53,11 +53,10 @@ fn measure(request: &Request, tokens: &dyn Fn(&str) -> u64) -> u64 {
 fn measure_part(part: &Part, tokens: &dyn Fn(&str) -> u64) -> u64 {
     match part {
         Part::Text { text } | Part::Reasoning { text, .. } => tokens(text),
-        Part::Call { name, args: Args::Json(value), .. } => tokens(name) + tokens(&value.to_string()),
-        Part::Call { name, args: Args::Broken(text), .. } => tokens(name) + tokens(text),
+        Part::Call { name, args, .. } => tokens(name) + tokens(&args.text()),
         Part::Result { content, .. } => tokens(content),
         Part::Image { .. } => PER_IMAGE,
-        Part::Opaque(_) => 0,
+        Part::Opaque(_) | Part::Unknown(_) => 0,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Names the files of a workspace, ignore rules honoured; yields names only, every open goes beneath the root.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use ignore::{DirEntry as Found, WalkBuilder};
 
@@ -8,6 +9,9 @@ use super::protected;
 use crate::host_files::walk;
 use crate::ports::{DirEntry, FileKind};
 use crate::protocol::text::quoted;
+
+/// How long a walk may take before it ends with what it has found.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Files and links beneath `path` (canonical), sorted, at most `max`; true when there were more.
 ///
@@ -23,8 +27,11 @@ pub fn files(root: &Path, path: &str, max: usize) -> (Vec<DirEntry>, bool) {
 }
 
 fn collect(root: &Path, start: &Path, path: &str, max: usize) -> (Vec<DirEntry>, bool) {
-    let mut entries = Vec::new();
+    let (mut entries, since) = (Vec::new(), Instant::now());
     for found in builder(root, start, path).build().flatten() {
+        if since.elapsed() > LONGEST {
+            return (sorted(entries), true);
+        }
         let Some(entry) = entry_of(root, &found) else { continue };
         // What has no name was only come by beneath it.
         if entry.kind != FileKind::Unnamed && !beneath(&entry.path, path) {

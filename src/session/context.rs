@@ -213,11 +213,13 @@ pub(super) fn bytes_of_reply(reply: &ModelReply) -> u64 {
                     + match args {
                         Args::Json(value) => json_bytes(value),
                         Args::Broken(text) => bytes(text),
+                        Args::Unknown(_) => 0,
                     }
             }
             Part::Result { content, .. } => bytes(content),
             Part::Image { data, .. } => bytes(data),
             Part::Opaque(opaque) => json_bytes(&opaque.json),
+            Part::Unknown(_) => 0,
         })
         .sum()
 }

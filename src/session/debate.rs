@@ -208,6 +208,7 @@ impl Session {
             Ask::Ratings => self.after_sealed_ratings(),
             Ask::Statement => self.after_statements(),
             Ask::Verdict => self.after_verdict(),
+            Ask::Unknown(_) => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! Routes each kind of fact to what decides upon it; the rules themselves are elsewhere.
 
-use crate::protocol::effect::TimerPurpose;
+use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, FailStatus, LimitKind, ModelFailed, PrepareResult, RefusalReason, ToolUse,
 };
@@ -10,7 +10,6 @@ use crate::protocol::{CallId, Choice, EventRef, SparkId};
 use super::Session;
 use super::model::AnsweredCall;
 use super::resume::TakeUp;
-use super::state::CallKind;
 
 /// What a decision needs to know of a fact, taken before the fold closes the call it answers.
 pub(super) enum Due {
@@ -69,8 +68,8 @@ impl Session {
     }
 
     fn due_approval(&self, data: &ApprovalAnswered) -> Due {
-        match self.calls.get(&data.call).map(|call| &call.kind) {
-            Some(CallKind::Ask { tool_use, .. }) => {
+        match self.calls.get(&data.call).map(|call| &call.order) {
+            Some(Order::Ask(PreparedUse { tool_use, .. })) => {
                 Due::Approval { tool_use: *tool_use, answered: data.clone() }
             }
             _ => Due::Nothing,
@@ -85,15 +84,14 @@ impl Session {
     }
 
     fn due_effect_failed(&self, call: CallId, status: FailStatus, error: &str) -> Due {
-        use crate::protocol::effect::EffectOrder as Order;
-        match self.calls.get(&call).map(|open| &open.kind) {
-            Some(CallKind::Effect(Order::Prepare { tool_use })) => Due::PrepareFailed {
+        match self.calls.get(&call).map(|open| &open.order) {
+            Some(Order::Prepare(PrepareOrder { tool_use })) => Due::PrepareFailed {
                 tool_use: *tool_use,
                 error: error.to_owned(),
                 cancelled: status == FailStatus::Cancelled,
             },
-            Some(CallKind::Effect(Order::Checkpoint)) => self.due_checkpoint(call, None),
-            Some(CallKind::Effect(Order::Mention { .. })) => self.due_mentioned(call),
+            Some(Order::Checkpoint(_)) => self.due_checkpoint(call, None),
+            Some(Order::Mention(_)) => self.due_mentioned(call),
             _ => Due::Ended,
         }
     }

@@ -1,13 +1,13 @@
 //! How sparks, turns and sessions end: one cause from a closed list at every end, nothing left running.
 
-use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::effect::{Bare, Order, TimerOrder, TimerPurpose};
 use crate::protocol::event::{
     ArenaEvent, CallCancelled, RefusalReason, SessionSealed, SparkCompleted, TurnCause, TurnClosed,
 };
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
-use super::state::{CallKind, UseState};
+use super::state::UseState;
 
 impl Session {
     /// Why a spark must not begin anything new, if so.
@@ -61,9 +61,9 @@ impl Session {
 
     /// True when nothing is awaited that belongs to the open turn: its time limit and a checkpoint may outlast it.
     pub(super) fn is_turn_quiet(&self) -> bool {
-        self.calls.values().all(|call| match &call.kind {
-            CallKind::Effect(EffectOrder::Checkpoint) => true,
-            CallKind::Effect(EffectOrder::Timer { purpose, .. }) => *purpose == TimerPurpose::TurnLimit,
+        self.calls.values().all(|call| match &call.order {
+            Order::Checkpoint(Bare) => true,
+            Order::Timer(TimerOrder { purpose, .. }) => *purpose == TimerPurpose::TurnLimit,
             _ => false,
         })
     }
@@ -72,7 +72,7 @@ impl Session {
         let asks: Vec<CallId> = self
             .calls
             .iter()
-            .filter(|(_, call)| call.spark == Some(id) && matches!(call.kind, CallKind::Ask { .. }))
+            .filter(|(_, call)| call.spark == Some(id) && matches!(call.order, Order::Ask(_)))
             .map(|(ask, _)| *ask)
             .collect();
         for call in asks {
@@ -96,7 +96,7 @@ impl Session {
             .calls
             .iter()
             .filter(|(_, call)| which(call.spark) && !call.cancelled)
-            .filter(|(_, call)| !matches!(call.kind, CallKind::Effect(EffectOrder::Checkpoint)))
+            .filter(|(_, call)| !matches!(call.order, Order::Checkpoint(Bare)))
             .map(|(id, _)| *id)
             .collect();
         for call in running {

@@ -1,14 +1,16 @@
 //! The fold of single events into a session's state; takes no decision and looks at no rule.
 
 mod calls;
+mod taken_up;
 
 use std::sync::Arc;
 
-use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::call::OrderedCall;
+use crate::protocol::effect::{ModelOrder, Order};
 use crate::protocol::event::{
     Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, ParamsDropped, PauseCause,
-    PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionForked, SessionOpened,
-    SessionResumed, SparkCompleted, SparkIgnited, TurnClosed,
+    PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionOpened, SparkCompleted, SparkIgnited,
+    TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Action, Mode, Setting};
@@ -17,12 +19,15 @@ use crate::protocol::{CallId, EventRef, SparkId};
 use super::Session;
 use super::context::bytes_of;
 use super::debate::Debate;
-use super::state::{Call, CallKind, Item, Spark, Turn};
+use super::state::{Call, Item, Spark, Turn};
 
 impl Session {
     /// Folds one event. Called for what was just decided and for what is read back, alike.
     pub(super) fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
+        if let Some(ordered) = event.orders(at) {
+            self.await_call(ordered);
+        }
         match event {
             E::SessionOpened(data) => self.fold_opened(at, data),
             E::SessionResumed(data) => self.fold_resumed(at, data),
@@ -42,14 +47,8 @@ impl Session {
             E::MentionExpanded(data) => self.fold_mentioned(at, data),
             E::EffectFailed(data) => self.fold_effect_failed(at, data),
             E::TimerFired(data) => self.fold_timer(data.call),
-            E::CheckRan(Answered { call, .. }) | E::DiffTaken(Answered { call, .. }) => self.close(*call),
-            E::WorkspaceFingerprinted(Answered { call, .. }) => self.close(*call),
-            E::CacheHit(Answered { call, .. }) | E::CacheMissed(Answered { call, .. }) => self.close(*call),
-            E::CacheStored(Answered { call, .. }) | E::PatchRefused(Answered { call, .. }) => {
-                self.close(*call);
-            }
-            E::PatchApplied(Answered { call, .. }) => {
-                self.close(*call);
+            E::PatchApplied(data) => {
+                self.close(data.call);
                 self.checkpoints.touch();
             }
             E::TurnOpened(data) => self.turns = data.turn,
@@ -74,8 +73,8 @@ impl Session {
             E::BudgetSettled(data) => self.ledger.settle(data),
             E::LimitReached(_) => self.fold_limit(),
             E::ContextCompacted(data) => self.fold_compacted(at, data),
-            // What is left either only tells a reader something, or belongs to squads and debates.
-            _ => {}
+            // What is left ends a call, only says something to a reader, or belongs to squads and debates.
+            other => other.ends().into_iter().for_each(|call| self.close(call)),
         }
         self.fold_mode(at, event);
     }
@@ -100,51 +99,13 @@ impl Session {
         }
     }
 
-    fn fold_resumed(&mut self, at: EventRef, data: &SessionResumed) {
-        if data.foreign {
-            self.grants.clear();
-        }
-        let root = |session: &Session| session.spec.as_ref().map(|spec| spec.workspace.root.clone());
-        let before = root(self);
-        self.fold_taken_up(at, &data.changed);
-        if before != root(self) {
-            self.former_roots.extend(before);
-        }
-    }
-
-    fn fold_taken_up(&mut self, at: EventRef, changed: &[Setting]) {
-        self.sealed = None;
-        self.stopping = None;
-        // Only a tree that nothing has changed since can tell that somebody else changed the workspace.
-        let tree = self.checkpoints.tree.clone().filter(|_| self.is_recorded());
-        // A resume that was itself cut off leaves its comparison open.
-        self.checkpoints.compare = self.checkpoints.compare.take().or(tree);
-        self.checkpoints.fresh = false;
-        self.fold_settings(at, changed);
-        for setting in changed {
-            if let (Setting::Blueprint(blueprint), Some(squad)) = (setting, self.squad.as_mut()) {
-                squad.follow(blueprint);
-            }
-        }
-    }
-
-    fn fold_forked(&mut self, at: EventRef, data: &SessionForked) {
-        self.id.clone_from(&data.id);
-        self.forked = Some(at.seq);
-        self.grants.clear();
-        if let Some(spec) = self.spec.as_mut() {
-            let root = &mut Arc::make_mut(spec).workspace.root;
-            self.former_roots.push(std::mem::replace(root, data.workspace.clone()));
-        }
-        self.fold_taken_up(at, &data.changed);
-    }
-
     fn fold_prompt(&mut self, at: EventRef, data: &PromptGiven) {
+        self.foreign_words = false;
         self.fold_given_anew(at, data.by.as_deref());
         self.fold_settings(at, &data.changed);
         self.debate = match &data.mode {
             Mode::Debate(plan) => Some(Debate::of(plan)),
-            Mode::Solo | Mode::Squad => None,
+            Mode::Solo | Mode::Squad | Mode::Unknown(_) => None,
         };
         self.turn = Some(Turn {
             number: self.turns + 1,
@@ -342,17 +303,17 @@ impl Session {
             self.fold_step(at, data.spark, &parts);
         }
         // A repeated attempt names the same base, which may have been replaced since: keep what is known.
-        let parts = match self.calls.remove(&data.call).map(|call| call.kind) {
-            Some(CallKind::Model { parts: known, .. }) => known,
-            _ => parts,
-        };
-        let kind = CallKind::Model { called: at, parts, purpose: data.purpose, timer: None };
-        self.await_call(data.call, data.attempt, Some(data.spark), kind);
+        if let Some(call) = self.calls.get_mut(&data.call).filter(|call| call.parts.is_empty()) {
+            call.parts = parts;
+        }
     }
 
-    fn await_call(&mut self, id: CallId, attempt: u32, spark: Option<SparkId>, kind: CallKind) {
-        self.next_call = self.next_call.max(id.0 + 1);
-        self.calls.insert(id, Call { attempt, spark, kind, cancelled: false, unsent: false });
+    fn await_call(&mut self, ordered: OrderedCall) {
+        let OrderedCall { call, attempt, spark, order } = ordered;
+        self.next_call = self.next_call.max(call.0 + 1);
+        let parts = self.calls.remove(&call).map(|known| known.parts).unwrap_or_default();
+        let open = Call { attempt, spark, order, parts, timer: None, cancelled: false, unsent: false };
+        self.calls.insert(call, open);
     }
 
     /// The conversation is what was really sent, whatever program sent it.
@@ -388,22 +349,18 @@ impl Session {
     }
 
     fn fold_retry(&mut self, data: &RetryScheduled) {
-        let mut owner = None;
-        if let Some((id, mut call)) = self.failed.take() {
-            if let CallKind::Model { timer, .. } = &mut call.kind {
-                *timer = Some(data.timer);
-            }
-            owner = call.spark;
-            self.calls.insert(id, call);
+        let Some((id, mut call)) = self.failed.take() else { return };
+        call.timer = Some(data.timer);
+        if let Some(timer) = self.calls.get_mut(&data.timer) {
+            timer.spark = call.spark;
         }
-        let order = EffectOrder::Timer { ms: data.delay_ms, purpose: TimerPurpose::Retry };
-        self.await_call(data.timer, 1, owner, CallKind::Effect(order));
+        self.calls.insert(id, call);
     }
 
     /// The call is over and was no step; the model's row says for the rest of the session what it refuses.
     fn fold_dropped(&mut self, data: &ParamsDropped) {
-        let failed = self.failed.take().map(|(_, call)| call.kind);
-        if let Some(CallKind::Model { purpose: Purpose::Think, .. }) = failed {
+        let failed = self.failed.take().map(|(_, call)| call.order);
+        if let Some(Order::Model(ModelOrder { purpose: Purpose::Think, .. })) = failed {
             if let Some(turn) = self.turn.as_mut() {
                 turn.steps = turn.steps.saturating_sub(1);
             }
@@ -425,7 +382,8 @@ impl Session {
 
     fn fold_answer(&mut self, at: EventRef, data: &Answered<ModelReply>) {
         let Some(call) = self.calls.remove(&data.call) else { return };
-        let (CallKind::Model { purpose: Purpose::Think, .. }, Some(id)) = (&call.kind, call.spark) else {
+        let (Order::Model(ModelOrder { purpose: Purpose::Think, .. }), Some(id)) = (&call.order, call.spark)
+        else {
             return;
         };
         let uses = self.uses_of(at, &data.body);

@@ -4,7 +4,7 @@
 //! before the last one. A mention in words that are said to a spark at work is read beside it; the spark does not
 //! end before it has seen it.
 
-use crate::protocol::effect::{EffectOrder, MentionedPlace};
+use crate::protocol::effect::{MentionOrder, MentionedPlace, Order};
 use crate::protocol::event::{
     Answered, ArenaEvent, EffectFailed, FailStatus, MentionExpanded, PathBase, RequestPart,
 };
@@ -12,7 +12,6 @@ use crate::protocol::message::Role;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
-use super::state::CallKind;
 
 /// The most mentions of one text that are read; what is beyond stays as it is written.
 pub const MOST: usize = 32;
@@ -110,7 +109,7 @@ impl Session {
         let Some(turn) = self.turn.as_ref().filter(|turn| !turn.begun) else { return };
         match turn.unread.front().cloned() {
             Some(place) => {
-                self.order(None, EffectOrder::Mention { place });
+                self.order(None, Order::Mention(MentionOrder { place }));
             }
             None => self.begin_turn(),
         }
@@ -123,7 +122,7 @@ impl Session {
         }
         let to = if self.debate.is_some() { spark } else { spark.or_else(|| self.talking_spark()) };
         for place in mentioned(text) {
-            self.order(to, EffectOrder::Mention { place });
+            self.order(to, Order::Mention(MentionOrder { place }));
         }
     }
 
@@ -161,19 +160,19 @@ impl Session {
     /// Nobody waits any more for what is being read.
     pub(super) fn forget_reading(&mut self) {
         let reading: Vec<CallId> =
-            self.calls.iter().filter(|(_, call)| is_mention(&call.kind)).map(|(id, _)| *id).collect();
+            self.calls.iter().filter(|(_, call)| is_mention(&call.order)).map(|(id, _)| *id).collect();
         for call in reading {
             self.cancel(call, "nobody waits for it any more");
         }
     }
 
     fn is_reading(&self) -> bool {
-        self.calls.values().any(|call| is_mention(&call.kind))
+        self.calls.values().any(|call| is_mention(&call.order))
     }
 
     /// True while something is read that a spark was told to look at.
     pub(super) fn is_reading_for(&self, id: SparkId) -> bool {
-        self.calls.values().any(|call| call.spark == Some(id) && is_mention(&call.kind))
+        self.calls.values().any(|call| call.spark == Some(id) && is_mention(&call.order))
     }
 
     /// The place that is read now is no longer to be read.
@@ -191,8 +190,8 @@ impl Session {
 
     /// Whoever was to see it is told why it could not be read. A bare word may never have been meant as a file.
     pub(super) fn fold_unread(&mut self, at: EventRef, data: &Answered<EffectFailed>) {
-        let place = self.calls.get(&data.call).and_then(|call| match &call.kind {
-            CallKind::Effect(EffectOrder::Mention { place }) => Some(place.path.clone()),
+        let place = self.calls.get(&data.call).and_then(|call| match &call.order {
+            Order::Mention(MentionOrder { place }) => Some(place.path.clone()),
             _ => None,
         });
         let meant = place.is_some_and(|path| path.contains(['/', '.']));
@@ -232,8 +231,8 @@ impl Session {
     }
 }
 
-fn is_mention(kind: &CallKind) -> bool {
-    matches!(kind, CallKind::Effect(EffectOrder::Mention { .. }))
+fn is_mention(order: &Order) -> bool {
+    matches!(order, Order::Mention(_))
 }
 
 #[cfg(test)]

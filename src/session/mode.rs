@@ -24,6 +24,7 @@ impl Session {
             Mode::Solo => self.begin_solo(),
             Mode::Squad => self.begin_squad(),
             Mode::Debate(plan) => self.begin_debate(&plan),
+            Mode::Unknown(_) => {}
         }
     }
 
@@ -33,7 +34,7 @@ impl Session {
             Some(Mode::Solo) => self.end_spark(id, TurnCause::Done),
             Some(Mode::Squad) => self.role_answered(id),
             Some(Mode::Debate(_)) => self.debate_answered(id),
-            None => {}
+            Some(Mode::Unknown(_)) | None => {}
         }
     }
 
@@ -46,7 +47,7 @@ impl Session {
             }
             Some(Mode::Squad) => self.role_ended(id, cause, answer),
             Some(Mode::Debate(_)) => self.debater_stopped(id, cause),
-            None => {}
+            Some(Mode::Unknown(_)) | None => {}
         }
     }
 
@@ -57,6 +58,7 @@ impl Session {
             Mode::Solo => turn.schema.clone(),
             Mode::Squad => self.role_schema(id),
             Mode::Debate(_) => self.debate_schema(id),
+            Mode::Unknown(_) => None,
         }
     }
 
@@ -65,7 +67,7 @@ impl Session {
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Squad) => self.contradictions(id, text),
             Some(Mode::Debate(_)) => self.debate_misfits(id, text),
-            Some(Mode::Solo) | None => Vec::new(),
+            Some(Mode::Solo | Mode::Unknown(_)) | None => Vec::new(),
         }
     }
 
@@ -75,7 +77,7 @@ impl Session {
             Some(Mode::Squad) => self.role_is_at_work(id),
             Some(Mode::Debate(_)) => self.debate.as_ref().is_some_and(|debate| debate.waits_for(id)),
             Some(Mode::Solo) => true,
-            None => false,
+            Some(Mode::Unknown(_)) | None => false,
         }
     }
 
@@ -94,7 +96,7 @@ impl Session {
     pub(super) fn advance_mode(&mut self) {
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Squad) => self.advance_squad(),
-            Some(Mode::Solo | Mode::Debate(_)) | None => {}
+            Some(Mode::Solo | Mode::Debate(_) | Mode::Unknown(_)) | None => {}
         }
     }
 
@@ -102,7 +104,7 @@ impl Session {
     pub(super) fn close_stopped_turn(&mut self) {
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Squad) => self.close_stopped_squad(),
-            Some(Mode::Solo | Mode::Debate(_)) | None => {}
+            Some(Mode::Solo | Mode::Debate(_) | Mode::Unknown(_)) | None => {}
         }
     }
 
@@ -111,7 +113,7 @@ impl Session {
         let first = || self.sparks.iter().find(|(_, spark)| spark.completed.is_none()).map(|(id, _)| *id);
         match self.turn.as_ref().map(|turn| &turn.mode) {
             Some(Mode::Squad) => self.listening_role().or_else(first),
-            Some(Mode::Solo | Mode::Debate(_)) | None => first(),
+            Some(Mode::Solo | Mode::Debate(_) | Mode::Unknown(_)) | None => first(),
         }
     }
 

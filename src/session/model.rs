@@ -1,6 +1,6 @@
 //! Model calls: the next step, its limits and reservation, and what follows when a call fails.
 
-use crate::protocol::effect::TimerPurpose;
+use crate::protocol::effect::{ModelOrder, Order, TimerPurpose};
 use crate::protocol::event::{
     ArenaEvent, BudgetReserved, BudgetSettled, CallLost, ContextCompacted, ErrorKind, FallbackTaken,
     LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, ParamsDropped, Purpose, RequestPart,
@@ -13,7 +13,7 @@ use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::budget::{LEAST_OUTPUT, cost};
-use super::state::{CallKind, Spark};
+use super::state::Spark;
 
 impl Session {
     /// The row of a model.
@@ -193,6 +193,7 @@ impl Session {
         match answered.purpose {
             Purpose::Think => self.observe(answered.spark, at),
             Purpose::Compact => self.on_summary(answered.spark, at, &answered.parts, answered.has_text),
+            Purpose::Unknown(_) => {}
         }
     }
 
@@ -211,12 +212,8 @@ impl Session {
     /// What follows from a failed model call: wait and repeat, summarise, another model, or the end.
     pub(super) fn on_failure(&mut self, at: EventRef, call: CallId, attempt: u32, failed: &ModelFailed) {
         let Some((_, open)) = &self.failed else { return };
-        let CallKind::Model { called, purpose, .. } = open.kind else { return };
+        let Order::Model(ModelOrder { called, model, purpose }) = open.order.clone() else { return };
         let (Some(id), cancelled) = (open.spark, open.cancelled) else { return };
-        let model = match self.event(called) {
-            Some(ArenaEvent::ModelCalled(called)) => called.model.clone(),
-            _ => String::new(),
-        };
         self.settle(call, attempt, &model, failed.usage.unwrap_or_default());
         if cancelled || self.is_stopping(id) || failed.kind == ErrorKind::Cancelled {
             return self.after_cancel(id);
@@ -235,7 +232,7 @@ impl Session {
         if let Some(names) = self.new_refusals(called, failed) {
             self.emit(ArenaEvent::ParamsDropped(ParamsDropped { call, spark: id, model, names, reason: at }));
             return match purpose {
-                Purpose::Think => self.think(id),
+                Purpose::Think | Purpose::Unknown(_) => self.think(id),
                 Purpose::Compact => self.compact(id),
             };
         }
@@ -296,9 +293,9 @@ impl Session {
     /// Repeats a model call whose retry timer has fired.
     pub(super) fn repeat_model_call(&mut self, call: CallId) {
         let Some(open) = self.calls.get(&call) else { return };
-        let CallKind::Model { called, .. } = open.kind else { return };
+        let Order::Model(order) = &open.order else { return };
         let attempt = open.attempt + 1;
-        let Some(ArenaEvent::ModelCalled(called)) = self.event(called).cloned() else { return };
+        let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called).cloned() else { return };
         let Some(spark) = self.sparks.get(&called.spark) else { return };
         let input = self.input_estimate(spark);
         let price = self.model_spec(&called.model).and_then(|model| model.price);
@@ -332,10 +329,8 @@ impl Session {
     pub(super) fn affords_again(&self, calls: &[CallId]) -> Result<(), (LimitKind, u64, u64)> {
         let (mut tokens, mut money) = (self.ledger.tokens_committed(), self.ledger.micro_usd_committed());
         for call in calls {
-            let Some(CallKind::Model { called, .. }) = self.calls.get(call).map(|open| &open.kind) else {
-                continue;
-            };
-            let Some(ArenaEvent::ModelCalled(called)) = self.event(*called) else { continue };
+            let Some(Order::Model(order)) = self.calls.get(call).map(|open| &open.order) else { continue };
+            let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called) else { continue };
             let Some(spark) = self.sparks.get(&called.spark) else { continue };
             let output = called.params.max_output.unwrap_or_default();
             let usage = Usage { input: self.input_estimate(spark), output, ..Usage::default() };
@@ -353,16 +348,13 @@ impl Session {
 
     /// The model call, if any, that waits for a timer.
     pub(super) fn waiting_for(&self, fired: CallId) -> Option<CallId> {
-        self.calls.iter().find_map(|(id, call)| match &call.kind {
-            CallKind::Model { timer: Some(timer), .. } if *timer == fired => Some(*id),
-            _ => None,
-        })
+        self.calls.iter().find(|(_, call)| call.timer == Some(fired)).map(|(id, _)| *id)
     }
 
     /// What a timer is for.
     pub(super) fn timer_purpose(&self, timer: CallId) -> Option<TimerPurpose> {
-        match &self.calls.get(&timer)?.kind {
-            CallKind::Effect(crate::protocol::effect::EffectOrder::Timer { purpose, .. }) => Some(*purpose),
+        match &self.calls.get(&timer)?.order {
+            Order::Timer(order) => Some(order.purpose),
             _ => None,
         }
     }
@@ -392,15 +384,14 @@ impl AnsweredCall {
     /// Reads it off the open call before the fold.
     pub fn before(session: &Session, call: CallId, attempt: u32, reply: &ModelReply) -> Option<Self> {
         let open = session.calls.get(&call)?;
-        let CallKind::Model { called, parts, purpose, .. } = &open.kind else { return None };
-        let ArenaEvent::ModelCalled(called) = session.event(*called)? else { return None };
+        let Order::Model(order) = &open.order else { return None };
         Some(AnsweredCall {
             call,
             attempt,
             spark: open.spark?,
-            purpose: *purpose,
-            model: called.model.clone(),
-            parts: parts.clone(),
+            purpose: order.purpose,
+            model: order.model.clone(),
+            parts: open.parts.clone(),
             usage: reply.usage,
             has_text: !reply.text().trim().is_empty(),
         })

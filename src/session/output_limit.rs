@@ -28,7 +28,7 @@ impl Session {
             Some(Mode::Debate(_)) => self.debate.as_ref().map(|debate| of_ask(debate.ask)),
             // Whoever writes files puts them whole into its calls.
             Some(Mode::Squad) => self.role_may_write(id).is_some_and(|writes| !writes).then_some(ACCOUNT),
-            Some(Mode::Solo) | None => None,
+            Some(Mode::Solo | Mode::Unknown(_)) | None => None,
         };
         purpose.map_or(model.max_output, |most| most.min(model.max_output))
     }
@@ -38,7 +38,7 @@ impl Session {
 pub(super) fn of_ask(ask: Ask) -> u64 {
     match ask {
         Ask::Ballot | Ask::Propositions | Ask::Ratings | Ask::Statement => BALLOT,
-        Ask::Verdict => ACCOUNT,
+        Ask::Verdict | Ask::Unknown(_) => ACCOUNT,
     }
 }
 

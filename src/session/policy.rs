@@ -47,6 +47,7 @@ fn fallback(risk: Risk) -> Ruling {
         Risk::Write => (Action::Ask, "default: writing is asked about"),
         Risk::Execute => (Action::Ask, "default: running commands is asked about"),
         Risk::Network => (Action::Ask, "default: the network is asked about"),
+        Risk::Unknown(_) => (Action::Deny, "default: an unknown risk is denied"),
     };
     Ruling { action, rule: rule.to_owned(), why: None }
 }
@@ -111,23 +112,29 @@ pub fn denied_to_all(policy: &Policy) -> Vec<String> {
 /// Globs of the paths a tool may not touch, for tools that come upon files while they run; `risks` are what the tool and
 /// the call may do.
 pub fn denied_paths(policy: &Policy, tool: &str, risks: &[Risk]) -> Vec<String> {
-    denials(policy, tool, risks).filter_map(|rule| rule.path.clone()).collect()
+    rules_on(policy, Action::Deny, tool, risks).filter_map(|rule| rule.path.clone()).collect()
 }
 
 /// Globs of the paths that may not be read where a person mentions them: what `read_file` is denied. A rule that
-/// asks is answered by the mention itself.
-pub fn denied_to_reader(policy: &Policy) -> Vec<String> {
-    let denials = denials(policy, "read_file", &[Risk::Read]);
-    denials.map(|rule| rule.path.clone().unwrap_or_else(|| "**".to_owned())).collect()
+/// asks is answered by the mention itself, unless the mention may be a stranger's.
+pub fn denied_to_reader(policy: &Policy, is_foreign: bool) -> Vec<String> {
+    let actions: &[Action] = if is_foreign { &[Action::Deny, Action::Ask] } else { &[Action::Deny] };
+    let rules = actions.iter().flat_map(|action| rules_on(policy, *action, "read_file", &[Risk::Read]));
+    rules.map(|rule| rule.path.clone().unwrap_or_else(|| "**".to_owned())).collect()
 }
 
-/// The rules that deny a tool of these risks something, whatever its command.
-fn denials<'a>(policy: &'a Policy, tool: &'a str, risks: &'a [Risk]) -> impl Iterator<Item = &'a Rule> {
+/// The rules with this action on a tool of these risks, whatever its command.
+fn rules_on<'a>(
+    policy: &'a Policy,
+    action: Action,
+    tool: &'a str,
+    risks: &'a [Risk],
+) -> impl Iterator<Item = &'a Rule> {
     policy.rules.iter().filter(move |rule| {
-        rule.action == Action::Deny
+        rule.action == action
             && rule.command.is_none()
             && rule.risk.is_none_or(|named| risks.contains(&named))
-            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, Action::Deny))
+            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, action))
     })
 }
 
@@ -189,7 +196,7 @@ fn paths_fit(rule: &Rule, plan: &Plan) -> bool {
     let mut fit = plan.paths.iter().map(|path| fits(pattern, &path.path, rule.action));
     match rule.action {
         Action::Allow => !plan.paths.is_empty() && fit.all(|fits| fits),
-        Action::Ask | Action::Deny => fit.any(|fits| fits),
+        Action::Ask | Action::Deny | Action::Unknown(_) => fit.any(|fits| fits),
     }
 }
 

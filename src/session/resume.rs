@@ -1,13 +1,15 @@
 //! Taking a session up again, after a crash or as a fork: every open call is settled by its kind.
 
-use crate::protocol::effect::{EffectOrder, TimerPurpose};
-use crate::protocol::event::{ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven};
+use crate::protocol::effect::{OnResume, Order, PrepareOrder, PreparedUse, TimerOrder, TimerPurpose};
+use crate::protocol::event::{
+    ArenaEvent, CallCancelled, CallLost, EffectOrdered, Notice, NoticeGiven, ToolUse,
+};
 use crate::protocol::message::Usage;
 use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
-use super::state::{Call, CallKind, UseState};
+use super::state::{Call, UseState};
 
 const LOST: &str = "agon was stopped while this ran; whether it had any effect is not known. Look before you \
 repeat it.";
@@ -66,8 +68,7 @@ impl Session {
 
     /// The calls of a set that was cut off are sent again all of them or none: half a set is paid for in vain.
     fn settle_set(&mut self, open: &[(CallId, Call)], how: TakeUp) {
-        let models =
-            open.iter().filter(|(_, call)| !call.cancelled && matches!(call.kind, CallKind::Model { .. }));
+        let models = open.iter().filter(|(_, call)| !call.cancelled && matches!(call.order, Order::Model(_)));
         let again: Vec<&(CallId, Call)> = models.collect();
         for (id, call) in &again {
             self.settle_unknown(*id, call, how);
@@ -75,7 +76,7 @@ impl Session {
         let ids: Vec<CallId> = again.iter().map(|(id, _)| *id).collect();
         if let Err((limit, used, max)) = self.affords_again(&ids) {
             for (id, call) in again {
-                if let CallKind::Model { timer: Some(timer), .. } = call.kind {
+                if let Some(timer) = call.timer {
                     self.cancel_silently(timer);
                 }
                 self.lose_unpaid(*id);
@@ -109,51 +110,51 @@ impl Session {
             return;
         }
         if call.cancelled {
-            if matches!(call.kind, CallKind::Model { timer: None, .. }) {
+            if !call.is_waiting() {
                 self.settle_unknown(id, call, how);
             }
             return self.lose(id, call);
         }
-        match &call.kind {
-            CallKind::Model { timer, .. } => {
-                if changes_requests {
-                    if let Some(timer) = timer {
-                        self.cancel_silently(*timer);
-                    }
-                    self.settle_unknown(id, call, how);
-                    self.lose(id, call);
-                } else if timer.is_none() {
-                    self.settle_unknown(id, call, how);
-                    self.repeat_model_call(id);
-                }
+        let resume = call.order.row().map_or(OnResume::Lose, |row| row.on_resume);
+        match (&call.order, resume) {
+            (Order::Model(_), _) if changes_requests => {
+                call.timer.into_iter().for_each(|timer| self.cancel_silently(timer));
+                self.settle_unknown(id, call, how);
+                self.lose(id, call);
             }
-            // A recorded question shows a recorded preview: it is made and asked again.
-            CallKind::Ask { .. } => self.cancel_silently(id),
-            CallKind::Tool { tool_use, .. } => {
-                let repeatable = self.use_mut(*tool_use).is_some_and(|one| one.repeatable);
-                match call.spark.filter(|spark| repeatable && !self.is_stopping(*spark)) {
-                    Some(spark) => {
-                        self.cancel_silently(id);
-                        self.order(Some(spark), EffectOrder::Prepare { tool_use: *tool_use });
-                    }
-                    None => self.lose(id, call),
-                }
+            // One that waits for its retry is repeated when the timer fires.
+            (Order::Model(_), _) if call.is_waiting() => {}
+            (Order::Model(_), OnResume::Again) => {
+                self.settle_unknown(id, call, how);
+                self.repeat_model_call(id);
             }
-            CallKind::Effect(EffectOrder::Check { .. }) => self.lose(id, call),
-            CallKind::Effect(_) if self.is_stale_cache_call(id) => self.lose(id, call),
-            CallKind::Effect(order) => self.order_again(id, call, order, active_ms),
+            (_, OnResume::Withdraw) => self.cancel_silently(id),
+            (Order::Tool(one), OnResume::IfRepeatable) => self.look_again(id, call, one.tool_use),
+            (_, OnResume::Again) if !self.is_stale_cache_call(id) => self.order_again(id, call, active_ms),
+            _ => self.lose(id, call),
         }
     }
 
-    fn order_again(&mut self, id: CallId, call: &Call, order: &EffectOrder, active_ms: u64) {
-        let effect = match order {
+    fn look_again(&mut self, id: CallId, call: &Call, tool_use: ToolUse) {
+        let repeatable = self.use_mut(tool_use).is_some_and(|one| one.repeatable);
+        match call.spark.filter(|spark| repeatable && !self.is_stopping(*spark)) {
+            Some(spark) => {
+                self.cancel_silently(id);
+                self.order(Some(spark), Order::Prepare(PrepareOrder { tool_use }));
+            }
+            None => self.lose(id, call),
+        }
+    }
+
+    fn order_again(&mut self, id: CallId, call: &Call, active_ms: u64) {
+        let effect = match &call.order {
             // Time limits go on with what remains of them.
-            EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => {
+            Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }) => {
                 let Some(limit) = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds) else {
                     return self.cancel_silently(id);
                 };
                 let ms = limit.saturating_mul(1000).saturating_sub(active_ms);
-                EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit }
+                Order::Timer(TimerOrder { ms, purpose: TimerPurpose::TurnLimit })
             }
             other => other.clone(),
         };
@@ -164,8 +165,8 @@ impl Session {
     /// Nobody knows what a call that was cut off cost: the whole reservation counts. A copy pays nothing for
     /// what its parent had under way and counts itself, nor anybody for what was never sent.
     fn settle_unknown(&mut self, id: CallId, call: &Call, how: TakeUp) {
-        let CallKind::Model { called, .. } = &call.kind else { return };
-        let Some(ArenaEvent::ModelCalled(called)) = self.event(*called) else { return };
+        let Order::Model(order) = &call.order else { return };
+        let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called) else { return };
         let (model, output) = (called.model.clone(), called.params.max_output.unwrap_or_default());
         let Some((tokens, _)) = self.ledger.reserved_for(id) else { return };
         let worst = Usage { input: tokens.saturating_sub(output), output, ..Usage::default() };
@@ -175,8 +176,8 @@ impl Session {
     }
 
     fn lose(&mut self, id: CallId, call: &Call) {
-        let tool_use = match &call.kind {
-            CallKind::Tool { tool_use, .. } => Some(*tool_use),
+        let tool_use = match &call.order {
+            Order::Tool(PreparedUse { tool_use, .. }) => Some(*tool_use),
             _ => None,
         };
         self.emit(ArenaEvent::CallLost(CallLost { call: id, tool_use, text: LOST.to_owned() }));
@@ -189,7 +190,7 @@ impl Session {
 
     /// Looks again at every call that was not started: a plan and a yes that a log holds are no reason to start it.
     fn prepare_again(&mut self) {
-        let again: Vec<(SparkId, crate::protocol::event::ToolUse)> = self
+        let again: Vec<(SparkId, ToolUse)> = self
             .sparks
             .iter()
             .flat_map(|(id, spark)| spark.uses.iter().map(move |one| (*id, one)))
@@ -200,7 +201,7 @@ impl Session {
             .map(|(id, one)| (id, one.id))
             .collect();
         for (id, tool_use) in again {
-            self.order(Some(id), EffectOrder::Prepare { tool_use });
+            self.order(Some(id), Order::Prepare(PrepareOrder { tool_use }));
         }
     }
 

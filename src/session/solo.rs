@@ -1,7 +1,7 @@
 //! Solo turns: one spark works on the prompt and its answer is the turn's.
 
 use crate::protocol::SparkId;
-use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::effect::{Order, TimerOrder, TimerPurpose};
 use crate::protocol::event::{ArenaEvent, Notice, SparkIgnited};
 use crate::protocol::message::Structured;
 
@@ -35,7 +35,7 @@ impl Session {
         let seconds = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds);
         if let Some(seconds) = seconds {
             let ms = seconds.saturating_mul(1000).saturating_sub(active_ms);
-            self.order(None, EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit });
+            self.order(None, Order::Timer(TimerOrder { ms, purpose: TimerPurpose::TurnLimit }));
         }
     }
 

@@ -12,7 +12,7 @@ mod typed;
 use serde_json::Value;
 
 use crate::protocol::blueprint::lead_of;
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{Bare, CheckOrder, Order};
 use crate::protocol::event::{
     ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause,
 };
@@ -243,11 +243,11 @@ impl Session {
             Some(Piece::Left) => {
                 squad.look_from(proof.work.as_ref().map_or_else(base, |work| work.to.clone()))
             }
-            Some(Piece::After) => EffectOrder::Checkpoint,
+            Some(Piece::After) => Order::Checkpoint(Bare),
             Some(Piece::Check) => {
                 let command = squad.checks.get(proof.checks.len()).cloned().unwrap_or_default();
                 self.shift_phase("check");
-                EffectOrder::Check { command }
+                Order::Check(CheckOrder { command })
             }
             None => return self.propose(i, spark),
         };

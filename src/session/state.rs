@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
-use crate::protocol::effect::{EffectOrder, MentionedPlace};
-use crate::protocol::event::{ArenaEvent, Purpose, RequestPart, Selected, ToolUse, TurnCause};
+use crate::protocol::effect::{MentionedPlace, Order};
+use crate::protocol::event::{ArenaEvent, RequestPart, Selected, ToolUse, TurnCause};
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Mode, Risk, ToolSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
@@ -17,69 +17,28 @@ pub struct Call {
     pub attempt: u32,
     /// The spark it is for.
     pub spark: Option<SparkId>,
-    /// What it is.
-    pub kind: CallKind,
+    /// What was ordered.
+    pub order: Order,
+    /// Parts of a model call's request, bases resolved.
+    pub parts: Vec<RequestPart>,
+    /// The retry timer that a model call waits for, between two attempts.
+    pub timer: Option<CallId>,
     /// True once it was told to stop.
     pub cancelled: bool,
     /// True when the driver left before it was started (`session_paused{quit}`), so that it cost nothing.
     pub unsent: bool,
 }
 
-/// What an ordered call is.
-#[derive(Clone, Debug)]
-pub enum CallKind {
-    /// A model call.
-    Model {
-        /// Its last `model_called`.
-        called: EventRef,
-        /// Its parts, bases resolved.
-        parts: Vec<RequestPart>,
-        /// What for.
-        purpose: Purpose,
-        /// The retry timer it waits for, between two attempts.
-        timer: Option<CallId>,
-    },
-    /// A running tool.
-    Tool {
-        /// The tool call.
-        tool_use: ToolUse,
-        /// The `tool_prepared` that was allowed.
-        prepared: EventRef,
-        /// What was allowed.
-        digest: String,
-    },
-    /// An open question to a person.
-    Ask {
-        /// The tool call.
-        tool_use: ToolUse,
-        /// The `tool_prepared` in question.
-        prepared: EventRef,
-        /// What an answer binds to.
-        digest: String,
-    },
-    /// Anything ordered by `effect_ordered`, and retry timers.
-    Effect(EffectOrder),
-}
-
 impl Call {
     /// True for a model call between two attempts.
     pub fn is_waiting(&self) -> bool {
-        matches!(self.kind, CallKind::Model { timer: Some(_), .. })
+        self.timer.is_some()
     }
 
     /// Entries needed to make its effect.
-    pub fn seqs(&self) -> Vec<u64> {
-        match &self.kind {
-            CallKind::Model { called, parts, .. } => {
-                parts.iter().map(|part| part.from.seq).chain([called.seq]).collect()
-            }
-            CallKind::Tool { tool_use, prepared, .. } | CallKind::Ask { tool_use, prepared, .. } => {
-                vec![tool_use.answer.seq, prepared.seq]
-            }
-            CallKind::Effect(EffectOrder::Prepare { tool_use }) => vec![tool_use.answer.seq],
-            CallKind::Effect(EffectOrder::CachePut { answer, .. }) => vec![answer.seq],
-            CallKind::Effect(_) => Vec::new(),
-        }
+    pub fn seqs(&self) -> impl Iterator<Item = u64> {
+        let parts = self.parts.iter().map(|part| part.from);
+        parts.chain(self.order.cites()).map(|at| at.seq)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tool calls on their way: looked at, judged, asked about, run, and what the spark does with the results.
 
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{Bare, Order, PrepareOrder};
 use crate::protocol::event::{
     AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, ModelReply, Notice, PolicyDecided,
     PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
@@ -70,7 +70,7 @@ impl Session {
                 "the arguments contain a `[secret:…]` placeholder; the value behind it is not available to tools"
                     .to_owned(),
             )),
-            Args::Json(_) => None,
+            Args::Json(_) | Args::Unknown(_) => None,
         }
     }
 
@@ -105,8 +105,7 @@ impl Session {
 
     /// True while a model call of this spark is ordered, between two attempts included.
     pub(super) fn has_model_call(&self, id: SparkId) -> bool {
-        use super::state::CallKind;
-        self.calls.values().any(|c| c.spark == Some(id) && matches!(c.kind, CallKind::Model { .. }))
+        self.calls.values().any(|c| c.spark == Some(id) && matches!(c.order, Order::Model(_)))
     }
 
     fn advance_use(&mut self, id: SparkId, i: usize) {
@@ -118,7 +117,7 @@ impl Session {
         let earlier = spark.uses.get(..i).unwrap_or_default();
         match one.state {
             UseState::Waiting if !self.changes_ahead(id, &one, earlier) => {
-                let effect = EffectOrder::Prepare { tool_use: one.id };
+                let effect = Order::Prepare(PrepareOrder { tool_use: one.id });
                 self.order(Some(id), effect);
             }
             UseState::Allowed => {
@@ -146,7 +145,7 @@ impl Session {
     /// Has the workspace recorded, unless that is under way.
     pub(super) fn record_workspace(&mut self) {
         if self.checkpoints.pending.is_none() {
-            self.order(None, EffectOrder::Checkpoint);
+            self.order(None, Order::Checkpoint(Bare));
         }
     }
 
@@ -161,7 +160,7 @@ impl Session {
         self.checkpoints.pending.is_none()
     }
 
-    pub(super) fn order(&mut self, spark: Option<SparkId>, effect: EffectOrder) -> CallId {
+    pub(super) fn order(&mut self, spark: Option<SparkId>, effect: Order) -> CallId {
         let call = self.new_call();
         self.emit(ArenaEvent::EffectOrdered(EffectOrdered { call, attempt: 1, spark, effect }));
         call
@@ -188,6 +187,7 @@ impl Session {
         }
         match result {
             PrepareResult::Unfit(text) => self.refuse(tool_use, RefusalReason::Unfit, text),
+            PrepareResult::Unknown(_) => {}
             PrepareResult::Ready(plan) => {
                 let Some(spec) = self.spec.clone() else { return };
                 let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
@@ -201,7 +201,9 @@ impl Session {
                 match ruling.action {
                     Action::Allow => {}
                     Action::Ask => self.ask(id, tool_use, at, plan.digest),
-                    Action::Deny => self.refuse(tool_use, RefusalReason::Policy, forbidden(&ruling)),
+                    Action::Deny | Action::Unknown(_) => {
+                        self.refuse(tool_use, RefusalReason::Policy, forbidden(&ruling))
+                    }
                 }
             }
         }

@@ -3,62 +3,32 @@
 use std::borrow::Cow;
 
 use crate::protocol::blueprint;
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{Order, PreparedUse};
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored, PromptGiven, ToolUse,
 };
 use crate::protocol::spec::{Action, Mode, Policy, Rule, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
-use super::state::CallKind;
 use super::{Session, policy};
 
 impl Session {
     /// `Err` says why the fact is void.
     pub(super) fn admit(&self, fact: &ArenaEvent) -> Result<(), Void> {
-        match self.answered(fact) {
-            Some((call, attempt, fits)) => self.admit_outcome(call, attempt, fits).map_err(Void::Late),
+        match fact.answers() {
+            Some((call, attempt)) => self.admit_outcome(call, attempt, fact).map_err(Void::Late),
             None => self.admit_wish(fact).map_err(Void::Refused),
         }
     }
 
-    fn admit_outcome(&self, call: CallId, attempt: u32, fits: Fits) -> Result<(), String> {
+    fn admit_outcome(&self, call: CallId, attempt: u32, fact: &ArenaEvent) -> Result<(), String> {
         let Some(open) = self.calls.get(&call) else { return Err(format!("{call} is not open")) };
         if open.is_waiting() || open.attempt != attempt {
             return Err(format!("attempt {attempt} of {call} is not under way"));
         }
-        match fits(&open.kind) {
+        match open.order.takes(fact) {
             true => Ok(()),
             false => Err(format!("{call} was ordered for something else")),
-        }
-    }
-
-    /// For a fact that answers an effect: which call and attempt, and whether it fits what was ordered.
-    fn answered(&self, fact: &ArenaEvent) -> Option<(CallId, u32, Fits)> {
-        use ArenaEvent as E;
-        macro_rules! of {
-            ($data:expr, $pattern:pat) => {
-                Some(($data.call, $data.attempt, |kind: &CallKind| matches!(kind, $pattern)))
-            };
-        }
-        match fact {
-            E::ModelAnswered(data) => of!(data, CallKind::Model { .. }),
-            E::ModelFailed(data) => of!(data, CallKind::Model { .. }),
-            E::ToolPrepared(data) => of!(data, CallKind::Effect(EffectOrder::Prepare { .. })),
-            E::ToolResolved(data) => of!(data, CallKind::Tool { .. }),
-            E::CheckRan(data) => of!(data, CallKind::Effect(EffectOrder::Check { .. })),
-            E::TimerFired(data) => of!(data, CallKind::Effect(EffectOrder::Timer { .. })),
-            E::EffectFailed(data) => of!(data, CallKind::Effect(_)),
-            E::WorkspaceFingerprinted(data) => of!(data, CallKind::Effect(EffectOrder::Fingerprint)),
-            E::WorkspaceCheckpointed(data) => of!(data, CallKind::Effect(EffectOrder::Checkpoint)),
-            E::DiffTaken(data) => of!(data, CallKind::Effect(EffectOrder::Diff { .. })),
-            E::MentionExpanded(data) => of!(data, CallKind::Effect(EffectOrder::Mention { .. })),
-            E::CacheHit(data) => of!(data, CallKind::Effect(EffectOrder::CacheGet { .. })),
-            E::CacheMissed(data) => of!(data, CallKind::Effect(EffectOrder::CacheGet { .. })),
-            E::CacheStored(data) => of!(data, CallKind::Effect(EffectOrder::CachePut { .. })),
-            E::PatchApplied(data) => of!(data, CallKind::Effect(EffectOrder::Patch { .. })),
-            E::PatchRefused(data) => of!(data, CallKind::Effect(EffectOrder::Patch { .. })),
-            _ => None,
         }
     }
 
@@ -106,6 +76,7 @@ impl Session {
             }
             (Mode::Squad, None) => Err("the session has no blueprint for a squad".to_owned()),
             (Mode::Debate(plan), _) => self.admit_debate(plan, &spec),
+            (Mode::Unknown(_), _) => Err("this agon does not know the mode".to_owned()),
         }
     }
 
@@ -131,14 +102,15 @@ impl Session {
     }
 
     fn admit_approval(&self, data: &ApprovalAnswered) -> Result<(), String> {
-        match self.calls.get(&data.call).map(|call| &call.kind) {
-            Some(CallKind::Ask { digest, tool_use, prepared }) if *digest == data.digest => {
+        match self.calls.get(&data.call).map(|call| &call.order) {
+            Some(Order::Ask(PreparedUse { digest, tool_use, prepared })) if *digest == data.digest => {
                 match &data.choice {
                     Choice::Rule(rule) => self.admit_rule(rule, *tool_use, *prepared),
                     Choice::Once | Choice::Session | Choice::Deny(_) => Ok(()),
+                    Choice::Unknown(_) => Err("this agon does not know the answer".to_owned()),
                 }
             }
-            Some(CallKind::Ask { .. }) => {
+            Some(Order::Ask(_)) => {
                 Err(format!("the answer is for other content than {} asks about", data.call))
             }
             _ => Err(format!("{} asks for nothing", data.call)),
@@ -170,5 +142,3 @@ impl Void {
         }
     }
 }
-
-type Fits = fn(&CallKind) -> bool;

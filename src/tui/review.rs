@@ -75,7 +75,7 @@ pub(super) fn title(scene: &ViewModel<'_>, at: EventRef, taken: &DiffTaken) -> S
         Some(Judgement::Approve) => ", approved",
         Some(Judgement::RequestChanges) => ", changes wanted",
         None if board.has_open_turn() => ", under review",
-        None => "",
+        Some(Judgement::Unknown(_)) | None => "",
     };
     format!("proposal {nth} ({at}){word} · {files} · +{} -{}", count('+', "+++ "), count('-', "--- "))
 }

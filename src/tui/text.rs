@@ -23,6 +23,11 @@ pub(super) fn clean_line(text: &str) -> String {
     tame(safe_text::safe_line(&unjoined(text)).into_owned())
 }
 
+/// What a call does, on one line: nothing hidden, as where it is approved.
+pub(super) fn bare_line(text: &str) -> String {
+    visible::shown(text).split(['\n', '\t']).filter(|piece| !piece.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 /// Text with everything visible that a terminal would act on, hide or move.
 pub(super) fn bare(text: &str) -> String {
     visible::shown(text).replace('\t', "→   ")

@@ -51,6 +51,23 @@ fn invariants_are_read() {
     assert_eq!(found, [("a".to_owned(), BTreeSet::from(["d".to_owned(), "e".to_owned()]))]);
 }
 
+/// What `docs/security.md` names as tried: tests, and rows of the doctor.
+#[test]
+fn what_the_page_on_security_says_is_tried_is_tried() {
+    let page = std::fs::read_to_string(package().join("docs/security.md")).unwrap();
+    assert!(page.lines().count() <= 200, "{} lines", page.lines().count());
+    let all: String = sources("tests").iter().chain(&sources("src")).map(|file| file.text.clone()).collect();
+    let acts: BTreeSet<&str> = agon::sandbox::proof::ACTS.iter().map(|act| act.id).collect();
+    let named: BTreeSet<&str> =
+        page.split('`').skip(1).step_by(2).filter(|name| name.matches('_').count() > 2).collect();
+    let is_test = |name: &&str| all.contains(&format!("fn {name}("));
+    let missing: Vec<_> = named.iter().filter(|name| !is_test(name)).collect();
+    assert!(missing.is_empty() && named.len() > 40, "{} named, missing: {missing:?}", named.len());
+    let rows = page.split("doctor:").skip(1).filter_map(|rest| rest.split(['|', ';']).next());
+    let rows: BTreeSet<&str> = rows.flat_map(|rest| rest.split('`').skip(1).step_by(2)).collect();
+    assert_eq!(rows, acts, "each row of `agon doctor --sandbox` proves a promise");
+}
+
 /// Where the relative links of a page lead, from the page's own folder.
 fn links(page: &str) -> Vec<String> {
     let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());

@@ -1,6 +1,7 @@
 //! Reads the sources and says which rule of the house broke where; compiles and runs nothing of agon.
 
 pub(crate) mod source;
+mod stored;
 mod traces;
 
 use std::path::{Path, PathBuf};

@@ -364,7 +364,7 @@ fn disorder() -> impl Strategy<Value = Vec<Entry>> {
     let event = prop::sample::select(pool);
     let entry = (0u64..20, 0u64..1 << 40, prop::collection::vec(event, 0..6));
     prop::collection::vec(entry, 0..30).prop_map(|entries| {
-        entries.into_iter().map(|(seq, at, events)| Entry { v: 1, seq, at, events }).collect()
+        entries.into_iter().map(|(seq, at, events)| Entry::made(seq, at, events)).collect()
     })
 }
 

@@ -1,5 +1,6 @@
 //! Holds the event catalogue against its documentation, its JSON Schema and its own round trip through text.
 
+mod calls;
 mod samples;
 
 use std::sync::LazyLock;
@@ -119,18 +120,6 @@ proptest! {
     }
 }
 
-/// Facts whose kind alone says it, and words nobody has built the events of yet.
-const SAY_NOTHING: &[&str] = &[
-    "worktree_opened",
-    "worktree_merged",
-    "merge_conflicted",
-    "instructions_loaded",
-    "skill_loaded",
-    "memory_recalled",
-    "tools_listed",
-    "hook_ran",
-];
-
 #[test]
 fn every_event_is_about_something_in_words() {
     for kind in CATALOGUE {
@@ -138,8 +127,7 @@ fn every_event_is_about_something_in_words() {
             (0..20).map(|seed| about(&assert_round_trip(&sample_of(kind.kind, seed)))).collect();
         let is_data = |text: &String| text.starts_with('{') || text.contains("\":");
         assert!(!told.iter().any(is_data), "`{}`: {told:?}", kind.kind);
-        let silent = told.iter().all(String::is_empty);
-        assert_eq!(silent, SAY_NOTHING.contains(&kind.kind), "`{}`: {told:?}", kind.kind);
+        assert!(!told.iter().all(String::is_empty), "`{}`: {told:?}", kind.kind);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Random sessions fold, verify, resume and fork at every step.
 
+use agon::protocol::effect::ModelContext;
 use std::sync::Arc;
 
 use agon::arena::replay;
@@ -67,7 +68,7 @@ fn drive_to_the_end(world: &mut World) {
                 Effect::Model { .. } if open.cancelled => {
                     Some((open, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled))))
                 }
-                Effect::Model { request, .. } => {
+                Effect::Model { context: ModelContext { request, .. }, .. } => {
                     Some((open, OutcomeBody::ModelAnswered(crate::support::squad::fitting(&request))))
                 }
                 _ => None,
@@ -164,7 +165,9 @@ fn a_session_forks_at_every_step_on_another_model_and_still_ends() {
             }));
             world.check();
             for open in world.session.outstanding() {
-                if let Some(Effect::Model { request, .. }) = world.session.effect(open.call) {
+                if let Some(Effect::Model { context: ModelContext { request, .. }, .. }) =
+                    world.session.effect(open.call)
+                {
                     assert_eq!(request.model, "mock/b", "what the header names is what runs");
                 }
             }
@@ -246,7 +249,7 @@ fn acts_on_nothing(world: &World, seed: u64, cut: usize) {
     for open in world.session.outstanding() {
         let effect = world.session.effect(open.call).unwrap();
         let acts = match &effect {
-            Effect::Tool { call, .. } => call.tool != "look",
+            Effect::Tool { context: call, .. } => call.tool != "look",
             Effect::Check { .. } | Effect::Patch { .. } | Effect::CachePut { .. } => true,
             _ => false,
         };

@@ -15,6 +15,7 @@ mod story;
 mod undone;
 mod unfit;
 
+use agon::protocol::effect::ModelContext;
 use agon::protocol::event::*;
 use agon::protocol::message::{Message, Part, Request};
 use agon::protocol::spec::*;
@@ -114,7 +115,9 @@ fn a_lead_remembers_the_turn_before_whoever_begins_first() {
                 .session
                 .effect(open.call)?
             {
-                agon::protocol::Effect::Model { request, .. } => Some((open, request)),
+                agon::protocol::Effect::Model { context: ModelContext { request, .. }, .. } => {
+                    Some((open, request))
+                }
                 _ => None,
             }) else {
                 break;

@@ -77,6 +77,7 @@ pub fn forked(seq: u64) -> SessionForked {
         active_ms: 0,
         awaits: None,
         goes_on: false,
+        foreign: false,
     }
 }
 

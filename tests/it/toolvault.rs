@@ -64,6 +64,7 @@ impl Bench {
         match self.vault.prepare(&self.call(tool, args), &self.sandbox).await.result {
             PrepareResult::Ready(plan) => Ok(plan),
             PrepareResult::Unfit(words) => Err(words),
+            PrepareResult::Unknown(_) => unreachable!(),
         }
     }
 

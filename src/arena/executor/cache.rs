@@ -10,10 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ports::{CacheMiss, FileChange, TeamCache};
 use crate::protocol::OutcomeBody;
-use crate::protocol::effect::FinishedRun;
-use crate::protocol::event::{
-    CacheHit, CacheMissed, CacheStored, PatchApplied, PatchRefused, PathBase, TurnCause,
-};
+use crate::protocol::effect::{CachePutContext, CachePutOrder};
+use crate::protocol::event::{CacheHit, CacheMissed, CacheStored, PatchApplied, PatchRefused, TurnCause};
 
 use super::super::live::LiveSink;
 use super::{Shared, or_failed};
@@ -68,44 +66,31 @@ impl Shared {
         })
     }
 
-    pub(super) async fn cache_put(
-        &self,
-        key: String,
-        trees: (&str, &str),
-        git: Option<String>,
-        looked: (&[String], &[PathBase]),
-        run: FinishedRun,
-    ) -> OutcomeBody {
-        let stored = self.stored(&key, trees, git, looked, run).await;
-        let stored = stored.map(|bytes| OutcomeBody::CacheStored(CacheStored { key, bytes }));
+    pub(super) async fn cache_put(&self, order: CachePutOrder, context: CachePutContext) -> OutcomeBody {
+        let stored = self.stored(&order, context).await;
+        let stored = stored.map(|bytes| OutcomeBody::CacheStored(CacheStored { key: order.key, bytes }));
         or_failed(stored.map_err(|reason| format!("the run is not stored: {reason}")))
     }
 
-    async fn stored(
-        &self,
-        key: &str,
-        (before, after): (&str, &str),
-        git: Option<String>,
-        (trees, held): (&[String], &[PathBase]),
-        run: FinishedRun,
-    ) -> Result<u64, String> {
+    async fn stored(&self, order: &CachePutOrder, context: CachePutContext) -> Result<u64, String> {
+        let CachePutContext { trees, held, run } = context;
         let cache = self.ports.cache.as_ref().ok_or("the team cache is disabled")?;
         if run.cause != TurnCause::Done {
             return Err("it did not end done".to_owned());
         }
-        if self.ports.workspace.fingerprint().await?.git != git {
+        if self.ports.workspace.fingerprint().await?.git != order.git {
             return Err("`.git` was changed meanwhile".to_owned());
         }
-        if self.ports.workspace.checkpoint().await?.tree != after {
+        if self.ports.workspace.checkpoint().await?.tree != order.after {
             return Err("the workspace changed since the squad left it".to_owned());
         }
-        if let Some(untold) = self.ports.workspace.untold(trees, held).await? {
+        if let Some(untold) = self.ports.workspace.untold(&trees, &held).await? {
             return Err(untold_words(&untold));
         }
-        let changes = self.ports.workspace.changes(before).await?;
+        let changes = self.ports.workspace.changes(&order.before).await?;
         self.check_writes(changes.clone()).await?;
         let contents = self.contents(&changes).await?;
-        cache.put(key, run, changes, contents).await
+        cache.put(&order.key, run, changes, contents).await
     }
 
     /// A patch may only write what tools may write.
@@ -196,7 +181,9 @@ mod tests {
     use crate::assembly::SystemClock;
     use crate::bus::Bus;
     use crate::eventlog::SessionStore;
-    use crate::protocol::{CallId, Effect};
+    use crate::protocol::effect::{Bare, CacheGetOrder, FinishedRun, PatchOrder};
+    use crate::protocol::event::PathBase;
+    use crate::protocol::{CallId, Effect, EventRef};
     use crate::sandbox::{SandboxChecks, Unconfined};
     use crate::teamcache::{RunStore, Settings};
     use crate::toolvault::ToolVault;
@@ -299,16 +286,21 @@ mod tests {
             let (before, git) = before;
             let (after, key) = (self.tree().await.0, self.key.clone());
             let trees = vec![before.clone(), after.clone()];
-            self.carry_out(Effect::CachePut { key, before, after, git, trees, held, run }).await
+            let answer = EventRef::fact(0);
+            let order = CachePutOrder { key, before, after, git, answer, cause };
+            let context = CachePutContext { trees, held, run };
+            self.carry_out(Effect::CachePut { order, context }).await
         }
 
         async fn look(&self) -> OutcomeBody {
-            self.carry_out(Effect::CacheGet { key: self.key.clone() }).await
+            let order = CacheGetOrder { key: self.key.clone() };
+            self.carry_out(Effect::CacheGet { order, context: Bare }).await
         }
 
         async fn patch(&self, digest: &str) -> OutcomeBody {
             let digest = digest.to_owned();
-            self.carry_out(Effect::Patch { key: self.key.clone(), digest }).await
+            let order = PatchOrder { key: self.key.clone(), digest };
+            self.carry_out(Effect::Patch { order, context: Bare }).await
         }
     }
 
@@ -346,7 +338,8 @@ mod tests {
         assert!(
             matches!(place.patch(&hit.plan.digest).await, OutcomeBody::PatchApplied(again) if again.paths.is_empty())
         );
-        let again = Effect::Patch { key: place.key.clone(), digest: hit.plan.digest.clone() };
+        let order = PatchOrder { key: place.key.clone(), digest: hit.plan.digest.clone() };
+        let again = Effect::Patch { order, context: Bare };
         let OutcomeBody::PatchApplied(again) = place.attempt(2, again).await else { panic!() };
         assert_eq!(again.paths, paths, "what the attempt before wrote is told");
     }

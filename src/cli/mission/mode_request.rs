@@ -42,7 +42,7 @@ impl Company {
     pub fn debate(&self) -> Option<DebatePlan> {
         match &self.mode {
             Mode::Debate(plan) => Some(plan.clone()),
-            Mode::Solo | Mode::Squad => None,
+            Mode::Solo | Mode::Squad | Mode::Unknown(_) => None,
         }
     }
 }

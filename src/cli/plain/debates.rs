@@ -274,7 +274,7 @@ fn say_round(data: &RoundOpened) -> Option<Line> {
         Ask::Propositions => "the moderator what is in dispute",
         Ask::Ratings => "everybody to rate it, still alone",
         Ask::Statement => "everybody again, names hidden",
-        Ask::Verdict => return None,
+        Ask::Verdict | Ask::Unknown(_) => return None,
     };
     Some(Line::new(Who::Agon, "asks", Tone::Quiet, text))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::projection::calls::{Activity, ToolFace};
+use crate::projection::calls::ToolFace;
 use crate::projection::one_line_summary::about;
 use crate::projection::one_line_summary::kept::{order, short};
 use crate::projection::visible::{collapsed, shown};
@@ -117,16 +117,9 @@ impl Renderer {
                 let text = format!("{} ({lines})", data.body.mention);
                 Line::new(self.who(data.call, None), "read", Tone::Quiet, text)
             }
-            E::SandboxRefused(data) => {
-                let text = format!("{}: {}", data.body.kind, data.body.reason);
-                Line::new(Who::Agon, "sandbox", Tone::Bad, text)
-            }
             E::EffectFailed(data) if data.body.status == FailStatus::Failed => {
-                let what = match self.calls.get(data.call).map(|open| &open.activity) {
-                    Some(Activity::Keeping(what)) => format!("{what}: "),
-                    _ => format!("{}: ", data.call),
-                };
-                let text = format!("{what}{}", data.body.error);
+                let what = self.calls.get(data.call).map(|open| self.calls.say(open));
+                let text = format!("{}: {}", what.unwrap_or_else(|| data.call.to_string()), data.body.error);
                 Line::new(self.who(data.call, None), "failed", Tone::Bad, text)
             }
             _ => return self.say_team(event).unwrap_or_else(|| self.say_routine(event)),
@@ -158,6 +151,7 @@ impl Renderer {
                 let what = match &data.body.result {
                     PrepareResult::Ready(plan) => format!("ready, digest {}", short(&plan.digest)),
                     PrepareResult::Unfit(why) => why.clone(),
+                    PrepareResult::Unknown(_) => phrases::NEWER.to_owned(),
                 };
                 let text = format!("{}: {what}", self.tool(data.body.tool_use));
                 (self.who(data.call, None), "prepared", text)
@@ -305,7 +299,7 @@ impl Renderer {
         match &data.choice {
             Choice::Deny(why) => line.with(why),
             Choice::Rule(rule) => line.with(format!("rule `{}`", rule.name)),
-            Choice::Once | Choice::Session => line,
+            Choice::Once | Choice::Session | Choice::Unknown(_) => line,
         }
     }
 
@@ -415,7 +409,7 @@ fn say_unknown(kind: &str, raw: &Value) -> Line {
 
 fn unusual(finish: &Finish) -> Option<String> {
     match finish {
-        Finish::Stop | Finish::ToolCalls => None,
+        Finish::Stop | Finish::ToolCalls | Finish::Unknown(_) => None,
         Finish::Length => Some("the answer was cut at the output limit".to_owned()),
         Finish::Filtered => Some("the provider filtered the answer".to_owned()),
         Finish::Refused => Some("the model refused".to_owned()),

@@ -72,6 +72,7 @@ fn say_critique(data: &CritiqueIssued) -> Line {
     let (word, tone) = match data.verdict {
         Judgement::Approve => ("approved", Tone::Good),
         Judgement::RequestChanges => ("changes requested", Tone::Warn),
+        Judgement::Unknown(_) => (phrases::NEWER, Tone::Warn),
     };
     let finding = |found: &Finding| {
         format!("{} {}{}: {}", found.id, found.severity.word(), found.place(), found.problem)

@@ -274,6 +274,7 @@ fn prepared(event: EventRef, lookup: Lookup<'_>) -> String {
         Some(ArenaEvent::ToolPrepared(data)) => match &data.body.result {
             PrepareResult::Ready(plan) => format!("prepared, digest {}", plan.digest),
             PrepareResult::Unfit(why) => format!("cannot be done: {why}"),
+            PrepareResult::Unknown(_) => phrases::NEWER.to_owned(),
         },
         _ => "prepared".to_owned(),
     }

@@ -66,7 +66,9 @@ impl Watch {
         let words = phrases::turn_cause(closed.cause).to_owned();
         let again = self.again(id);
         Some(match closed.cause {
-            TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped => return None,
+            TurnCause::Done | TurnCause::Interrupted | TurnCause::Stopped | TurnCause::Unknown(_) => {
+                return None;
+            }
             TurnCause::ModelFailed => {
                 (self.last_failure().map_or(words, str::to_owned), format!("go on later: {again} \"...\""))
             }
@@ -104,7 +106,7 @@ impl Watch {
         };
         let hint = match limit {
             // These begin anew with each turn.
-            LimitKind::Steps | LimitKind::Seconds => format!("{again} \"go on\""),
+            LimitKind::Steps | LimitKind::Seconds | LimitKind::Unknown(_) => format!("{again} \"go on\""),
             LimitKind::Tokens | LimitKind::MicroUsd => {
                 format!("{again} {} N \"go on\"", phrases::limit_flag(limit))
             }

@@ -8,7 +8,7 @@ use crate::protocol::{CallId, EventRef, SparkId};
 pub struct Counts {
     /// Entries.
     pub entries: u64,
-    /// Events of kinds this program does not know.
+    /// Entries of a newer program.
     pub unknown: u64,
 }
 

@@ -1,7 +1,7 @@
 //! What calls, the workspace and the session itself keep in a log, on one line; knows nothing of squads and debates.
 
 use crate::projection::phrases;
-use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::effect::{CallRow, Order, TimerPurpose};
 use crate::protocol::event::{ArenaEvent, ToolUse};
 use crate::protocol::spec::Setting;
 
@@ -41,31 +41,44 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         E::WorkspaceFingerprinted(data) => {
             format!("{}, {}", counted(data.body.files, "file"), short(&data.body.fingerprint))
         }
-        E::WorkspaceRestored(data) => format!("tree {}", short(&data.body.tree)),
-        E::SandboxStarted(data) => data.body.sandbox.kind.clone(),
-        E::SandboxRefused(data) => format!("{}: {}", data.body.kind, data.body.reason),
-        E::SandboxStopped(data) => data.body.kind.clone(),
         _ => return None,
     })
 }
 
-/// What an effect is to do; `tool` names a tool call.
-pub fn order(order: &EffectOrder, tool: &dyn Fn(ToolUse) -> String) -> String {
+/// What an order is to do, for a list of events; `tool` names a tool call.
+pub fn order(order: &Order, tool: &dyn Fn(ToolUse) -> String) -> String {
     match order {
-        EffectOrder::Prepare { tool_use } => format!("prepare {}", tool(*tool_use)),
-        EffectOrder::Timer { ms, purpose: TimerPurpose::TurnLimit } => {
-            format!("time limit {}", phrases::duration(*ms))
+        Order::Timer(timer) if timer.purpose == TimerPurpose::TurnLimit => {
+            format!("time limit {}", phrases::duration(timer.ms))
         }
-        EffectOrder::Timer { ms, purpose: TimerPurpose::Retry } => format!("wait {}", phrases::duration(*ms)),
-        EffectOrder::Check { command } => format!("check {command}"),
-        EffectOrder::Mention { place } => format!("read {}", place.mention),
-        EffectOrder::Fingerprint => "fingerprint the workspace".to_owned(),
-        EffectOrder::Checkpoint => "record the workspace".to_owned(),
-        EffectOrder::Diff { from, .. } => format!("compare with {}", short(from)),
-        EffectOrder::CacheGet { key } => format!("look up {}", short(key)),
-        EffectOrder::CachePut { key, .. } => format!("store {}", short(key)),
-        EffectOrder::Patch { key, .. } => format!("apply {}", short(key)),
+        order => filled(order, |row| row.task, tool),
     }
+}
+
+/// What is done while it is carried out.
+pub fn doing(order: &Order, tool: &dyn Fn(ToolUse) -> String) -> String {
+    match order {
+        Order::Timer(timer) if timer.purpose == TimerPurpose::TurnLimit => "on the clock".to_owned(),
+        order => filled(order, |row| row.doing, tool),
+    }
+}
+
+fn filled(order: &Order, words: fn(&CallRow) -> &str, tool: &dyn Fn(ToolUse) -> String) -> String {
+    let object = match order {
+        Order::Model(order) => order.model.clone(),
+        Order::Prepare(order) => tool(order.tool_use),
+        Order::Tool(order) | Order::Ask(order) => tool(order.tool_use),
+        Order::Timer(order) => phrases::duration(order.ms),
+        Order::Check(order) => order.command.clone(),
+        Order::Mention(order) => order.place.mention.clone(),
+        Order::Fingerprint(_) | Order::Checkpoint(_) => String::new(),
+        Order::Diff(order) => short(&order.from),
+        Order::CacheGet(order) => short(&order.key),
+        Order::CachePut(order) => short(&order.key),
+        Order::Patch(order) => short(&order.key),
+        Order::Unknown(unknown) => unknown.name().to_owned(),
+    };
+    order.row().map_or("{}, work of a newer agon", words).replacen("{}", &object, 1)
 }
 
 fn plain_use(tool_use: ToolUse) -> String {
@@ -82,6 +95,7 @@ fn setting(setting: &Setting) -> String {
         Setting::Workspace(workspace) => format!("workspace {}", workspace.root),
         Setting::Cache(_) => "team cache".to_owned(),
         Setting::RoleModel { role, model } => format!("{role} with {model}"),
+        Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }
 

@@ -70,6 +70,7 @@ pub fn skipped(step: CacheStep) -> &'static str {
         CacheStep::Lookup => "not asked",
         CacheStep::Use => "the recorded run is not used",
         CacheStep::Store => "not stored",
+        CacheStep::Unknown(_) => phrases::NEWER,
     }
 }
 
@@ -80,5 +81,6 @@ fn asked(ask: Ask) -> &'static str {
         Ask::Ratings => "sealed ratings",
         Ask::Statement => "new ballots",
         Ask::Verdict => "the verdict",
+        Ask::Unknown(_) => phrases::NEWER,
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::projection::phrases;
 use crate::projection::squad::SquadSheet;
 use crate::protocol::event::{Finding, ModelReply, PrepareResult};
-use crate::protocol::message::{Args, Part};
+use crate::protocol::message::Part;
 use crate::protocol::text::{cut_middle, names_shown, unfenced};
 use crate::protocol::typed::{Critique, SquadAnswer};
 use crate::protocol::{ArenaEvent, EventRef, SparkId, fit};
@@ -163,6 +163,7 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
         E::ToolPrepared(data) => match &data.body.result {
             PrepareResult::Ready(plan) => (plan.command.clone(), plan.preview.clone()),
             PrepareResult::Unfit(why) => (None, why.clone()),
+            PrepareResult::Unknown(unknown) => (None, unknown.raw().to_string()),
         },
         E::ToolRefused(data) => (Some(phrases::refusal(data.reason).to_owned()), data.text.clone()),
         E::CheckRan(data) => {
@@ -261,8 +262,5 @@ fn call(event: &ArenaEvent, part: u16) -> Option<String> {
 /// A tool call as it was asked for; none for any other part.
 fn asked(part: &Part) -> Option<String> {
     let Part::Call { name, args, .. } = part else { return None };
-    Some(match args {
-        Args::Json(value) => format!("{name} {value}"),
-        Args::Broken(text) => format!("{name} {text}"),
-    })
+    Some(format!("{name} {}", args.text()))
 }

@@ -109,7 +109,7 @@ impl Fold<'_> {
                 self.people.change(&data.changed);
                 self.prompt = match &data.mode {
                     Mode::Debate(plan) => Some((at, data.text.clone(), plan.clone())),
-                    Mode::Solo | Mode::Squad => None,
+                    Mode::Solo | Mode::Squad | Mode::Unknown(_) => None,
                 };
             }
             E::TurnOpened(data) => self.begin(data.turn),

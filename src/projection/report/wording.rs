@@ -289,6 +289,7 @@ pub fn judgement(judgement: Judgement) -> &'static str {
     match judgement {
         Judgement::Approve => "approved",
         Judgement::RequestChanges => "asked for changes",
+        Judgement::Unknown(_) => phrases::NEWER,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::projection::phrases;
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{CheckOrder, DiffOrder, Order};
 use crate::protocol::event::{CodeProposed, DiffTaken, Finding, Judgement, PatchApplied};
 use crate::protocol::spec::{Blueprint, Setting};
 use crate::protocol::text::name_in_list;
@@ -92,8 +92,8 @@ impl Evidence {
         use ArenaEvent as E;
         match event {
             E::EffectOrdered(data) => match &data.effect {
-                EffectOrder::Check { command } => drop(self.running.insert(data.call, command.clone())),
-                EffectOrder::Diff { written, .. } => {
+                Order::Check(CheckOrder { command }) => drop(self.running.insert(data.call, command.clone())),
+                Order::Diff(DiffOrder { written, .. }) => {
                     let files = written.iter().map(|file| (file.path.clone(), file.sha256.is_some()));
                     self.written = files.collect();
                 }
@@ -138,6 +138,7 @@ impl Evidence {
                     Judgement::Approve if self.has_failed_check() => "approved it against a failed check",
                     Judgement::Approve => "approved it",
                     Judgement::RequestChanges => "asked for changes",
+                    Judgement::Unknown(_) => phrases::NEWER,
                 };
                 self.steps.push(format!("{} {word} ({at})", who(data.spark)));
                 self.judged.insert(data.spark, (who(data.spark), data.verdict));

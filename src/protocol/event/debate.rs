@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::stored::stored;
 use crate::protocol::{EventRef, SparkId};
 
 /// Data of `round_opened`.
@@ -28,21 +29,22 @@ pub struct RoundOpened {
     pub evidence: Vec<EventRef>,
 }
 
-/// What a set of debate calls asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Ask {
-    /// A first ballot, alone.
-    #[default]
-    Ballot,
-    /// The propositions in dispute, of the moderator.
-    Propositions,
-    /// Sealed ratings of the propositions, alone.
-    Ratings,
-    /// A new ballot and new ratings, having read the peers' last ballots.
-    Statement,
-    /// The verdict, of the moderator.
-    Verdict,
+stored! {
+    /// What a set of debate calls asks for.
+    #[derive(Copy, Default, Eq)]
+    pub enum Ask of Word {
+        /// A first ballot, alone.
+        #[default]
+        Ballot,
+        /// The propositions in dispute, of the moderator.
+        Propositions,
+        /// Sealed ratings of the propositions, alone.
+        Ratings,
+        /// A new ballot and new ratings, having read the peers' last ballots.
+        Statement,
+        /// The verdict, of the moderator.
+        Verdict,
+    }
 }
 
 /// Where a debater stands.

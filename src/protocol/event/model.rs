@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ArenaEvent;
 use crate::protocol::message::{Finish, Params, Part, Role, Usage};
+use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 /// Data of `model_called`: the request by reference. No text is repeated.
@@ -31,15 +32,16 @@ pub struct ModelCalled {
     pub tools: Vec<Selected>,
 }
 
-/// What a model call is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    /// The spark's next step.
-    #[default]
-    Think,
-    /// A summary of what will be dropped from the conversation.
-    Compact,
+stored! {
+    /// What a model call is for.
+    #[derive(Copy, Default, Eq)]
+    pub enum Purpose of Word {
+        /// The spark's next step.
+        #[default]
+        Think,
+        /// A summary of what will be dropped from the conversation.
+        Compact,
+    }
 }
 
 /// A request's messages: the first `keep` of an earlier request, then more.
@@ -156,32 +158,33 @@ impl ModelFailed {
     }
 }
 
-/// Kinds of model failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorKind {
-    /// Too many requests or no quota for now.
-    RateLimited,
-    /// The provider has trouble (5xx, overloaded).
-    Overloaded,
-    /// The key is missing or refused.
-    Auth,
-    /// The request does not fit the model's window.
-    ContextOverflow,
-    /// The provider cannot accept the request as it is.
-    BadRequest,
-    /// The provider answered something that is no answer.
-    BadResponse,
-    /// The connection failed or broke.
-    Network,
-    /// It took too long: to connect, to begin, or between two pieces.
-    Timeout,
-    /// The answer is larger than a log line may be.
-    TooLarge,
-    /// It was told to stop.
-    Cancelled,
-    /// The script has no further answer, or the request does not fit it.
-    Script,
+stored! {
+    /// Kinds of model failure.
+    #[derive(Copy, Eq)]
+    pub enum ErrorKind of Word {
+        /// Too many requests or no quota for now.
+        RateLimited,
+        /// The provider has trouble (5xx, overloaded).
+        Overloaded,
+        /// The key is missing or refused.
+        Auth,
+        /// The request does not fit the model's window.
+        ContextOverflow,
+        /// The provider cannot accept the request as it is.
+        BadRequest,
+        /// The provider answered something that is no answer.
+        BadResponse,
+        /// The connection failed or broke.
+        Network,
+        /// It took too long: to connect, to begin, or between two pieces.
+        Timeout,
+        /// The answer is larger than a log line may be.
+        TooLarge,
+        /// It was told to stop.
+        Cancelled,
+        /// The script has no further answer, or the request does not fit it.
+        Script,
+    }
 }
 
 impl ErrorKind {

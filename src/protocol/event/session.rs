@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::command::{Choice, StopCause};
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::Order;
 use crate::protocol::spec::{Mode, Setting, Spec};
+use crate::protocol::stored::stored;
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
 impl ArenaEvent {
@@ -81,6 +82,9 @@ pub struct SessionForked {
     /// the most they can have cost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
+    /// True when the parent was not begun here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
 }
 
 /// Data of `session_paused`.
@@ -90,16 +94,17 @@ pub struct SessionPaused {
     pub cause: PauseCause,
 }
 
-/// Why a driver leaves a turn open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PauseCause {
-    /// An approval is open and nobody can answer.
-    Approval,
-    /// The disk is full.
-    Disk,
-    /// The person left.
-    Quit,
+stored! {
+    /// Why a driver leaves a turn open.
+    #[derive(Copy, Eq)]
+    pub enum PauseCause of Word {
+        /// An approval is open and nobody can answer.
+        Approval,
+        /// The disk is full.
+        Disk,
+        /// The person left.
+        Quit,
+    }
 }
 
 /// Data of `stop_requested`.
@@ -192,16 +197,17 @@ pub struct EffectFailed {
     pub error: String,
 }
 
-/// How an effect without a failing fact of its own ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FailStatus {
-    /// It was tried and failed.
-    Failed,
-    /// It was told to stop and did.
-    Cancelled,
-    /// Its executor vanished.
-    Lost,
+stored! {
+    /// How an effect without a failing fact of its own ended.
+    #[derive(Copy, Eq)]
+    pub enum FailStatus of Word {
+        /// It was tried and failed.
+        Failed,
+        /// It was told to stop and did.
+        Cancelled,
+        /// Its executor vanished.
+        Lost,
+    }
 }
 
 /// Data of `turn_opened`.
@@ -223,35 +229,36 @@ pub struct TurnClosed {
     pub answer: Option<EventRef>,
 }
 
-/// Why a turn or a spark ended. Doing nothing is not success.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TurnCause {
-    /// It answered.
-    Done,
-    /// The model said nothing at all, twice.
-    EmptyAnswer,
-    /// The typed answer did not fit its schema, twice.
-    BadAnswer,
-    /// The model refused, or its answer was filtered.
-    Refused,
-    /// The answer was cut at the output limit and could not be finished.
-    Truncated,
-    /// The model could not be had, fallbacks included.
-    ModelFailed,
-    /// The conversation does not fit the context window, compacted or not.
-    ContextFull,
-    /// It went in circles.
-    Loop,
-    /// A limit was reached.
-    Limit,
-    /// A person interrupted it.
-    Interrupted,
-    /// The session was stopped.
-    Stopped,
-    /// Some roles did not do their part, or what they left is not approved, fails its checks or is claimed against
-    /// the log.
-    Incomplete,
+stored! {
+    /// Why a turn or a spark ended. Doing nothing is not success.
+    #[derive(Copy, Eq)]
+    pub enum TurnCause of Word {
+        /// It answered.
+        Done,
+        /// The model said nothing at all, twice.
+        EmptyAnswer,
+        /// The typed answer did not fit its schema, twice.
+        BadAnswer,
+        /// The model refused, or its answer was filtered.
+        Refused,
+        /// The answer was cut at the output limit and could not be finished.
+        Truncated,
+        /// The model could not be had, fallbacks included.
+        ModelFailed,
+        /// The conversation does not fit the context window, compacted or not.
+        ContextFull,
+        /// It went in circles.
+        Loop,
+        /// A limit was reached.
+        Limit,
+        /// A person interrupted it.
+        Interrupted,
+        /// The session was stopped.
+        Stopped,
+        /// Some roles did not do their part, or what they left is not approved, fails its checks or is claimed against
+        /// the log.
+        Incomplete,
+    }
 }
 
 /// Data of `session_sealed`.
@@ -309,7 +316,7 @@ pub struct EffectOrdered {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spark: Option<SparkId>,
     /// What is ordered.
-    pub effect: EffectOrder,
+    pub effect: Order,
 }
 
 /// Data of `call_cancelled`.
@@ -346,26 +353,27 @@ pub struct NoticeGiven {
     pub text: String,
 }
 
-/// What agon may say to a spark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Notice {
-    /// You are going in circles.
-    Loop,
-    /// Your answer cannot be used; say it again so.
-    Repair,
-    /// The outcome of a call is unknown.
-    Lost,
-    /// The workspace changed behind you.
-    Workspace,
-    /// No check ran.
-    NoCheck,
-    /// What a role is asked to do.
-    Brief,
-    /// Your workspace is another directory now.
-    Moved,
-    /// How to summarise what is dropped.
-    Compacted,
+stored! {
+    /// What agon may say to a spark.
+    #[derive(Copy, Eq)]
+    pub enum Notice of Word {
+        /// You are going in circles.
+        Loop,
+        /// Your answer cannot be used; say it again so.
+        Repair,
+        /// The outcome of a call is unknown.
+        Lost,
+        /// The workspace changed behind you.
+        Workspace,
+        /// No check ran.
+        NoCheck,
+        /// What a role is asked to do.
+        Brief,
+        /// Your workspace is another directory now.
+        Moved,
+        /// How to summarise what is dropped.
+        Compacted,
+    }
 }
 
 /// Data of `answer_rejected`.
@@ -392,16 +400,17 @@ pub struct LimitReached {
     pub max: u64,
 }
 
-/// The limits, in the unit of `--max-…` but money, which is in millionths of a dollar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitKind {
-    /// Model calls.
-    Steps,
-    /// Tokens.
-    Tokens,
-    /// Millionths of a dollar.
-    MicroUsd,
-    /// Active seconds.
-    Seconds,
+stored! {
+    /// The limits, in the unit of `--max-…` but money, which is in millionths of a dollar.
+    #[derive(Copy, Eq)]
+    pub enum LimitKind of Word {
+        /// Model calls.
+        Steps,
+        /// Tokens.
+        Tokens,
+        /// Millionths of a dollar.
+        MicroUsd,
+        /// Active seconds.
+        Seconds,
+    }
 }

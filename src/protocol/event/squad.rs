@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::event::TurnCause;
+use crate::protocol::stored::stored;
 use crate::protocol::{EventRef, SparkId};
 
 /// Data of `phase_shifted`.
@@ -47,18 +48,19 @@ pub struct CodeProposed {
     pub foreign: Vec<String>,
 }
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Must be mended.
-    Blocker,
-    /// Should be mended.
-    Major,
-    /// Could be mended.
-    Minor,
-    /// A remark.
-    Note,
+stored! {
+    /// How bad a finding is.
+    #[derive(Copy, Eq, PartialOrd, Ord)]
+    pub enum Severity of Word {
+        /// Must be mended.
+        Blocker,
+        /// Should be mended.
+        Major,
+        /// Could be mended.
+        Minor,
+        /// A remark.
+        Note,
+    }
 }
 
 /// One thing a reviewer found.
@@ -89,6 +91,7 @@ impl Severity {
             Severity::Major => "major",
             Severity::Minor => "minor",
             Severity::Note => "note",
+            Severity::Unknown(word) => word.text(),
         }
     }
 }
@@ -104,14 +107,15 @@ impl Finding {
     }
 }
 
-/// A reviewer's judgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Judgement {
-    /// It can stand.
-    Approve,
-    /// It must be changed.
-    RequestChanges,
+stored! {
+    /// A reviewer's judgement.
+    #[derive(Copy, Eq)]
+    pub enum Judgement of Word {
+        /// It can stand.
+        Approve,
+        /// It must be changed.
+        RequestChanges,
+    }
 }
 
 /// Data of `critique_issued`.

@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ArenaEvent;
-use crate::protocol::spec::{Action, Risk, ToolSpec};
+use crate::protocol::spec::{Action, Risk};
+use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 /// Names one tool call of one answer; the provider's id is data, never a key.
@@ -36,14 +37,15 @@ pub struct ToolPrepared {
     pub result: PrepareResult,
 }
 
-/// What came of looking.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PrepareResult {
-    /// It can be done.
-    Ready(Plan),
-    /// It cannot; the words are for the model.
-    Unfit(String),
+stored! {
+    /// What came of looking.
+    #[derive(Eq)]
+    pub enum PrepareResult of Foreign {
+        /// It can be done.
+        Ready(Plan),
+        /// It cannot; the words are for the model.
+        Unfit(String),
+    }
 }
 
 /// What a tool call would do, exactly.
@@ -71,7 +73,7 @@ impl ArenaEvent {
         match self {
             ArenaEvent::ToolPrepared(data) => match &data.body.result {
                 PrepareResult::Ready(plan) => Some(plan),
-                PrepareResult::Unfit(_) => None,
+                PrepareResult::Unfit(_) | PrepareResult::Unknown(_) => None,
             },
             ArenaEvent::CacheHit(data) => Some(&data.body.plan),
             _ => None,
@@ -177,18 +179,19 @@ pub struct Blob {
     pub bytes: u64,
 }
 
-/// How a started tool call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolStatus {
-    /// It did what was asked.
-    Ok,
-    /// It did not.
-    Failed,
-    /// It was told to stop.
-    Cancelled,
-    /// Its executor vanished; nobody knows.
-    Lost,
+stored! {
+    /// How a started tool call ended.
+    #[derive(Copy, Eq)]
+    pub enum ToolStatus of Word {
+        /// It did what was asked.
+        Ok,
+        /// It did not.
+        Failed,
+        /// It was told to stop.
+        Cancelled,
+        /// Its executor vanished; nobody knows.
+        Lost,
+    }
 }
 
 /// Data of `tool_refused`.
@@ -203,26 +206,27 @@ pub struct ToolRefused {
     pub text: String,
 }
 
-/// Why a tool call is not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusalReason {
-    /// No such tool, or not for this spark.
-    UnknownTool,
-    /// The arguments do not fit.
-    BadArguments,
-    /// The arguments name a redacted secret.
-    Placeholder,
-    /// It cannot be done as asked.
-    Unfit,
-    /// The policy says no.
-    Policy,
-    /// A person said no.
-    Denied,
-    /// Cancelled before it started.
-    Cancelled,
-    /// A limit was reached.
-    Limit,
+stored! {
+    /// Why a tool call is not run.
+    #[derive(Copy, Eq)]
+    pub enum RefusalReason of Word {
+        /// No such tool, or not for this spark.
+        UnknownTool,
+        /// The arguments do not fit.
+        BadArguments,
+        /// The arguments name a redacted secret.
+        Placeholder,
+        /// It cannot be done as asked.
+        Unfit,
+        /// The policy says no.
+        Policy,
+        /// A person said no.
+        Denied,
+        /// Cancelled before it started.
+        Cancelled,
+        /// A limit was reached.
+        Limit,
+    }
 }
 
 /// Data of `call_lost`.
@@ -252,26 +256,4 @@ pub struct CheckRan {
     /// What agon itself tells people of it, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-/// Body of `tools_listed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ToolsListed {
-    /// The MCP server.
-    pub server: String,
-    /// Its tools, names prefixed.
-    pub tools: Vec<ToolSpec>,
-    /// SHA-256 of each tool's definition, hex, in the same order.
-    pub hashes: Vec<String>,
-}
-
-/// Body of `hook_ran`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HookRan {
-    /// The hook.
-    pub hook: String,
-    /// Exit code.
-    pub exit: Option<i32>,
-    /// Its output.
-    pub output: String,
 }

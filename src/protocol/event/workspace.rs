@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ClaimFlagged, PathBase, Plan};
-use crate::protocol::spec::{Instruction, SandboxSpec};
+use crate::protocol::stored::stored;
 
 /// Body of `workspace_fingerprinted`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,13 +29,6 @@ pub struct WorkspaceCheckpointed {
     /// Files left out because they are too large, by path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
-}
-
-/// Body of `workspace_restored`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WorkspaceRestored {
-    /// The tree.
-    pub tree: String,
 }
 
 /// Body of `diff_taken`.
@@ -93,16 +86,17 @@ pub struct CacheSkipped {
     pub reason: String,
 }
 
-/// What a squad does with the team cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CacheStep {
-    /// Looking its run up.
-    Lookup,
-    /// Using the run that was found.
-    Use,
-    /// Storing its own run.
-    Store,
+stored! {
+    /// What a squad does with the team cache.
+    #[derive(Copy, Eq)]
+    pub enum CacheStep of Word {
+        /// Looking its run up.
+        Lookup,
+        /// Using the run that was found.
+        Use,
+        /// Storing its own run.
+        Store,
+    }
 }
 
 /// Body of `cache_missed`.
@@ -142,40 +136,6 @@ pub struct PatchRefused {
     pub reason: String,
 }
 
-/// Body of `worktree_opened`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WorktreeOpened {
-    /// Where.
-    pub path: String,
-    /// The commit or tree it starts from.
-    pub base: String,
-}
-
-/// Body of `worktree_merged`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WorktreeMerged {
-    /// Where it was.
-    pub path: String,
-    /// Changed paths.
-    pub files: Vec<String>,
-}
-
-/// Body of `merge_conflicted`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MergeConflicted {
-    /// Where it is.
-    pub path: String,
-    /// Paths in conflict.
-    pub files: Vec<String>,
-}
-
-/// Body of `instructions_loaded`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct InstructionsLoaded {
-    /// The file, whole.
-    pub instruction: Instruction,
-}
-
 /// Body of `mention_expanded`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MentionExpanded {
@@ -186,45 +146,4 @@ pub struct MentionExpanded {
     /// The file as it is, for what the spark has now seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<PathBase>,
-}
-
-/// Body of `skill_loaded`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SkillLoaded {
-    /// Its name.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-}
-
-/// Body of `memory_recalled`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MemoryRecalled {
-    /// What was asked.
-    pub query: String,
-    /// The notes.
-    pub notes: Vec<String>,
-}
-
-/// Body of `sandbox_started`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SandboxStarted {
-    /// What confines the tools from now on.
-    pub sandbox: SandboxSpec,
-}
-
-/// Body of `sandbox_refused`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SandboxRefused {
-    /// The kind that was wanted.
-    pub kind: String,
-    /// Why it cannot be had.
-    pub reason: String,
-}
-
-/// Body of `sandbox_stopped`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SandboxStopped {
-    /// The kind.
-    pub kind: String,
 }

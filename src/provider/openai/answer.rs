@@ -307,10 +307,7 @@ impl Answer {
 }
 
 fn typed_answer(args: &Args) -> String {
-    match args {
-        Args::Json(value) => value.to_string(),
-        Args::Broken(text) => text.clone(),
-    }
+    args.text()
 }
 
 fn finish(word: Option<&str>, asks: bool, refused: bool) -> Finish {

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value, json};
 
-use crate::protocol::message::{
-    AnswerSchema, Args, Message, Opaque, Part, Request, Role, Structured, ToolDecl,
-};
+use crate::protocol::message::{AnswerSchema, Message, Opaque, Part, Request, Role, Structured, ToolDecl};
 
 /// What differs between servers of this format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +145,7 @@ fn messages(messages: &[Message], dialect: &Dialect) -> Vec<Value> {
             Role::Assistant => writer.assistant(&message.parts),
             Role::Tool => writer.results(&message.parts),
             Role::System => writer.said("system", &message.parts),
-            Role::User => writer.said("user", &message.parts),
+            Role::User | Role::Unknown(_) => writer.said("user", &message.parts),
         }
     }
     writer.release();
@@ -186,7 +184,7 @@ impl Writer<'_> {
                 }
                 Part::Image { media, data } => self.held.push(image(media, data)),
                 Part::Text { text } => self.held.push(json!({"type": "text", "text": text})),
-                Part::Reasoning { .. } | Part::Call { .. } | Part::Opaque(_) => {}
+                Part::Reasoning { .. } | Part::Call { .. } | Part::Opaque(_) | Part::Unknown(_) => {}
             }
         }
     }
@@ -202,11 +200,7 @@ impl Writer<'_> {
             match part {
                 Part::Call { id, name, args } => {
                     let id = self.ids.named(id, name);
-                    let arguments = match args {
-                        Args::Json(value) => value.to_string(),
-                        Args::Broken(text) => text.clone(),
-                    };
-                    let function = json!({"name": name, "arguments": arguments});
+                    let function = json!({"name": name, "arguments": args.text()});
                     let mut call = std::mem::take(&mut next_call);
                     call.insert("id".into(), id.into());
                     call.insert("type".into(), "function".into());
@@ -219,7 +213,11 @@ impl Writer<'_> {
                         next_call = fields;
                     }
                 }
-                Part::Text { .. } | Part::Reasoning { .. } | Part::Result { .. } | Part::Image { .. } => {}
+                Part::Text { .. }
+                | Part::Reasoning { .. }
+                | Part::Result { .. }
+                | Part::Image { .. }
+                | Part::Unknown(_) => {}
             }
         }
         let content = if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() };

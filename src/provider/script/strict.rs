@@ -97,5 +97,6 @@ fn says_something(part: &Part) -> bool {
         // A result may be empty: the command said nothing.
         Part::Call { .. } | Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) => true,
         Part::Reasoning { text, opaque } => !text.is_empty() || opaque.is_some(),
+        Part::Unknown(_) => false,
     }
 }

@@ -51,6 +51,7 @@ impl Session {
                 self.cast_ratings(id, at, &ratings, false);
             }
             Ask::Verdict => self.take_verdict(at, ballot::read::<Verdict>(&text)),
+            Ask::Unknown(_) => {}
         }
         self.debate_goes_on();
     }
@@ -153,6 +154,7 @@ impl Session {
                 }
                 errors
             }),
+            Ask::Unknown(_) => Vec::new(),
         }
     }
 }

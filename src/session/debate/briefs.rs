@@ -67,7 +67,7 @@ pub fn brief(ask: Ask, phase: &str, schema: &str) -> String {
         (Ask::Statement, "counterarguments") => COUNTER,
         (Ask::Statement, "evidence-assessment") => EVIDENCE,
         (Ask::Statement, "synthesis") => SYNTHESIS,
-        (Ask::Statement, _) => REFINEMENT,
+        (Ask::Statement | Ask::Unknown(_), _) => REFINEMENT,
     };
     let form = match schema {
         "" => "Answer in the form that is required of you.".to_owned(),

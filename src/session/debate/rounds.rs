@@ -59,6 +59,7 @@ impl Session {
             Ask::Ratings => self.after_sealed_ratings(),
             Ask::Statement => self.after_statements(),
             Ask::Verdict => self.after_verdict(),
+            Ask::Unknown(_) => {}
         }
     }
 
@@ -74,14 +75,14 @@ impl Session {
         let order = readers.into_iter().map(|spark| PeerOrder {
             spark,
             peers: match ask {
-                Ask::Ballot | Ask::Ratings => Vec::new(),
+                Ask::Ballot | Ask::Ratings | Ask::Unknown(_) => Vec::new(),
                 Ask::Propositions | Ask::Statement | Ask::Verdict => self.peers(debate, spark, number),
             },
         });
         let phase = match ask {
             Ask::Propositions => "propositions",
             Ask::Verdict => VERDICT,
-            Ask::Ballot | Ask::Ratings | Ask::Statement => phase_name(phase),
+            Ask::Ballot | Ask::Ratings | Ask::Statement | Ask::Unknown(_) => phase_name(phase),
         };
         let evidence = if ask == Ask::Verdict { self.cited_evidence(debate) } else { Vec::new() };
         RoundOpened {
@@ -130,7 +131,9 @@ impl Session {
             let said = |amount: u64| match limit {
                 LimitKind::MicroUsd => money(amount),
                 LimitKind::Steps => format!("{} model calls", grouped(amount)),
-                LimitKind::Tokens | LimitKind::Seconds => format!("{} tokens", grouped(amount)),
+                LimitKind::Tokens | LimitKind::Seconds | LimitKind::Unknown(_) => {
+                    format!("{} tokens", grouped(amount))
+                }
             };
             let phase = name.replace('-', " ");
             let reason =
@@ -201,7 +204,7 @@ impl Session {
         let held = model.is_some_and(|model| match model.structured {
             Structured::ResponseFormat => true,
             Structured::ForcedTool => debate.tools_of(id).is_empty(),
-            Structured::Words => false,
+            Structured::Words | Structured::Unknown(_) => false,
         });
         let schema = if held { String::new() } else { schema_of(debate.ask).to_string() };
         let phase = if debate.ask == Ask::Verdict { VERDICT } else { debate.phase_name() };
@@ -216,6 +219,7 @@ fn schema_of(ask: Ask) -> Value {
         Ask::Ratings => ballot::schema::<Ratings>(),
         Ask::Statement => ballot::schema::<Statement>(),
         Ask::Verdict => ballot::schema::<Verdict>(),
+        Ask::Unknown(_) => serde_json::Value::Null,
     }
 }
 

@@ -1,13 +1,15 @@
 //! The fold of calls and tool calls: ordered, looked at, asked about, run, ended; decides nothing.
 
-use crate::protocol::effect::{EffectOrder, TimerPurpose};
+use crate::protocol::effect::{
+    Bare, MentionOrder, Order, PrepareOrder, PreparedUse, TimerOrder, TimerPurpose,
+};
 use crate::protocol::event::{
     Answered, ApprovalAnswered, ApprovalRequested, CallLost, EffectFailed, EffectOrdered, ModelReply,
     PrepareResult, RequestPart, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
 };
 use crate::protocol::message::{Part, Role};
 use crate::protocol::{CallId, Choice, EventRef};
-use crate::session::state::{CallKind, Item, Use, UseState};
+use crate::session::state::{Item, Use, UseState};
 use crate::session::{Session, policy};
 
 impl Session {
@@ -34,23 +36,22 @@ impl Session {
 
     pub(super) fn fold_ordered(&mut self, data: &EffectOrdered) {
         match &data.effect {
-            EffectOrder::Prepare { tool_use } => {
+            Order::Prepare(PrepareOrder { tool_use }) => {
                 // After a resume a call that ran is looked at again, and judged like a new one.
                 if let Some(UseState::Running(call)) = self.use_mut(*tool_use).map(|one| one.state) {
                     self.close(call);
                 }
                 self.set_use(*tool_use, UseState::Preparing(data.call));
             }
-            EffectOrder::Checkpoint => self.checkpoints.pending = Some(data.call),
-            EffectOrder::Mention { place } => self.fold_reading(place),
-            EffectOrder::Timer { purpose: TimerPurpose::TurnLimit, .. } => {
+            Order::Checkpoint(Bare) => self.checkpoints.pending = Some(data.call),
+            Order::Mention(MentionOrder { place }) => self.fold_reading(place),
+            Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }) => {
                 if let Some(turn) = self.turn.as_mut() {
                     turn.timer = Some(data.call);
                 }
             }
             _ => {}
         }
-        self.await_call(data.call, data.attempt, data.spark, CallKind::Effect(data.effect.clone()));
     }
 
     pub(super) fn fold_prepared(&mut self, at: EventRef, data: &Answered<ToolPrepared>) {
@@ -67,16 +68,13 @@ impl Session {
 
     pub(super) fn fold_asked(&mut self, data: &ApprovalRequested) {
         self.set_use(data.tool_use, UseState::Asking(data.call));
-        let kind =
-            CallKind::Ask { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
-        self.await_call(data.call, data.attempt, Some(data.spark), kind);
     }
 
     pub(super) fn fold_approval(&mut self, data: &ApprovalAnswered) {
         let Some(call) = self.calls.remove(&data.call) else { return };
-        let CallKind::Ask { tool_use, prepared, .. } = call.kind else { return };
+        let Order::Ask(PreparedUse { tool_use, prepared, .. }) = call.order else { return };
         match &data.choice {
-            Choice::Deny(_) => self.set_use(tool_use, UseState::Prepared),
+            Choice::Deny(_) | Choice::Unknown(_) => self.set_use(tool_use, UseState::Prepared),
             Choice::Once => self.allow(tool_use),
             Choice::Rule(rule) => {
                 self.grants.push((**rule).clone());
@@ -98,9 +96,6 @@ impl Session {
 
     pub(super) fn fold_invoked(&mut self, data: &ToolInvoked) {
         self.set_use(data.tool_use, UseState::Running(data.call));
-        let kind =
-            CallKind::Tool { tool_use: data.tool_use, prepared: data.prepared, digest: data.digest.clone() };
-        self.await_call(data.call, data.attempt, Some(data.spark), kind);
         if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) {
             self.checkpoints.touch();
         }
@@ -119,8 +114,8 @@ impl Session {
     }
 
     pub(super) fn fold_lost(&mut self, at: EventRef, data: &CallLost) {
-        let lost = self.calls.remove(&data.call).map(|call| call.kind);
-        if let Some(CallKind::Effect(EffectOrder::Prepare { tool_use })) = lost {
+        let lost = self.calls.remove(&data.call).map(|call| call.order);
+        if let Some(Order::Prepare(PrepareOrder { tool_use })) = lost {
             self.set_use(tool_use, UseState::Prepared);
         }
         if self.checkpoints.pending == Some(data.call) {
@@ -146,15 +141,15 @@ impl Session {
 
     pub(super) fn fold_effect_failed(&mut self, at: EventRef, data: &Answered<EffectFailed>) {
         let call = data.call;
-        let order = self.calls.get(&call).map(|call| call.kind.clone());
+        let order = self.calls.get(&call).map(|call| call.order.clone());
         match order {
             // A workspace that cannot be recorded can still be worked in; a fork will say what it lacks.
-            Some(CallKind::Effect(EffectOrder::Checkpoint)) => self.fold_checkpoint(call, None),
-            Some(CallKind::Effect(EffectOrder::Prepare { tool_use })) => {
+            Some(Order::Checkpoint(Bare)) => self.fold_checkpoint(call, None),
+            Some(Order::Prepare(PrepareOrder { tool_use })) => {
                 self.close(call);
                 self.set_use(tool_use, UseState::Prepared);
             }
-            Some(CallKind::Effect(EffectOrder::Mention { .. })) => self.fold_unread(at, data),
+            Some(Order::Mention(_)) => self.fold_unread(at, data),
             _ => self.close(call),
         }
     }
@@ -162,11 +157,7 @@ impl Session {
     pub(super) fn fold_timer(&mut self, timer: CallId) {
         self.close(timer);
         for call in self.calls.values_mut() {
-            if let CallKind::Model { timer: waited, .. } = &mut call.kind
-                && *waited == Some(timer)
-            {
-                *waited = None;
-            }
+            call.timer = call.timer.filter(|waited| *waited != timer);
         }
         if let Some(turn) = self.turn.as_mut()
             && turn.timer == Some(timer)
@@ -179,13 +170,13 @@ impl Session {
     pub(super) fn fold_cancelled(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(&id) else { return };
         call.cancelled = true;
-        match call.kind.clone() {
-            CallKind::Ask { tool_use, .. } => {
+        match call.order.clone() {
+            Order::Ask(PreparedUse { tool_use, .. }) => {
                 self.close(id);
                 self.set_use(tool_use, UseState::Waiting);
             }
-            CallKind::Effect(EffectOrder::Timer { .. }) => self.fold_timer(id),
-            CallKind::Model { timer: Some(_), .. } => {
+            Order::Timer(_) => self.fold_timer(id),
+            Order::Model(_) if call.is_waiting() => {
                 self.close(id);
                 self.ledger.release(id);
             }

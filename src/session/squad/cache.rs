@@ -10,7 +10,7 @@ pub mod key;
 
 use std::collections::BTreeSet;
 
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{Bare, CacheGetOrder, CachePutOrder, Order, PatchOrder, PreparedUse};
 use crate::protocol::event::{
     ArenaEvent, CacheSkipped, CacheStep, PathBase, Plan, PolicyDecided, SparkCompleted, ToolUse, TurnCause,
 };
@@ -110,7 +110,7 @@ pub enum Next {
     /// Do without the cache here.
     Skip(CacheStep, String),
     /// Store the run.
-    Store(EffectOrder),
+    Store(Order),
     /// Close the turn.
     Close,
 }
@@ -235,14 +235,14 @@ impl Session {
     fn store_order(&self, squad: &Squad, after: &str) -> Next {
         let answer = squad.roles.get(squad.lead).and_then(|lead| lead.answer);
         match (&squad.cache.key, &squad.base, answer) {
-            (Some(key), Some(before), Some(answer)) => Next::Store(EffectOrder::CachePut {
+            (Some(key), Some(before), Some(answer)) => Next::Store(Order::CachePut(CachePutOrder {
                 key: key.clone(),
                 before: before.clone(),
                 after: after.to_owned(),
                 git: squad.cache.print.as_ref().and_then(|(_, git)| git.clone()),
                 answer,
                 cause: TurnCause::Done,
-            }),
+            })),
             _ => Next::Skip(CacheStep::Store, "the workspace before it was not recorded".to_owned()),
         }
     }
@@ -251,12 +251,12 @@ impl Session {
     pub(super) fn take_cache_step(&mut self, next: Next) {
         let lead = self.lead_spark();
         match next {
-            Next::Print => drop(self.order(lead, EffectOrder::Fingerprint)),
+            Next::Print => drop(self.order(lead, Order::Fingerprint(Bare))),
             Next::LookUp => match self.this_key() {
-                Ok(key) => drop(self.order(lead, EffectOrder::CacheGet { key })),
+                Ok(key) => drop(self.order(lead, Order::CacheGet(CacheGetOrder { key }))),
                 Err(reason) => self.skip_cache(CacheStep::Lookup, reason),
             },
-            Next::Record => drop(self.order(None, EffectOrder::Checkpoint)),
+            Next::Record => drop(self.order(None, Order::Checkpoint(Bare))),
             Next::Judge => self.judge_hit(),
             Next::Patch => self.order_patch(),
             Next::Use => self.use_hit(),
@@ -314,7 +314,7 @@ impl Session {
                 let Some(lead) = self.lead_spark() else { return };
                 self.ask(lead, tool_use, hit, plan.digest);
             }
-            Action::Deny => {
+            Action::Deny | Action::Unknown(_) => {
                 let reason = format!("the policy forbids to write `{path}` (rule `{}`)", ruling.rule);
                 self.skip_cache(CacheStep::Use, reason);
             }
@@ -343,7 +343,7 @@ impl Session {
         let lead = self.lead_spark();
         let key = self.squad.as_ref().and_then(|squad| squad.cache.key.clone());
         if let (Some((_, plan)), Some(key)) = (self.hit_plan(), key) {
-            self.order(lead, EffectOrder::Patch { key, digest: plan.digest });
+            self.order(lead, Order::Patch(PatchOrder { key, digest: plan.digest }));
         }
     }
 
@@ -375,18 +375,11 @@ impl Session {
 
     /// True for a call that concerns the cache and that nothing waits for any more.
     pub(in crate::session) fn is_stale_cache_call(&self, call: CallId) -> bool {
-        use crate::session::state::CallKind;
-        let concerns = match self.calls.get(&call).map(|open| &open.kind) {
-            Some(CallKind::Ask { prepared, .. }) => {
+        let concerns = match self.calls.get(&call).map(|open| &open.order) {
+            Some(Order::Ask(PreparedUse { prepared, .. })) => {
                 matches!(self.event(*prepared), Some(ArenaEvent::CacheHit(_)))
             }
-            Some(CallKind::Effect(order)) => matches!(
-                order,
-                EffectOrder::Fingerprint
-                    | EffectOrder::CacheGet { .. }
-                    | EffectOrder::CachePut { .. }
-                    | EffectOrder::Patch { .. }
-            ),
+            Some(Order::Fingerprint(_) | Order::CacheGet(_) | Order::CachePut(_) | Order::Patch(_)) => true,
             _ => false,
         };
         concerns && self.squad.as_ref().is_none_or(|squad| squad.cache.awaited != Some(call))

@@ -1,6 +1,6 @@
 //! What the looks at the workspace say of a squad's work: whether it is still there; looks at no file itself.
 
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{DiffOrder, Order};
 use crate::protocol::event::PathBase;
 
 use super::state::{Changes, RoleKind, RoleState, Squad, Wrote};
@@ -32,7 +32,7 @@ impl Squad {
     }
 
     /// What is to be looked at before the lead's answer stands: whether the work is still there, then what is left.
-    pub fn next_look(&self) -> Option<EffectOrder> {
+    pub fn next_look(&self) -> Option<Order> {
         let proof = &self.roles.get(self.lead)?.proof;
         let base = self.base.as_ref()?;
         let changed = self.last_change.is_some() || self.works().any(|work| !work.files.is_empty());
@@ -45,8 +45,8 @@ impl Squad {
     }
 
     /// A look at what differs from a tree, and at what became of the files that were written.
-    pub fn look_from(&self, from: String) -> EffectOrder {
-        EffectOrder::Diff { from, written: self.wrote().collect() }
+    pub fn look_from(&self, from: String) -> Order {
+        Order::Diff(DiffOrder { from, written: self.wrote().collect() })
     }
 
     /// Files that tools of the squad are known to have changed, with what each held before.

@@ -1,6 +1,6 @@
 //! The fold of single events into a squad's state; takes no decision.
 
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{Bare, Order};
 use crate::protocol::event::{
     ArenaEvent, CheckRan, CritiqueIssued, DiffTaken, EffectOrdered, InsightSurfaced, Notice, PathBase,
     PromptGiven, Purpose, RequestPart, SparkCompleted, ToolResolved, ToolStatus, ToolUse, TurnCause,
@@ -95,7 +95,7 @@ impl Session {
     fn fold_squad_prompt(&mut self, data: &PromptGiven) {
         self.squad = match data.mode {
             Mode::Squad => self.spec.as_ref().and_then(|spec| Squad::of(spec)),
-            Mode::Solo | Mode::Debate(_) => None,
+            Mode::Solo | Mode::Debate(_) | Mode::Unknown(_) => None,
         };
     }
 
@@ -129,9 +129,9 @@ impl Session {
     fn fold_proving(&mut self, data: &EffectOrdered) {
         let Some(spark) = data.spark else { return };
         let piece = match data.effect {
-            EffectOrder::Diff { .. } => None,
-            EffectOrder::Check { .. } => Some(Piece::Check),
-            EffectOrder::Checkpoint => Some(Piece::After),
+            Order::Diff(_) => None,
+            Order::Check(_) => Some(Piece::Check),
+            Order::Checkpoint(Bare) => Some(Piece::After),
             _ => return,
         };
         let answer = self.sparks.get(&spark).and_then(|spark| spark.answer);

@@ -183,7 +183,7 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         Some(Risk::Write) => "changes files",
         Some(Risk::Execute) => "runs a command",
         Some(Risk::Network) => "uses the network",
-        None => "",
+        Some(Risk::Unknown(_)) | None => "",
     };
     let place = match plan(scene, open).map(|plan| plan.cwd.as_str()) {
         Some("") | None => String::new(),

@@ -6,8 +6,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::projection::board::BoardState;
-use crate::projection::calls::Activity;
 use crate::projection::phrases;
+use crate::protocol::effect::Order;
 use crate::protocol::spec::ANY_STEPS;
 use crate::tui::state::State;
 use crate::tui::text::{clean_line, cut, width};
@@ -136,8 +136,8 @@ fn models(state: &State, scene: &ViewModel<'_>) -> Words {
     let board = &scene.moment.board;
     let calls = board.sparks.iter().flat_map(|row| board.doing(Some(row.spark)));
     let older = calls.filter(|(_, open)| open.ordered.seq < board.model_since);
-    let still = older.into_iter().find_map(|(_, open)| match &open.activity {
-        Activity::Thinking { model } if *model != board.model => Some(model),
+    let still = older.into_iter().find_map(|(_, open)| match &open.order {
+        Order::Model(order) if order.model != board.model => Some(&order.model),
         _ => None,
     });
     if let Some(still) = still {

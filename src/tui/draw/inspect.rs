@@ -98,7 +98,7 @@ impl Page<'_> {
         for message in &request.messages {
             let role = match message.role {
                 Role::System => "system",
-                Role::User => "user",
+                Role::User | Role::Unknown(_) => "user",
                 Role::Assistant => "assistant",
                 Role::Tool => "tool",
             };
@@ -126,7 +126,7 @@ impl Page<'_> {
                     Args::Json(value) => {
                         self.code("json", &serde_json::to_string_pretty(value).unwrap_or_default())
                     }
-                    Args::Broken(text) => self.text(text),
+                    Args::Broken(_) | Args::Unknown(_) => self.text(&args.text()),
                 }
             }
             Part::Result { name, content, is_error, .. } => {
@@ -141,6 +141,7 @@ impl Page<'_> {
             Part::Opaque(opaque) => {
                 self.line(Tone::Quiet, &format!("(opaque, for {})", clean_line(&opaque.provider)));
             }
+            Part::Unknown(_) => self.line(Tone::Quiet, phrases::NEWER),
         }
     }
 

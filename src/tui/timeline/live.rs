@@ -2,7 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::projection::calls::{Activity, OpenCall};
+use crate::projection::calls::OpenCall;
+use crate::protocol::effect::Order;
 use crate::protocol::{CallId, Lane, SparkId};
 
 use super::block::{INDENT, indented};
@@ -40,10 +41,7 @@ pub(super) fn lines(
     let mut live = Vec::new();
     for row in board.sparks.iter().filter(|row| focus.is_none_or(|focus| focus == row.spark)) {
         for (call, open) in board.doing(Some(row.spark)) {
-            if !matches!(
-                open.activity,
-                Activity::Thinking { .. } | Activity::Retrying { .. } | Activity::Checking { .. }
-            ) {
+            if !matches!(open.order, Order::Model(_) | Order::Timer(_) | Order::Check(_)) {
                 continue;
             }
             live.push(call);

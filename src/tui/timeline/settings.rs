@@ -46,5 +46,6 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
             quiet(if cache.is_some() { "team cache on" } else { "team cache off" }.to_owned())
         }
         Setting::RoleModel { role, model } => quiet(format!("{role} works with {model}")),
+        Setting::Unknown(_) => quiet(phrases::NEWER.to_owned()),
     }
 }

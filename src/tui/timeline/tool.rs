@@ -2,16 +2,17 @@
 
 use ratatui::text::Line;
 
-use crate::projection::calls::{Activity, target};
+use crate::projection::calls::target;
 use crate::projection::phrases;
 use crate::projection::transcript::Item;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{ArenaEvent, Judgement, PrepareResult, ToolResolved, ToolStatus, ToolUse};
 use crate::protocol::message::Part;
 use crate::protocol::{EventRef, Lane, SparkId};
 
 use super::block::Page;
 use crate::tui::diff::is_diff;
-use crate::tui::text::{clean, clean_line};
+use crate::tui::text::{bare_line, clean, clean_line};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::spinner;
 
@@ -27,7 +28,7 @@ impl Page<'_> {
         let Some(Part::Call { name, args, .. }) = answer.body.message.get(usize::from(part)) else {
             return Vec::new();
         };
-        let (name, what) = (clean_line(name), clean_line(&target(args)));
+        let (name, what) = (bare_line(name), bare_line(&target(args)));
         match end.and_then(|end| self.scene.event(end)) {
             Some(ArenaEvent::ToolResolved(data)) => self.resolved(tool_use, &name, &what, &data.body),
             Some(ArenaEvent::ToolRefused(data)) => {
@@ -50,7 +51,7 @@ impl Page<'_> {
             ToolStatus::Ok if body.exit.is_none_or(|exit| exit == 0) => (Tone::Good, "● "),
             ToolStatus::Ok => (Tone::Warn, "● "),
             ToolStatus::Failed => (Tone::Bad, "✗ "),
-            ToolStatus::Cancelled | ToolStatus::Lost => (Tone::Warn, "■ "),
+            ToolStatus::Cancelled | ToolStatus::Lost | ToolStatus::Unknown(_) => (Tone::Warn, "■ "),
         };
         let word = match body.exit {
             Some(exit) => format!("exit {exit}"),
@@ -73,7 +74,7 @@ impl Page<'_> {
         match self.scene.event(prepared)? {
             ArenaEvent::ToolPrepared(data) => match &data.body.result {
                 PrepareResult::Ready(plan) => Some(&plan.preview),
-                PrepareResult::Unfit(_) => None,
+                PrepareResult::Unfit(_) | PrepareResult::Unknown(_) => None,
             },
             _ => None,
         }
@@ -82,10 +83,10 @@ impl Page<'_> {
     fn open_call(&self, tool_use: ToolUse, name: &str, what: &str) -> Vec<Line<'static>> {
         let board = &self.scene.moment.board;
         let rows = board.sparks.iter().flat_map(|row| board.doing(Some(row.spark)));
-        let open = rows.into_iter().find_map(|(call, open)| match open.activity {
-            Activity::Running(of) if of == tool_use => Some((call, open, "running")),
-            Activity::Asking(of) if of == tool_use => Some((call, open, "asks")),
-            Activity::Preparing(of) if of == tool_use => Some((call, open, "looks first")),
+        let open = rows.into_iter().find_map(|(call, open)| match &open.order {
+            Order::Tool(of) if of.tool_use == tool_use => Some((call, open, "running")),
+            Order::Ask(of) if of.tool_use == tool_use => Some((call, open, "asks")),
+            Order::Prepare(of) if of.tool_use == tool_use => Some((call, open, "looks first")),
             _ => None,
         });
         let Some((call, open, word)) = open else {
@@ -200,6 +201,7 @@ impl Page<'_> {
         let mut out = match data.verdict {
             Judgement::Approve => self.remark(Tone::Good, "✓ ", "approves"),
             Judgement::RequestChanges => self.remark(Tone::Warn, "✗ ", "requests changes"),
+            Judgement::Unknown(_) => self.remark(Tone::Warn, "✗ ", phrases::NEWER),
         };
         for finding in &data.findings {
             let place = finding.file.as_deref().map(|file| match finding.line {

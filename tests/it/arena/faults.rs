@@ -12,7 +12,7 @@ use agon::eventlog::SessionStore;
 use agon::ports::{
     AppendError, EventLog, FileChange, Head, Live, Preparation, Sandbox, Tool, ToolEnd, Untold, Workspace,
 };
-use agon::protocol::effect::{EffectOrder, ToolCall};
+use agon::protocol::effect::{Order, ToolCall};
 use agon::protocol::event::{
     DiffTaken, PathBase, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
@@ -309,7 +309,7 @@ async fn a_look_at_the_workspace_that_never_ends_holds_neither_an_interrupt_nor_
         let arena = Arc::new(on(&place, log, workspace, limit).await);
         prompt(&arena, "write").await;
         until(&arena, |event| match event {
-            ArenaEvent::EffectOrdered(data) if matches!(data.effect, EffectOrder::Checkpoint) => Some(()),
+            ArenaEvent::EffectOrdered(data) if matches!(data.effect, Order::Checkpoint(_)) => Some(()),
             _ => None,
         })
         .await;

@@ -319,6 +319,23 @@ fn what_was_granted_for_a_session_counts_for_its_own_user_only() {
 }
 
 #[test]
+fn a_price_in_a_foreign_log_buys_nothing() {
+    let env = place();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    let price = "[models.\"mock/any\"]\nprice = { input = \"100\", output = \"100\" }\n[limits]\nmax_usd = \"0.05\"\n";
+    env.config(&format!("{config}{price}"));
+    let mut log = up_to(at_home(&env, recorded()), "approval_answered");
+    for model in spec(&mut log)["models"].as_array_mut().unwrap() {
+        model["price"] = json!({ "input": 0, "cached": 0, "output": 0 });
+    }
+    let id = import(&env, &log);
+    let ran = env.run(&["resume", &id, "--yes"]);
+    assert_eq!(ran.code, 3, "one more call costs more than that: {ran}");
+    assert!(ran.stderr.contains("models: prices and sizes are those of your configuration"), "{ran}");
+    assert_eq!(env.run(&["run", "go"]).code, 3, "as for a new session");
+}
+
+#[test]
 fn a_sandbox_chosen_on_the_way_ends_with_its_session() {
     let env = place();
     let lines = "/sandbox none\ngo\n/new\ngo\n";

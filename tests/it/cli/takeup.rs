@@ -269,9 +269,24 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         (
             1,
             r#"[{"kind":"made_up\u001b[2J_later","data":{}}]"#,
-            "holds `made_up<ESC>[2J_later`, an event of a newer agon",
+            "was written by a newer agon: unknown event `made_up<ESC>[2J_later`",
         ),
-        (2, "[]", "has format version 2"),
+        (
+            1,
+            r#"[{"kind":"effect_ordered","data":{"call":9,"attempt":1,"effect":{"hook":{"name":"x"}}}}]"#,
+            "unknown `hook` of Order",
+        ),
+        (
+            1,
+            r#"[{"kind":"settings_changed","data":{"changed":[{"policy":{"rules":[{"name":"a","action":"deny","host":"x"}]}}]}}]"#,
+            "unknown field `events.0.data.changed.0.policy.rules.0.host`",
+        ),
+        (
+            1,
+            r#"[{"kind":"settings_changed","data":{"changed":[{"hooks":[]}]}}]"#,
+            "unknown `hooks` of Setting",
+        ),
+        (2, "[]", "unknown format version 2"),
     ] {
         let mut line = format!(r#"{{"v":{v},"seq":{count},"at":1,"events":{events}"#).into_bytes();
         link.next(&line).close(&mut line);

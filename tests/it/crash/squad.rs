@@ -127,8 +127,9 @@ fn cut_after(env: &Env, whole: &str, entries: usize) {
     let session = std::fs::read_dir(env.home().join("sessions")).unwrap().next().unwrap().unwrap().path();
     let lines: Vec<&str> = whole.lines().take(entries).collect();
     std::fs::write(session.join("log-000000.jsonl"), lines.join("\n") + "\n").unwrap();
-    for file in std::fs::read_dir(env.work().join("ran")).unwrap() {
-        std::fs::remove_file(file.unwrap().path()).unwrap();
+    let made = std::fs::read_dir(env.work().join("ran")).unwrap().map(|file| file.unwrap());
+    for file in made.filter(|file| file.file_name() != ".keep") {
+        std::fs::remove_file(file.path()).unwrap();
     }
     let _ = std::fs::remove_file(env.work().join("w.txt"));
     for step in 0..ends(env).len() {

@@ -1,5 +1,6 @@
 //! Random debates fold, verify, resume and fork at every step; the order in which answers come in changes no count.
 
+use agon::protocol::effect::{ModelContext, TimerOrder};
 use std::sync::Arc;
 
 use agon::arena::replay;
@@ -85,7 +86,7 @@ fn random_reply(request: &agon::protocol::Request, dice: &mut Dice) -> ModelRepl
 fn outcome(effect: &Effect, cancelled: bool, dice: &mut Dice) -> Option<OutcomeBody> {
     Some(match effect {
         Effect::Model { .. } if cancelled => OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)),
-        Effect::Model { request, .. } => match dice.roll(25) {
+        Effect::Model { context: ModelContext { request, .. }, .. } => match dice.roll(25) {
             0 => OutcomeBody::ModelFailed(failure(ErrorKind::Overloaded)),
             1 => OutcomeBody::ModelFailed(failure(ErrorKind::Auth)),
             _ => OutcomeBody::ModelAnswered(random_reply(request, dice)),
@@ -112,7 +113,7 @@ fn step(world: &mut World, dice: &mut Dice) {
     // Clocks fire seldom, so that debates have time for something.
     let chosen = open[dice.roll(open.len() as u64) as usize];
     let Some(effect) = world.session.effect(chosen.call) else { return };
-    if matches!(effect, Effect::Timer { ms: 60_000, .. }) && dice.roll(50) > 0 {
+    if matches!(effect, Effect::Timer { order: TimerOrder { ms: 60_000, .. }, .. }) && dice.roll(50) > 0 {
         return;
     }
     if let Some(body) = outcome(&effect, chosen.cancelled, dice) {

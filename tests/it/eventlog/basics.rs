@@ -222,7 +222,7 @@ fn a_newer_format_is_refused_in_words() {
     let (_folder, store, session) = filled(3);
     append_by_hand(&session.log, r#"{"v":2,"seq":3,"at":9,"happenings":[]"#);
     let error = refused(&store, &session);
-    assert_eq!(error.to_string(), "entry 3 has format version 2; this program reads up to version 1");
+    assert_eq!(error.to_string(), "entry 3 was written by a newer agon: unknown format version 2");
     assert_eq!(store.read(&session).unwrap().filter(Result::is_ok).count(), 3);
 }
 
@@ -235,10 +235,10 @@ fn an_unknown_kind_is_read_but_not_continued() {
     );
     append_by_hand(&session.log, r#"{"v":1,"seq":4,"at":9,"events":[]"#);
     let error = refused(&store, &session);
-    assert!(matches!(&error, LogError::UnknownKind { seq: 3, kind } if kind == "tea_served"), "{error}");
+    assert!(matches!(&error, LogError::Newer { seq: 3, what } if what == "event `tea_served`"), "{error}");
     let entries: Vec<Entry> = store.read(&session).unwrap().map(Result::unwrap).collect();
     assert_eq!(entries.len(), 5);
-    assert!(matches!(store.fork(&session, 3, OTHER, &mut |_| {}), Err(LogError::UnknownKind { .. })));
+    assert!(matches!(store.fork(&session, 3, OTHER, &mut |_| {}), Err(LogError::Newer { seq: 3, .. })));
     assert_eq!(store.fork(&session, 2, OTHER, &mut |_| {}).unwrap().head().count, 3);
 }
 

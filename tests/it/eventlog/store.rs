@@ -17,7 +17,8 @@ fn with_sessions(ids: &[(&str, u64)]) -> (tempfile::TempDir, SessionStore) {
     let store = SessionStore::new(folder.path());
     for (id, at) in ids {
         let log = store.create(id).unwrap();
-        append(&log, [opened(id), Entry { at: *at, ..said(1, "hello") }]).unwrap();
+        let hello = said(1, "hello");
+        append(&log, [opened(id), Entry::made(1, *at, hello.events)]).unwrap();
     }
     (folder, store)
 }
@@ -194,6 +195,7 @@ fn an_imported_fork_keeps_its_own_id() {
         active_ms: 0,
         awaits: None,
         goes_on: false,
+        foreign: false,
     };
     let fact = Fact::new(ArenaEvent::SessionForked(forked)).unwrap();
     append(&fork, [Entry::new(2, 1, fact, Vec::new())]).unwrap();

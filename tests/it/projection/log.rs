@@ -3,7 +3,8 @@
 mod samples;
 
 use agon::protocol::command::Choice;
-use agon::protocol::effect::{EffectOrder, TimerPurpose};
+use agon::protocol::effect::{Bare, PrepareOrder, TimerOrder};
+use agon::protocol::effect::{Order, TimerPurpose};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Params, Part, Usage};
 use agon::protocol::spec::{
@@ -126,12 +127,12 @@ fn called(call: u64) -> E {
     }))
 }
 
-fn ordered(call: u64, attempt: u32, spark: Option<SparkId>, effect: EffectOrder) -> E {
+fn ordered(call: u64, attempt: u32, spark: Option<SparkId>, effect: Order) -> E {
     E::EffectOrdered(EffectOrdered { call: CallId(call), attempt, spark, effect })
 }
 
 fn clock(attempt: u32) -> E {
-    ordered(1, attempt, None, EffectOrder::Timer { ms: 600_000, purpose: TimerPurpose::TurnLimit })
+    ordered(1, attempt, None, Order::Timer(TimerOrder { ms: 600_000, purpose: TimerPurpose::TurnLimit }))
 }
 
 fn reserved(call: u64) -> E {
@@ -255,7 +256,7 @@ pub fn walked_turn() -> Vec<Entry> {
 
 fn before_the_kill() -> Vec<Entry> {
     let prepare =
-        |call, part| ordered(call, 1, Some(SPARK), EffectOrder::Prepare { tool_use: the_use(part) });
+        |call, part| ordered(call, 1, Some(SPARK), Order::Prepare(PrepareOrder { tool_use: the_use(part) }));
     let says = vec![
         text("I will look first."),
         tool_call("read_file", json!({"path": "src/main.rs"})),
@@ -285,7 +286,7 @@ fn before_the_kill() -> Vec<Entry> {
             vec![judged(2, 4, Action::Ask, "commands"), asked()],
         ),
         entry(5, resolved(5, 1, ToolStatus::Ok, None, "fn main() {\n}\n"), vec![]),
-        entry(6, approved(), vec![ordered(7, 1, None, EffectOrder::Checkpoint)]),
+        entry(6, approved(), vec![ordered(7, 1, None, Order::Checkpoint(Bare))]),
         entry(7, checkpointed(7), vec![invoked(8, 2, 4, "d4")]),
     ]
 }
@@ -321,8 +322,8 @@ fn after_the_kill() -> Vec<Entry> {
             vec![
                 lost,
                 clock(2),
-                ordered(9, 1, None, EffectOrder::Checkpoint),
-                ordered(10, 1, None, EffectOrder::Fingerprint),
+                ordered(9, 1, None, Order::Checkpoint(Bare)),
+                ordered(10, 1, None, Order::Fingerprint(Bare)),
             ],
         ),
         entry(9, checkpointed(9), vec![]),

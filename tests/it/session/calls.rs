@@ -100,7 +100,7 @@ fn calls_that_cannot_be_run_are_answers_the_model_can_mend() {
 fn a_call_that_cannot_be_prepared_is_refused_with_the_tools_own_words() {
     let mut world = calling(&[("put", json!({})), ("look", json!({}))]);
     let (call, attempt, effect) = call_of(&world, 0);
-    let Effect::Prepare(tool) = effect else { panic!() };
+    let Effect::Prepare { context: tool, .. } = effect else { panic!() };
     let unfit = PrepareResult::Unfit("missing field `path`".to_owned());
     let body = OutcomeBody::ToolPrepared(ToolPrepared { tool_use: tool.tool_use, result: unfit });
     let decided = world.answer(call, attempt, body);

@@ -38,7 +38,7 @@ fn an_interrupt_gives_every_call_a_result() {
     );
     world.check();
     let (call, attempt, effect) = call_of(&world, 0);
-    let Effect::Tool { call: tool, .. } = effect else { panic!() };
+    let Effect::Tool { context: tool, .. } = effect else { panic!() };
     let end = resolved(tool.tool_use, ToolStatus::Cancelled, "stopped after 3 lines");
     let decided = world.answer(call, attempt, OutcomeBody::ToolResolved(end));
     assert_eq!(kinds(&decided), ["spark_completed", "turn_closed"]);

@@ -34,7 +34,9 @@ pub fn usage(answer: u64, part: u16) -> Value {
 /// The call that runs or prepares part `part` of the last answer with calls.
 pub fn call_of(world: &World, part: u16) -> (u64, u32, Effect) {
     world.the(|effect| match effect {
-        Effect::Prepare(call) | Effect::Tool { call, .. } => call.tool_use.part == part,
+        Effect::Prepare { context: call, .. } | Effect::Tool { context: call, .. } => {
+            call.tool_use.part == part
+        }
         _ => false,
     })
 }
@@ -42,20 +44,20 @@ pub fn call_of(world: &World, part: u16) -> (u64, u32, Effect) {
 /// Answers the prepare of one part with success.
 pub fn prepared(world: &mut World, part: u16) -> Vec<ArenaEvent> {
     let (call, attempt, effect) = call_of(world, part);
-    assert!(matches!(effect, Effect::Prepare(_)), "{effect:?}");
+    assert!(matches!(effect, Effect::Prepare { .. }), "{effect:?}");
     world.answer(call, attempt, succeed(&effect).unwrap())
 }
 
 /// Ends the running tool of one part with these words.
 pub fn ran(world: &mut World, part: u16, words: &str) -> Vec<ArenaEvent> {
     let (call, attempt, effect) = call_of(world, part);
-    let Effect::Tool { call: tool, .. } = effect else { panic!("{effect:?}") };
+    let Effect::Tool { context: tool, .. } = effect else { panic!("{effect:?}") };
     world.answer(call, attempt, OutcomeBody::ToolResolved(resolved(tool.tool_use, ToolStatus::Ok, words)))
 }
 
 /// Answers the one checkpoint.
 pub fn recorded(world: &mut World) -> Vec<ArenaEvent> {
-    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
+    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint { .. }));
     world.answer(call, attempt, succeed(&effect).unwrap())
 }
 

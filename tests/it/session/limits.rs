@@ -1,5 +1,6 @@
 //! Limits: reserved before a call, shrunk to what is left, refused by name; and sparks that go in circles.
 
+use agon::protocol::effect::TimerOrder;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::spec::Limits;
@@ -108,7 +109,7 @@ fn seconds_end_the_turn_and_what_runs_is_told_to_stop() {
     prepared(&mut world, 0);
     recorded(&mut world);
     let (timer, attempt, effect) = world.the(|effect| matches!(effect, Effect::Timer { .. }));
-    assert_eq!(effect, Effect::Timer { ms: 60_000 });
+    assert!(matches!(effect, Effect::Timer { order: TimerOrder { ms: 60_000, .. }, .. }), "{effect:?}");
     let decided = world.answer(timer, attempt, OutcomeBody::TimerFired(TimerFired { active_ms: 60_010 }));
     assert_eq!(
         told(&decided),

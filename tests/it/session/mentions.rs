@@ -1,6 +1,7 @@
 //! Mentions: read before anybody begins, shown to whoever works, never lost and never in anybody's way.
 
 use agon::protocol::effect::{Effect, OutcomeBody};
+use agon::protocol::effect::{MentionContext, MentionOrder};
 use agon::protocol::event::*;
 use agon::protocol::message::Request;
 use agon::protocol::spec::{Action, Rule};
@@ -37,7 +38,7 @@ fn what_the_prompt_mentions_is_read_one_after_another_before_anybody_begins() {
     let opened = world.prompt("mend @src/a.rs:1-2 like @b/");
     assert_eq!(kinds(&opened), ["turn_opened", "effect_ordered"]);
     let (_, _, first) = reading(&world);
-    let Effect::Mention { place, .. } = first else { panic!() };
+    let Effect::Mention { order: MentionOrder { place }, .. } = first else { panic!() };
     assert_eq!((place.path.as_str(), place.first, place.last), ("src/a.rs", Some(1), Some(2)));
     world.check();
     assert_eq!(kinds(&read(&mut world)), ["effect_ordered"], "the next place");
@@ -65,7 +66,7 @@ fn a_mentioned_file_may_be_changed_without_being_read_again() {
     read(&mut world);
     world.model_says(calls(&[("put", json!({"path": "a.rs"}))]));
     let (_, _, effect) = call_of(&world, 0);
-    let Effect::Prepare(call) = effect else { panic!("{effect:?}") };
+    let Effect::Prepare { context: call, .. } = effect else { panic!("{effect:?}") };
     assert_eq!(call.bases, [PathBase { path: "a.rs".to_owned(), sha256: Some("seen".to_owned()) }]);
 }
 
@@ -98,7 +99,7 @@ fn whoever_reads_is_told_what_the_policy_denies() {
     let mut world = World::open(spec);
     world.prompt("see @a");
     let (_, _, effect) = reading(&world);
-    let Effect::Mention { denied, .. } = effect else { panic!() };
+    let Effect::Mention { context: MentionContext { denied }, .. } = effect else { panic!() };
     assert_eq!(denied, [".env", "**"]);
 }
 
@@ -169,4 +170,43 @@ fn a_reading_that_was_cut_off_is_done_again_and_one_time_limit_holds() {
     world.model_says(text("done"));
     assert_eq!(cause(&world), TurnCause::Done);
     world.check();
+}
+
+#[test]
+fn a_strangers_mention_answers_no_rule_that_asks() {
+    let asks = |action| Rule {
+        name: "ask".to_owned(),
+        tool: Some("read_*".to_owned()),
+        command: None,
+        path: Some("private/*".to_owned()),
+        cwd: None,
+        risk: None,
+        action,
+        priority: 0,
+        why: None,
+    };
+    let denied = |world: &World| match reading(world) {
+        (_, _, Effect::Mention { context, .. }) => context.denied,
+        other => panic!("{other:?}"),
+    };
+    let mut spec = spec();
+    spec.policy.rules = vec![asks(Action::Ask)];
+    let mut world = World::open(spec);
+    world.prompt("look at @private/a");
+    assert!(denied(&world).is_empty(), "whoever mentions a file has said that it may be read");
+    let mut own = reopened(World { session: world.session.clone(), log: world.log.clone() });
+    own.give(resumed(vec![], 0));
+    assert!(denied(&own).is_empty());
+    let mut foreign = reopened(world);
+    let rules = agon::protocol::RULES;
+    let (program, changed) = ("t".to_owned(), vec![]);
+    foreign.give(ArenaEvent::SessionResumed(SessionResumed {
+        rules,
+        program,
+        changed,
+        active_ms: 0,
+        foreign: true,
+    }));
+    assert_eq!(denied(&foreign), ["private/*"]);
+    foreign.check();
 }

@@ -141,7 +141,7 @@ fn a_change_of_the_workspace_behind_the_sparks_back_is_told_on_resume() {
     recorded(&mut world);
     let mut world = reopened(world);
     world.give(resumed(vec![], 0));
-    let (call, attempt, _) = world.the(|effect| matches!(effect, agon::protocol::Effect::Checkpoint));
+    let (call, attempt, _) = world.the(|effect| matches!(effect, agon::protocol::Effect::Checkpoint { .. }));
     let decided = world.answer(
         call,
         attempt,

@@ -1,5 +1,6 @@
 //! The team cache in the pure session: what is looked up, what is used, what is stored, and why not.
 
+use agon::protocol::effect::{CacheGetOrder, DiffOrder};
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Part, Role};
@@ -20,7 +21,7 @@ pub(super) fn printed(change: impl FnOnce(&mut Spec)) -> World {
     change(&mut spec);
     let mut world = World::open(spec);
     world.prompt("Mend the clock.");
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("before"));
+    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("before"));
     world
 }
 
@@ -34,10 +35,10 @@ fn found(paths: &[&str], change: impl FnOnce(&mut Spec)) -> World {
 }
 
 pub(super) fn record(world: &mut World) {
-    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
+    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint { .. }));
     let body = world.succeed(&effect).unwrap();
     world.answer(call, attempt, body);
-    answer(world, |effect| matches!(effect, Effect::Fingerprint), print("before"));
+    answer(world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("before"));
 }
 
 /// A squad whose run was not found, with the workspace recorded and its lead asked for the plan.
@@ -63,7 +64,7 @@ fn is_patch(effect: &Effect) -> bool {
 
 pub(super) fn key(world: &World) -> String {
     match world.the(is_get).2 {
-        Effect::CacheGet { key } => key,
+        Effect::CacheGet { order: CacheGetOrder { key }, .. } => key,
         _ => unreachable!(),
     }
 }
@@ -133,7 +134,7 @@ fn a_run_that_is_found_is_applied_and_answers_without_a_model() {
 }
 
 fn answer_next(world: &mut World) {
-    answer(world, |effect| matches!(effect, Effect::Fingerprint), print("after"));
+    answer(world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("after"));
     let get = missed(&key(world), "absent");
     answer(world, is_get, get);
 }
@@ -167,7 +168,7 @@ fn what_would_be_written_is_asked_about_whole_and_looked_at_again_after_the_yes(
     assert!(
         !world.session.outstanding().iter().any(|open| is_patch(&world.session.effect(open.call).unwrap()))
     );
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("before"));
+    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("before"));
     patched(&mut world);
     assert_eq!(cause(&world), TurnCause::Done);
     whole(&world);
@@ -198,10 +199,10 @@ fn a_run_that_does_not_fit_is_a_miss_that_says_why() {
     let mut world = printed(|_| {});
     let run = OutcomeBody::CacheHit(hit(&key(&world), &["f"]));
     answer(&mut world, is_get, run);
-    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint));
+    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint { .. }));
     let body = world.succeed(&effect).unwrap();
     world.answer(call, attempt, body);
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("other"));
+    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("other"));
     assert_eq!(skips(&world)[0].1, "the workspace changed while the run was looked up");
     asked(&world, "coordinator");
     whole(&world);
@@ -330,7 +331,7 @@ fn what_a_stored_run_begins_with_is_the_tree_the_key_speaks_of() {
     work(&mut world);
     put_outcome(&mut world, true);
     world.prompt("And once more.");
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("between"));
+    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("between"));
     // A resume records the workspace before the lookup goes on.
     let resumed = SessionResumed {
         rules: agon::protocol::RULES,
@@ -344,15 +345,15 @@ fn what_a_stored_run_begins_with_is_the_tree_the_key_speaks_of() {
         let tree = name.to_owned();
         OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed { tree, files: 1, skipped: vec![] })
     };
-    let is_checkpoint = |effect: &Effect| matches!(effect, Effect::Checkpoint);
+    let is_checkpoint = |effect: &Effect| matches!(effect, Effect::Checkpoint { .. });
     answer(&mut world, is_checkpoint, tree("early"));
     let get = missed(&key(&world), "absent");
     answer(&mut world, is_get, get);
     answer(&mut world, is_checkpoint, tree("late"));
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint), print("between"));
+    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("between"));
     plan_and_code(&mut world);
     match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
-        Effect::Diff { from, .. } => assert_eq!(from, "late", "{}", world.story()),
+        Effect::Diff { order: DiffOrder { from, .. }, .. } => assert_eq!(from, "late", "{}", world.story()),
         _ => unreachable!(),
     }
     whole(&world);

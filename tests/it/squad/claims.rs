@@ -12,12 +12,12 @@ use crate::support::world::*;
 fn run_command(world: &mut World, exit: i32) -> String {
     world.model_says(calls(&[("run", json!({"command": "make"}))]));
     for which in [is_prepare, is_tool] {
-        while let Some(checkpoint) = open(world, |effect| matches!(effect, Effect::Checkpoint)) {
+        while let Some(checkpoint) = open(world, |effect| matches!(effect, Effect::Checkpoint { .. })) {
             world.answer(checkpoint.0, checkpoint.1, succeed(&checkpoint.2).unwrap());
         }
         let (call, attempt, effect) = world.the(which);
         let body = match &effect {
-            Effect::Tool { call, .. } => {
+            Effect::Tool { context: call, .. } => {
                 let status = if exit == 0 { ToolStatus::Ok } else { ToolStatus::Failed };
                 let end = resolved(call.tool_use, status, &format!("made, exit code {exit}"));
                 OutcomeBody::ToolResolved(ToolResolved { exit: Some(exit), ..end })
@@ -32,7 +32,7 @@ fn run_command(world: &mut World, exit: i32) -> String {
 }
 
 fn is_prepare(effect: &Effect) -> bool {
-    matches!(effect, Effect::Prepare(_))
+    matches!(effect, Effect::Prepare { .. })
 }
 
 fn is_tool(effect: &Effect) -> bool {

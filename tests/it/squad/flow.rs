@@ -1,5 +1,6 @@
 //! Given a squad, when its roles answer, then who is asked next, with which words, and how the turn ends.
 
+use agon::protocol::effect::{CheckOrder, ModelContext};
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::spec::*;
@@ -210,7 +211,7 @@ fn readers_work_at_once_and_writers_one_after_another() {
         let open = world.session.outstanding().into_iter();
         let mut roles: Vec<String> = open
             .filter_map(|open| match world.session.effect(open.call)? {
-                Effect::Model { request, .. } => Some(request.spark),
+                Effect::Model { context: ModelContext { request, .. }, .. } => Some(request.spark),
                 _ => None,
             })
             .collect();
@@ -219,7 +220,7 @@ fn readers_work_at_once_and_writers_one_after_another() {
     };
     assert_eq!(asked(&world), ["coder", "guide", "scout"], "the scribe waits for the workspace");
     let (call, attempt, _) =
-        world.the(|e| matches!(e, Effect::Model { request, .. } if request.spark == "coder"));
+        world.the(|e| matches!(e, Effect::Model { context: ModelContext { request, .. }, .. } if request.spark == "coder"));
     world.answer(call, attempt, OutcomeBody::ModelAnswered(text("done")));
     assert!(!asked(&world).contains(&"scribe".to_owned()), "the coder's work is still being looked at");
     world.run_tools();
@@ -262,7 +263,9 @@ fn a_writer_that_failed_leaves_its_diff_and_what_the_checks_say_of_it() {
     world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     for (command, exit) in [("make lint", 0), ("make test", 1)] {
         let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Check { .. }));
-        assert!(matches!(effect, Effect::Check { command: named, .. } if named == command));
+        assert!(
+            matches!(effect, Effect::Check { order: CheckOrder { command: named }, .. } if named == command)
+        );
         world.answer(call, attempt, OutcomeBody::CheckRan(check(command, exit)));
     }
     let last = asked(&world, "coordinator");
@@ -427,7 +430,9 @@ fn whatever_order_the_outcomes_come_in_the_log_verifies_and_the_squad_is_done() 
             let open = world.session.outstanding();
             let chosen = open[dice.roll(open.len() as u64) as usize];
             let body = match world.session.effect(chosen.call).unwrap() {
-                Effect::Model { request, .. } if request.spark == "coder" && !called => {
+                Effect::Model { context: ModelContext { request, .. }, .. }
+                    if request.spark == "coder" && !called =>
+                {
                     called = true;
                     let puts = [
                         ("put", serde_json::json!({"path": "f"})),
@@ -435,7 +440,9 @@ fn whatever_order_the_outcomes_come_in_the_log_verifies_and_the_squad_is_done() 
                     ];
                     OutcomeBody::ModelAnswered(calls(&puts))
                 }
-                Effect::Model { request, .. } => OutcomeBody::ModelAnswered(fitting(&request)),
+                Effect::Model { context: ModelContext { request, .. }, .. } => {
+                    OutcomeBody::ModelAnswered(fitting(&request))
+                }
                 effect => world.succeed(&effect).unwrap(),
             };
             world.answer(chosen.call.0, chosen.attempt, body);

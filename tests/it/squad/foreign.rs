@@ -1,5 +1,6 @@
 //! What somebody other than the squad changes while it works: checks, people, other programs.
 
+use agon::protocol::effect::DiffOrder;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::spec::*;
@@ -27,7 +28,7 @@ fn checked(before: OutcomeBody, left: Option<DiffTaken>) -> World {
         |effect| matches!(effect, Effect::Check { .. }),
         OutcomeBody::CheckRan(check("make test", 0)),
     );
-    answer(&mut world, |effect| matches!(effect, Effect::Checkpoint), before);
+    answer(&mut world, |effect| matches!(effect, Effect::Checkpoint { .. }), before);
     if let Some(left) = left {
         answer(&mut world, |effect| matches!(effect, Effect::Diff { .. }), OutcomeBody::DiffTaken(left));
     }
@@ -64,7 +65,7 @@ fn what_a_person_removes_while_the_reviewer_thinks_is_not_stored_as_the_squads()
 /// The workspace is looked at: what differs from a recorded tree.
 fn look(world: &mut World, expected: &str, to: &str, files: &[&str]) {
     match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
-        Effect::Diff { from, .. } => assert_eq!(from, expected, "{}", world.story()),
+        Effect::Diff { order: DiffOrder { from, .. }, .. } => assert_eq!(from, expected, "{}", world.story()),
         _ => unreachable!(),
     }
     let taken = DiffTaken { from: expected.into(), to: to.into(), ..left(files, &[]) };
@@ -166,7 +167,7 @@ fn a_check_that_undoes_the_work_leaves_the_squad_not_done() {
     for (left, whole_diff) in [(left(&["f"], &[]), back.clone()), (left(&["f"], &["f"]), back)] {
         let mut world = checked(checkpointed("tree3"), Some(left));
         match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
-            Effect::Diff { from, .. } => assert_eq!(from, "tree"),
+            Effect::Diff { order: DiffOrder { from, .. }, .. } => assert_eq!(from, "tree"),
             _ => unreachable!(),
         }
         answer(
@@ -194,10 +195,10 @@ fn what_somebody_else_changes_between_two_calls_of_the_squad_is_seen_before_the_
     world.run_tools();
     // A person edits a file while the coder thinks; then the coder writes again.
     world.model_says(calls(&[("put", json!({"path": "f"}))]));
-    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Prepare(_)));
+    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Prepare { .. }));
     let body = world.succeed(&effect).unwrap();
     world.answer(call, attempt, body);
-    answer(&mut world, |effect| matches!(effect, Effect::Checkpoint), checkpointed("edited by hand"));
+    answer(&mut world, |effect| matches!(effect, Effect::Checkpoint { .. }), checkpointed("edited by hand"));
     world.run_tools();
     world.model_says(text("Done."));
     world.run_tools();

@@ -27,7 +27,7 @@ fn a_read_only_role_has_commands_and_is_no_writer_and_its_calls_name_its_place()
         .outstanding()
         .into_iter()
         .filter_map(|order| match world.session.effect(order.call)? {
-            Effect::Prepare(call) | Effect::Tool { call, .. } => Some(call.place),
+            Effect::Prepare { context: call, .. } | Effect::Tool { context: call, .. } => Some(call.place),
             _ => None,
         })
         .collect();

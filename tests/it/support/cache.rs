@@ -1,5 +1,6 @@
 //! What a pure world needs for the team cache: hits, misses and their kin.
 
+use agon::protocol::effect::{CacheGetOrder, CachePutOrder};
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::spec::{CacheSpec, Risk};
@@ -53,9 +54,9 @@ fn failed(error: &str) -> OutcomeBody {
 /// An empty cache that takes what it is given; none for effects that are not about it.
 pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
     Some(match effect {
-        Effect::Fingerprint => print("print"),
-        Effect::CacheGet { key } => missed(key, "absent"),
-        Effect::CachePut { key, .. } => {
+        Effect::Fingerprint { .. } => print("print"),
+        Effect::CacheGet { order: CacheGetOrder { key }, .. } => missed(key, "absent"),
+        Effect::CachePut { order: CachePutOrder { key, .. }, .. } => {
             OutcomeBody::CacheStored(CacheStored { key: key.clone(), bytes: 1000 })
         }
         Effect::Patch { .. } => {
@@ -68,11 +69,15 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
 /// Whatever may come of an effect about the cache.
 pub fn random(effect: &Effect, dice: &mut Dice) -> Option<OutcomeBody> {
     Some(match (effect, dice.roll(6)) {
-        (Effect::Fingerprint, 0) => failed("unreadable"),
-        (Effect::Fingerprint, 1) => print("another"),
-        (Effect::CacheGet { key }, 0 | 1) => OutcomeBody::CacheHit(hit(key, &["f"])),
-        (Effect::CacheGet { key }, 2) => OutcomeBody::CacheHit(hit(key, &[])),
-        (Effect::CacheGet { key }, 3) => missed(key, "damaged: the record is not JSON"),
+        (Effect::Fingerprint { .. }, 0) => failed("unreadable"),
+        (Effect::Fingerprint { .. }, 1) => print("another"),
+        (Effect::CacheGet { order: CacheGetOrder { key }, .. }, 0 | 1) => {
+            OutcomeBody::CacheHit(hit(key, &["f"]))
+        }
+        (Effect::CacheGet { order: CacheGetOrder { key }, .. }, 2) => OutcomeBody::CacheHit(hit(key, &[])),
+        (Effect::CacheGet { order: CacheGetOrder { key }, .. }, 3) => {
+            missed(key, "damaged: the record is not JSON")
+        }
         (Effect::CacheGet { .. }, 4) => failed("a bug"),
         (Effect::CachePut { .. }, 0 | 1) => failed("the run is not stored: no room"),
         (Effect::Patch { .. }, 0) => OutcomeBody::PatchRefused(PatchRefused {

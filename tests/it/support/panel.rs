@@ -1,6 +1,7 @@
 //! A panel for debates in the pure world: what debaters and moderators answer, and drivers to the end of a turn.
 
 use agon::protocol::Role;
+use agon::protocol::effect::ModelContext;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Part, Request};
@@ -144,7 +145,9 @@ impl World {
     pub fn models(&self) -> Vec<(u64, u32, Request)> {
         let open = self.session.outstanding().into_iter().filter(|open| !open.cancelled);
         open.filter_map(|open| match self.session.effect(open.call)? {
-            Effect::Model { request, .. } => Some((open.call.0, open.attempt, request)),
+            Effect::Model { context: ModelContext { request, .. }, .. } => {
+                Some((open.call.0, open.attempt, request))
+            }
             _ => None,
         })
         .collect()

@@ -1,5 +1,6 @@
 //! What a pure world needs for squads: blueprints, typed answers, diffs and checks.
 
+use agon::protocol::effect::DiffOrder;
 use agon::protocol::effect::{Effect, MentionedPlace, OutcomeBody};
 use agon::protocol::event::{ArenaEvent, CheckRan, DiffTaken, MentionExpanded, ModelReply, PathBase};
 use agon::protocol::message::Request;
@@ -20,7 +21,10 @@ impl World {
         let last = self.log.iter().rev().find_map(|entry| entry.events.iter().rev().find_map(phase));
         if last.as_deref() == Some("answer") {
             let look = self.session.outstanding().into_iter().find_map(|open| {
-                let Effect::Diff { from, .. } = self.session.effect(open.call)? else { return None };
+                let Effect::Diff { order: DiffOrder { from, .. }, .. } = self.session.effect(open.call)?
+                else {
+                    return None;
+                };
                 Some((open, unchanged(&from)))
             });
             if let Some((open, taken)) = look {

@@ -1,5 +1,6 @@
 //! A pure world around a session: answers its effects, checks after every step what must always hold.
 
+use agon::protocol::effect::{CheckOrder, DiffOrder, MentionOrder, ModelContext};
 use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Part, Request, Role, Usage};
@@ -113,7 +114,7 @@ impl World {
         for open in self.session.outstanding() {
             let is_left = match self.session.effect(open.call) {
                 Some(Effect::Mention { .. }) => open.cancelled,
-                effect => matches!(effect, Some(Effect::Checkpoint)),
+                effect => matches!(effect, Some(Effect::Checkpoint { .. })),
             };
             assert!(is_left, "{open:?} outlives its turn\n{}", self.story());
         }
@@ -154,7 +155,9 @@ impl World {
 
     pub fn model(&self) -> (u64, u32, Request) {
         match self.the(|e| matches!(e, Effect::Model { .. })) {
-            (call, attempt, Effect::Model { request, .. }) => (call, attempt, request),
+            (call, attempt, Effect::Model { context: ModelContext { request, .. }, .. }) => {
+                (call, attempt, request)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -185,7 +188,7 @@ impl World {
             _ => false,
         };
         match effect {
-            Effect::Checkpoint if self.log.iter().any(|entry| entry.events.iter().any(writes)) => {
+            Effect::Checkpoint { .. } if self.log.iter().any(|entry| entry.events.iter().any(writes)) => {
                 Some(checkpointed("tree2"))
             }
             other => succeed(other),
@@ -202,7 +205,9 @@ impl World {
             if let Some((recorded, now)) = folded.request_digests(open.call) {
                 assert_eq!(recorded, now, "the outstanding request is the recorded one");
             }
-            if let Effect::Model { request, .. } = &effect {
+            let sent = serde_json::to_string(&effect).unwrap();
+            assert_eq!(serde_json::from_str::<Effect>(&sent).unwrap(), effect, "it can cross a wire");
+            if let Effect::Model { context: ModelContext { request, .. }, .. } = &effect {
                 well_formed(request);
             }
         }
@@ -339,17 +344,23 @@ pub fn checkpointed(tree: &str) -> OutcomeBody {
 /// A successful outcome for everything but models, asks and timers.
 pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
     Some(match effect {
-        Effect::Prepare(call) => OutcomeBody::ToolPrepared(ToolPrepared {
+        Effect::Prepare { context: call, .. } => OutcomeBody::ToolPrepared(ToolPrepared {
             tool_use: call.tool_use,
             result: PrepareResult::Ready(plan_for(call)),
         }),
-        Effect::Tool { call, .. } => {
+        Effect::Tool { context: call, .. } => {
             OutcomeBody::ToolResolved(resolved(call.tool_use, ToolStatus::Ok, "done"))
         }
-        Effect::Checkpoint => checkpointed("tree"),
-        Effect::Mention { place, .. } => OutcomeBody::MentionExpanded(super::squad::mentioned(place)),
-        Effect::Diff { from, .. } => OutcomeBody::DiffTaken(super::squad::diff(from)),
-        Effect::Check { command, .. } => OutcomeBody::CheckRan(super::squad::check(command, 0)),
+        Effect::Checkpoint { .. } => checkpointed("tree"),
+        Effect::Mention { order: MentionOrder { place }, .. } => {
+            OutcomeBody::MentionExpanded(super::squad::mentioned(place))
+        }
+        Effect::Diff { order: DiffOrder { from, .. }, .. } => {
+            OutcomeBody::DiffTaken(super::squad::diff(from))
+        }
+        Effect::Check { order: CheckOrder { command }, .. } => {
+            OutcomeBody::CheckRan(super::squad::check(command, 0))
+        }
         other => return super::cache::succeed(other),
     })
 }
@@ -422,7 +433,9 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
 fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<OutcomeBody> {
     Some(match effect {
         Effect::Model { .. } if cancelled => OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)),
-        Effect::Model { request, .. } if request.params.schema.is_some() && dice.roll(2) == 0 => {
+        Effect::Model { context: ModelContext { request, .. }, .. }
+            if request.params.schema.is_some() && dice.roll(2) == 0 =>
+        {
             OutcomeBody::ModelAnswered(super::squad::typed(request, dice))
         }
         Effect::Model { .. } => match dice.roll(12) {
@@ -433,7 +446,7 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             4 => OutcomeBody::ModelAnswered(text("")),
             _ => OutcomeBody::ModelAnswered(random_calls(dice)),
         },
-        Effect::Prepare(call) => match dice.roll(8) {
+        Effect::Prepare { context: call, .. } => match dice.roll(8) {
             0 => OutcomeBody::ToolPrepared(ToolPrepared {
                 tool_use: call.tool_use,
                 result: PrepareResult::Unfit("missing field `path`".to_owned()),
@@ -443,7 +456,7 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             }
             _ => return succeed(effect),
         },
-        Effect::Tool { call, .. } => {
+        Effect::Tool { context: call, .. } => {
             let status = match dice.roll(5) {
                 0 => ToolStatus::Failed,
                 1 if cancelled => ToolStatus::Cancelled,
@@ -452,15 +465,15 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             let content = "x".repeat(dice.roll(2000) as usize + 1);
             OutcomeBody::ToolResolved(resolved(call.tool_use, status, &content))
         }
-        Effect::Checkpoint if dice.roll(5) == 0 => {
+        Effect::Checkpoint { .. } if dice.roll(5) == 0 => {
             OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "full".to_owned() })
         }
-        Effect::Checkpoint => checkpointed(&format!("tree{}", dice.roll(3))),
+        Effect::Checkpoint { .. } => checkpointed(&format!("tree{}", dice.roll(3))),
         Effect::Timer { .. } => OutcomeBody::TimerFired(TimerFired { active_ms: 9000 }),
         Effect::Mention { .. } | Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
             OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "gone".to_owned() })
         }
-        Effect::Check { command, .. } if dice.roll(3) == 0 => {
+        Effect::Check { order: CheckOrder { command }, .. } if dice.roll(3) == 0 => {
             OutcomeBody::CheckRan(super::squad::check(command, 1))
         }
         Effect::Ask { .. } => return None,

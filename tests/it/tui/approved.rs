@@ -23,6 +23,8 @@ fn what_is_invisible_in_a_command_is_seen() {
     let text = shown(&state, 120, 24);
     let whole = "sh bu<U+1D173>ild<U+FE0F>.sh<U+1F3FB> a<U+00A0>b<U+2800>c e\u{301}\u{301}\u{301}<U+0301>";
     assert!(text.contains(whole), "{text}");
+    let headline = text.lines().find(|line| line.contains("bash sh")).unwrap();
+    assert!(headline.contains("sh bu<U+1D173>ild<U+FE0F>.sh<U+1F3FB>"), "{text}");
 }
 
 #[test]

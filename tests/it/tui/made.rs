@@ -22,7 +22,7 @@ pub fn entry(seq: u64, events: &[(&str, Value)]) -> Arc<Entry> {
         serde_json::from_value(json!({ "kind": kind, "data": data })).unwrap()
     };
     let at = 1_800_000_000_000_000 + seq * 1_000_000;
-    let entry = Entry { v: 1, seq, at, events: events.iter().map(read).collect() };
+    let entry = Entry::made(seq, at, events.iter().map(read).collect());
     assert!(entry.events.iter().all(|event| !matches!(event, ArenaEvent::Unknown { .. })), "{entry:?}");
     Arc::new(entry)
 }

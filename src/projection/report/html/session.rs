@@ -55,7 +55,7 @@ fn reviews(page: &mut Markup, turn: &TurnReport) {
         page.raw("<li><strong>").line(&review.role).raw("</strong> ");
         page.raw(match review.judgement {
             Judgement::Approve => "<span class=\"side for\">",
-            Judgement::RequestChanges => "<span class=\"side against\">",
+            Judgement::RequestChanges | Judgement::Unknown(_) => "<span class=\"side against\">",
         });
         page.text(wording::judgement(review.judgement)).raw("</span> ").cite(review.source).raw("</li>");
     }

@@ -1,6 +1,6 @@
 //! The fold of events into what the team cache is to a squad; takes no decision.
 
-use crate::protocol::effect::EffectOrder;
+use crate::protocol::effect::{Bare, CacheGetOrder, Order};
 use crate::protocol::event::{
     ArenaEvent, CacheStep, EffectOrdered, Notice, PathBase, PrepareResult, SparkCompleted, ToolInvoked,
     TurnCause, WorkspaceFingerprinted,
@@ -75,14 +75,14 @@ impl Session {
         use ArenaEvent as E;
         match event {
             E::EffectOrdered(data) => match data.effect {
-                EffectOrder::Checkpoint => self.with_cache(|cache| {
+                Order::Checkpoint(Bare) => self.with_cache(|cache| {
                     cache.stale = false;
                     cache.looking.insert(data.call);
                 }),
-                EffectOrder::Diff { .. } => self.with_cache(|cache| {
+                Order::Diff(_) => self.with_cache(|cache| {
                     cache.looking.insert(data.call);
                 }),
-                EffectOrder::Check { .. } | EffectOrder::Patch { .. } => self.with_cache(Caching::look_away),
+                Order::Check(_) | Order::Patch(_) => self.with_cache(Caching::look_away),
                 _ => {}
             },
             E::ToolInvoked(data) if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) => {
@@ -126,6 +126,7 @@ impl Session {
                     };
                     path.and_then(|path| self.beneath(path)).map(|path| (path, None)).into_iter().collect()
                 }
+                PrepareResult::Unknown(_) => Vec::new(),
             },
             E::ToolResolved(data) => of(&data.body.seen),
             _ => return,
@@ -154,16 +155,16 @@ impl Session {
         let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
         self.with_cache(|cache| {
             let next = match (&data.effect, cache.stage) {
-                (EffectOrder::Fingerprint, Stage::Begun) => Stage::Printing,
-                (EffectOrder::Fingerprint, Stage::Recorded) => Stage::Binding,
-                (EffectOrder::CacheGet { key }, Stage::Printed) => {
+                (Order::Fingerprint(Bare), Stage::Begun) => Stage::Printing,
+                (Order::Fingerprint(Bare), Stage::Recorded) => Stage::Binding,
+                (Order::CacheGet(CacheGetOrder { key }), Stage::Printed) => {
                     cache.key = Some(key.clone());
                     Stage::Looking
                 }
-                (EffectOrder::Checkpoint, Stage::Looked) => Stage::Recording,
-                (EffectOrder::Patch { .. }, Stage::Allowed | Stage::Bound) => Stage::Patching,
-                (EffectOrder::CachePut { .. }, Stage::Closing) => Stage::Storing,
-                (EffectOrder::Check { .. }, _) => {
+                (Order::Checkpoint(Bare), Stage::Looked) => Stage::Recording,
+                (Order::Patch(_), Stage::Allowed | Stage::Bound) => Stage::Patching,
+                (Order::CachePut(_), Stage::Closing) => Stage::Storing,
+                (Order::Check(_), _) => {
                     if !confined {
                         cache.spoil(UNCONFINED);
                     }
@@ -282,13 +283,9 @@ impl Session {
             E::SteeringGiven(_) => "it was steered",
             E::SettingsChanged(_) => "settings changed while it worked",
             E::FallbackTaken(_) => "another model stood in for one that could not be had",
-            E::HookRan(_) => "a hook ran",
-            E::ToolsListed(_) => "it used an MCP server",
             // What the prompt itself mentions is read before anybody begins, and is part of the key.
             E::MentionExpanded(_) if self.turn.as_ref().is_some_and(|turn| !turn.begun) => return,
-            E::InstructionsLoaded(_) | E::MentionExpanded(_) | E::SkillLoaded(_) | E::MemoryRecalled(_) => {
-                "it was shown what was loaded while it worked"
-            }
+            E::MentionExpanded(_) => "it was shown what was loaded while it worked",
             E::NoticeGiven(data) if matches!(data.notice, Notice::Workspace | Notice::Moved) => {
                 "the workspace was changed by somebody else"
             }

@@ -25,6 +25,7 @@ pub fn trouble() -> Vec<E> {
         active_ms: 0,
         awaits: None,
         goes_on: false,
+        foreign: false,
     };
     let fallback = FallbackTaken { spark: SPARK, from: "a/b".into(), to: "c/d".into(), reason: fact(2) };
     let dropped = ParamsDropped {

@@ -1,0 +1,49 @@
+//! Policy rules as files have them; unlike the rules of a log, they refuse a key that no rule has.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::spec::{Action, Risk, Rule};
+
+/// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Policy")]
+pub struct PolicyFile {
+    /// The rules, in the order they were written.
+    #[serde(default)]
+    pub rules: Vec<RuleTable>,
+}
+
+/// One rule. A field that is absent matches everything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Rule")]
+pub struct RuleTable {
+    /// Name shown in the log.
+    pub name: String,
+    /// Glob over tool names.
+    pub tool: Option<String>,
+    /// Glob over the whole command line (`*` matches everything, `/` and newlines included).
+    pub command: Option<String>,
+    /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.
+    pub path: Option<String>,
+    /// Directory the call runs in, relative to the workspace, exactly; empty is the root.
+    pub cwd: Option<String>,
+    /// Risk class.
+    pub risk: Option<Risk>,
+    /// What follows.
+    pub action: Action,
+    /// Among rules with the same action the highest names the decision; default 0.
+    #[serde(default)]
+    pub priority: i32,
+    /// Why, for people.
+    pub why: Option<String>,
+}
+
+impl From<RuleTable> for Rule {
+    fn from(written: RuleTable) -> Self {
+        let RuleTable { name, tool, command, path, cwd, risk, action, priority, why } = written;
+        Rule { name, tool, command, path, cwd, risk, action, priority, why }
+    }
+}

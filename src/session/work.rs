@@ -1,0 +1,147 @@
+//! What the session adds to an order so that a worker can do it: from what is folded, again at every resume.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::protocol::effect::{
+    Bare, CachePutContext, CachePutOrder, CheckContext, Effect, FinishedRun, MentionContext, ModelContext,
+    ModelOrder, Order, ToolCall,
+};
+use crate::protocol::event::{ArenaEvent, PathBase, ToolUse, TurnCause};
+use crate::protocol::expand::expand_parts;
+use crate::protocol::message::Args;
+use crate::protocol::spec::{Limits, Risk};
+use crate::protocol::{CallId, EventRef, SparkId};
+
+use super::state::Call;
+use super::{Session, policy};
+
+impl Session {
+    /// The whole effect of an outstanding call, or none when it is not outstanding.
+    pub fn effect(&self, call: CallId) -> Option<Effect> {
+        let call = self.calls.get(&call).filter(|call| !call.is_waiting())?;
+        let limits = &self.spec.as_ref()?.limits;
+        Some(match call.order.clone() {
+            Order::Model(order) => Effect::Model { context: self.request(call, &order, limits)?, order },
+            Order::Prepare(order) => {
+                Effect::Prepare { context: self.tool_call(call, order.tool_use)?, order }
+            }
+            Order::Tool(order) => Effect::Tool { context: self.tool_call(call, order.tool_use)?, order },
+            Order::Check(order) => Effect::Check { context: check(limits), order },
+            Order::Mention(order) => Effect::Mention { context: self.reader()?, order },
+            Order::CachePut(order) => Effect::CachePut { context: self.stored_run(&order)?, order },
+            Order::Ask(order) => Effect::Ask { order, context: Bare },
+            Order::Timer(order) => Effect::Timer { order, context: Bare },
+            Order::Fingerprint(order) => Effect::Fingerprint { order, context: Bare },
+            Order::Checkpoint(order) => Effect::Checkpoint { order, context: Bare },
+            Order::Diff(order) => Effect::Diff { order, context: Bare },
+            Order::CacheGet(order) => Effect::CacheGet { order, context: Bare },
+            Order::Patch(order) => Effect::Patch { order, context: Bare },
+            Order::Unknown(_) => return None,
+        })
+    }
+
+    /// What was ordered with an outstanding call.
+    pub fn order_of(&self, call: CallId) -> Option<&Order> {
+        self.calls.get(&call).map(|call| &call.order)
+    }
+
+    fn request(&self, call: &Call, order: &ModelOrder, limits: &Limits) -> Option<ModelContext> {
+        let ArenaEvent::ModelCalled(called) = self.event(order.called)? else { return None };
+        let mut request = expand_parts(called, &call.parts, &|at| self.event(at)).ok()?;
+        request.spark = self.sparks.get(&called.spark).map(|s| s.role.clone()).unwrap_or_default();
+        Some(ModelContext { request, timeout_ms: limits.model_timeout_ms })
+    }
+
+    fn reader(&self) -> Option<MentionContext> {
+        Some(MentionContext {
+            denied: policy::denied_to_reader(&self.spec.as_ref()?.policy, self.foreign_words),
+        })
+    }
+
+    fn stored_run(&self, order: &CachePutOrder) -> Option<CachePutContext> {
+        let cache = &self.squad.as_ref()?.cache;
+        let run = self.finished_run(order.answer, order.cause)?;
+        Some(CachePutContext { trees: cache.trees.iter().cloned().collect(), held: cache.held(), run })
+    }
+
+    /// What the open turn came to, for the team cache.
+    fn finished_run(&self, answer: EventRef, cause: TurnCause) -> Option<FinishedRun> {
+        let ArenaEvent::ModelAnswered(answered) = self.event(answer)? else { return None };
+        let turn = self.turn.as_ref()?;
+        let (tokens, micro_usd) = turn.spent_before;
+        let squad = self.squad.as_ref();
+        let sparks = squad.iter().flat_map(|squad| squad.roles.iter().filter_map(|role| role.spark));
+        let models: BTreeSet<String> =
+            sparks.filter_map(|id| self.sparks.get(&id)).map(|spark| spark.model.clone()).collect();
+        Some(FinishedRun {
+            session: self.id.clone(),
+            request: self.asked_for(),
+            answer: answered.body.text(),
+            cause,
+            calls: turn.steps,
+            tokens: self.ledger.tokens.saturating_sub(tokens),
+            micro_usd: self.ledger.micro_usd.saturating_sub(micro_usd),
+            models: models.into_iter().collect(),
+            flags: squad.map(|squad| squad.flags.clone()).unwrap_or_default(),
+        })
+    }
+
+    /// What the person asked for in the open turn.
+    fn asked_for(&self) -> String {
+        match self.turn.as_ref().and_then(|turn| self.event(turn.prompt)) {
+            Some(ArenaEvent::PromptGiven(data)) => data.text.clone(),
+            _ => String::new(),
+        }
+    }
+
+    fn tool_call(&self, call: &Call, tool_use: ToolUse) -> Option<ToolCall> {
+        let spark = call.spark?;
+        let (name, args) = self.asked(tool_use)?;
+        let Args::Json(args) = args else { return None };
+        let (tool, _) = self.places.tools.get(name)?;
+        let bases = self.sparks.get(&spark)?.seen.iter();
+        // The recorded tool may be wrong about itself; what was prepared here is not.
+        let one = self.sparks.get(&spark)?.uses.iter().find(|one| one.id == tool_use);
+        let risks: Vec<Risk> = one.and_then(|one| one.risk).into_iter().chain([tool.risk]).collect();
+        Some(ToolCall {
+            tool_use,
+            spark,
+            tool: name.to_owned(),
+            args: self.at_home(args),
+            bases: bases
+                .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
+                .collect(),
+            place: self.place_of(spark),
+            denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
+            timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
+            output_cap: tool.output_cap,
+        })
+    }
+
+    /// Arguments whose paths beneath a folder that this session is a copy from are paths of its own workspace: what
+    /// a spark read before the copy was made names the folder of then.
+    fn at_home(&self, args: &Value) -> Value {
+        let mut args = args.clone();
+        for name in ["path", "cwd"] {
+            let Some(Value::String(path)) = args.get_mut(name) else { continue };
+            let inside = self.former_roots.iter().find_map(|root| Path::new(&*path).strip_prefix(root).ok());
+            if let Some(inside) = inside {
+                *path = inside.to_string_lossy().into_owned();
+            }
+        }
+        args
+    }
+
+    /// The role of a squad whose own place its spark's calls run in.
+    pub(super) fn place_of(&self, spark: SparkId) -> Option<String> {
+        let role = &self.squad.as_ref()?.roles.get(self.squad.as_ref()?.role_of(spark)?)?.spec;
+        role.has_place().then(|| role.name.clone())
+    }
+}
+
+fn check(limits: &Limits) -> CheckContext {
+    CheckContext { timeout_ms: limits.tool_timeout_ms }
+}
