@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 /// Both lists.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Names {
     /// Globs of files that commonly hold passwords or keys.
     pub secret: Vec<String>,
@@ -17,7 +16,6 @@ pub struct Names {
 
 /// Protected names with one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Protected {
     /// Why, for people and models.
     pub why: String,
