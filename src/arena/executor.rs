@@ -172,7 +172,10 @@ impl Attempt {
     fn new(shared: Arc<Shared>, work: &Work) -> Self {
         let (call, attempt, order) = (work.call, work.attempt, work.effect.order());
         let cap = match &work.effect {
-            Effect::Tool { context, .. } => usize::try_from(context.output_cap).unwrap_or(usize::MAX),
+            Effect::Tool { context, .. } => context.output_cap as usize,
+            Effect::Check { context, .. } => context.output_cap as usize,
+            Effect::Mention { context, .. } => context.output_cap as usize,
+            Effect::Diff { context, .. } => context.output_cap as usize,
             _ => MOST_SHOWN,
         };
         let live = LiveSink::new(call, attempt, Arc::clone(&shared.ports.bus), Arc::clone(&shared.redactor));

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ports::{Live, Sandbox, Sink, ToolEnd, Workers};
-use crate::protocol::effect::{Failure, MentionOrder, ToolCall};
+use crate::protocol::effect::{Failure, MentionContext, MentionOrder, ToolCall};
 use crate::protocol::event::{
     EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, TimerFired, ToolPrepared, ToolResolved,
 };
@@ -117,7 +117,7 @@ impl Handlers {
             Effect::Check { order, context } => OutcomeBody::CheckRan(
                 self.ports.checks.run(&order.command, context.timeout_ms, live, cancel).await,
             ),
-            Effect::Mention { order, context } => self.read_mention(order, &context.denied, cancel).await,
+            Effect::Mention { order, context } => self.read_mention(order, &context, cancel).await,
             Effect::Fingerprint { .. } => {
                 or_failed(workspace.fingerprint().await.map(OutcomeBody::WorkspaceFingerprinted))
             }
@@ -194,10 +194,10 @@ impl Handlers {
     async fn read_mention(
         &self,
         order: MentionOrder,
-        denied: &[String],
+        context: &MentionContext,
         cancel: &CancellationToken,
     ) -> OutcomeBody {
-        match mention::read(order.place, denied, &*self.ports.sandbox, cancel).await {
+        match mention::read(order.place, context, &*self.ports.sandbox, cancel).await {
             Ok(_) if cancel.is_cancelled() => {
                 failed(FailStatus::Cancelled, "reading was cancelled".to_owned())
             }

@@ -105,6 +105,8 @@ pub struct CheckOrder {
 pub struct CheckContext {
     /// Milliseconds it may take.
     pub timeout_ms: u64,
+    /// Bytes of its output that models are shown.
+    pub output_cap: u32,
 }
 
 impl CheckContext {
@@ -140,6 +142,15 @@ pub struct MentionedPlace {
 pub struct MentionContext {
     /// Globs of the paths the policy denies to every reader.
     pub denied: Vec<String>,
+    /// Bytes of it that models are shown.
+    pub output_cap: u32,
+}
+
+/// How a comparison is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiffContext {
+    /// Bytes of the diff that models are shown.
+    pub output_cap: u32,
 }
 
 /// Orders a comparison of the workspace.

@@ -2,9 +2,9 @@
 
 use crate::protocol::effect::Failure;
 use crate::protocol::event::{
-    Blob, CheckRan, MentionExpanded, ModelFailed, ModelReply, ToolPrepared, ToolResolved,
+    Blob, CheckRan, DiffTaken, MentionExpanded, ModelFailed, ModelReply, ToolPrepared, ToolResolved,
 };
-use crate::protocol::text::{MOST_SHOWN, cut_middle};
+use crate::protocol::text::cut_middle;
 use crate::protocol::{Order, OutcomeBody};
 
 use super::super::size_limits;
@@ -59,6 +59,9 @@ impl Attempt {
                 let (command, notes) = (order.command.clone(), self.shared.redactor.lines(ran.notes));
                 OutcomeBody::CheckRan(CheckRan { command, output: self.shown(&ran.output), notes, ..ran })
             }
+            (OutcomeBody::DiffTaken(taken), _) => {
+                OutcomeBody::DiffTaken(DiffTaken { diff: self.shown(&taken.diff), ..taken })
+            }
             (OutcomeBody::MentionExpanded(read), _) => {
                 OutcomeBody::MentionExpanded(MentionExpanded { text: self.shown(&read.text), ..read })
             }
@@ -67,7 +70,7 @@ impl Attempt {
     }
 
     fn shown(&self, text: &str) -> String {
-        cut_middle(&self.shared.redactor.text(text), MOST_SHOWN).0
+        cut_middle(&self.shared.redactor.text(text), self.cap).0
     }
 
     async fn kept(&self, end: ToolResolved) -> ToolResolved {
