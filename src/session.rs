@@ -14,6 +14,7 @@ mod output_limit;
 pub mod policy;
 mod resume;
 mod retry;
+mod shown;
 mod solo;
 pub mod squad;
 pub mod state;
