@@ -167,7 +167,7 @@ impl Dialect {
         let serves = |known: &&str| {
             host.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        let by_host = DIALECTS.iter().find(|row| row.hosts.iter().any(|known| serves(&known)));
+        let by_host = DIALECTS.iter().find(|row| row.hosts.iter().any(|known| serves(known)));
         let by_name = || Dialect::named(provider).filter(|row| row.hosts.is_empty());
         by_host.or_else(by_name).unwrap_or(&GENERIC)
     }
