@@ -164,12 +164,16 @@ impl Dialect {
     /// The row of a host; else that of a server which runs anywhere and the provider is named after; else the
     /// generic one.
     pub(super) fn of(host: &str, provider: &str) -> &'static Dialect {
-        let serves = |known: &&str| {
-            host.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        };
-        let by_host = DIALECTS.iter().find(|row| row.hosts.iter().any(|known| serves(known)));
+        let by_host = DIALECTS.iter().find(|row| row.serves(host));
         let by_name = || Dialect::named(provider).filter(|row| row.hosts.is_empty());
         by_host.or_else(by_name).unwrap_or(&GENERIC)
+    }
+
+    fn serves(&self, host: &str) -> bool {
+        let is_known = |known: &&str| {
+            host.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        self.hosts.iter().any(is_known)
     }
 
     /// How a typed answer is asked for where the session chose this way.
