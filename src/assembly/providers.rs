@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assembly::{Sessions, WireError};
+use crate::config::file::ProviderKind;
 use crate::config::learnt::{Learnt, server_of};
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
@@ -13,9 +14,10 @@ use crate::ports::{Learnings, Provider};
 use crate::protocol::expand::digest_of;
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
-use crate::provider::Timeouts;
-use crate::provider::openai::{OpenAi, OpenAiConfig};
+use crate::provider::anthropic::Anthropic;
+use crate::provider::openai::OpenAi;
 use crate::provider::script::{RecordedReply, Script};
+use crate::provider::{ServerConfig, ServerConfigError, Timeouts};
 
 /// The most a script may hold, in bytes.
 const MAX_SCRIPT: u64 = 8 << 20;
@@ -72,7 +74,7 @@ pub(super) fn connect(
         if let Some(limit) = table.and_then(|table| table.concurrent_calls) {
             connected.limits.insert(name.provider.clone(), limit.get());
         }
-        if let Ok(Connection::Openai { base_url, .. }) = config.connection(&name.provider) {
+        if let Ok(Connection::Http { base_url, .. }) = config.connection(&name.provider) {
             servers.insert(name.provider.clone(), server_of(&base_url));
         }
         connected.providers.insert(name.provider, provider);
@@ -105,7 +107,8 @@ fn provider(
             let script = written_script(name, &text.ok_or_else(missing)?)?;
             Ok(Arc::new(answered.going_on(script, name)))
         }
-        Connection::Openai {
+        Connection::Http {
+            kind,
             base_url,
             key,
             headers,
@@ -114,18 +117,31 @@ fn provider(
             first_token_timeout_ms,
             idle_timeout_ms,
         } => {
-            let mut openai = OpenAiConfig::new(name, base_url);
-            openai.api_key = key.map(|key| key.reveal().into());
-            openai.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
-            openai.dialect = dialect;
-            openai.timeouts = Timeouts {
+            let mut server = ServerConfig::new(name, base_url);
+            server.api_key = key.map(|key| key.reveal().into());
+            server.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
+            server.dialect = dialect;
+            server.timeouts = Timeouts {
                 connect: Duration::from_millis(connect_timeout_ms),
                 first_token: Duration::from_millis(first_token_timeout_ms),
                 idle: Duration::from_millis(idle_timeout_ms),
             };
-            let openai = OpenAi::new(openai).map_err(|error| WireError::Provider(error.to_string()))?;
-            Ok(Arc::new(openai))
+            let connect = adapter(kind)
+                .ok_or_else(|| WireError::Provider(format!("provider `{name}` is not reached over HTTP")))?;
+            connect(server).map_err(|error| WireError::Provider(error.to_string()))
         }
+    }
+}
+
+/// Makes a provider out of the address of a server.
+type Adapter = fn(ServerConfig) -> Result<Arc<dyn Provider>, ServerConfigError>;
+
+/// The adapter of a wire format: a new format is a line here and its name in the configuration.
+fn adapter(kind: ProviderKind) -> Option<Adapter> {
+    match kind {
+        ProviderKind::Openai => Some(|server| Ok(Arc::new(OpenAi::new(server)?))),
+        ProviderKind::Anthropic => Some(|server| Ok(Arc::new(Anthropic::new(server)?))),
+        ProviderKind::Script => None,
     }
 }
 
@@ -135,7 +151,7 @@ fn provider(
 pub(super) fn identity(config: &Config, name: &str) -> Option<String> {
     Some(match config.connection(name).ok()? {
         Connection::Script { file } => digest_of(&("script", library::read_text(&file, MAX_SCRIPT).ok()??)),
-        Connection::Openai { base_url, .. } => digest_of(&("openai", base_url.to_string())),
+        Connection::Http { kind, base_url, .. } => digest_of(&(kind, base_url)),
     })
 }
 

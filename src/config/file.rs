@@ -193,7 +193,7 @@ impl SandboxKind {
 pub struct ProviderTable {
     /// How it is talked to.
     pub kind: Option<ProviderKind>,
-    /// Where it is, up to and without `/chat/completions`.
+    /// Where it is, up to and without `/chat/completions` or `/messages`.
     pub base_url: Option<String>,
     /// Environment variable that holds the key; no key is sent when none is named.
     pub api_key_env: Option<String>,
@@ -221,6 +221,8 @@ pub struct ProviderTable {
 pub enum ProviderKind {
     /// The OpenAI chat completions API and everything compatible with it.
     Openai,
+    /// Anthropic's Messages API.
+    Anthropic,
     /// A file with written answers: no network, no model.
     Script,
 }

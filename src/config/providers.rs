@@ -12,6 +12,8 @@ use crate::config::{ConfigError, Environment};
 pub struct Preset {
     /// Its name in model names.
     pub name: &'static str,
+    /// How it is talked to.
+    pub kind: ProviderKind,
     /// Where it is.
     pub base_url: &'static str,
     /// Environment variable of its key; none for servers on this machine.
@@ -20,33 +22,78 @@ pub struct Preset {
 
 /// The presets, in the order in which keys and servers are looked for.
 pub const PRESETS: &[Preset] = &[
-    Preset { name: "openai", base_url: "https://api.openai.com/v1", api_key_env: Some("OPENAI_API_KEY") },
-    Preset { name: "xai", base_url: "https://api.x.ai/v1", api_key_env: Some("XAI_API_KEY") },
+    Preset {
+        name: "openai",
+        kind: ProviderKind::Openai,
+        base_url: "https://api.openai.com/v1",
+        api_key_env: Some("OPENAI_API_KEY"),
+    },
+    Preset {
+        name: "anthropic",
+        kind: ProviderKind::Anthropic,
+        base_url: "https://api.anthropic.com/v1",
+        api_key_env: Some("ANTHROPIC_API_KEY"),
+    },
+    Preset {
+        name: "xai",
+        kind: ProviderKind::Openai,
+        base_url: "https://api.x.ai/v1",
+        api_key_env: Some("XAI_API_KEY"),
+    },
     Preset {
         name: "openrouter",
+        kind: ProviderKind::Openai,
         base_url: "https://openrouter.ai/api/v1",
         api_key_env: Some("OPENROUTER_API_KEY"),
     },
     Preset {
         name: "gemini",
+        kind: ProviderKind::Openai,
         base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
         api_key_env: Some("GEMINI_API_KEY"),
     },
-    Preset { name: "groq", base_url: "https://api.groq.com/openai/v1", api_key_env: Some("GROQ_API_KEY") },
-    Preset { name: "mistral", base_url: "https://api.mistral.ai/v1", api_key_env: Some("MISTRAL_API_KEY") },
+    Preset {
+        name: "groq",
+        kind: ProviderKind::Openai,
+        base_url: "https://api.groq.com/openai/v1",
+        api_key_env: Some("GROQ_API_KEY"),
+    },
+    Preset {
+        name: "mistral",
+        kind: ProviderKind::Openai,
+        base_url: "https://api.mistral.ai/v1",
+        api_key_env: Some("MISTRAL_API_KEY"),
+    },
     Preset {
         name: "deepseek",
+        kind: ProviderKind::Openai,
         base_url: "https://api.deepseek.com/v1",
         api_key_env: Some("DEEPSEEK_API_KEY"),
     },
     Preset {
         name: "together",
+        kind: ProviderKind::Openai,
         base_url: "https://api.together.xyz/v1",
         api_key_env: Some("TOGETHER_API_KEY"),
     },
-    Preset { name: "ollama", base_url: "http://127.0.0.1:11434/v1", api_key_env: None },
-    Preset { name: "lmstudio", base_url: "http://127.0.0.1:1234/v1", api_key_env: None },
-    Preset { name: "llama-server", base_url: "http://127.0.0.1:8080/v1", api_key_env: None },
+    Preset {
+        name: "ollama",
+        kind: ProviderKind::Openai,
+        base_url: "http://127.0.0.1:11434/v1",
+        api_key_env: None,
+    },
+    Preset {
+        name: "lmstudio",
+        kind: ProviderKind::Openai,
+        base_url: "http://127.0.0.1:1234/v1",
+        api_key_env: None,
+    },
+    Preset {
+        name: "llama-server",
+        kind: ProviderKind::Openai,
+        base_url: "http://127.0.0.1:8080/v1",
+        api_key_env: None,
+    },
 ];
 
 /// A key. Has no way to be printed or stored.
@@ -74,8 +121,10 @@ impl fmt::Debug for Secret {
 /// How to connect a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// An API of the OpenAI kind.
-    Openai {
+    /// A server that is reached over HTTP.
+    Http {
+        /// Its wire format.
+        kind: ProviderKind,
         /// Where it is, without a slash at the end.
         base_url: String,
         /// The key to send, if it wants one.
@@ -102,14 +151,14 @@ impl Connection {
     /// True when nothing leaves this machine, so that calls cost nothing.
     pub fn is_local(&self) -> bool {
         match self {
-            Connection::Openai { base_url, .. } => is_loopback(base_url),
+            Connection::Http { base_url, .. } => is_loopback(base_url),
             Connection::Script { .. } => true,
         }
     }
 
     /// Texts that must never reach a log or a screen: name and value.
     pub fn secrets(&self, provider: &str) -> Vec<(String, String)> {
-        let Connection::Openai { key, headers, .. } = self else { return Vec::new() };
+        let Connection::Http { key, headers, .. } = self else { return Vec::new() };
         let keys = key.iter().map(|key| (provider.to_owned(), key.reveal().to_owned()));
         let headers = headers.iter().filter(|(name, _)| is_secret_header(name)).flat_map(|(name, value)| {
             // `Bearer abc` would otherwise hide only the pair, not the token alone.
@@ -134,9 +183,9 @@ pub fn complete(name: &str, written: Option<&ProviderTable>) -> Option<ProviderT
         (written, _) => written.cloned().unwrap_or_default(),
     };
     if let Some(preset) = preset
-        && table.kind.is_none_or(|kind| kind == ProviderKind::Openai)
+        && table.kind.is_none_or(|kind| kind == preset.kind)
     {
-        table.kind = Some(ProviderKind::Openai);
+        table.kind = Some(preset.kind);
         // A key belongs to an address: with an address of one's own, the key must be named as well.
         if table.base_url.is_none() && table.api_key_env.is_none() {
             table.api_key_env = preset.api_key_env.map(str::to_owned);
@@ -159,13 +208,14 @@ pub fn connect(
             let file = table.file.as_deref().ok_or_else(|| missing("file"))?;
             Ok(Connection::Script { file: folder.join(file) })
         }
-        ProviderKind::Openai => {
+        kind @ (ProviderKind::Openai | ProviderKind::Anthropic) => {
             let base_url = table.base_url.as_deref().ok_or_else(|| missing("base_url"))?;
             if !base_url.starts_with("https://") && !base_url.starts_with("http://") {
                 let provider = name.to_owned();
                 return Err(ConfigError::BadUrl { provider, url: without_credentials(base_url) });
             }
-            Ok(Connection::Openai {
+            Ok(Connection::Http {
+                kind,
                 base_url: base_url.trim_end_matches('/').to_owned(),
                 key: key_of(name, table, environment)?,
                 headers: table.headers.clone(),

@@ -4,8 +4,8 @@ use crate::protocol::event::ErrorKind;
 use crate::provider::failure::Report;
 
 /// Parameters without which a request still means the same.
-const OPTIONAL: [&str; 5] =
-    ["temperature", "max_tokens", "max_completion_tokens", "stream_options", "response_format"];
+const OPTIONAL: [&str; 6] =
+    ["temperature", "max_tokens", "max_completion_tokens", "stream_options", "response_format", "thinking"];
 
 /// What servers say of a parameter they refuse, whatever its value. An error about a value alone (`too large`,
 /// `must be at most 2`) has none of it.

@@ -13,6 +13,7 @@ mod eventlog;
 mod house;
 mod projection;
 mod protocol;
+mod provider_anthropic;
 mod provider_openai;
 mod provider_script;
 mod report;

@@ -9,6 +9,7 @@
 //! request that the real API would refuse gets a 400, and dropping the server fails the test.
 
 mod hosts;
+mod messages_api;
 mod reply;
 mod validate;
 
@@ -182,7 +183,10 @@ async fn while_connected(stream: TcpStream, shared: &Shared) {
             requests.push(request.clone());
             requests.len()
         };
-        let violations = validate::violations(&request);
+        let violations = match request.line.contains("/messages") {
+            true => messages_api::violations(&request),
+            false => validate::violations(&request),
+        };
         let refused = shared.host.and_then(|host| hosts::refusal(host, &request.json));
         let reply = if let Some((status, body)) = refused {
             lock(&shared.violations).push(body.to_string());
