@@ -9,17 +9,17 @@ use agon::session::Session;
 
 /// One spark at a task.
 pub fn run() -> Vec<Arc<Entry>> {
-    read(include_str!("../../golden/v1/demo-run.jsonl"))
+    read(include_str!("../../golden/earlier/demo-run.jsonl"))
 }
 
 /// A squad whose first attempt is sent back.
 pub fn squad() -> Vec<Arc<Entry>> {
-    read(include_str!("../../golden/v1/demo-squad.jsonl"))
+    read(include_str!("../../golden/earlier/demo-squad.jsonl"))
 }
 
 /// Six personas on a question.
 pub fn debate() -> Vec<Arc<Entry>> {
-    read(include_str!("../../golden/v1/demo-debate.jsonl"))
+    read(include_str!("../../golden/earlier/demo-debate.jsonl"))
 }
 
 fn read(log: &str) -> Vec<Arc<Entry>> {
