@@ -15,6 +15,7 @@ pub mod secrets;
 pub mod show;
 pub mod trust;
 pub mod unknown;
+pub mod wide;
 
 use std::path::{Path, PathBuf};
 
@@ -30,8 +31,9 @@ pub use providers::{Connection, Secret};
 pub use secrets::Secrets;
 pub use trust::Trust;
 
+use crate::protocol::names::complaint_about;
 use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec, Rule};
-use crate::session::policy::standard;
+use crate::session::policy::denying;
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +57,9 @@ pub enum ConfigError {
     /// An environment variable or flag has a value of the wrong shape.
     #[error("{name}=`{value}`: {message}")]
     BadValue { name: &'static str, value: String, message: String },
+    /// A protected name is written as none can be.
+    #[error("`names.protected`: `{name}` is no name: {why}")]
+    BadName { name: String, why: &'static str },
     /// Neither `AGON_HOME` nor a home folder.
     #[error("no home folder is known and `AGON_HOME` is not set")]
     NoHome,
@@ -208,6 +213,10 @@ impl Config {
         }
         let (file, known) = (layer.typed()?, KnownModels::embedded()?);
         let learnt = Learnt::read(&places.learnt())?;
+        let names = file.names.iter().flat_map(|names| &names.protected);
+        if let Some((name, why)) = names.into_iter().find_map(|name| Some((name, complaint_about(name)?))) {
+            return Err(ConfigError::BadName { name: name.clone(), why });
+        }
         let workspace = workspace.to_owned();
         let mut config =
             Config { places, environment, workspace, file, layer, known, learnt, trust, warnings };
@@ -332,9 +341,15 @@ impl Config {
     /// The rules of all layers, with agon's own before them unless they are switched off.
     pub fn policy(&self) -> Policy {
         let table = self.file.policy.clone().unwrap_or_default();
-        let mut policy = if table.defaults == Some(false) { Policy::default() } else { standard() };
+        let secret = self.file.names.as_ref().map(|names| names.secret.as_slice()).unwrap_or_default();
+        let mut policy = if table.defaults == Some(false) { Policy::default() } else { denying(secret) };
         policy.rules.extend(table.rules.into_iter().map(Rule::from));
         policy
+    }
+
+    /// The names that no tool changes.
+    pub fn protected(&self) -> Vec<String> {
+        self.file.names.as_ref().map(|names| names.protected.clone()).unwrap_or_default()
     }
 
     /// Values of the environment that are blanked out of all that is recorded and shown.

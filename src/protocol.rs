@@ -10,6 +10,7 @@ pub mod event;
 pub mod expand;
 pub mod fit;
 pub mod message;
+pub mod names;
 pub mod signal;
 pub mod spec;
 pub mod stored;

@@ -36,6 +36,7 @@ pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
 #[cfg(target_os = "linux")]
 pub use local::{LocalOptions, LocalSandbox};
+pub use protected::ProtectedNames;
 
 /// The variables a command may see. No name that carries a key or a token is among them, and none is added.
 const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];
@@ -86,7 +87,12 @@ impl Unconfined {
 
     /// Opens the workspace. Commands will see `PATH`, `HOME`, `LANG`, `USER` and `TMPDIR` as they are now.
     pub fn open(root: &Path) -> Result<Self, FileError> {
-        let files = Arc::new(WorkspaceFiles::open(root)?);
+        Unconfined::protecting(root, ProtectedNames::default())
+    }
+
+    /// The same, with the names that no file tool changes.
+    pub fn protecting(root: &Path, protected: ProtectedNames) -> Result<Self, FileError> {
+        let files = Arc::new(WorkspaceFiles::open(root)?.protecting(protected));
         let mut environment: BTreeMap<String, String> = PASSED_ON
             .into_iter()
             .filter_map(|name| std::env::var(name).ok().map(|value| (name.to_owned(), value)))

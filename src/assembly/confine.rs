@@ -8,7 +8,7 @@ use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
 use crate::protocol::spec::{Policy, Rule, SandboxSpec};
 use crate::sandbox::docker::DockerError;
-use crate::sandbox::{LocalError, Unconfined, crash_journal};
+use crate::sandbox::{LocalError, ProtectedNames, Unconfined, crash_journal};
 use crate::session::policy;
 
 /// What is wanted of a sandbox.
@@ -47,7 +47,7 @@ pub(super) async fn chosen(
     }
     let opened = match wanted.kind {
         SandboxKind::Auto => return automatic(config, wanted).await,
-        SandboxKind::None => unconfined(wanted.root),
+        SandboxKind::None => unconfined(wanted.root, protected(config)),
         SandboxKind::Local => {
             local(wanted.root, &options(config, wanted)).await.map_err(no_sandbox(wanted.kind))
         }
@@ -85,7 +85,7 @@ async fn automatic(
         },
     };
     match wanted.has_consent {
-        true => Ok((unconfined(wanted.root)?, line("none", &why))),
+        true => Ok((unconfined(wanted.root, protected(config))?, line("none", &why))),
         false => Err(WireError::NothingConfines { why, gaps: Unconfined::GAPS.to_vec() }),
     }
 }
@@ -115,6 +115,7 @@ fn with_link(root: &Path, error: LocalError) -> LocalError {
 /// What a sandbox of this machine's kernel is opened with.
 struct Options {
     secrets: Vec<String>,
+    protected: ProtectedNames,
     read_only: bool,
     notes: PathBuf,
     own: Vec<PathBuf>,
@@ -123,10 +124,16 @@ struct Options {
 fn options(config: &Config, wanted: Wanted<'_>) -> Options {
     Options {
         secrets: secrets(config.policy(), wanted.rules),
+        protected: protected(config),
         read_only: wanted.read_only,
         notes: crash_journal::notes_of(&config.places().state),
         own: own_folders(config),
     }
+}
+
+/// The names that no tool changes.
+pub(super) fn protected(config: &Config) -> ProtectedNames {
+    ProtectedNames::with(&config.protected())
 }
 
 /// Globs of the paths that no command is to read.
@@ -141,8 +148,9 @@ pub(super) fn own_folders(config: &Config) -> Vec<PathBuf> {
     vec![places.state.clone(), places.config.clone(), places.cache.clone()]
 }
 
-fn unconfined(root: &Path) -> Result<Arc<dyn Sandbox>, WireError> {
-    let sandbox = Unconfined::open(root).map_err(|error| WireError::Workspace(error.to_string()))?;
+fn unconfined(root: &Path, protected: ProtectedNames) -> Result<Arc<dyn Sandbox>, WireError> {
+    let sandbox =
+        Unconfined::protecting(root, protected).map_err(|error| WireError::Workspace(error.to_string()))?;
     Ok(Arc::new(sandbox))
 }
 
@@ -157,7 +165,7 @@ pub(super) async fn plain(
         return Err(WireError::WorkspaceGone(root.to_owned()));
     }
     match kind {
-        SandboxKind::None => unconfined(root),
+        SandboxKind::None => unconfined(root, ProtectedNames::default()),
         SandboxKind::Local | SandboxKind::Auto => {
             local(root, &plain_options(read_only, rules, state)).await.map_err(no_sandbox(kind))
         }
@@ -174,6 +182,7 @@ pub(super) async fn plain(
 fn plain_options(read_only: bool, rules: &[Rule], state: &Path) -> Options {
     Options {
         secrets: secrets(policy::standard(), rules),
+        protected: ProtectedNames::default(),
         read_only,
         notes: crash_journal::notes_of(state),
         own: vec![state.to_owned()],
@@ -184,6 +193,7 @@ fn plain_options(read_only: bool, rules: &[Rule], state: &Path) -> Options {
 fn local_options(options: &Options) -> crate::sandbox::LocalOptions {
     crate::sandbox::LocalOptions {
         secrets: options.secrets.clone(),
+        protected: options.protected.clone(),
         read_only: options.read_only,
         notes: Some(options.notes.clone()),
         own: options.own.clone(),

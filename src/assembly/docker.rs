@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::assembly::WireError;
-use crate::assembly::confine::{Wanted, own_folders, secrets};
+use crate::assembly::confine::{Wanted, own_folders, protected, secrets};
 use crate::config::{Config, DockerTable, KeyPath, Source};
 use crate::ports::Sandbox;
 use crate::sandbox::docker::{
@@ -90,7 +90,8 @@ pub(super) async fn open(config: &Config, wanted: Wanted<'_>) -> Result<Arc<dyn 
     let secrets = secrets(config.policy(), wanted.rules);
     let (root, session) = (wanted.root.to_owned(), wanted.session.to_owned());
     let own = own_folders(config);
-    let place = DockerPlace { root, session, claims, secrets, read_only: wanted.read_only, own };
+    let (read_only, protected) = (wanted.read_only, protected(config));
+    let place = DockerPlace { root, session, claims, secrets, protected, read_only, own };
     Ok(Arc::new(DockerSandbox::open(engine, settings, &place).await?))
 }
 

@@ -42,6 +42,14 @@ pub enum WireError {
         /// The folder of agon in it.
         own: PathBuf,
     },
+    /// The workspace is a home or belongs to the system, and no person said that agents may work there.
+    #[error("`{}` is no workspace without your consent: {why}", workspace.display())]
+    Wide {
+        /// The workspace.
+        workspace: PathBuf,
+        /// What it is.
+        why: &'static str,
+    },
     /// A recorded run cannot be found or the cache not be used.
     #[error(transparent)]
     Cache(#[from] StockError),
@@ -157,6 +165,11 @@ impl WireError {
             WireError::HoldsOwn { .. } => Some(
                 "work in a folder of its own (`--workspace DIR`), or keep agon's files elsewhere (`AGON_HOME`)".to_owned(),
             ),
+            WireError::Wide { workspace, .. } => Some(format!(
+                "work in a project's folder (`--workspace DIR`), or allow this one in your config.toml: \
+                 [workspace] allow = [\"{}\"]",
+                workspace.display()
+            )),
             WireError::NothingToReplace(_) => {
                 Some("`agon replay S --full` shows every entry with its number".to_owned())
             }

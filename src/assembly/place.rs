@@ -1,5 +1,6 @@
 //! Puts a workspace together with everything that works in it, its sandbox among it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,8 +53,12 @@ fn looked_at(kind: SandboxKind, root: &Path) -> Wanted<'_> {
     Wanted { kind, root, session: "doctor", rules: &[], read_only: false, has_consent: false }
 }
 
-/// Refuses a workspace that holds agon's own files: a tool could rewrite the record of what it did, or the policy.
+/// Refuses a workspace that holds agon's own files: a tool could rewrite the record of what it did, or the policy. And
+/// one that is a home or the system's, unless a person said so.
 fn keeps_apart(config: &Config, root: &Path) -> Result<(), WireError> {
+    if let Some(why) = config.wide(root) {
+        return Err(WireError::Wide { workspace: root.to_owned(), why });
+    }
     let whole = |path: &Path| {
         path.ancestors().find_map(|above| above.canonicalize().ok().map(|real| (real, above.to_owned())))
     };
@@ -175,6 +180,7 @@ impl Place {
             provider_limits: connected.limits,
             scorers: Scorers::default(),
             learnings: connected.learnings,
+            workers: BTreeMap::new(),
             clock: Arc::new(SystemClock),
             secrets: connected.secrets,
             attended,

@@ -28,7 +28,9 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     if typed.plain || !output.has_screen(&environment) {
         return line_mode::chat(typed, environment, output).await;
     }
-    let mut mission = setup::mission(typed, environment)?;
+    let mut kit = setup::kit(typed, environment)?;
+    setup::ask_about_workspace(&mut kit, output).await?;
+    let mut mission = setup::mission_with(typed, kit);
     let mut state = State::new(mission.profile(), 80, 24);
     if typed.go_on {
         let newest = mission.newest_here()?;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::assembly::session_status::{Stage, stage_of_debate};
 use crate::assembly::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
-use crate::cli::consent::asked;
+use crate::cli::consent::{about_workspace, asked};
 use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
@@ -57,9 +57,14 @@ pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) 
     Ok(perform(plan, Mode::Squad, output).await?.0)
 }
 
-pub(super) async fn perform(plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, String), Failure> {
+pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Result<(u8, String), Failure> {
     plan.show.output.as_deref().map(check_target).transpose()?;
     super::config::warn(&plan.config, output);
+    if plan.resume.is_none()
+        && let Some(root) = about_workspace(&plan.config, !plan.show.json, output).await?
+    {
+        plan.config.allow_workspace(&root);
+    }
     let prompt = prompt(plan.prompt, mode, plan.schema)?;
     let running = match &plan.resume {
         Some(session) => {

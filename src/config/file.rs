@@ -10,6 +10,7 @@ use crate::config::docker::DockerTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
 use crate::protocol::message::Structured;
+use crate::protocol::names::Names;
 use crate::protocol::spec::{Limits, RetrySpec};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
@@ -28,6 +29,10 @@ pub struct ConfigFile {
     pub policy: Option<PolicyTable>,
     /// What confines the tools.
     pub sandbox: Option<SandboxTable>,
+    /// Names of files that need care. The lists of all layers apply together.
+    pub names: Option<NamesTable>,
+    /// Which folders agents may work in.
+    pub workspace: Option<WorkspaceTable>,
     /// The team cache: recorded runs of squads.
     pub cache: Option<CacheTable>,
     /// What is blanked out of all that is recorded and shown.
@@ -80,6 +85,28 @@ pub struct PolicyTable {
     /// The rules, in the order they were written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleTable>,
+}
+
+/// Names of files that need care. What is written here is added to agon's own lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamesTable {
+    /// Names of files and folders that no tool and no sandboxed command changes, each `name` or `folder/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protected: Vec<String>,
+    /// Globs of files with passwords or keys, each of a name or of a name in its folder. Without effect where
+    /// `policy.defaults` is false.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secret: Vec<String>,
+}
+
+/// Which folders agents may work in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceTable {
+    /// Folders that may be a workspace although they are a home or belong to the system; default none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
 }
 
 /// What confines the tools.
@@ -253,6 +280,10 @@ impl ConfigFile {
                 docker: Some(DockerTable::defaults()),
             }),
             cache: Some(CacheTable::defaults()),
+            names: Some(NamesTable {
+                protected: Names::standard().all_protected().map(str::to_owned).collect(),
+                secret: Names::standard().secret.clone(),
+            }),
             ..ConfigFile::default()
         }
     }

@@ -193,7 +193,14 @@ fn named(error: ConfigError, lines: &BTreeMap<KeyPath, usize>) -> ConfigError {
 
 /// Lists whose layers add up instead of replacing each other.
 fn adds_up(key: &KeyPath) -> bool {
-    [["policy", "rules"], ["redaction", "ignore"]].iter().any(|list| key.words() == list)
+    let lists = [
+        ["policy", "rules"],
+        ["redaction", "ignore"],
+        ["names", "protected"],
+        ["names", "secret"],
+        ["workspace", "allow"],
+    ];
+    lists.iter().any(|list| key.words() == list)
 }
 
 /// Tables whose keys only make sense together, so that layers replace them whole.

@@ -33,10 +33,33 @@ pub fn as_text(config: &Config) -> String {
     let width =
         |of: fn(&Shown) -> &str| values.iter().map(|shown| of(shown).chars().count()).max().unwrap_or(0);
     let (keys, texts) = (width(|shown| &shown.key), width(|shown| &shown.value).min(48));
-    let lines = values
-        .iter()
-        .map(|Shown { key, value, source }| format!("{key:keys$} = {value:texts$}  # {source}\n"));
-    lines.collect()
+    let line = |Shown { key, value, source }: &Shown| match in_lines(value) {
+        None => format!("{key:keys$} = {value:texts$}  # {source}\n"),
+        Some(lines) => format!("{key:keys$} = {:texts$}  # {source}\n{lines}]\n", "["),
+    };
+    values.iter().map(line).collect()
+}
+
+/// Columns from which on a list is shown in lines of its own.
+const LONG: usize = 160;
+
+/// A long list's items, indented. What is within an item is never broken.
+fn in_lines(value: &str) -> Option<String> {
+    let items = value.strip_prefix("[\"")?.strip_suffix("\"]").filter(|items| items.len() > LONG)?;
+    let mut lines = String::new();
+    let mut width = 0;
+    for item in items.split("\", \"") {
+        let item = format!("\"{item}\",");
+        let begins = width == 0 || width + 1 + item.len() > 100;
+        lines += match (begins, width) {
+            (true, 0) => "    ",
+            (true, _) => "\n    ",
+            _ => " ",
+        };
+        width = if begins { 4 } else { width + 1 } + item.len();
+        lines += &item;
+    }
+    Some(lines + "\n")
 }
 
 /// The values as JSON: an object of `value` and `source` by key.

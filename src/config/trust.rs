@@ -106,6 +106,7 @@ fn judge(key: &KeyPath, leaf: Leaf, below: &Layer) -> Result<(Option<Leaf>, Opti
         ["model"] => refused("an untrusted project may only name a model you have configured yourself"),
         ["limits", _] if is_tighter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
         ["limits", _] => refused("an untrusted project may only tighten limits"),
+        ["names", _] => Ok((Some(leaf), None)),
         ["policy", "rules"] => Ok(keep_strict_rules(leaf, &place)),
         _ => refused("this project is not trusted"),
     }

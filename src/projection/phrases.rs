@@ -119,7 +119,7 @@ pub fn turn_cause(cause: TurnCause) -> &'static str {
         TurnCause::Refused => "the model refused",
         TurnCause::Truncated => "the answer was cut at the output limit (`max_output`)",
         TurnCause::ModelFailed => "the model call failed",
-        TurnCause::ContextFull => "the context window is full",
+        TurnCause::ContextFull => "the context window is full, and a summary would free too little",
         TurnCause::Loop => "it went in circles",
         TurnCause::Limit => "a limit was reached",
         TurnCause::Interrupted => "interrupted",

@@ -8,9 +8,9 @@ use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CacheGetOrder, CachePutContext, CachePutOrder, CheckContext, CheckOrder, DiffOrder, Failing,
-    Failure, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome, PatchOrder, PrepareOrder,
-    PreparedUse, TimerOrder, TimerPurpose, ToolCall,
+    Bare, CacheGetOrder, CachePutContext, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
+    Failing, Failure, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome, PatchOrder,
+    PrepareOrder, PreparedUse, TimerOrder, TimerPurpose, ToolCall,
 };
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
@@ -305,7 +305,7 @@ calls! {
         words: "recording the workspace", "record the workspace"
     }
     /// Compare the workspace with a recorded tree.
-    Diff(DiffOrder, Bare) = "diff" {
+    Diff(DiffOrder, DiffContext) = "diff" {
         ordered: EffectOrdered, answers: [DiffTaken(DiffTaken)], fails: EffectFailed,
         resume: Again, deadline: longest, lanes: [],
         words: "comparing the workspace", "compare with {}"

@@ -105,6 +105,8 @@ pub struct CheckOrder {
 pub struct CheckContext {
     /// Milliseconds it may take.
     pub timeout_ms: u64,
+    /// Bytes of its output that models are shown.
+    pub output_cap: u32,
 }
 
 impl CheckContext {
@@ -140,6 +142,15 @@ pub struct MentionedPlace {
 pub struct MentionContext {
     /// Globs of the paths the policy denies to every reader.
     pub denied: Vec<String>,
+    /// Bytes of it that models are shown.
+    pub output_cap: u32,
+}
+
+/// How a comparison is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiffContext {
+    /// Bytes of the diff that models are shown.
+    pub output_cap: u32,
 }
 
 /// Orders a comparison of the workspace.
@@ -272,6 +283,8 @@ pub enum Failure {
     Unread,
     /// Its time ran out.
     TimedOut,
+    /// What came of it does not fit into the log.
+    TooLong,
     /// It was told to stop and did not.
     Unstoppable,
     /// Its worker broke, or said what no such work can come to.
@@ -288,6 +301,7 @@ impl Failing<ModelOrder> for ModelFailed {
         let kind = match how {
             Failure::Unread => ErrorKind::BadRequest,
             Failure::TimedOut => ErrorKind::Timeout,
+            Failure::TooLong => ErrorKind::TooLarge,
             Failure::Unstoppable => ErrorKind::Cancelled,
             // Not `cancelled`: that would read as somebody's wish.
             Failure::Broken => ErrorKind::BadResponse,
@@ -305,7 +319,7 @@ impl Failing<PrepareOrder> for ToolPrepared {
 impl Failing<PreparedUse> for ToolResolved {
     fn failed(order: &PreparedUse, how: Failure, content: String) -> Self {
         let status = match how {
-            Failure::Unread | Failure::TimedOut => ToolStatus::Failed,
+            Failure::Unread | Failure::TimedOut | Failure::TooLong => ToolStatus::Failed,
             Failure::Unstoppable | Failure::Broken => ToolStatus::Lost,
         };
         let (tool_use, seen, notes) = (order.tool_use, Vec::new(), Vec::new());
@@ -322,7 +336,7 @@ impl Failing<CheckOrder> for CheckRan {
 impl<O> Failing<O> for EffectFailed {
     fn failed(_: &O, how: Failure, error: String) -> Self {
         let status = match how {
-            Failure::Unread | Failure::TimedOut => FailStatus::Failed,
+            Failure::Unread | Failure::TimedOut | Failure::TooLong => FailStatus::Failed,
             Failure::Unstoppable | Failure::Broken => FailStatus::Lost,
         };
         EffectFailed { status, error }

@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::masks::Kind;
+use super::protected::ProtectedNames;
 use super::protected_snapshot::{Maker, ProtectedSnapshot, Same, SetAside, set_aside};
 
 /// The folder of a state folder's notes.
@@ -33,6 +34,9 @@ pub fn make(folder: &Path) -> Result<(), String> {
 #[derive(Serialize, Deserialize)]
 struct Written {
     root: OsString,
+    /// What the configuration protected besides.
+    #[serde(default)]
+    protected: Vec<String>,
     names: Vec<OsString>,
     links: Vec<(OsString, OsString)>,
     absent: Vec<OsString>,
@@ -55,6 +59,7 @@ impl Note {
         let os = |path: &PathBuf| path.as_os_str().to_owned();
         let written = Written {
             root: root.as_os_str().to_owned(),
+            protected: before.protected.added().to_vec(),
             names: before.names.iter().map(os).collect(),
             links: before.links.iter().map(|(path, to)| (os(path), os(to))).collect(),
             absent: before.absent.iter().map(os).collect(),
@@ -108,6 +113,7 @@ fn one(path: &Path) -> Option<(PathBuf, SetAside)> {
     let settled = read.map(|written| {
         let root = PathBuf::from(written.root);
         let before = ProtectedSnapshot {
+            protected: ProtectedNames::with(&written.protected),
             names: written.names.into_iter().map(PathBuf::from).collect(),
             links: written.links.into_iter().map(|(path, to)| (path.into(), to.into())).collect(),
             absent: written.absent.into_iter().map(PathBuf::from).collect(),

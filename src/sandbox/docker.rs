@@ -33,6 +33,7 @@ use crate::protocol::spec::SandboxSpec;
 use crate::sandbox::crash_journal::{Note, notes_of};
 use crate::sandbox::files::WorkspaceFiles;
 use crate::sandbox::masks::FoundPaths as Covered;
+use crate::sandbox::protected::ProtectedNames;
 use crate::sandbox::protected_snapshot::{self, Maker, ProtectedSnapshot};
 use crate::sandbox::repository;
 use claim::Claim;
@@ -80,6 +81,8 @@ pub struct DockerPlace {
     pub claims: PathBuf,
     /// Globs of paths in the workspace that commands see empty.
     pub secrets: Vec<String>,
+    /// The names that no command changes.
+    pub protected: ProtectedNames,
     /// True for a workspace that commands cannot change.
     pub read_only: bool,
     /// Folders that are never shown: agon's own.
@@ -108,6 +111,7 @@ impl DockerSandbox {
             |path: &Path, reason: String| DockerError::BadMount { path: path.display().to_string(), reason };
         let files =
             WorkspaceFiles::open(&place.root).map_err(|error| bad_mount(&place.root, error.to_string()))?;
+        let files = files.protecting(place.protected.clone());
         let root = files.root().to_owned();
         if root == Path::new("/") {
             return Err(bad_mount(&root, "it would hide the whole container".to_owned()));
@@ -121,7 +125,7 @@ impl DockerSandbox {
         // Strays that cannot be reaped now are reaped another time; they hold nothing up.
         let _ = reap(&engine, &place.claims, &host_name()).await;
         let Covers { mut guarded, masked, closed, missing, pinned, found } =
-            Covers::find(&root, &place.secrets).map_err(DockerError::Unfit)?;
+            Covers::find(&root, &place.secrets, &place.protected).map_err(DockerError::Unfit)?;
         let claim = Claim::take(&place.claims, if place.read_only { &[] } else { &missing })?;
         // Where we cannot make one, commands cannot either.
         guarded.retain(|guarded| !missing.contains(guarded) || (!place.read_only && guarded.is_dir()));

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::beneath::{self, Beneath, io_error, shown};
 use super::link_targets::Leads;
+use super::protected::ProtectedNames;
 use super::{patch, protected, protected_snapshot, walk, write};
 use crate::ports::{DirEntry, FileChange, FileError, FileKind, Files};
 use crate::protocol::event::PathBase;
@@ -24,6 +25,7 @@ pub struct WorkspaceFiles {
     root: PathBuf,
     aliases: Vec<PathBuf>,
     beneath: Beneath,
+    protected: ProtectedNames,
 }
 
 impl WorkspaceFiles {
@@ -36,7 +38,12 @@ impl WorkspaceFiles {
         let real = std::fs::canonicalize(root).map_err(failed)?;
         let beneath = Beneath::open(&real).map_err(failed)?;
         let aliases = vec![real.clone(), root.to_owned()];
-        Ok(WorkspaceFiles { root: real, aliases, beneath })
+        Ok(WorkspaceFiles { root: real, aliases, beneath, protected: ProtectedNames::default() })
+    }
+
+    /// The same with these names protected.
+    pub fn protecting(self, protected: ProtectedNames) -> Self {
+        WorkspaceFiles { protected, ..self }
     }
 
     /// The real path of the root.
@@ -53,10 +60,10 @@ impl WorkspaceFiles {
 
     /// Refuses the root, protected names, and what they lead to; gives directory and last name.
     fn refuse_name<'p>(&self, path: &'p str) -> Result<(&'p str, &'p str), FileError> {
-        let split = refuse_name(path)?;
+        let split = refuse_name(path, &self.protected)?;
         let asked = Path::new(path);
         let is_end = |end: &PathBuf| asked.starts_with(end);
-        let leads = protected_snapshot::protected_now(&self.root)
+        let leads = protected_snapshot::protected_now(&self.root, &self.protected)
             .into_iter()
             .map(|name| Leads::of(&self.root, &name));
         let is_led_to = leads.into_iter().any(|leads| leads.targets.iter().chain(&leads.absent).any(is_end));
@@ -227,11 +234,11 @@ pub fn digest(mut reader: impl Read) -> std::io::Result<String> {
 }
 
 /// Refuses the root and protected names; gives directory and last name.
-fn refuse_name(path: &str) -> Result<(&str, &str), FileError> {
+fn refuse_name<'p>(path: &'p str, protected: &ProtectedNames) -> Result<(&'p str, &'p str), FileError> {
     if path.is_empty() {
         return Err(FileError::Directory(shown(path)));
     }
-    match protected::reason(path) {
+    match protected.reason(path) {
         Some(reason) => Err(FileError::Protected { path: path.to_owned(), reason }),
         None => Ok(beneath::split(path)),
     }

@@ -32,6 +32,7 @@ use super::crash_journal;
 use super::files::WorkspaceFiles;
 use super::masks::FoundPaths;
 use super::process;
+use super::protected::ProtectedNames;
 use super::protected_snapshot;
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::Lane;
@@ -51,6 +52,8 @@ pub struct LocalOptions {
     pub program: PathBuf,
     /// Globs of the files that cannot be read inside, relative to the workspace.
     pub secrets: Vec<String>,
+    /// The names that no command changes.
+    pub protected: ProtectedNames,
     /// True for a workspace that commands cannot change.
     pub read_only: bool,
     /// Limits of each call.
@@ -69,6 +72,7 @@ impl Default for LocalOptions {
         LocalOptions {
             program,
             secrets: Vec::new(),
+            protected: ProtectedNames::default(),
             read_only: false,
             limits: Limits::default(),
             notes: None,
@@ -96,14 +100,15 @@ impl LocalSandbox {
     pub fn open(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let secrets = protected_snapshot::globs(&options.secrets);
         let mut sandbox = LocalSandbox::bare(root, options)?;
-        sandbox.found = FoundPaths::of(sandbox.files.root(), &secrets).map_err(LocalError::Unfit)?;
+        sandbox.found = FoundPaths::of(sandbox.files.root(), &secrets, &sandbox.options.protected)
+            .map_err(LocalError::Unfit)?;
         Ok(sandbox)
     }
 
     /// Without anything covered.
     fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
-        let files =
-            Arc::new(WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?);
+        let files = WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?;
+        let files = Arc::new(files.protecting(options.protected.clone()));
         options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
         let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;
         let variable = |name: &str| std::env::var_os(name);
@@ -169,7 +174,7 @@ impl LocalSandbox {
             // what they make and remove is no ground to mount on.
             covers.retain(|_, kind| *kind != CoverKind::ReadOnly);
         } else {
-            self.keeper.cover(&mut covers);
+            self.keeper.cover(&mut covers, &self.options.protected);
         }
         let parts = |path: &Path| path.iter().map(OsString::from).collect();
         let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });

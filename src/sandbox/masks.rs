@@ -11,6 +11,7 @@ use globset::GlobSet;
 use serde::{Deserialize, Serialize};
 
 use super::link_targets::Leads;
+use super::protected::ProtectedNames;
 use super::protected_snapshot::{is_protected, is_repository};
 use crate::protocol::text::name_shown;
 
@@ -58,6 +59,8 @@ pub enum Kind {
 /// What is covered, relative to the root.
 #[derive(Clone, Debug, Default)]
 pub struct FoundPaths {
+    /// Which names are protected.
+    pub protected: ProtectedNames,
     /// Names and what they lead to as links, ancestors first. A link among them is no place for a cover.
     pub names: BTreeMap<PathBuf, Kind>,
     /// Links that protected names are or lead through, with what they say: they are put back after a call.
@@ -66,8 +69,8 @@ pub struct FoundPaths {
 
 impl FoundPaths {
     /// Looks through a workspace. An error says what there is too much of, and where.
-    pub fn of(root: &Path, secrets: &GlobSet) -> Result<Self, String> {
-        let (mut found, mut seen) = (FoundPaths::default(), 0);
+    pub fn of(root: &Path, secrets: &GlobSet, protected: &ProtectedNames) -> Result<Self, String> {
+        let (mut found, mut seen) = (FoundPaths { protected: protected.clone(), ..FoundPaths::default() }, 0);
         let mut waiting = VecDeque::from([(PathBuf::new(), Within::default())]);
         while let Some((folder, mut within)) = waiting.pop_front() {
             let is_top = folder.parent().is_none();
@@ -91,7 +94,7 @@ impl FoundPaths {
                 let near =
                     folder.file_name().map_or(path.clone(), |above| Path::new(above).join(entry.file_name()));
                 let steers = is_bare_top && STEERING.iter().any(|name| entry.file_name() == *name);
-                let is_guarded = within.guarded || steers || is_protected(root, &near);
+                let is_guarded = within.guarded || steers || is_protected(root, &near, protected);
                 let is_secret = secrets.is_match(&path);
                 if is_secret {
                     found.add(root, &path, Kind::Masked);
@@ -194,9 +197,12 @@ mod tests {
         fs::create_dir_all(folder.path().join("a/b")).unwrap();
         fs::write(folder.path().join("a/.env.x"), "").unwrap();
         (1..MOST_COVERED).for_each(|i| fs::write(name(i), "").unwrap());
-        assert_eq!(FoundPaths::of(folder.path(), &secrets).unwrap().names.len(), MOST_COVERED);
+        assert_eq!(
+            FoundPaths::of(folder.path(), &secrets, &ProtectedNames::default()).unwrap().names.len(),
+            MOST_COVERED
+        );
         fs::write(name(0), "").unwrap();
-        let error = FoundPaths::of(folder.path(), &secrets).unwrap_err();
+        let error = FoundPaths::of(folder.path(), &secrets, &ProtectedNames::default()).unwrap_err();
         assert!(error.contains("most of them in `a/b`"), "{error}");
     }
 
@@ -222,7 +228,7 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         let secrets = super::super::protected_snapshot::globs(&["{,*/}{.env,.env.*,*.pem}".to_owned()]);
-        let found = FoundPaths::of(folder.path(), &secrets).unwrap();
+        let found = FoundPaths::of(folder.path(), &secrets, &ProtectedNames::default()).unwrap();
         let names = |kind: Kind| {
             let names = found.names.iter().filter(|(_, of)| **of == kind);
             names.map(|(name, _)| name.to_str().unwrap()).collect::<Vec<_>>()
@@ -247,7 +253,7 @@ mod tests {
         let at = |name: &&str| folder.path().join(name);
         ["objects", "refs", "hooks", "src"].iter().for_each(|name| fs::create_dir(at(name)).unwrap());
         ["HEAD", "config", "a.rs"].iter().for_each(|name| fs::write(at(name), "").unwrap());
-        let found = FoundPaths::of(folder.path(), &GlobSet::empty()).unwrap();
+        let found = FoundPaths::of(folder.path(), &GlobSet::empty(), &ProtectedNames::default()).unwrap();
         let guarded: Vec<&str> = found.names.keys().map(|name| name.to_str().unwrap()).collect();
         assert_eq!(guarded, ["HEAD", "config", "hooks"]);
     }
@@ -261,12 +267,12 @@ mod tests {
         for depth in 0..420 {
             let place = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&at));
             if depth == 300 {
-                assert!(FoundPaths::of(folder.path(), &secrets).is_ok());
+                assert!(FoundPaths::of(folder.path(), &secrets, &ProtectedNames::default()).is_ok());
             }
             if depth == 340 {
                 let secret = Path::new(&place).join(".env");
                 fs::write(&secret, "").unwrap();
-                let error = FoundPaths::of(folder.path(), &secrets).unwrap_err();
+                let error = FoundPaths::of(folder.path(), &secrets, &ProtectedNames::default()).unwrap_err();
                 assert!(error.contains("`dddddddddd/…/.env` lies 340 folders deep"), "{error}");
                 fs::remove_file(secret).unwrap();
             }
@@ -274,7 +280,7 @@ mod tests {
             fs::create_dir(&next).unwrap();
             at = fs::File::open(next).unwrap();
         }
-        let error = FoundPaths::of(folder.path(), &secrets).unwrap_err();
+        let error = FoundPaths::of(folder.path(), &secrets, &ProtectedNames::default()).unwrap_err();
         assert!(error.contains("`dddddddddd/…/dddddddddd` lies"), "nobody can look into it: {error}");
     }
 
@@ -289,7 +295,7 @@ mod tests {
             }
         };
         set(0);
-        let found = FoundPaths::of(folder.path(), &GlobSet::empty());
+        let found = FoundPaths::of(folder.path(), &GlobSet::empty(), &ProtectedNames::default());
         set(0o755);
         // Nothing is closed to root.
         assert_eq!(found.is_ok(), rustix::process::geteuid().is_root(), "{found:?}");

@@ -1,77 +1,101 @@
 //! The names no tool may write, each with its reason; knows no file system, so a name counts present or not.
 
-/// One protected name.
-struct Protected {
-    /// Components in a row, folded to lower case, anywhere in a path.
-    name: &'static [&'static str],
-    /// Why a tool must not write it, for people and models.
-    reason: &'static str,
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use crate::protocol::names::Names;
+
+/// Why a name of the configuration is protected.
+const ADDED: &str = "the configuration protects it";
+
+/// The protected names of a workspace: those of the program, and those that the configuration adds.
+#[derive(Clone, Debug)]
+pub struct ProtectedNames {
+    table: Arc<Table>,
+    added: Vec<String>,
 }
 
-const GIT: &str = "its hooks and configuration run commands outside the sandbox";
-const OWN: &str = "it steers agon itself";
-const CI: &str = "it runs on other machines with other people's secrets";
-const INSTRUCTION: &str = "it instructs agents, so writing it would be giving orders to oneself";
-
-const fn names(name: &'static [&'static str], reason: &'static str) -> Protected {
-    Protected { name, reason }
+/// Names folded to lower case, each `name` or `folder/name`, with its reason.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    reasons: BTreeMap<String, &'static str>,
+    /// Folders that are free themselves and hold protected names.
+    folders: BTreeSet<String>,
 }
 
-/// The one table. `.git` also covers a submodule's or worktree's `.git` file.
-const TABLE: &[Protected] = &[
-    names(&[".git"], GIT),
-    names(&[".gitmodules"], GIT),
-    names(&[".pre-commit-config.yaml"], GIT),
-    names(&[".agon"], OWN),
-    names(&[".github", "workflows"], CI),
-    names(&[".github", "actions"], CI),
-    names(&[".gitlab-ci.yml"], CI),
-    names(&[".gitlab-ci.yaml"], CI),
-    names(&[".circleci"], CI),
-    names(&[".buildkite"], CI),
-    names(&[".woodpecker"], CI),
-    names(&[".woodpecker.yml"], CI),
-    names(&[".drone.yml"], CI),
-    names(&[".travis.yml"], CI),
-    names(&[".forgejo", "workflows"], CI),
-    names(&[".forgejo", "actions"], CI),
-    names(&[".gitea", "workflows"], CI),
-    names(&[".gitea", "actions"], CI),
-    names(&["azure-pipelines.yml"], CI),
-    names(&["bitbucket-pipelines.yml"], CI),
-    names(&["jenkinsfile"], CI),
-    names(&["agents.md"], INSTRUCTION),
-    names(&["agents.override.md"], INSTRUCTION),
-    names(&["agent.md"], INSTRUCTION),
-    names(&["claude.md"], INSTRUCTION),
-    names(&["claude.local.md"], INSTRUCTION),
-    names(&["gemini.md"], INSTRUCTION),
-    names(&["qwen.md"], INSTRUCTION),
-    names(&["conventions.md"], INSTRUCTION),
-    names(&[".claude"], INSTRUCTION),
-    names(&[".codex"], INSTRUCTION),
-    names(&[".cursor"], INSTRUCTION),
-    names(&[".cursorrules"], INSTRUCTION),
-    names(&[".windsurfrules"], INSTRUCTION),
-    names(&[".clinerules"], INSTRUCTION),
-    names(&[".github", "copilot-instructions.md"], INSTRUCTION),
-    names(&[".github", "instructions"], INSTRUCTION),
-    names(&[".github", "prompts"], INSTRUCTION),
-    names(&[".github", "agents"], INSTRUCTION),
-];
-
-/// The reason why a canonical path must not be written, or `None` when it may be.
-pub fn reason(path: &str) -> Option<&'static str> {
-    let parts: Vec<String> = path.split('/').map(fold).collect();
-    let hit = |entry: &&Protected| parts.windows(entry.name.len()).any(|window| window == entry.name);
-    TABLE.iter().find(hit).map(|entry| entry.reason)
+impl Table {
+    fn add(&mut self, name: &str, reason: &'static str) {
+        let parts: Vec<String> = name.split('/').map(fold).collect();
+        self.reasons.entry(parts.join("/")).or_insert(reason);
+        if let [folder, _] = parts.as_slice() {
+            self.folders.insert(folder.clone());
+        }
+    }
 }
 
-/// True for a folder directly in the workspace that is free itself and holds protected names (`.github`).
-pub fn holds_protected(path: &str) -> bool {
-    let name = fold(path);
-    !path.contains('/') && TABLE.iter().any(|entry| entry.name.len() > 1 && entry.name[0] == name)
+static STANDARD: LazyLock<Arc<Table>> = LazyLock::new(|| {
+    let mut table = Table::default();
+    for group in &Names::standard().protected {
+        group.names.iter().for_each(|name| table.add(name, &group.why));
+    }
+    Arc::new(table)
+});
+
+impl Default for ProtectedNames {
+    /// The program's own.
+    fn default() -> Self {
+        ProtectedNames { table: STANDARD.clone(), added: Vec::new() }
+    }
 }
+
+impl PartialEq for ProtectedNames {
+    fn eq(&self, other: &Self) -> bool {
+        self.added == other.added
+    }
+}
+
+impl Eq for ProtectedNames {}
+
+impl ProtectedNames {
+    /// With these as well, each `name` or `folder/name`.
+    pub fn with(added: &[String]) -> Self {
+        let mut names = ProtectedNames::default();
+        names.added = added.iter().filter(|name| names.reason(name).is_none()).cloned().collect();
+        if !names.added.is_empty() {
+            let table = Arc::make_mut(&mut names.table);
+            names.added.iter().for_each(|name| table.add(name, ADDED));
+        }
+        names
+    }
+
+    /// What was added to the program's own.
+    pub fn added(&self) -> &[String] {
+        &self.added
+    }
+
+    /// The reason why a canonical path must not be written, or `None` when it may be. A name counts anywhere in a path.
+    pub fn reason(&self, path: &str) -> Option<&'static str> {
+        let reasons = &self.table.reasons;
+        let mut folder: Option<String> = None;
+        for part in path.split('/').map(fold) {
+            let two = folder.filter(|folder| self.table.folders.contains(folder));
+            let found = two.and_then(|folder| reasons.get(&format!("{folder}/{part}")));
+            if let Some(reason) = found.or_else(|| reasons.get(&part)).or_else(|| reasons.get(EVERYTHING)) {
+                return Some(reason);
+            }
+            folder = Some(part);
+        }
+        None
+    }
+
+    /// True for a folder directly in the workspace that is free itself and holds protected names (`.github`).
+    pub fn holds_protected(&self, path: &str) -> bool {
+        !path.contains('/') && self.table.folders.contains(&fold(path))
+    }
+}
+
+/// The one name of a list that cannot be read.
+const EVERYTHING: &str = "*";
 
 /// Why a file must not be written that a protected name leads to.
 pub const LED_TO: &str = "a protected name of this workspace leads there";
@@ -124,7 +148,7 @@ mod tests {
             ".gitea/workflows/ci.yml",
             ".forgejo/actions/x/action.yml",
         ] {
-            assert!(reason(path).is_some(), "{path}");
+            assert!(ProtectedNames::default().reason(path).is_some(), "{path}");
         }
     }
 
@@ -141,7 +165,60 @@ mod tests {
             "agonia/.agone",
             "agents/md",
         ] {
-            assert_eq!(reason(path), None, "{path}");
+            assert_eq!(ProtectedNames::default().reason(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_adds_is_protected_beside_the_programs_own() {
+        let names = ProtectedNames::with(&["RULES.txt".to_owned(), "docs/Agents".to_owned()]);
+        for path in ["rules.TXT", "sub/rules.txt", "docs/agents/x", ".git/config"] {
+            assert!(names.reason(path).is_some(), "{path}");
+            assert_eq!(ProtectedNames::default().reason(path).is_some(), path == ".git/config");
+        }
+        assert!(
+            names.holds_protected("Docs")
+                && !names.holds_protected("src")
+                && names.reason("docs/a").is_none()
+        );
+    }
+
+    /// Those of tools that people use, beside the ones above.
+    #[test]
+    fn files_of_agents_and_of_ci_are_protected_by_the_names_their_makers_gave_them() {
+        for path in [
+            ".gemini/settings.json",
+            ".windsurf/rules/a.md",
+            ".roo/rules/a.md",
+            ".continue/config.yaml",
+            ".kiro/steering/a.md",
+            ".junie/guidelines.md",
+            ".amazonq/rules/a.md",
+            ".goosehints",
+            ".rules",
+            "WARP.md",
+            ".agents/skills/a/SKILL.md",
+            ".github/skills/a/SKILL.md",
+            ".github/hooks/a.json",
+            ".github/chatmodes/a.md",
+            "opencode.json",
+            "buildspec.yml",
+            "cloudbuild.yaml",
+            "appveyor.yml",
+            ".cirrus.yml",
+            ".tekton/a.yaml",
+            ".teamcity/settings.kts",
+            ".semaphore/semaphore.yml",
+            "codemagic.yaml",
+            "wercker.yml",
+            ".gitlab/agents/a/config.yaml",
+            "lefthook.yml",
+            ".cargo/config.toml",
+            "CODEOWNERS",
+            "docs/CODEOWNERS",
+            ".github/CODEOWNERS",
+        ] {
+            assert!(ProtectedNames::default().reason(path).is_some(), "{path}");
         }
     }
 }

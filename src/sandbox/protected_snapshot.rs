@@ -13,21 +13,24 @@ use super::chmod_guard::Opened;
 use super::link_targets::Leads;
 use super::masks::{FoundPaths, Kind};
 use super::mount_stubs::Placeholder;
-use super::protected;
+use super::protected::ProtectedNames;
 use crate::ports::ExecEnd;
 use crate::protocol::text::name_shown;
 
-/// Protected names directly in a workspace, and one folder further down in hidden folders, where CI keeps its own.
+/// Protected names directly in a workspace, and one folder further down in hidden folders, where CI keeps its own, and
+/// in those that the names say.
 /// Where such a folder is a repository itself, its `HEAD` is one of them. Relative to the root.
-pub fn protected_now(root: &Path) -> BTreeSet<PathBuf> {
+pub fn protected_now(root: &Path, protected: &ProtectedNames) -> BTreeSet<PathBuf> {
     let mut opened = Opened::default();
     let mut entries = |folder: &Path| {
         opened.open(&root.join(folder));
         fs::read_dir(root.join(folder)).into_iter().flatten().flatten().collect::<Vec<_>>()
     };
     let hidden = entries(Path::new("")).into_iter().filter(|entry| {
+        let name = entry.file_name();
         entry.file_type().is_ok_and(|kind| kind.is_dir())
-            && entry.file_name().as_encoded_bytes().starts_with(b".")
+            && (name.as_encoded_bytes().starts_with(b".")
+                || protected.holds_protected(&name.to_string_lossy()))
     });
     let folders: Vec<PathBuf> =
         std::iter::once(PathBuf::new()).chain(hidden.map(|entry| entry.file_name().into())).collect();
@@ -37,23 +40,25 @@ pub fn protected_now(root: &Path) -> BTreeSet<PathBuf> {
     }
     let heads = folders.iter().filter(|folder| is_repository(&root.join(folder)));
     let heads: Vec<PathBuf> = heads.map(|folder| folder.join(HEAD)).collect();
-    paths.into_iter().filter(|path| is_protected(root, path)).chain(heads).collect()
+    paths.into_iter().filter(|path| is_protected(root, path, protected)).chain(heads).collect()
 }
 
 /// What no folder is a repository without.
 const HEAD: &str = "HEAD";
 
 /// True for a protected name, and for a link that stands where only a folder with protected names is expected.
-pub fn is_protected(root: &Path, path: &Path) -> bool {
+pub fn is_protected(root: &Path, path: &Path, protected: &ProtectedNames) -> bool {
     let name = path.to_string_lossy();
-    protected::reason(&name).is_some()
-        || (protected::holds_protected(&name)
+    protected.reason(&name).is_some()
+        || (protected.holds_protected(&name)
             && fs::symlink_metadata(root.join(path)).is_ok_and(|data| data.is_symlink()))
 }
 
 /// How the protected names of a workspace stand before a command runs. Paths are relative to the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProtectedSnapshot {
+    /// Which names are protected.
+    pub protected: ProtectedNames,
     /// Names that are there.
     pub names: BTreeSet<PathBuf>,
     /// Links that names are or lead through, with what they say.
@@ -76,9 +81,12 @@ fn same(path: &Path) -> Option<Same> {
 impl ProtectedSnapshot {
     /// As it is now, with what was found further down before.
     pub fn now(root: &Path, found: &FoundPaths) -> Self {
-        let mut standing = ProtectedSnapshot { names: protected_now(root), ..ProtectedSnapshot::default() };
+        let protected = found.protected.clone();
+        let names = protected_now(root, &protected);
+        let mut standing = ProtectedSnapshot { protected, names, ..ProtectedSnapshot::default() };
         standing.links.extend(found.links.iter().cloned());
-        let is_somebodys = |name: &&PathBuf| is_outermost(name) && !Placeholder::stands(&root.join(name));
+        let is_somebodys =
+            |name: &&PathBuf| is_outermost(name, &found.protected) && !Placeholder::stands(&root.join(name));
         let top = standing.names.iter().filter(is_somebodys).map(|name| (name, Kind::Guarded));
         let covered = top.chain(found.names.iter().map(|(name, kind)| (name, *kind)));
         let covered =
@@ -135,18 +143,18 @@ pub struct SetAside {
 pub fn set_aside(root: &Path, before: &ProtectedSnapshot, maker: Maker) -> SetAside {
     let mut done = SetAside::default();
     let mut opened = Opened::default();
-    let outermost = |path: &&PathBuf| is_outermost(path);
+    let outermost = |path: &&PathBuf| is_outermost(path, &before.protected);
     for path in before.links.keys().chain(&before.absent).filter(outermost) {
         opened.open_way(root, path);
     }
-    for (path, to) in before.links.iter().filter(|(path, _)| is_outermost(path)) {
+    for (path, to) in before.links.iter().filter(|(path, _)| is_outermost(path, &before.protected)) {
         if !fs::read_link(root.join(path)).is_ok_and(|now| now == *to) {
             put_back(root, (path, to), maker, &mut done);
         }
     }
-    let made = protected_now(root).into_iter().filter(|path| !before.names.contains(path));
+    let made = protected_now(root, &before.protected).into_iter().filter(|path| !before.names.contains(path));
     let filled = before.absent.iter().filter(|path| exists(&root.join(path))).cloned();
-    for path in made.chain(filled).filter(|path| is_outermost(path)) {
+    for path in made.chain(filled).filter(|path| is_outermost(path, &before.protected)) {
         opened.open_way(root, &path);
         let line = match aside(root, &path) {
             Ok(name) => format!("is now `{}`{}", shown(&name), maker.cure()),
@@ -178,8 +186,8 @@ pub fn set_aside(root: &Path, before: &ProtectedSnapshot, maker: Maker) -> SetAs
 }
 
 /// True for what lies in no protected folder.
-fn is_outermost(path: &Path) -> bool {
-    path.parent().is_none_or(|parent| protected::reason(&parent.to_string_lossy()).is_none())
+fn is_outermost(path: &Path, protected: &ProtectedNames) -> bool {
+    path.parent().is_none_or(|parent| protected.reason(&parent.to_string_lossy()).is_none())
 }
 
 /// A line of agon's own in what a command wrote.

@@ -80,6 +80,11 @@ impl Ledger {
         }
     }
 
+    /// Bytes of text that are about this many tokens.
+    pub fn bytes_of(&self, tokens: u64) -> u64 {
+        tokens.saturating_mul(1000) / self.ratio.max(1)
+    }
+
     /// Estimates the tokens of a text spread over messages.
     pub fn estimate(&self, bytes: u64, messages: u64) -> u64 {
         bytes.saturating_mul(self.ratio).div_ceil(1000).saturating_add(messages.saturating_mul(PER_MESSAGE))

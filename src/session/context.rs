@@ -69,60 +69,100 @@ impl Session {
     }
 
     /// Orders a summary of the oldest part of a conversation that fits into one request, or ends the spark
-    /// when nothing can be summarised.
+    /// when a summary would free nothing.
     pub(super) fn compact(&mut self, id: SparkId) {
         let Some((model, end)) = self.compactable(id) else {
             return self.end_spark(id, TurnCause::ContextFull);
         };
-        let order = self.notice(id, Notice::Compacted, ORDER_FOR_SUMMARY);
         let Some(spark) = self.sparks.get(&id) else { return };
-        let mut parts: Vec<RequestPart> =
-            spark.transcript.iter().take(end).map(|item| item.part.clone()).collect();
+        let hidden = self.hidden(spark, &model);
+        let shown = || spark.transcript.iter().zip(&hidden).take(end).filter(|(_, hidden)| !**hidden);
+        let bytes = self.bytes_in(shown().map(|(item, _)| item)) + self.tool_bytes(spark);
+        let mut parts: Vec<RequestPart> = shown().map(|(item, _)| item.part.clone()).collect();
+        let left_out = self.named(spark, &hidden);
+        let text = format!("{ORDER_FOR_SUMMARY}{left_out}");
+        let order = self.notice(id, Notice::Compacted, &text);
         parts.push(RequestPart { role: Role::User, from: order, sel: None });
-        let bytes = self.bytes_in(spark.transcript.iter().take(end))
-            + self.tool_bytes(spark)
-            + ORDER_FOR_SUMMARY.len() as u64;
-        let input = self.ledger.estimate(bytes, parts.len() as u64);
+        let input = self.ledger.estimate(bytes + text.len() as u64, parts.len() as u64);
         let output = of_summary(&model);
         self.order_model_call(id, Purpose::Compact, parts, input, output);
     }
 
-    /// The model and how many items of the conversation a summary would cover: as many of the oldest
-    /// whole groups as fit into one request, but never the newest quarter of the window.
+    /// What the order for a summary says of messages that are too large to be shown again.
+    fn named(&self, spark: &Spark, hidden: &[bool]) -> String {
+        let gone = spark.transcript.iter().zip(hidden).filter(|(_, hidden)| **hidden).map(|(item, _)| item);
+        let names: Vec<String> = gone.map(|item| format!("[{}]", item.part.from)).collect();
+        match names.as_slice() {
+            [] => String::new(),
+            names => format!(
+                " Left out above, since larger than your window, and dropped for good: {}. If you need them, \
+                 look again in smaller parts.",
+                names.join(" ")
+            ),
+        }
+    }
+
+    /// Which messages are too large to be shown even to whoever summarises them, with the call or result that each
+    /// belongs to. By bytes alone: what a summary covers is worked out twice, before its call and after.
+    fn hidden(&self, spark: &Spark, model: &ModelSpec) -> Vec<bool> {
+        let prompt = self.turn.as_ref().map(|turn| turn.prompt);
+        let mut hidden = vec![false; spark.transcript.len()];
+        let mut group = 0;
+        for (i, item) in spark.transcript.iter().enumerate() {
+            if item.part.role != Role::Tool {
+                group = i;
+            }
+            let is_large = self.bytes_in(std::iter::once(item)) > model.context.saturating_mul(2);
+            hidden[i] = (i > group && hidden[group]) || (is_large && self.is_coverable(item, prompt));
+            if hidden[i] {
+                hidden[group..i].fill(true);
+            }
+        }
+        hidden
+    }
+
+    /// The model and how many items of the conversation a summary would cover: as many of the oldest whole groups as
+    /// fit into one request. The newest quarter of the window stays if it can, then the newest group, then nothing.
+    /// None when all that can be covered is too little, or a summary.
     fn compactable(&self, id: SparkId) -> Option<(ModelSpec, usize)> {
         let spark = self.sparks.get(&id)?;
         let model = self.model_spec(&spark.model)?.clone();
         if spark.compacted >= MOST_COMPACTIONS {
             return None;
         }
-        let tokens = |items: &[Item]| self.ledger.estimate(self.bytes_in(items.iter()), items.len() as u64);
-        let room = model
-            .context
-            .saturating_sub(of_summary(&model) + self.ledger.estimate(self.tool_bytes(spark), 2));
-        let starts: Vec<usize> = spark
-            .transcript
-            .iter()
-            .enumerate()
-            .filter(|(_, item)| !item.is_pinned() && item.part.role != Role::Tool)
-            .map(|(i, _)| i)
-            .collect();
-        let fits = |end: &&usize| {
-            let (head, tail) = spark.transcript.split_at(**end);
-            tokens(head) <= room && tokens(tail) >= model.context / 8
-        };
-        // Prefer to keep a quarter of the window; settle for the newest group alone.
-        let keeps_quarter =
-            |end: &&usize| spark.transcript.get(**end..).is_some_and(|t| tokens(t) >= model.context / 4);
-        let end = starts
-            .iter()
-            .rev()
-            .filter(fits)
-            .find(keeps_quarter)
-            .or_else(|| starts.iter().rev().find(|end| tokens(&spark.transcript[..**end]) <= room))
-            .copied()?;
+        let (all, hidden) = (&spark.transcript, self.hidden(spark, &model));
         let prompt = self.turn.as_ref().map(|turn| turn.prompt);
-        let covers = spark.transcript.get(..end)?.iter();
-        covers.into_iter().any(|item| self.is_coverable(item, prompt)).then_some((model, end))
+        let sizes: Vec<u64> =
+            all.iter().map(|item| self.ledger.estimate(self.bytes_in(std::iter::once(item)), 1)).collect();
+        let sum = |range: std::ops::Range<usize>, counts: &dyn Fn(usize) -> bool| -> u64 {
+            range.filter(|i| counts(*i)).filter_map(|i| sizes.get(i)).sum()
+        };
+        let tools = self.ledger.estimate(self.tool_bytes(spark), 2);
+        let (summary, len) = (of_summary(&model), all.len());
+        let room = model.context.saturating_sub(summary + tools);
+        let is_covered = |i: usize| all.get(i).is_some_and(|item| self.is_coverable(item, prompt));
+        // What the next request would hold: what no summary covers, the summary, and room for an answer.
+        let queue = self.ledger.estimate(self.bytes_in(spark.queue.iter()), spark.queue.len() as u64);
+        let answer = self.output_limit(id, &model).min(model.context / 4);
+        let stays = |end: usize| sum(0..end, &|i| !is_covered(i)) + sum(end..len, &|_| true);
+        let suffices = |end: &usize| stays(*end) + summary + tools + queue + answer <= model.context;
+        if !suffices(&len) {
+            return None;
+        }
+        let is_new = |item: &&Item| {
+            self.is_coverable(item, prompt)
+                && !matches!(self.event(item.part.from), Some(ArenaEvent::ContextCompacted(_)))
+        };
+        let first = all.iter().position(|item| is_new(&item))?;
+        let ends: Vec<usize> = (first + 1..len)
+            .filter(|i| all.get(*i).is_some_and(|item| item.part.role != Role::Tool))
+            .chain([len])
+            .filter(|end| sum(0..*end, &|i| !hidden[i]) <= room)
+            .collect();
+        let keeps_quarter = |end: &&usize| sum(**end..len, &|_| true) >= model.context / 4;
+        let sufficing = || ends.iter().rev().filter(|end| suffices(end));
+        let end = sufficing().find(keeps_quarter).or_else(|| sufficing().find(|end| **end < len));
+        end.or(ends.last()).map(|end| (model.clone(), *end))
     }
 
     /// The person's task of this turn, persona and instructions always stay.
@@ -130,14 +170,23 @@ impl Session {
         !item.is_pinned() && Some(item.part.from) != prompt
     }
 
-    /// What a finished summary stands for: everything its request showed that may be dropped.
-    pub(super) fn covered(&self, parts: &[RequestPart]) -> Vec<EventRef> {
+    /// What a finished summary stands for: everything its request showed that may be dropped, and what was too large
+    /// to be shown.
+    pub(super) fn covered(&self, id: SparkId, model: &str, parts: &[RequestPart]) -> Vec<EventRef> {
+        let (Some(spark), Some(model)) = (self.sparks.get(&id), self.model_spec(model)) else {
+            return Vec::new();
+        };
         let prompt = self.turn.as_ref().map(|turn| turn.prompt);
         let shown = parts.split_last().map(|(_, shown)| shown).unwrap_or_default();
-        shown
-            .iter()
-            .filter(|part| part.role != Role::System && Some(part.from) != prompt)
-            .map(|part| part.from)
+        let hidden = self.hidden(spark, model);
+        let last = spark.transcript.iter().rposition(|item| shown.contains(&item.part));
+        let from = last.map_or(0, |last| last + 1);
+        let more = hidden.iter().skip(from).take_while(|hidden| **hidden).count();
+        let items = spark.transcript.iter().zip(&hidden).take(from + more);
+        items
+            .filter(|(item, hidden)| **hidden || shown.contains(&item.part))
+            .filter(|(item, _)| self.is_coverable(item, prompt))
+            .map(|(item, _)| item.part.from)
             .collect()
     }
 }

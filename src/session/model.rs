@@ -42,14 +42,21 @@ impl Session {
         let Some(model) = self.model_spec(&spark.model) else {
             return self.end_spark(id, TurnCause::ModelFailed);
         };
-        let input = self.input_estimate(spark);
-        let most = self.output_limit(id, model);
-        if input.saturating_add(most.min(model.context / 4)) > model.context {
+        if !self.fits(id) {
             return self.compact(id);
         }
-        let output = most.min(model.context - input);
+        let input = self.input_estimate(spark);
+        let output = self.output_limit(id, model).min(model.context.saturating_sub(input));
         let parts = self.next_parts(spark);
         self.order_model_call(id, Purpose::Think, parts, input, output);
+    }
+
+    /// True when a spark's next request fits into its model's window, with room for an answer.
+    fn fits(&self, id: SparkId) -> bool {
+        let Some(spark) = self.sparks.get(&id) else { return false };
+        let Some(model) = self.model_spec(&spark.model) else { return false };
+        let room = self.output_limit(id, model).min(model.context / 4);
+        self.input_estimate(spark).saturating_add(room) <= model.context
     }
 
     /// Reserves the worst case and orders the call, with less output when that is what the budget leaves.
@@ -195,21 +202,28 @@ impl Session {
         self.settle(answered.call, answered.attempt, &answered.model, answered.usage);
         match answered.purpose {
             Purpose::Think => self.observe(answered.spark, at),
-            Purpose::Compact => self.on_summary(answered.spark, at, &answered.parts, answered.has_text),
+            Purpose::Compact => self.on_summary(at, answered),
             Purpose::Unknown(_) => {}
         }
     }
 
-    fn on_summary(&mut self, id: SparkId, at: EventRef, parts: &[RequestPart], has_text: bool) {
+    fn on_summary(&mut self, at: EventRef, answered: &AnsweredCall) {
+        let id = answered.spark;
         if self.is_stopping(id) {
             return self.wind_down();
         }
-        let covers = self.covered(parts);
-        if !has_text || covers.is_empty() {
+        let covers = self.covered(id, &answered.model, &answered.parts);
+        if !answered.has_text || covers.is_empty() {
             return self.end_spark(id, TurnCause::ContextFull);
         }
+        let size = |session: &Session| session.sparks.get(&id).map(|spark| session.input_estimate(spark));
+        let before = size(self);
         self.emit(ArenaEvent::ContextCompacted(ContextCompacted { spark: id, summary: at, covers }));
-        self.think(id);
+        // A summary as long as what it covers frees nothing: another one would not either.
+        match size(self) < before || self.fits(id) {
+            true => self.think(id),
+            false => self.end_spark(id, TurnCause::ContextFull),
+        }
     }
 
     /// What follows from a failed model call: wait and repeat, summarise, another model, or the end.

@@ -5,6 +5,7 @@ mod commands;
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::protocol::event::Plan;
+use crate::protocol::names::Names;
 use crate::protocol::spec::{Action, Policy, Risk, Rule};
 use crate::protocol::text::{glob_literal, glob_of, is_compound};
 
@@ -78,7 +79,12 @@ pub fn grants_for(tool: &str, plan: &Plan) -> Vec<Rule> {
 /// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
 /// read nor written. They see paths, so a command is bounded by its sandbox and not by them.
 pub fn standard() -> Policy {
-    let path = format!("{{,*/}}{{{}}}", SECRET_FILES.join(","));
+    denying(&Names::standard().secret)
+}
+
+/// The same for these names of files.
+pub fn denying(secrets: &[String]) -> Policy {
+    let path = format!("{{,*/}}{{{}}}", secrets.join(","));
     let rule = Rule {
         name: "default: files that hold secrets".to_owned(),
         tool: None,
@@ -92,35 +98,6 @@ pub fn standard() -> Policy {
     };
     Policy { rules: vec![rule] }
 }
-
-/// Names of files that commonly hold passwords and private keys.
-const SECRET_FILES: [&str; 25] = [
-    ".env",
-    ".env.*",
-    ".envrc",
-    ".netrc",
-    ".pgpass",
-    ".pypirc",
-    ".git-credentials",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".htpasswd",
-    "credentials.json",
-    "kubeconfig",
-    ".aws/*",
-    ".kube/*",
-    ".docker/config.json",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.keystore",
-    "id_rsa",
-    "id_ecdsa",
-    "id_ed25519",
-    ".ssh/*",
-];
 
 /// Globs of the paths that no tool may read, for sandboxes, which know no tools.
 pub fn denied_to_all(policy: &Policy) -> Vec<String> {

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CachePutContext, CachePutOrder, CheckContext, Effect, FinishedRun, MentionContext, ModelContext,
-    ModelOrder, Order, ToolCall,
+    Bare, CachePutContext, CachePutOrder, CheckContext, DiffContext, Effect, FinishedRun, MentionContext,
+    ModelContext, ModelOrder, Order, ToolCall,
 };
 use crate::protocol::event::{ArenaEvent, PathBase, ToolUse, TurnCause};
 use crate::protocol::expand::expand_parts;
@@ -29,14 +29,16 @@ impl Session {
                 Effect::Prepare { context: self.tool_call(call, order.tool_use)?, order }
             }
             Order::Tool(order) => Effect::Tool { context: self.tool_call(call, order.tool_use)?, order },
-            Order::Check(order) => Effect::Check { context: check(limits), order },
+            Order::Check(order) => Effect::Check { context: self.check(limits), order },
             Order::Mention(order) => Effect::Mention { context: self.reader()?, order },
             Order::CachePut(order) => Effect::CachePut { context: self.stored_run(&order)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
             Order::Timer(order) => Effect::Timer { order, context: Bare },
             Order::Fingerprint(order) => Effect::Fingerprint { order, context: Bare },
             Order::Checkpoint(order) => Effect::Checkpoint { order, context: Bare },
-            Order::Diff(order) => Effect::Diff { order, context: Bare },
+            Order::Diff(order) => {
+                Effect::Diff { order, context: DiffContext { output_cap: self.most_shown(1) } }
+            }
             Order::CacheGet(order) => Effect::CacheGet { order, context: Bare },
             Order::Patch(order) => Effect::Patch { order, context: Bare },
             Order::Unknown(_) => return None,
@@ -55,9 +57,14 @@ impl Session {
         Some(ModelContext { request, timeout_ms: limits.model_timeout_ms })
     }
 
+    fn check(&self, limits: &Limits) -> CheckContext {
+        CheckContext { timeout_ms: limits.tool_timeout_ms, output_cap: self.most_shown(1) }
+    }
+
     fn reader(&self) -> Option<MentionContext> {
         Some(MentionContext {
             denied: policy::denied_to_reader(&self.spec.as_ref()?.policy, self.foreign_words),
+            output_cap: self.most_shown(self.mentions()),
         })
     }
 
@@ -117,7 +124,7 @@ impl Session {
             place: self.place_of(spark),
             denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
-            output_cap: tool.output_cap,
+            output_cap: tool.output_cap.min(self.most_shown_to(spark)),
         })
     }
 
@@ -140,8 +147,4 @@ impl Session {
         let role = &self.squad.as_ref()?.roles.get(self.squad.as_ref()?.role_of(spark)?)?.spec;
         role.has_place().then(|| role.name.clone())
     }
-}
-
-fn check(limits: &Limits) -> CheckContext {
-    CheckContext { timeout_ms: limits.tool_timeout_ms }
 }

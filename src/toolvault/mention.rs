@@ -9,9 +9,8 @@ use super::read_file;
 use super::tool::blocking;
 use super::write_file::words;
 use crate::ports::{DirEntry, FileError, Files, Sandbox};
-use crate::protocol::effect::MentionedPlace;
+use crate::protocol::effect::{MentionContext, MentionedPlace};
 use crate::protocol::event::{MentionExpanded, ToolStatus};
-use crate::protocol::text::MOST_SHOWN;
 use crate::session::policy::DeniedPaths;
 
 /// Names beneath a folder that are shown.
@@ -22,13 +21,13 @@ const NAMES: usize = 500;
 /// the policy denies are left out. The error's words are for the person and the model.
 pub async fn read(
     place: MentionedPlace,
-    denied: &[String],
+    context: &MentionContext,
     sandbox: &dyn Sandbox,
     cancel: &CancellationToken,
 ) -> Result<MentionExpanded, String> {
-    let (files, denied, token) = (sandbox.files(), DeniedPaths::new(denied), cancel.clone());
-    let mention = place.mention.clone();
-    blocking(move || look(&files, &place, &denied, &token))
+    let (files, denied, token) = (sandbox.files(), DeniedPaths::new(&context.denied), cancel.clone());
+    let (mention, cap) = (place.mention.clone(), context.output_cap as usize);
+    blocking(move || look(&files, &place, (&denied, cap), &token))
         .await
         .map_err(|why| format!("`{mention}` was not read: {why}"))
 }
@@ -36,7 +35,7 @@ pub async fn read(
 fn look(
     files: &Arc<dyn Files>,
     place: &MentionedPlace,
-    denied: &DeniedPaths,
+    (denied, cap): (&DeniedPaths, usize),
     cancel: &CancellationToken,
 ) -> Result<MentionExpanded, String> {
     let path = files.canonical(&place.path).map_err(words)?;
@@ -45,7 +44,7 @@ fn look(
     }
     let (text, seen) = match files.open(&path) {
         Ok(file) => {
-            let end = read_file::lines(file, path, (place.first, place.last), MOST_SHOWN, cancel)?;
+            let end = read_file::lines(file, path, (place.first, place.last), cap, cancel)?;
             if end.status != ToolStatus::Ok {
                 return Err(end.content);
             }

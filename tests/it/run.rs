@@ -9,5 +9,6 @@ mod order;
 mod places;
 mod signals;
 mod traps;
+mod window;
 
 pub(crate) use kit::served;

@@ -17,6 +17,8 @@ pub(crate) mod linked;
 mod local;
 #[cfg(target_os = "linux")]
 mod machine;
+#[cfg(target_os = "linux")]
+mod named;
 mod odd_names;
 pub(crate) mod person;
 #[cfg(target_os = "linux")]

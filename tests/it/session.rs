@@ -10,3 +10,4 @@ mod mentions;
 mod models;
 mod refused;
 mod walk;
+mod windows;

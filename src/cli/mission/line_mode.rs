@@ -51,7 +51,7 @@ enum Came {
 /// reason to leave; in a script it is.
 pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let asks = std::io::stdin().is_terminal();
-    let mut lines = LineMode::begin(typed, environment, output)?;
+    let mut lines = LineMode::begin(typed, environment, output).await?;
     let mut interrupts = Interrupts::listen()?;
     let mut code = None;
     loop {
@@ -113,8 +113,9 @@ async fn counted<T>(work: impl Future<Output = T>, interrupts: &mut Interrupts) 
 }
 
 impl LineMode {
-    fn begin(typed: &ChatArgs, environment: Environment, output: Output) -> Result<Self, Failure> {
-        let kit = setup::kit(typed, environment)?;
+    async fn begin(typed: &ChatArgs, environment: Environment, output: Output) -> Result<Self, Failure> {
+        let mut kit = setup::kit(typed, environment)?;
+        setup::ask_about_workspace(&mut kit, output).await?;
         let session = match typed.go_on {
             true => Some(newest(&kit.sessions(), kit.config.workspace())?),
             false => None,

@@ -1,9 +1,11 @@
-//! What mission control begins with: configuration, policy, colours, the person's name; opens nothing.
+//! What mission control begins with: configuration, policy, colours, the person's name, and whether the workspace may be one; opens nothing.
 
 use std::sync::Arc;
 
 use crate::cli::args::ChatArgs;
+use crate::cli::consent;
 use crate::cli::error::Failure;
+use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Environment};
 use crate::tui::Theme;
@@ -13,12 +15,28 @@ use super::session_options::SessionOptions;
 
 /// Reads what was typed and what is configured.
 pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Mission, Failure> {
-    let theme = theme(typed, &environment);
-    let by = environment.get("USER").unwrap_or("you").to_owned();
-    let mut mission = Mission::new(Arc::new(kit(typed, environment)?), by, theme);
+    Ok(mission_with(typed, kit(typed, environment)?))
+}
+
+/// The same with what was set up already.
+pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
+    let theme = theme(typed, &kit.environment);
+    let by = kit.environment.get("USER").unwrap_or("you").to_owned();
+    let mut mission = Mission::new(Arc::new(kit), by, theme);
     mission.is_calm = typed.look.calm;
     mission.says_yes = typed.held.yes;
-    Ok(mission)
+    mission
+}
+
+/// Asks whether a home or a folder of the system may be the workspace, before anything is drawn.
+pub(super) async fn ask_about_workspace(kit: &mut SessionOptions, output: Output) -> Result<(), Failure> {
+    if let Some(root) = consent::about_workspace(&kit.config, true, output).await? {
+        // Kept for every session of this run, also where the configuration is read again.
+        let value = toml::Value::Array(vec![root.display().to_string().into()]);
+        kit.overrides.push(plan::set("--workspace", &["workspace", "allow"], value));
+        kit.config.allow_workspace(&root);
+    }
+    Ok(())
 }
 
 /// What the flags and the configuration come to.

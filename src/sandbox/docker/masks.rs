@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::masks::{FoundPaths, Kind};
 use crate::sandbox::mount_stubs::Placeholder;
+use crate::sandbox::protected::ProtectedNames;
 use crate::sandbox::protected_snapshot::globs;
 
 /// Folders in the root that are covered, there or not.
@@ -29,8 +30,8 @@ pub struct Covers {
 
 impl Covers {
     /// Looks through a workspace. `secrets` are globs of paths beneath it.
-    pub fn find(root: &Path, secrets: &[String]) -> Result<Self, String> {
-        let mut covers = Covers::look(root, secrets)?;
+    pub fn find(root: &Path, secrets: &[String], protected: &ProtectedNames) -> Result<Self, String> {
+        let mut covers = Covers::look(root, secrets, protected)?;
         let guarded: BTreeSet<&Path> = covers.guarded.iter().map(PathBuf::as_path).collect();
         let covered = covers.guarded.iter().chain(&covers.closed).chain(&covers.masked);
         let above = covered.flat_map(|covered| covered.ancestors().skip(1));
@@ -42,8 +43,8 @@ impl Covers {
         Ok(covers)
     }
 
-    fn look(root: &Path, secrets: &[String]) -> Result<Self, String> {
-        let found = FoundPaths::of(root, &globs(secrets))?;
+    fn look(root: &Path, secrets: &[String], protected: &ProtectedNames) -> Result<Self, String> {
+        let found = FoundPaths::of(root, &globs(secrets), protected)?;
         let names = found.names.clone();
         let missing: Vec<PathBuf> =
             ALWAYS.iter().map(|name| root.join(name)).filter(|path| Placeholder::may_stand(path)).collect();
@@ -89,7 +90,8 @@ mod tests {
         fs::create_dir(root.join("config")).unwrap();
         fs::write(root.join("config/prod"), "").unwrap();
         std::os::unix::fs::symlink("../config/prod", root.join("src/.env.prod")).unwrap();
-        let covers = Covers::find(root, &["{,*/}{.env,.env.*}".to_owned()]).unwrap();
+        let secrets = ["{,*/}{.env,.env.*}".to_owned()];
+        let covers = Covers::find(root, &secrets, &ProtectedNames::default()).unwrap();
         let names = |paths: &[PathBuf]| {
             let mut names: Vec<_> =
                 paths.iter().map(|path| path.strip_prefix(root).unwrap().display().to_string()).collect();

@@ -9,6 +9,7 @@ use super::super::crash_journal::Note;
 use super::super::link_targets::Leads;
 use super::super::masks::FoundPaths;
 use super::super::mount_stubs::Placeholder;
+use super::super::protected::ProtectedNames;
 use super::super::protected_snapshot::{self, Maker, ProtectedSnapshot};
 use super::masks::{self, Covers};
 use super::plan::CoverKind;
@@ -91,8 +92,8 @@ impl Watcher {
     }
 
     /// Covers the protected names at the top as they are now as well.
-    pub fn cover(&self, covers: &mut Covers) {
-        for path in protected_snapshot::protected_now(&self.root) {
+    pub fn cover(&self, covers: &mut Covers, protected: &ProtectedNames) {
+        for path in protected_snapshot::protected_now(&self.root, protected) {
             let targets = Leads::of(&self.root, &path).targets;
             for path in std::iter::once(path).chain(targets) {
                 masks::add(covers, path, CoverKind::ReadOnly);

@@ -16,13 +16,13 @@ use agon::protocol::effect::{Order, ToolCall};
 use agon::protocol::event::{
     DiffTaken, PathBase, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
-use agon::protocol::spec::{Blueprint, Limits, Mode, Risk, RoleSpec, ToolSpec};
+use agon::protocol::spec::{Blueprint, Limits, Mode, ModelSpec, Risk, RoleSpec, ToolSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
 use agon::provider::script::Script;
 use agon::sandbox::Unconfined;
 use agon::toolvault::ToolVault;
 use agon::workspace::WorkspaceStore;
-use agon::{Arena, Ending};
+use agon::{Arena, ArenaBuilder, Ending};
 use tokio_util::sync::CancellationToken;
 
 use super::kit::*;
@@ -187,7 +187,11 @@ async fn a_result_too_long_for_the_log_is_an_answer_and_not_the_end_of_the_sessi
     let place = Place::new();
     let script = "[[answer]]\ncalls = [{ tool = \"wordy\" }]\n\
                   [[answer]]\nexpect = \"a log entry may have\"\ntext = \"I saw\"\n";
-    let running = place.scripted(script).tool(Arc::new(Wordy)).open().await.unwrap();
+    let script = Arc::new(Script::from_toml("mock", script).unwrap());
+    // A window that would hold it, so that nothing but the log's own limit stands against it.
+    let model = ModelSpec { context: 10_000_000, ..ModelSpec::named("mock/any") };
+    let builder = ArenaBuilder::new(place.work(), place.state()).provider("mock", script).model(model);
+    let running = builder.policy(world::allow_all()).tool(Arc::new(Wordy)).open().await.unwrap();
     let log = whole_turn(&running, "talk").await;
     assert_eq!(ends(&log)[0].0, "Failed", "{:?}", running.arena.ended().await);
     assert!(
@@ -367,6 +371,7 @@ async fn on(
         provider_limits: BTreeMap::new(),
         scorers: agon::session::convergence::Scorers::default(),
         learnings: None,
+        workers: BTreeMap::new(),
         clock: Arc::new(SystemClock),
         secrets: Vec::new(),
         attended: false,

@@ -99,7 +99,15 @@ pub fn check_bare(root: &Path, end: &ExecEnd, files: &dyn Files) {
 }
 
 /// Files that commonly hold secrets, by every kind of name.
-const SECRETS: [&str; 25] = [
+const SECRETS: [&str; 33] = [
+    "id_dsa",
+    "id_ecdsa_sk",
+    "id_ed25519_sk",
+    "secrets.yml",
+    "store.kdbx",
+    "main.tfvars",
+    "gh/hosts.yml",
+    ".cargo/credentials.toml",
     ".env",
     ".env.local",
     ".envrc",

@@ -266,6 +266,8 @@ async fn the_doctor_tries_devices_sockets_and_credentials_where_they_are_shown()
         return;
     }
     let Some(home) = std::env::var_os("HOME").map(PathBuf::from) else { return };
+    let made = [home.join(".local/bin"), home.join(".local")];
+    let made: Vec<PathBuf> = made.into_iter().filter(|folder| !folder.exists()).collect();
     fs::create_dir_all(home.join(".local/bin")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let stage = Stage::set(folder.path()).unwrap();
@@ -278,5 +280,6 @@ async fn the_doctor_tries_devices_sockets_and_credentials_where_they_are_shown()
         assert!(is_placed || act.id == "device", "{proof:?}");
     }
     drop(stage);
+    made.iter().for_each(|folder| fs::remove_dir(folder).unwrap());
     assert!(left.iter().all(|place| !place.exists()) && left.len() >= 2, "{left:?}");
 }

@@ -99,7 +99,7 @@ fn whoever_reads_is_told_what_the_policy_denies() {
     let mut world = World::open(spec);
     world.prompt("see @a");
     let (_, _, effect) = reading(&world);
-    let Effect::Mention { context: MentionContext { denied }, .. } = effect else { panic!() };
+    let Effect::Mention { context: MentionContext { denied, .. }, .. } = effect else { panic!() };
     assert_eq!(denied, [".env", "**"]);
 }
 

@@ -55,6 +55,11 @@ impl Env {
         self
     }
 
+    /// What was set so.
+    pub fn variables(&self) -> &[(String, String)] {
+        &self.variables
+    }
+
     /// Writes the user's configuration.
     pub fn config(&self, text: &str) -> &Self {
         self.write("home/config.toml", text)

@@ -55,6 +55,9 @@ impl Terminal {
             command.env(name, value);
         }
         command.env("TERM", "xterm-256color");
+        for (name, value) in env.variables() {
+            command.env(name, value);
+        }
         let child = pair.slave.spawn_command(command).unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(cells(rows), cells(columns), 0)));
         let mut reader = pair.master.try_clone_reader().unwrap();

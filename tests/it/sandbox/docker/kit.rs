@@ -82,6 +82,7 @@ impl Bench {
             session: self.session(),
             claims: claims_of(&self.folder.path().join("state")),
             secrets: Vec::new(),
+            protected: agon::sandbox::ProtectedNames::default(),
             read_only: false,
             own: Vec::new(),
         }

@@ -1,0 +1,91 @@
+//! Folders that are no workspace unless a person says so: homes, and what belongs to the system.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+use crate::config::file::WorkspaceTable;
+
+/// Folders of the system that hold no projects.
+const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Folders whose children are homes.
+const HOMES: [&str; 2] = ["/home", "/Users"];
+
+impl Config {
+    /// Why a folder is no workspace without a question; none for any other, where a person said so, and where no yes
+    /// would help, because it holds agon's own files.
+    pub fn wide(&self, root: &Path) -> Option<&'static str> {
+        let root = &real(root);
+        let allowed = self.file.workspace.iter().flat_map(|table| &table.allow);
+        if allowed.map(|folder| real(Path::new(folder))).any(|folder| folder == *root) {
+            return None;
+        }
+        let places = [&self.places.state, &self.places.config, &self.places.cache];
+        if places.into_iter().any(|own| real(own).starts_with(root)) {
+            return None;
+        }
+        let home = self.environment.get("HOME").map(|home| real(Path::new(home)));
+        why(root, home.as_deref())
+    }
+
+    /// A person said so, for this run.
+    pub fn allow_workspace(&mut self, root: &Path) {
+        let table = self.file.workspace.get_or_insert_with(WorkspaceTable::default);
+        table.allow.push(root.display().to_string());
+    }
+}
+
+fn why(root: &Path, home: Option<&Path>) -> Option<&'static str> {
+    let is_home = home == Some(root)
+        || root == Path::new("/root")
+        || HOMES.iter().any(|homes| root.parent() == Some(Path::new(homes)));
+    let holds_homes =
+        home.is_some_and(|home| home.starts_with(root)) || HOMES.iter().any(|homes| root == Path::new(homes));
+    match () {
+        () if root.parent().is_none() => Some("it is the whole machine"),
+        () if is_home => Some("it is a home folder"),
+        () if holds_homes => Some("it holds home folders"),
+        // Memory that programs share is a place like `/tmp`.
+        () if root.starts_with("/dev/shm") && root != Path::new("/dev/shm") => None,
+        () if SYSTEM.iter().any(|system| root.starts_with(system)) => Some("it belongs to the system"),
+        () => None,
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes_and_the_systems_folders_are_wide_and_projects_in_them_are_not() {
+        let home = Some(Path::new("/srv/people/ann"));
+        for wide in [
+            "/",
+            "/proc",
+            "/sys/kernel",
+            "/dev",
+            "/dev/shm",
+            "/root",
+            "/home",
+            "/home/ben",
+            "/Users/cy",
+            "/srv/people/ann",
+            "/srv",
+        ] {
+            assert!(why(Path::new(wide), home).is_some(), "{wide}");
+        }
+        for narrow in [
+            "/home/ben/project",
+            "/root/project",
+            "/srv/people/ann/project",
+            "/tmp",
+            "/dev/shm/x",
+            "/srv/other",
+        ] {
+            assert_eq!(why(Path::new(narrow), home), None, "{narrow}");
+        }
+    }
+}

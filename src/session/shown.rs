@@ -1,0 +1,37 @@
+//! How much of a result, a mention, a check's output or a diff a model is shown: what its window can hold.
+
+use crate::protocol::SparkId;
+use crate::protocol::text::MOST_SHOWN;
+
+use super::Session;
+
+/// Bytes of a text that are always shown; a window too small for that is too small for the work.
+const LEAST_SHOWN: u64 = 1024;
+
+impl Session {
+    /// Bytes that are shown of the result of one of a spark's calls: all results of one answer share its window.
+    pub(super) fn most_shown_to(&self, id: SparkId) -> u32 {
+        let Some(spark) = self.sparks.get(&id) else { return u32::MAX };
+        let Some(model) = self.model_spec(&spark.model) else { return u32::MAX };
+        self.most_within(model.context, spark.uses.len() as u64)
+    }
+
+    /// The same of one of several texts that any of the session's models may be shown.
+    pub(super) fn most_shown(&self, texts: u64) -> u32 {
+        let models = self.spec.iter().flat_map(|spec| &spec.models);
+        let window = models.map(|model| model.context).min().unwrap_or(u64::MAX);
+        self.most_within(window, texts).min(MOST_SHOWN as u32)
+    }
+
+    /// One text may fill a quarter of a window, and all texts of a step one half.
+    fn most_within(&self, window: u64, texts: u64) -> u32 {
+        let tokens = (window / 4).min(window / 2 / texts.max(1));
+        let bytes = self.ledger.bytes_of(tokens).max(LEAST_SHOWN);
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// How many places the open turn's prompt mentions.
+    pub(super) fn mentions(&self) -> u64 {
+        self.turn.as_ref().map_or(1, |turn| (turn.unread.len() + turn.said.len()) as u64 + 1)
+    }
+}

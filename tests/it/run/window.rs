@@ -1,0 +1,69 @@
+//! A model with a small window at a real task: a server that refuses what does not fit, as llama-server does.
+
+use serde_json::{Value, json};
+
+use super::kit::*;
+use crate::support::env::Env;
+use crate::support::server::{Reply, Server};
+
+const WINDOW: usize = 8192;
+
+/// Four bytes a token, as English has them.
+fn tokens(request: &Value) -> usize {
+    (request["messages"].to_string().len() + request["tools"].to_string().len()) / 4
+}
+
+fn within(request: &Value, answer: impl FnOnce() -> Reply) -> Reply {
+    let asked = tokens(request);
+    if asked + request["max_tokens"].as_u64().unwrap_or_default() as usize <= WINDOW {
+        return answer().with_usage(asked as u64, 10);
+    }
+    let message = format!("the request exceeds the available context size ({WINDOW} tokens), asked {asked}");
+    let error = json!({"code": 400, "message": message, "type": "exceed_context_size_error"});
+    Reply::status(400, &json!({"error": error}).to_string())
+}
+
+fn env(server: &Server) -> Env {
+    let env = served(server);
+    let small = format!("[models.\"mock/any\"]\ncontext = {WINDOW}\nmax_output = 1000\n");
+    env.config(&config(&server.url()).replace("[models.\"mock/any\"]\n", &small));
+    let lines: Vec<String> =
+        (0..6000).map(|n| format!("line {n} of a file that no small window holds\n")).collect();
+    env.write("work/long.txt", &lines.concat());
+    env
+}
+
+#[test]
+fn a_file_larger_than_the_window_is_read_in_part_and_the_session_goes_on() {
+    let server = Server::start(|request, n| {
+        within(request, || match n {
+            1 => call("x1", "read_file", json!({"path": "long.txt"})),
+            _ => Reply::text("it is long"),
+        })
+    });
+    let env = env(&server);
+    let ran = env.run(&["run", "what is in long.txt?"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "it is long\n"), "{ran}");
+    assert_eq!(server.bodies().len(), 2, "read once, no summary");
+    let read = results(&server.bodies()[1]).remove(0);
+    assert!(read.contains("line 0 of") && read.len() < WINDOW, "{} bytes", read.len());
+    let ran = env.run(&["run", "--resume", "latest", "say hi"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(server.bodies().len(), 3, "one call");
+    nothing_lost(&env);
+}
+
+#[test]
+fn a_mention_and_a_command_are_cut_to_the_window_as_well() {
+    let server = Server::start(|request, n| {
+        within(request, || match n {
+            1 => call("x1", "bash", json!({"command": "seq 1 90000"})),
+            _ => Reply::text("many lines"),
+        })
+    });
+    let env = env(&server);
+    let ran = env.run(&["run", "@long.txt", "--yes", "--sandbox", "none"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert_eq!(server.bodies().len(), 2, "{ran}");
+    nothing_lost(&env);
+}

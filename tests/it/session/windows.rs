@@ -1,0 +1,106 @@
+//! What a window can hold: results cut to it, summaries that free something, and a session that stays usable.
+
+use agon::protocol::effect::Effect;
+use agon::protocol::event::*;
+use serde_json::json;
+
+use super::kit::*;
+use crate::support::world::*;
+
+fn small(context: u64) -> World {
+    let mut spec = spec();
+    spec.policy = allow_all();
+    spec.tools.iter_mut().for_each(|tool| tool.output_cap = 64 * 1024);
+    spec.models.iter_mut().for_each(|model| (model.context, model.max_output) = (context, 500));
+    let mut world = World::open(spec);
+    world.prompt("the task: keep the wheels turning");
+    world
+}
+
+fn cap_of(world: &mut World, calls_made: usize) -> u32 {
+    let list: Vec<_> = (0..calls_made).map(|n| ("look", json!({"path": format!("f{n}")}))).collect();
+    world.model_says(calls(&list));
+    prepared(world, 0);
+    match call_of(world, 0).2 {
+        Effect::Tool { context, .. } => context.output_cap,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_result_may_fill_a_quarter_of_the_window_and_all_of_a_step_one_half() {
+    assert_eq!(cap_of(&mut small(400_000), 1), 64 * 1024, "a tool's own cap where the window is large");
+    let one = cap_of(&mut small(8_000), 1);
+    assert!((2_000..8_000).contains(&one), "2,000 tokens are {one} bytes");
+    assert_eq!(cap_of(&mut small(8_000), 2), one);
+    assert_eq!(cap_of(&mut small(8_000), 4), one / 2);
+    assert_eq!(cap_of(&mut small(1_000), 10), 1024, "something is always shown");
+}
+
+#[test]
+fn a_result_that_no_request_can_hold_is_dropped_by_name_and_the_work_goes_on() {
+    let mut world = small(6_000);
+    world.model_says(calls(&[("look", json!({"path": "huge"}))]));
+    prepared(&mut world, 0);
+    let seq = world.log.len();
+    let decided = ran(&mut world, 0, &"of another window ".repeat(4_000));
+    assert_eq!(kinds(&decided).last(), Some(&"model_called"), "{}", world.story());
+    let order = words(&world.model().2);
+    assert!(order.contains("no longer fits") && order.contains(&format!("[e{seq}]")), "{order}");
+    assert!(!order.contains("of another window"), "it is not shown again");
+    let decided = world.model_says(text("SUMMARY: huge was too large"));
+    let ArenaEvent::ContextCompacted(compacted) = &decided[1] else { panic!("{decided:?}") };
+    assert_eq!(compacted.covers.len(), 2, "the call and its result");
+    let said = words(&world.model().2);
+    assert!(said.contains("keep the wheels turning") && said.contains("SUMMARY"), "{said}");
+    world.check();
+    world.model_says(text("done"));
+    assert_eq!(cause(&world), TurnCause::Done);
+}
+
+#[test]
+fn a_summary_as_long_as_what_it_covers_is_the_last_one() {
+    let mut world = small(6_000);
+    world.model_says(calls(&[("look", json!({"path": "a"}))]));
+    prepared(&mut world, 0);
+    ran(&mut world, 0, &"words ".repeat(800));
+    world.model_fails(ErrorKind::ContextOverflow);
+    world.model_says(text(&"as long as before ".repeat(400)));
+    world.model_fails(ErrorKind::ContextOverflow);
+    assert_eq!(cause(&world), TurnCause::ContextFull, "{}", world.story());
+    let summaries = world.log.iter().flat_map(|entry| &entry.events);
+    assert_eq!(summaries.filter(|event| event.kind() == "context_compacted").count(), 1);
+}
+
+#[test]
+fn a_turn_that_ends_for_its_window_leaves_a_session_that_answers_the_next_prompt() {
+    let mut world = small(6_000);
+    world.model_says(calls(&[("look", json!({"path": "a"}))]));
+    prepared(&mut world, 0);
+    ran(&mut world, 0, &"words ".repeat(800));
+    world.model_fails(ErrorKind::ContextOverflow);
+    world.model_says(text("  "));
+    assert_eq!(cause(&world), TurnCause::ContextFull);
+    let decided = world.prompt("say hi");
+    assert_eq!(kinds(&decided).last(), Some(&"model_called"));
+    world.model_says(text("hi"));
+    assert_eq!(cause(&world), TurnCause::Done);
+    world.check();
+}
+
+#[test]
+fn a_prompt_after_a_task_that_no_window_holds_drops_the_task() {
+    let mut world = small(6_000);
+    world.model_says(text("done"));
+    world.prompt(&"a long story ".repeat(4_000));
+    assert_eq!(cause(&world), TurnCause::ContextFull);
+    let decided = world.prompt("say hi");
+    assert_eq!(kinds(&decided).last(), Some(&"model_called"), "{}", world.story());
+    assert!(words(&world.model().2).contains("no longer fits"));
+    world.model_says(text("SUMMARY"));
+    let said = words(&world.model().2);
+    assert!(said.contains("say hi") && !said.contains("a long story"), "{said}");
+    world.model_says(text("hi"));
+    assert_eq!(cause(&world), TurnCause::Done);
+    world.check();
+}
