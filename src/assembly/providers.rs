@@ -109,6 +109,7 @@ fn provider(
             base_url,
             key,
             headers,
+            dialect,
             connect_timeout_ms,
             first_token_timeout_ms,
             idle_timeout_ms,
@@ -116,6 +117,7 @@ fn provider(
             let mut openai = OpenAiConfig::new(name, base_url);
             openai.api_key = key.map(|key| key.reveal().into());
             openai.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
+            openai.dialect = dialect;
             openai.timeouts = Timeouts {
                 connect: Duration::from_millis(connect_timeout_ms),
                 first_token: Duration::from_millis(first_token_timeout_ms),
