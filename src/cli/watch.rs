@@ -346,6 +346,9 @@ impl Watch {
             let old = if file.exists() { "; what it held before is still there" } else { "" };
             self.output.warn(&format!("nothing was written to `{}`{old}", file.display()));
         }
+        for flag in self.squad.flags.iter().filter(|flag| !self.squad.is_squad && flag.said.is_some()) {
+            self.output.warn(&format!("{}: {}", phrases::claim_named(flag), flag.reason));
+        }
         let complaint = self.complaint(&ending, debate.as_ref(), id);
         if let Some((words, _)) = &complaint {
             self.output.say(&format!("error: {words}"));

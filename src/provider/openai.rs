@@ -16,7 +16,7 @@ use crate::protocol::message::{Part, Request, Usage};
 use crate::provider::failure::{Peer, shortened};
 use crate::provider::http::{self, Body, Endpoint, Timeouts};
 use crate::provider::openai::answer::{Answer, Trouble};
-use crate::provider::{Secret, sse, tokens};
+use crate::provider::{Secret, Window, sse, tokens, window};
 
 /// Bytes of text, thinking and arguments one answer may have: a log line has 768 KiB.
 pub const MAX_ANSWER: usize = 700 << 10;
@@ -109,6 +109,11 @@ impl OpenAi {
         secrets.extend(config.headers.into_iter().map(|(_, value)| value).filter(|v| v.reveal().len() >= 8));
         let peer = Peer { name, host, secrets };
         Ok(OpenAi { endpoint: Endpoint::new(url, headers, config.timeouts, peer), dialect })
+    }
+
+    /// How many tokens a model holds, where the server tells.
+    pub async fn window(&self, model: &str) -> Option<Window> {
+        window::ask(&self.endpoint, model).await
     }
 
     async fn exchange(

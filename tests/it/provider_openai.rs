@@ -4,6 +4,7 @@ mod decoding;
 mod failures;
 mod requests;
 mod streams;
+mod thinking;
 
 use std::time::Duration;
 
