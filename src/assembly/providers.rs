@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::assembly::{Sessions, WireError};
 use crate::config::learnt::{Learnt, server_of};
+use crate::config::providers::{PRESETS, complete};
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
 use crate::ports::{Learnings, Provider};
@@ -74,7 +75,8 @@ pub(super) fn connect(
         connected.providers.insert(name.provider, provider);
     }
     // Of every provider: a running session may take another model.
-    let names = PRESETS.iter().map(|preset| preset.name).chain(config.file().providers.keys().map(String::as_str));
+    let names =
+        PRESETS.iter().map(|preset| preset.name).chain(config.file().providers.keys().map(String::as_str));
     let servers = names.filter_map(|name| {
         let table = complete(name, config.file().providers.get(name))?;
         Some((name.to_owned(), server_of(&table.base_url?)))

@@ -20,6 +20,7 @@ use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
 use crate::ports::Subscription;
 use crate::projection::cache_summary::CacheSheet;
+use crate::projection::phrases;
 use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};

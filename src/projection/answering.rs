@@ -77,7 +77,9 @@ mod tests {
         ] {
             assert!(is_same(asked, answered), "{asked} {answered}");
         }
-        for (asked, answered) in [("openai/gpt-5", "gpt-5-mini"), ("mock/any", "gpt-other"), ("o/gpt-5", "gpt-5.1")] {
+        for (asked, answered) in
+            [("openai/gpt-5", "gpt-5-mini"), ("mock/any", "gpt-other"), ("o/gpt-5", "gpt-5.1")]
+        {
             assert!(!is_same(asked, answered), "{asked} {answered}");
         }
     }

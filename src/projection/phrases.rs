@@ -3,7 +3,8 @@
 use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
-    ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus, TurnCause,
+    ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus,
+    TurnCause,
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};

@@ -78,7 +78,11 @@ impl Endpoint {
     }
 
     /// Asks for JSON at another address of the same server; none for whatever is no whole answer.
-    pub async fn fetch(&self, url: reqwest::Url, json: Option<serde_json::Value>) -> Option<serde_json::Value> {
+    pub async fn fetch(
+        &self,
+        url: reqwest::Url,
+        json: Option<serde_json::Value>,
+    ) -> Option<serde_json::Value> {
         let client = self.client.get_or_init(|| client(&self.url, self.timeouts.connect)).as_ref().ok()?;
         let request = match json {
             Some(json) => client.post(url).body(json.to_string()),

@@ -63,7 +63,7 @@ impl ThinkFilter {
     /// Decides on what is held; true when there may be more to decide.
     fn step(&mut self, say: &mut dyn FnMut(Said, &str)) -> bool {
         match self.place {
-            Place::Begin => self.begin(say),
+            Place::Begin => self.begin(),
             Place::Inside(row) => {
                 let Some((_, end)) = TAGS.get(row) else { return false };
                 if let Some(at) = self.held.find(end) {
@@ -92,7 +92,7 @@ impl ThinkFilter {
         }
     }
 
-    fn begin(&mut self, say: &mut dyn FnMut(Said, &str)) -> bool {
+    fn begin(&mut self) -> bool {
         let text = self.held.trim_start();
         if let Some(row) = TAGS.iter().position(|(tag, _)| text.starts_with(tag)) {
             let blank = self.held.len() - text.len();
@@ -152,7 +152,11 @@ mod tests {
             ("<thinking>a</thinking>{\"x\": 1}", "a", "{\"x\": 1}"),
             ("<think>never closed </thin", "never closed </thin", ""),
             ("<thi", "", "<thi"),
-            ("the tag <think> is written <think>so</think>", "", "the tag <think> is written <think>so</think>"),
+            (
+                "the tag <think> is written <think>so</think>",
+                "",
+                "the tag <think> is written <think>so</think>",
+            ),
             ("<b>bold</b>", "", "<b>bold</b>"),
             ("  indented <think>", "", "  indented <think>"),
             ("<think>a</think> \n", "a", ""),

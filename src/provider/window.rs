@@ -67,10 +67,8 @@ fn count(value: &Value, fields: &[&str]) -> Option<u64> {
 fn of_list(list: &Value, model: &str) -> Option<Window> {
     let rows = list.get("data").unwrap_or(list).as_array()?;
     let row = rows.iter().find(|row| row.get("id").and_then(Value::as_str) == Some(model))?;
-    let context = count(
-        row,
-        &["/max_model_len", "/top_provider/context_length", "/context_length", "/context_window"],
-    );
+    let context =
+        count(row, &["/max_model_len", "/top_provider/context_length", "/context_length", "/context_window"]);
     let max_output = count(row, &["/top_provider/max_completion_tokens", "/max_completion_tokens"]);
     Some(Window { max_output, ..Window::of(context)? })
 }
@@ -93,11 +91,13 @@ fn of_ollama(loaded: Option<&Value>, show: &Value, model: &str) -> Option<Window
         name == model || name.strip_suffix(":latest") == Some(model)
     };
     let rows = loaded.and_then(|loaded| loaded.get("models")?.as_array());
-    let running = rows.and_then(|rows| rows.iter().find(is_it)).and_then(|row| count(row, &["/context_length"]));
+    let running =
+        rows.and_then(|rows| rows.iter().find(is_it)).and_then(|row| count(row, &["/context_length"]));
     let parameters = show.get("parameters").and_then(Value::as_str).unwrap_or_default();
     let set = parameters.lines().find_map(|line| line.trim().strip_prefix("num_ctx")?.trim().parse().ok());
     let info = show.get("model_info").and_then(Value::as_object);
-    let most = info.and_then(|info| info.iter().find(|(key, _)| key.ends_with(".context_length"))?.1.as_u64());
+    let most =
+        info.and_then(|info| info.iter().find(|(key, _)| key.ends_with(".context_length"))?.1.as_u64());
     Window::of(running.or(set)).or_else(|| unloaded(most?))
 }
 
@@ -136,7 +136,8 @@ mod tests {
     fn ollama_is_believed_for_what_runs_before_what_could() {
         let show = json!({"parameters": "stop \"<|im_end|>\"\nnum_ctx                        16384",
             "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960}});
-        let ps = json!({"models": [{"name": "qwen3:latest", "model": "qwen3:latest", "context_length": 32768}]});
+        let ps =
+            json!({"models": [{"name": "qwen3:latest", "model": "qwen3:latest", "context_length": 32768}]});
         assert_eq!(of_ollama(Some(&ps), &show, "qwen3"), sure(32_768));
         assert_eq!(of_ollama(Some(&ps), &show, "qwen3:4b"), sure(16_384));
         let plain = json!({"model_info": {"qwen3.context_length": 40960}});

@@ -88,12 +88,14 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 /// True for a sentence that states that tests or checks pass: none that denies, asks, plans or conditions it.
 fn says_checks_pass(sentence: &str) -> bool {
     const NOT: [&str; 16] = [
-        "not ", "n't ", "no ", "fail", "should", "would", "could", "will ", "might", "may ", "if ", "once ", "until ",
-        "to pass", "make ", "whether",
+        "not ", "n't ", "no ", "fail", "should", "would", "could", "will ", "might", "may ", "if ", "once ",
+        "until ", "to pass", "make ", "whether",
     ];
     let words = sentence.to_lowercase();
     let is_on_checks = ["test", "check"].iter().any(|subject| words.contains(subject));
-    let passes = words.split(|c: char| !c.is_alphabetic()).any(|word| ["pass", "passes", "passed", "passing"].contains(&word));
+    let passes = words
+        .split(|c: char| !c.is_alphabetic())
+        .any(|word| ["pass", "passes", "passed", "passing"].contains(&word));
     is_on_checks && passes && !sentence.ends_with('?') && !NOT.iter().any(|word| words.contains(word))
 }
 
@@ -103,7 +105,9 @@ mod tests {
 
     #[test]
     fn only_statements_that_checks_pass_are_found() {
-        for said in ["All 57 tests pass [e99], I ran cargo test", "The checks passed.", "Tests are passing now"] {
+        for said in
+            ["All 57 tests pass [e99], I ran cargo test", "The checks passed.", "Tests are passing now"]
+        {
             assert!(sentences(said).any(says_checks_pass), "{said}");
         }
         for other in [
@@ -121,7 +125,8 @@ mod tests {
 
     #[test]
     fn references_are_found_with_and_without_a_place() {
-        let found: Vec<String> = references("see [e3], [e12.1] and [else] or [e4").map(|(_, at)| at.to_string()).collect();
+        let found: Vec<String> =
+            references("see [e3], [e12.1] and [else] or [e4").map(|(_, at)| at.to_string()).collect();
         assert_eq!(found, ["e3", "e12.1"]);
     }
 }

@@ -69,7 +69,13 @@ impl Session {
         for claim in unknown {
             // The reference itself is the persona's own words, which may still be sealed.
             let reason = format!("its evidence {} is no tool result of this debate", claim + 1);
-            self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged { source, claim, reason, contradicted: false, said: None }));
+            self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged {
+                source,
+                claim,
+                reason,
+                contradicted: false,
+                said: None,
+            }));
         }
     }
 

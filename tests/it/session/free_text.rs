@@ -29,9 +29,12 @@ fn at_work() -> World {
 fn call(world: &mut World, tool: &str, exit: Option<i32>) -> u64 {
     world.model_says(calls(&[(tool, json!({"path": "f"}))]));
     prepared(world, 0);
-    while world.session.outstanding().iter().any(|open| {
-        matches!(world.session.effect(open.call), Some(Effect::Checkpoint { .. }))
-    }) {
+    while world
+        .session
+        .outstanding()
+        .iter()
+        .any(|open| matches!(world.session.effect(open.call), Some(Effect::Checkpoint { .. })))
+    {
         recorded(world);
     }
     let (id, attempt, effect) = call_of(world, 0);
