@@ -43,7 +43,7 @@ impl Answering {
 }
 
 fn words(asked: &str, answered: &str) -> String {
-    format!("`{asked}` was asked, `{answered}` answered")
+    format!("{asked} was asked, {answered} answered")
 }
 
 /// True for the model that was asked, by its last name: also with a date, a file's ending or a tag behind it.

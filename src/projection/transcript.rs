@@ -335,7 +335,7 @@ impl Item {
             return borrowed(&data.body.said);
         }
         if let (ItemKind::OtherModel, E::ModelAnswered(data)) = (&self.kind, lookup(self.source)?) {
-            return Some(Cow::Owned(format!("answered by `{}`", data.body.model)));
+            return Some(Cow::Owned(format!("answered by {}", data.body.model)));
         }
         if let ItemKind::Approval { prepared, .. } = self.kind {
             let E::ToolPrepared(data) = lookup(prepared)? else { return None };
