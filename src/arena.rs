@@ -3,6 +3,7 @@
 mod driver;
 mod executor;
 mod live;
+mod local_workers;
 mod provider_pool;
 mod recorded;
 pub mod redact;
@@ -19,13 +20,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::ports::{
     AppendError, Checks, Clock, EventLog, Learnings, Provider, Sandbox, SignalBus, Subscription, TeamCache,
-    Workspace,
+    Workers, Workspace,
 };
 use crate::protocol::event::{
     ArenaEvent, PauseCause, SessionOpened, SessionPaused, SessionResumed, TurnClosed,
 };
 use crate::protocol::spec::{Setting, Spec};
-use crate::protocol::{Command, Fact, Input, RULES};
+use crate::protocol::{CallKind, Command, Fact, Input, RULES};
 use crate::session::convergence::Scorers;
 use crate::session::{OutOfOrder, Session};
 use crate::toolvault::ToolVault;
@@ -65,6 +66,8 @@ pub struct ArenaPorts {
     pub provider_limits: BTreeMap<String, usize>,
     /// Where it is kept what models refuse; nowhere when absent.
     pub learnings: Option<Arc<dyn Learnings>>,
+    /// Who carries out these kinds of work in place of the arena's own workers.
+    pub workers: BTreeMap<CallKind, Arc<dyn Workers>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// How debates are scored: the built-in scorers and those a program registers.

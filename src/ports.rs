@@ -1,8 +1,10 @@
 //! The traits through which the arena touches the world, each with its contract; holds no implementation.
 
 mod cache;
+mod workers;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
+pub use workers::{Sink, Workers};
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 
 mod failure;
 mod http;
+mod limits;
 pub mod openai;
 mod refusal;
 pub mod script;

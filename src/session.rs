@@ -14,6 +14,7 @@ mod model;
 mod output_limit;
 pub mod policy;
 mod resume;
+mod retry;
 mod shown;
 mod solo;
 pub mod squad;

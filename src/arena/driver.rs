@@ -6,12 +6,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::AppendError;
-use crate::protocol::event::{
-    ApprovalAnswered, ArenaEvent, InterruptRequested, PauseCause, PromptGiven, SessionPaused,
-    SettingsChanged, SteeringGiven, StopRequested, TurnCause,
-};
+use crate::protocol::event::{ArenaEvent, PauseCause, SessionPaused, TurnCause};
 use crate::protocol::spec::Spec;
-use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome};
+use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome, Work};
 use crate::session::Session;
 
 use super::executor::Executor;
@@ -110,7 +107,7 @@ impl Driver {
         let mut replies: Vec<(Reply, Result<u64, SubmitError>)> = Vec::new();
         for message in messages {
             let (event, reply) = match message {
-                Message::Command { command, reply } => match size_limits::command(fact_of(command)) {
+                Message::Command { command, reply } => match size_limits::command(command.into()) {
                     Ok(event) => (event, Some(reply)),
                     Err(reason) => {
                         replies.push((reply, Err(SubmitError::Refused(reason))));
@@ -126,9 +123,11 @@ impl Driver {
                     self.leaves = true;
                     continue;
                 }
+                // A sealed session waits for nothing, and its seal is the last thing it says.
+                Message::Outcome(_) if self.session.sealed().is_some() => continue,
                 Message::Outcome(outcome) => {
-                    self.executor.forget(outcome.call);
-                    (self.timed(size_limits::outcome(outcome)), None)
+                    self.executor.forget(outcome.call, outcome.attempt);
+                    (self.timed(outcome.into_event()), None)
                 }
             };
             let Ok(fact) = Fact::new(event) else { continue };
@@ -211,7 +210,7 @@ impl Driver {
     fn start(&mut self, call: CallId, attempt: u32) {
         let Some(order) = self.session.ordered(call).filter(|order| order.attempt == attempt) else { return };
         match (self.session.effect(call), self.session.order_of(call)) {
-            (Some(effect), _) => self.executor.start(call, attempt, effect, order.cancelled),
+            (Some(effect), _) => self.executor.start(Work { call, attempt, effect }, order.cancelled),
             (None, Some(order)) => self.executor.give_up(call, attempt, order),
             (None, None) => {}
         }
@@ -280,22 +279,6 @@ impl Driver {
         }
         sandbox.close().await;
         ending
-    }
-}
-
-/// The fact a command becomes.
-fn fact_of(command: Command) -> ArenaEvent {
-    match command {
-        Command::Prompt { text, mode, schema } => {
-            ArenaEvent::PromptGiven(PromptGiven { text, mode, changed: Vec::new(), schema, by: None })
-        }
-        Command::Steer { spark, text } => ArenaEvent::SteeringGiven(SteeringGiven { spark, text }),
-        Command::Interrupt { spark } => ArenaEvent::InterruptRequested(InterruptRequested { spark }),
-        Command::Answer { call, digest, choice, by } => {
-            ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by })
-        }
-        Command::Set { settings } => ArenaEvent::SettingsChanged(SettingsChanged { changed: settings }),
-        Command::Stop { cause } => ArenaEvent::StopRequested(StopRequested { cause }),
     }
 }
 

@@ -1,8 +1,10 @@
-//! Carries effects out, each in a task of its own, and sends exactly one outcome back for each.
+//! Has ordered work carried out: holds its deadline, its grace and its one outcome, which it makes fit for the log.
 
-mod cache;
+mod outcome;
+mod sink;
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,35 +12,31 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ports::{Sandbox, ToolEnd};
-use crate::protocol::effect::{Failure, MentionContext, MentionedPlace, ToolCall};
-use crate::protocol::event::{
-    Blob, CheckRan, DiffTaken, EffectFailed, ErrorKind, FailStatus, MentionExpanded, ModelFailed, ModelReply,
-    PrepareResult, TimerFired, ToolPrepared, ToolResolved, ToolStatus,
-};
-use crate::protocol::message::Request;
+use crate::ports::{Sink, Workers};
+use crate::protocol::effect::Failure;
+use crate::protocol::event::{ErrorKind, FailStatus, ModelFailed, ToolStatus};
 use crate::protocol::text::MOST_SHOWN;
-use crate::protocol::text::cut_middle;
-use crate::protocol::{CallId, Effect, Order, Outcome, OutcomeBody};
-use crate::toolvault::mention;
+use crate::protocol::{CallId, Effect, Order, Outcome, OutcomeBody, Work};
 
 use super::ArenaPorts;
 use super::driver::Message;
 use super::live::LiveSink;
-use super::provider_pool::ProviderPool;
+use super::local_workers::LocalWorkers;
+use super::provider_pool::{ProviderPool, provider_of};
 use super::redact::Redactor;
+use sink::CallSink;
 
 /// How long a cancelled call may take to say how it ended.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Starts, cancels and awaits effects.
+/// Starts, cancels and awaits calls.
 pub(super) struct Executor {
     shared: Arc<Shared>,
-    /// Tokens of calls under way.
-    running: BTreeMap<CallId, CancellationToken>,
+    /// Attempts under way, each with its token.
+    running: BTreeMap<CallId, (u32, CancellationToken)>,
     /// Parent of every call's token.
     all: CancellationToken,
-    /// Every task of an effect; the driver's own task is not among them.
+    /// Every task of a call; the driver's own task is not among them.
     tracker: TaskTracker,
     /// Where outcomes go: the driver's inbox.
     inbox: mpsc::Sender<Message>,
@@ -48,6 +46,8 @@ struct Shared {
     ports: ArenaPorts,
     redactor: Arc<Redactor>,
     providers: Arc<ProviderPool>,
+    /// The arena's own; kinds that are registered in the ports go elsewhere.
+    local: Arc<dyn Workers>,
 }
 
 impl Executor {
@@ -59,8 +59,10 @@ impl Executor {
         inbox: mpsc::Sender<Message>,
         stop: &CancellationToken,
     ) -> Self {
-        let shared = Arc::new(Shared { ports, redactor, providers });
         let (all, tracker) = (stop.child_token(), TaskTracker::new());
+        let local =
+            LocalWorkers::new(ports.clone(), Arc::clone(&providers), Arc::clone(&redactor), tracker.clone());
+        let shared = Arc::new(Shared { ports, redactor, providers, local: Arc::new(local) });
         Executor { shared, running: BTreeMap::new(), all, tracker, inbox }
     }
 
@@ -79,33 +81,26 @@ impl Executor {
         self.tracker.spawn_blocking(move || learnings.refuses(&model, &names));
     }
 
-    /// Starts one attempt of a call. An ask has no executor: only a person's command answers it.
-    pub fn start(&mut self, call: CallId, attempt: u32, effect: Effect, cancelled: bool) {
-        if matches!(effect, Effect::Ask { .. }) {
+    /// Starts one attempt of a call. An ask has no worker: only a person's command answers it.
+    pub fn start(&mut self, work: Work, cancelled: bool) {
+        if matches!(work.effect, Effect::Ask { .. }) {
             return;
         }
         let token = self.all.child_token();
         if cancelled {
             token.cancel();
         }
-        self.running.insert(call, token.clone());
-        let (shared, inbox, tracker) = (Arc::clone(&self.shared), self.inbox.clone(), self.tracker.clone());
+        self.running.insert(work.call, (work.attempt, token.clone()));
+        let (shared, inbox, all) = (Arc::clone(&self.shared), self.inbox.clone(), self.all.clone());
         self.tracker.spawn(async move {
-            let (order, deadline) = (effect.order(), Duration::from_millis(effect.deadline_ms()));
-            // Waiting for a place is no part of the call's own time.
-            let body = match shared.admit(&effect, &token).await {
-                Err(body) => body,
-                Ok(place) => {
-                    let (shared, waited_ms) = (Arc::clone(&shared), place.waited_ms);
-                    let work = {
-                        let token = token.clone();
-                        async move { shared.carry_out(call, attempt, effect, waited_ms, token).await }
-                    };
-                    supervise(tracker.spawn(work), &token, deadline, &order).await
-                }
-            };
-            // A driver that is gone needs no outcome: a resume settles the call.
-            let _ = inbox.send(Message::Outcome(Outcome { call, attempt, body })).await;
+            let mut call = Attempt::new(shared, &work);
+            let body = call.await_outcome(work, &token).await;
+            call.send(body, &inbox).await;
+            // Whatever is said after that is recorded as what it is: late.
+            tokio::select! {
+                late = call.late() => if let Some(late) = late { call.send(late, &inbox).await },
+                () = all.cancelled() => {}
+            }
         });
     }
 
@@ -120,19 +115,21 @@ impl Executor {
 
     /// Tells a call to stop. Its one outcome still comes.
     pub fn cancel(&mut self, call: CallId) {
-        if let Some(token) = self.running.remove(&call) {
+        if let Some((_, token)) = self.running.remove(&call) {
             token.cancel();
         }
     }
 
     /// Tells everything under way to stop.
     pub fn cancel_all(&mut self) {
-        std::mem::take(&mut self.running).values().for_each(CancellationToken::cancel);
+        std::mem::take(&mut self.running).values().for_each(|(_, token)| token.cancel());
     }
 
-    /// Forgets a call whose outcome has arrived.
-    pub fn forget(&mut self, call: CallId) {
-        self.running.remove(&call);
+    /// Forgets an attempt whose outcome has arrived.
+    pub fn forget(&mut self, call: CallId, attempt: u32) {
+        if self.running.get(&call).is_some_and(|(running, _)| *running == attempt) {
+            self.running.remove(&call);
+        }
     }
 
     /// Lets other sessions compute what this one was to compute: its turn is over.
@@ -154,41 +151,141 @@ impl Executor {
     }
 }
 
-/// Waits for the work; past the deadline, or past the grace after a cancel, gives the outcome itself.
-async fn supervise(
-    mut work: tokio::task::JoinHandle<OutcomeBody>,
-    token: &CancellationToken,
-    deadline: Duration,
-    order: &Order,
-) -> OutcomeBody {
-    let timed_out = tokio::select! {
-        done = &mut work => return unless_panicked(order, done),
-        () = token.cancelled() => false,
-        () = tokio::time::sleep(deadline) => true,
-    };
-    token.cancel();
-    match tokio::time::timeout(GRACE, &mut work).await {
-        Ok(done) if !timed_out => unless_panicked(order, done),
-        // What really happened within the grace counts, unless the deadline made it stop.
-        Ok(Ok(body)) if !is_cancelled(&body) => body,
-        Ok(Err(panic)) => unless_panicked(order, Err(panic)),
-        Ok(Ok(body)) => with_use_of(body, out_of_time(order, deadline)),
-        Err(_) => {
-            work.abort();
-            if timed_out {
-                out_of_time(order, deadline)
-            } else {
-                order.failed(Failure::Unstoppable, "it did not stop within 5 s".to_owned())
+/// One attempt of a call under way.
+struct Attempt {
+    shared: Arc<Shared>,
+    call: CallId,
+    attempt: u32,
+    order: Order,
+    live: Arc<LiveSink>,
+    /// What its worker says came of it.
+    outcomes: mpsc::Receiver<Outcome>,
+    /// What the worker gets, once.
+    sink: Option<CallSink>,
+    /// Milliseconds it waited for a place among its provider's calls.
+    waited_ms: u64,
+    /// Bytes of its output that the model is shown.
+    cap: usize,
+}
+
+impl Attempt {
+    fn new(shared: Arc<Shared>, work: &Work) -> Self {
+        let (call, attempt, order) = (work.call, work.attempt, work.effect.order());
+        let cap = match &work.effect {
+            Effect::Tool { context, .. } => context.output_cap as usize,
+            Effect::Check { context, .. } => context.output_cap as usize,
+            Effect::Mention { context, .. } => context.output_cap as usize,
+            Effect::Diff { context, .. } => context.output_cap as usize,
+            _ => MOST_SHOWN,
+        };
+        let live = LiveSink::new(call, attempt, Arc::clone(&shared.ports.bus), Arc::clone(&shared.redactor));
+        let live = Arc::new(live);
+        let (sink, outcomes) = CallSink::new(order.clone(), Arc::clone(&live));
+        Attempt { shared, call, attempt, order, live, outcomes, sink: Some(sink), waited_ms: 0, cap }
+    }
+
+    /// Waits for the work; past the deadline, or past the grace after a cancel, gives the outcome itself.
+    async fn await_outcome(&mut self, work: Work, token: &CancellationToken) -> OutcomeBody {
+        // Waiting for a place is no part of the call's own time.
+        let _permit = match self.admit(token).await {
+            Ok(permit) => permit,
+            Err(body) => return body,
+        };
+        let deadline = Duration::from_millis(work.effect.deadline_ms());
+        let shared = Arc::clone(&self.shared);
+        let workers = shared.ports.workers.get(&work.effect.kind()).unwrap_or(&shared.local);
+        if let Some(sink) = self.sink.take() {
+            let sink: Arc<dyn Sink> = Arc::new(sink);
+            guarded(|| workers.start(work, sink));
+        }
+        let timed_out = tokio::select! {
+            body = self.heard() => return body,
+            () = token.cancelled() => false,
+            () = tokio::time::sleep(deadline) => true,
+        };
+        guarded(|| workers.cancel(self.call, self.attempt));
+        match tokio::time::timeout(GRACE, self.heard()).await {
+            // What really happened within the grace counts, unless the deadline made it stop.
+            Ok(body) if !timed_out || !is_cancelled(&body) => body,
+            Ok(late) => with_use_of(late, self.out_of_time(deadline)),
+            Err(_) => {
+                guarded(|| workers.cancel(self.call, self.attempt));
+                match timed_out {
+                    true => self.out_of_time(deadline),
+                    false => self.order.failed(Failure::Unstoppable, "it did not stop within 5 s".to_owned()),
+                }
             }
         }
     }
+
+    /// Waits until the provider of a model call takes one more; other work begins at once.
+    async fn admit(
+        &mut self,
+        token: &CancellationToken,
+    ) -> Result<Option<OwnedSemaphorePermit>, OutcomeBody> {
+        let gate = match &self.order {
+            Order::Model(order) => self.shared.providers.get(provider_of(&order.model)),
+            _ => None,
+        };
+        let Some((_, gate)) = gate else { return Ok(None) };
+        let asked = Instant::now();
+        tokio::select! {
+            permit = gate.acquire_owned() => {
+                self.waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
+                Ok(permit.ok())
+            }
+            () = token.cancelled() => {
+                let words = "cancelled before it was sent".to_owned();
+                Err(OutcomeBody::ModelFailed(ModelFailed::new(ErrorKind::Cancelled, words)))
+            }
+        }
+    }
+
+    /// The outcome its worker gives; one that is none of this order's is the worker's failure.
+    async fn heard(&mut self) -> OutcomeBody {
+        let words = match self.outcomes.recv().await {
+            Some(outcome) if self.is_mine(&outcome) => return outcome.body,
+            Some(other) if self.order.fits(&other.body) => {
+                format!("its worker answered for attempt {} of {}", other.attempt, other.call)
+            }
+            Some(_) => "its worker answered with what was not ordered".to_owned(),
+            None => "its worker ended without an outcome".to_owned(),
+        };
+        self.order.failed(Failure::Broken, format!("a bug in agon or in what it runs: {words}"))
+    }
+
+    fn is_mine(&self, outcome: &Outcome) -> bool {
+        (outcome.call, outcome.attempt) == (self.call, self.attempt) && self.order.fits(&outcome.body)
+    }
+
+    /// What its worker says once its outcome is known.
+    async fn late(&mut self) -> Option<OutcomeBody> {
+        self.sink = None;
+        let late = self.outcomes.recv().await?;
+        self.is_mine(&late).then_some(late.body)
+    }
+
+    async fn send(&self, body: OutcomeBody, inbox: &mpsc::Sender<Message>) {
+        let (call, attempt, body) = (self.call, self.attempt, self.recorded(body).await);
+        // A driver that is gone needs no outcome: a resume settles the call.
+        let _ = inbox.send(Message::Outcome(Outcome { call, attempt, body })).await;
+    }
+
+    fn out_of_time(&self, after: Duration) -> OutcomeBody {
+        self.order.failed(Failure::TimedOut, format!("no answer within {} s", after.as_secs()))
+    }
 }
 
-/// A stream that was cut off at the deadline was billed and heard as far as it went.
+/// A worker that panics ends nobody else's task; that its sink is gone says the rest.
+fn guarded(act: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(act));
+}
+
+/// A stream that was cut off at the deadline was billed as far as it went.
 fn with_use_of(late: OutcomeBody, body: OutcomeBody) -> OutcomeBody {
     match (late, body) {
         (OutcomeBody::ModelFailed(late), OutcomeBody::ModelFailed(failed)) => {
-            OutcomeBody::ModelFailed(ModelFailed { usage: late.usage, said: late.said, ..failed })
+            OutcomeBody::ModelFailed(ModelFailed { usage: late.usage, ..failed })
         }
         (_, body) => body,
     }
@@ -201,208 +298,4 @@ fn is_cancelled(body: &OutcomeBody) -> bool {
         OutcomeBody::EffectFailed(failed) => failed.status == FailStatus::Cancelled,
         _ => false,
     }
-}
-
-/// A place among the calls a provider takes at once, held until the call has ended.
-struct CallPermit {
-    _permit: Option<OwnedSemaphorePermit>,
-    waited_ms: u64,
-}
-
-impl Shared {
-    /// Waits until the provider of a model call takes one more; other effects go on at once.
-    async fn admit(&self, effect: &Effect, token: &CancellationToken) -> Result<CallPermit, OutcomeBody> {
-        let gate = match effect {
-            Effect::Model { order, .. } => self.providers.get(provider_of(&order.model)),
-            _ => None,
-        };
-        let Some((_, gate)) = gate else { return Ok(CallPermit { _permit: None, waited_ms: 0 }) };
-        let asked = Instant::now();
-        tokio::select! {
-            permit = gate.acquire_owned() => {
-                let waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                Ok(CallPermit { _permit: permit.ok(), waited_ms })
-            }
-            () = token.cancelled() => {
-                Err(model_failed(ErrorKind::Cancelled, "cancelled before it was sent".to_owned()))
-            }
-        }
-    }
-
-    async fn carry_out(
-        &self,
-        call: CallId,
-        attempt: u32,
-        effect: Effect,
-        waited_ms: u64,
-        token: CancellationToken,
-    ) -> OutcomeBody {
-        let live = LiveSink::new(call, attempt, Arc::clone(&self.ports.bus), Arc::clone(&self.redactor));
-        let body = match effect {
-            Effect::Model { context, .. } => self.ask_model(&context.request, waited_ms, &live, &token).await,
-            Effect::Prepare { context, .. } => self.prepare(&context).await,
-            Effect::Tool { order, context } => self.run_tool(&context, &order.digest, &live, &token).await,
-            Effect::Check { order, context } => OutcomeBody::CheckRan(self.checked(
-                self.ports.checks.run(&order.command, context.timeout_ms, &live, &token).await,
-                context.output_cap,
-            )),
-            Effect::Timer { order, .. } => self.wait(order.ms, &token).await,
-            Effect::Fingerprint { .. } => {
-                or_failed(self.ports.workspace.fingerprint().await.map(OutcomeBody::WorkspaceFingerprinted))
-            }
-            Effect::Checkpoint { .. } => {
-                or_failed(self.ports.workspace.checkpoint().await.map(OutcomeBody::WorkspaceCheckpointed))
-            }
-            Effect::Diff { order, context } => {
-                let taken = self.ports.workspace.diff(&order.from, &order.written).await;
-                or_failed(taken.map(|taken| {
-                    let (diff, _) = cut_middle(&taken.diff, context.output_cap as usize);
-                    OutcomeBody::DiffTaken(DiffTaken { diff, ..taken })
-                }))
-            }
-            Effect::Mention { order, context } => self.read_mention(order.place, &context, &token).await,
-            Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
-            Effect::CacheGet { order, .. } => self.cache_get(order.key, &live, &token).await,
-            Effect::CachePut { order, context } => self.cache_put(order, context).await,
-            Effect::Patch { order, .. } => self.patch(&order.key, &order.digest, attempt).await,
-        };
-        live.finish();
-        match body {
-            OutcomeBody::ModelFailed(failed) => {
-                let (said, _) = cut_middle(&live.said(), MOST_SHOWN);
-                OutcomeBody::ModelFailed(ModelFailed { said, ..failed })
-            }
-            body => body,
-        }
-    }
-
-    async fn ask_model(
-        &self,
-        request: &Request,
-        waited_ms: u64,
-        live: &LiveSink,
-        token: &CancellationToken,
-    ) -> OutcomeBody {
-        let name = provider_of(&request.model);
-        let Some((provider, _)) = self.providers.get(name) else {
-            let message = format!("no provider `{name}` is configured for model `{}`", request.model);
-            return model_failed(ErrorKind::BadRequest, message);
-        };
-        match provider.call(request, live, token).await {
-            Ok(reply) => OutcomeBody::ModelAnswered(ModelReply { waited_ms, ..reply }),
-            Err(failed) => OutcomeBody::ModelFailed(ModelFailed { waited_ms, ..failed }),
-        }
-    }
-
-    /// Where a call runs. A role whose place is not there works nowhere else instead.
-    fn place(&self, call: &ToolCall) -> Result<Arc<dyn Sandbox>, String> {
-        match &call.place {
-            None => Ok(Arc::clone(&self.ports.sandbox)),
-            Some(role) => self
-                .ports
-                .places
-                .get(role)
-                .ok_or_else(|| format!("the place of the role `{role}` is not there")),
-        }
-    }
-
-    async fn prepare(&self, call: &ToolCall) -> OutcomeBody {
-        let prepared = match self.place(call) {
-            Ok(place) => self.ports.vault.prepare(call, &*place).await,
-            Err(words) => ToolPrepared { tool_use: call.tool_use, result: PrepareResult::Unfit(words) },
-        };
-        OutcomeBody::ToolPrepared(prepared)
-    }
-
-    async fn run_tool(
-        &self,
-        call: &ToolCall,
-        digest: &str,
-        live: &LiveSink,
-        token: &CancellationToken,
-    ) -> OutcomeBody {
-        let started = Instant::now();
-        let end = match self.place(call) {
-            Ok(place) => self.ports.vault.run(call, digest, &*place, live, token).await,
-            Err(words) => ToolEnd::failed(words),
-        };
-        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        OutcomeBody::ToolResolved(self.recorded(call, end, ms).await)
-    }
-
-    /// What the log keeps of a tool's end: secrets replaced first, so that this cut splits none. (A tool that
-    /// bounds its own lines or streams cuts before; a secret at such a cut may leave a part of itself.)
-    async fn recorded(&self, call: &ToolCall, end: ToolEnd, ms: u64) -> ToolResolved {
-        let whole = self.redactor.text(&end.content);
-        let cap = usize::try_from(call.output_cap).unwrap_or(usize::MAX);
-        let (mut content, was_cut) = cut_middle(&whole, cap);
-        let mut blob = None;
-        if was_cut {
-            let bytes = whole.len() as u64;
-            match self.ports.log.put_blob(whole.into_owned().into_bytes()).await {
-                Ok(sha256) => blob = Some(Blob { sha256, bytes }),
-                Err(error) => content.push_str(&format!("\n[the whole output could not be kept: {error}]")),
-            }
-        }
-        let (status, exit, seen, notes) = (end.status, end.exit, end.seen, self.redactor.lines(end.notes));
-        ToolResolved { tool_use: call.tool_use, status, content, exit, ms, seen, blob, notes, by: None }
-    }
-
-    async fn read_mention(
-        &self,
-        place: MentionedPlace,
-        context: &MentionContext,
-        token: &CancellationToken,
-    ) -> OutcomeBody {
-        match mention::read(place, context, &*self.ports.sandbox, token).await {
-            Ok(_) if token.is_cancelled() => {
-                failed(FailStatus::Cancelled, "reading was cancelled".to_owned())
-            }
-            Ok(read) => {
-                let (text, _) = cut_middle(&self.redactor.text(&read.text), context.output_cap as usize);
-                OutcomeBody::MentionExpanded(MentionExpanded { text, ..read })
-            }
-            Err(why) => failed(FailStatus::Failed, why),
-        }
-    }
-
-    fn checked(&self, ran: CheckRan, cap: u32) -> CheckRan {
-        let whole = self.redactor.text(&ran.output);
-        let (output, _) = cut_middle(&whole, cap as usize);
-        CheckRan { output, notes: self.redactor.lines(ran.notes), ..ran }
-    }
-
-    async fn wait(&self, ms: u64, token: &CancellationToken) -> OutcomeBody {
-        tokio::select! {
-            () = self.ports.clock.sleep(ms) => OutcomeBody::TimerFired(TimerFired { active_ms: 0 }),
-            () = token.cancelled() => failed(FailStatus::Cancelled, "the timer was cancelled".to_owned()),
-        }
-    }
-}
-
-fn failed(status: FailStatus, error: String) -> OutcomeBody {
-    OutcomeBody::EffectFailed(EffectFailed { status, error })
-}
-
-fn or_failed(done: Result<OutcomeBody, String>) -> OutcomeBody {
-    done.unwrap_or_else(|error| failed(FailStatus::Failed, error))
-}
-
-/// The provider's name: what stands before the first slash of `PROVIDER/MODEL`.
-fn provider_of(model: &str) -> &str {
-    model.split_once('/').map_or(model, |(provider, _)| provider)
-}
-
-fn model_failed(kind: ErrorKind, message: String) -> OutcomeBody {
-    OutcomeBody::ModelFailed(ModelFailed::new(kind, message))
-}
-
-fn unless_panicked(order: &Order, done: Result<OutcomeBody, tokio::task::JoinError>) -> OutcomeBody {
-    done.unwrap_or_else(|error| {
-        order.failed(Failure::Broken, format!("a bug in agon or in what it runs: {error}"))
-    })
-}
-
-fn out_of_time(order: &Order, after: Duration) -> OutcomeBody {
-    order.failed(Failure::TimedOut, format!("no answer within {} s", after.as_secs()))
 }

@@ -37,3 +37,8 @@ impl ProviderPool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 }
+
+/// The provider's name: what stands before the first slash of `PROVIDER/MODEL`.
+pub(super) fn provider_of(model: &str) -> &str {
+    model.split_once('/').map_or(model, |(provider, _)| provider)
+}

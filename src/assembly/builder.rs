@@ -12,12 +12,12 @@ use crate::assembly::taken_up::{self, Origin};
 use crate::assembly::{Running, WireError, ownership, providers, spec};
 use crate::config::SandboxKind;
 use crate::eventlog::{LogError, SessionLog, SessionStore};
-use crate::ports::{Provider, Tool};
-use crate::protocol::ArenaEvent;
+use crate::ports::{Provider, Tool, Workers};
 use crate::protocol::blueprint;
 use crate::protocol::spec::{
     Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec, WorkspaceSpec,
 };
+use crate::protocol::{ArenaEvent, CallKind};
 use crate::sandbox::crash_journal;
 use crate::session::convergence::{Scorer, Scorers};
 use crate::session::policy;
@@ -37,6 +37,7 @@ pub struct ArenaBuilder {
     blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
     scorers: Scorers,
+    workers: BTreeMap<CallKind, Arc<dyn Workers>>,
     policy: Policy,
     limits: Limits,
     retry: RetrySpec,
@@ -57,6 +58,7 @@ impl ArenaBuilder {
             blueprint: None,
             tools: Vec::new(),
             scorers: Scorers::default(),
+            workers: BTreeMap::new(),
             policy: policy::standard(),
             limits: Limits::default(),
             retry: RetrySpec::default(),
@@ -107,6 +109,13 @@ impl ArenaBuilder {
     #[must_use]
     pub fn scorer(mut self, name: impl Into<String>, scorer: Scorer) -> Self {
         self.scorers = self.scorers.with(name, scorer);
+        self
+    }
+
+    /// Has one kind of ordered work carried out elsewhere: by another process, on another machine, by hand.
+    #[must_use]
+    pub fn workers(mut self, kind: CallKind, workers: Arc<dyn Workers>) -> Self {
+        self.workers.insert(kind, workers);
         self
     }
 
@@ -251,6 +260,6 @@ impl ArenaBuilder {
         let secrets = std::mem::take(&mut self.secrets);
         let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets, learnings: None };
         let ports = place.ports(log, connected, self.attended);
-        ArenaPorts { scorers: self.scorers.clone(), ..ports }
+        ArenaPorts { scorers: self.scorers.clone(), workers: std::mem::take(&mut self.workers), ..ports }
     }
 }

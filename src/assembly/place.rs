@@ -1,5 +1,6 @@
 //! Puts a workspace together with everything that works in it, its sandbox among it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -180,6 +181,7 @@ impl Place {
             provider_limits: connected.limits,
             scorers: Scorers::default(),
             learnings: connected.learnings,
+            workers: BTreeMap::new(),
             clock: Arc::new(SystemClock),
             secrets: connected.secrets,
             attended,

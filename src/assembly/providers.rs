@@ -120,6 +120,7 @@ pub(super) fn openai(name: &str, connection: Connection) -> Result<OpenAi, WireE
         base_url,
         key,
         headers,
+        dialect,
         connect_timeout_ms,
         first_token_timeout_ms,
         idle_timeout_ms,
@@ -130,6 +131,7 @@ pub(super) fn openai(name: &str, connection: Connection) -> Result<OpenAi, WireE
     let mut openai = OpenAiConfig::new(name, base_url);
     openai.api_key = key.map(|key| key.reveal().into());
     openai.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
+    openai.dialect = dialect;
     openai.timeouts = Timeouts {
         connect: Duration::from_millis(connect_timeout_ms),
         first_token: Duration::from_millis(first_token_timeout_ms),

@@ -200,6 +200,8 @@ pub struct ProviderTable {
     /// Headers sent with each request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// How its server differs from others, one of the names in docs/models.md; by address and name when absent.
+    pub dialect: Option<String>,
     /// Milliseconds to connect; default 10000.
     pub connect_timeout_ms: Option<u64>,
     /// Milliseconds until the first piece of an answer; default 300000, since local models load first.

@@ -32,6 +32,18 @@ pub const PRESETS: &[Preset] = &[
         base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
         api_key_env: Some("GEMINI_API_KEY"),
     },
+    Preset { name: "groq", base_url: "https://api.groq.com/openai/v1", api_key_env: Some("GROQ_API_KEY") },
+    Preset { name: "mistral", base_url: "https://api.mistral.ai/v1", api_key_env: Some("MISTRAL_API_KEY") },
+    Preset {
+        name: "deepseek",
+        base_url: "https://api.deepseek.com/v1",
+        api_key_env: Some("DEEPSEEK_API_KEY"),
+    },
+    Preset {
+        name: "together",
+        base_url: "https://api.together.xyz/v1",
+        api_key_env: Some("TOGETHER_API_KEY"),
+    },
     Preset { name: "ollama", base_url: "http://127.0.0.1:11434/v1", api_key_env: None },
     Preset { name: "lmstudio", base_url: "http://127.0.0.1:1234/v1", api_key_env: None },
     Preset { name: "llama-server", base_url: "http://127.0.0.1:8080/v1", api_key_env: None },
@@ -70,6 +82,8 @@ pub enum Connection {
         key: Option<Secret>,
         /// Further headers.
         headers: BTreeMap<String, String>,
+        /// The dialect that was named, if any.
+        dialect: Option<String>,
         /// Milliseconds to connect.
         connect_timeout_ms: u64,
         /// Milliseconds until the first piece of an answer.
@@ -155,6 +169,7 @@ pub fn connect(
                 base_url: base_url.trim_end_matches('/').to_owned(),
                 key: key_of(name, table, environment)?,
                 headers: table.headers.clone(),
+                dialect: table.dialect.clone(),
                 connect_timeout_ms: table.connect_timeout_ms.unwrap_or(10_000),
                 first_token_timeout_ms: table.first_token_timeout_ms.unwrap_or(300_000),
                 idle_timeout_ms: table.idle_timeout_ms.unwrap_or(120_000),

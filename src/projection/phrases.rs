@@ -189,8 +189,11 @@ pub fn error_kind(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::RateLimited => "rate limited",
         ErrorKind::Overloaded => "provider failure",
+        ErrorKind::Loading => "model is loading",
         ErrorKind::Auth => "key missing or refused",
+        ErrorKind::Quota => "no quota left",
         ErrorKind::ContextOverflow => "context window exceeded",
+        ErrorKind::OutputLimit => "output limit too large",
         ErrorKind::BadRequest => "request not accepted",
         ErrorKind::BadResponse => "unusable answer",
         ErrorKind::Network => "network failure",

@@ -4,9 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::protocol::event::{
+    ApprovalAnswered, InterruptRequested, PromptGiven, SettingsChanged, SteeringGiven, StopRequested,
+};
 use crate::protocol::spec::{Mode, Setting};
 use crate::protocol::stored::stored;
-use crate::protocol::{CallId, SparkId};
+use crate::protocol::{ArenaEvent, CallId, SparkId};
 
 /// A wish from outside. The edge stamps it into a fact; the session may refuse it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +57,24 @@ pub enum Command {
         /// Why.
         cause: StopCause,
     },
+}
+
+impl From<Command> for ArenaEvent {
+    /// The fact that it becomes once stamped.
+    fn from(command: Command) -> Self {
+        match command {
+            Command::Prompt { text, mode, schema } => {
+                ArenaEvent::PromptGiven(PromptGiven { text, mode, changed: Vec::new(), schema, by: None })
+            }
+            Command::Steer { spark, text } => ArenaEvent::SteeringGiven(SteeringGiven { spark, text }),
+            Command::Interrupt { spark } => ArenaEvent::InterruptRequested(InterruptRequested { spark }),
+            Command::Answer { call, digest, choice, by } => {
+                ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by })
+            }
+            Command::Set { settings } => ArenaEvent::SettingsChanged(SettingsChanged { changed: settings }),
+            Command::Stop { cause } => ArenaEvent::StopRequested(StopRequested { cause }),
+        }
+    }
 }
 
 stored! {

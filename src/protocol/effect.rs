@@ -283,6 +283,8 @@ pub enum Failure {
     Unread,
     /// Its time ran out.
     TimedOut,
+    /// What came of it does not fit into the log.
+    TooLong,
     /// It was told to stop and did not.
     Unstoppable,
     /// Its worker broke, or said what no such work can come to.
@@ -299,6 +301,7 @@ impl Failing<ModelOrder> for ModelFailed {
         let kind = match how {
             Failure::Unread => ErrorKind::BadRequest,
             Failure::TimedOut => ErrorKind::Timeout,
+            Failure::TooLong => ErrorKind::TooLarge,
             Failure::Unstoppable => ErrorKind::Cancelled,
             // Not `cancelled`: that would read as somebody's wish.
             Failure::Broken => ErrorKind::BadResponse,
@@ -316,7 +319,7 @@ impl Failing<PrepareOrder> for ToolPrepared {
 impl Failing<PreparedUse> for ToolResolved {
     fn failed(order: &PreparedUse, how: Failure, content: String) -> Self {
         let status = match how {
-            Failure::Unread | Failure::TimedOut => ToolStatus::Failed,
+            Failure::Unread | Failure::TimedOut | Failure::TooLong => ToolStatus::Failed,
             Failure::Unstoppable | Failure::Broken => ToolStatus::Lost,
         };
         let (tool_use, seen, notes) = (order.tool_use, Vec::new(), Vec::new());
@@ -333,7 +336,7 @@ impl Failing<CheckOrder> for CheckRan {
 impl<O> Failing<O> for EffectFailed {
     fn failed(_: &O, how: Failure, error: String) -> Self {
         let status = match how {
-            Failure::Unread | Failure::TimedOut => FailStatus::Failed,
+            Failure::Unread | Failure::TimedOut | Failure::TooLong => FailStatus::Failed,
             Failure::Unstoppable | Failure::Broken => FailStatus::Lost,
         };
         EffectFailed { status, error }

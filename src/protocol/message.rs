@@ -194,6 +194,8 @@ stored! {
     pub enum Structured of Word {
         /// The provider's own response format.
         ResponseFormat,
+        /// The provider's response format for any JSON object; the schema is asked for in words.
+        JsonObject,
         /// One tool the model is forced to call.
         ForcedTool,
         /// Only asked for in words, then checked.

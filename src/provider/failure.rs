@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::protocol::event::{ErrorKind, ModelFailed};
-use crate::provider::Secret;
 use crate::provider::refusal::refused;
+use crate::provider::{Secret, limits};
 
 /// Longest wait that is believed: a day, in milliseconds.
 const MAX_WAIT: u64 = 86_400_000;
@@ -27,9 +27,11 @@ impl Peer {
     /// A failure that names the peer. `what` follows the peer's name; the hint follows a semicolon.
     pub fn failed(&self, kind: ErrorKind, what: &str, hint: &str) -> ModelFailed {
         let what = self.scrub(what);
+        // Where the provider's words end as a sentence, so do ours.
+        let joint = if what.ends_with(['.', '!', '?', '…']) { "" } else { ";" };
         let message = match hint {
             "" => format!("`{}` ({}) {what}", self.name, self.host),
-            hint => format!("`{}` ({}) {what}; {hint}", self.name, self.host),
+            hint => format!("`{}` ({}) {what}{joint} {hint}", self.name, self.host),
         };
         ModelFailed::new(kind, message)
     }
@@ -42,8 +44,11 @@ impl Peer {
             (Some(status), words) => format!("answered {status}: {}", shortened(words)),
             (None, words) => format!("reported an error: {}", shortened(words)),
         };
+        let limits = matches!(kind, ErrorKind::ContextOverflow | ErrorKind::OutputLimit)
+            .then(|| limits::read(&report.words).map(Box::new))
+            .flatten();
         let failed = self.failed(kind, &what, report.hint(kind));
-        ModelFailed { refused: refused(report), ..failed }
+        ModelFailed { refused: refused(report), limits, ..failed }
     }
 
     /// Some providers repeat a refused key in their answer.
@@ -69,6 +74,8 @@ pub(super) struct Report {
     pub param: String,
     /// Its message.
     pub words: String,
+    /// It came inside an answer that had begun.
+    pub in_stream: bool,
 }
 
 impl Report {
@@ -114,6 +121,7 @@ impl Report {
                 code: [code, word("type"), word("status")].join(" ").trim().to_owned(),
                 param: word("param"),
                 words: words.unwrap_or_else(|| error.to_string()),
+                in_stream: false,
             }
             .with_upstream(error.pointer("/metadata/raw")),
         )
@@ -136,75 +144,162 @@ impl Report {
     pub fn kind(&self) -> ErrorKind {
         let status = self.status.unwrap_or(0);
         if self.is_out_of_quota() {
-            return ErrorKind::Auth;
+            return ErrorKind::Quota;
         }
-        if (status == 0 || (400..500).contains(&status) || status == 500) && self.is_context_overflow() {
-            return ErrorKind::ContextOverflow;
+        if self.is_loading() {
+            return ErrorKind::Loading;
+        }
+        if (status == 0 || (400..=500).contains(&status)) && status != 429 {
+            match self.too_large() {
+                Some(kind) => return kind,
+                // The model's call was none: asked again it may write a better one.
+                None if self.code.contains("tool_use_failed") => return ErrorKind::BadResponse,
+                None => {}
+            }
         }
         match status {
             0 => self.kind_of_code(),
             401..=403 => ErrorKind::Auth,
             408 => ErrorKind::Timeout,
+            413 => ErrorKind::ContextOverflow,
             429 => ErrorKind::RateLimited,
+            // llama-cpp-python calls a request it cannot read its own error.
+            500 if self.words.contains("'loc': ('body'") => ErrorKind::BadRequest,
             500.. => ErrorKind::Overloaded,
             _ => ErrorKind::BadRequest,
         }
     }
 
+    /// For an error without a status: by its code, else by its words, else by where it came.
     fn kind_of_code(&self) -> ErrorKind {
-        let has = |words: &[&str]| words.iter().any(|word| self.code.contains(word));
+        let words = self.words.to_lowercase();
+        let coded = |list: &[&str]| list.iter().any(|word| self.code.contains(word));
+        let said = |list: &[&str]| self.code.is_empty() && list.iter().any(|word| words.contains(word));
         match () {
-            () if has(&["rate_limit", "too_many_requests", "resource_exhausted"]) => ErrorKind::RateLimited,
-            () if has(&["api_key", "authentication", "permission", "unauthorized"]) => ErrorKind::Auth,
-            () if has(&["invalid_request", "not_found", "bad_request", "invalid_prompt"]) => {
+            () if coded(&["rate_limit", "too_many_requests", "resource_exhausted"]) => ErrorKind::RateLimited,
+            () if coded(&["api_key", "authentication", "permission", "unauthorized"]) => ErrorKind::Auth,
+            () if coded(&["invalid_request", "not_found", "bad_request", "invalid_prompt"]) => {
                 ErrorKind::BadRequest
             }
-            () => ErrorKind::Overloaded,
+            () if said(&["rate limit", "too many requests"]) => ErrorKind::RateLimited,
+            () if said(&["api key", "unauthorized", "not authenticated"]) => ErrorKind::Auth,
+            () if said(&[
+                "no such",
+                "not found",
+                "does not exist",
+                "not support",
+                "unsupported",
+                "invalid",
+            ]) =>
+            {
+                ErrorKind::BadRequest
+            }
+            // What breaks an answer that had begun is the server's trouble; a bare refusal is final unless it
+            // says that it will pass.
+            () if !self.code.is_empty() || self.in_stream || said(&TRANSIENT) => ErrorKind::Overloaded,
+            () => ErrorKind::BadRequest,
         }
     }
 
-    /// A used-up account looks like a rate limit (429), but waiting does not help: it is settled like a key.
+    /// A used-up account looks like a rate limit (429), but waiting does not help.
     fn is_out_of_quota(&self) -> bool {
         self.status == Some(402)
             || ["insufficient_quota", "billing", "insufficient_credits"].iter().any(|w| self.code.contains(w))
     }
 
-    fn is_context_overflow(&self) -> bool {
-        const WORDS: [&str; 12] = [
-            "context_length",
-            "context length",
-            "context window",
-            "context size",
-            "exceed_context",
-            "maximum context",
-            "max_model_len",
-            "prompt is too long",
-            "prompt too long",
-            "input is too long",
-            "too many tokens",
-            "reduce the length of the messages",
-        ];
+    /// llama-server: `Loading model`; others in words of their own, all with 503.
+    fn is_loading(&self) -> bool {
         let words = self.words.to_lowercase();
-        WORDS.iter().any(|word| self.code.contains(word) || words.contains(word))
+        let said = ["loading model", "model is loading", "currently loading", "still loading", "warming up"];
+        matches!(self.status, None | Some(503)) && said.iter().any(|word| words.contains(word))
+    }
+
+    /// Whether the input is what does not fit, or only the output asked for beside it.
+    fn too_large(&self) -> Option<ErrorKind> {
+        let words = self.words.to_lowercase();
+        let limits = limits::read(&self.words);
+        let said = |list: &[&str]| list.iter().any(|word| self.code.contains(word) || words.contains(word));
+        let fits = limits.is_some_and(|limits| match (limits.context, limits.input) {
+            (Some(context), Some(input)) => input < context,
+            _ => limits.output.is_some(),
+        });
+        let is_output = said(&["max_tokens", "max_completion_tokens", "max_new_tokens", "maxoutputtokens"])
+            && said(&[
+                "too large",
+                "valid range",
+                "supported range",
+                "less than or equal",
+                "must be <=",
+                "maximum allowed",
+            ]);
+        match said(&OVERFLOW) || is_output {
+            true if fits => Some(ErrorKind::OutputLimit),
+            true if is_output && limits.is_none_or(|limits| limits.input.is_none()) => {
+                Some(ErrorKind::OutputLimit)
+            }
+            true => Some(ErrorKind::ContextOverflow),
+            false => None,
+        }
     }
 
     fn hint(&self, kind: ErrorKind) -> &'static str {
         match kind {
-            ErrorKind::Auth if self.is_out_of_quota() => {
-                "the account has no quota left: waiting does not help, check its plan and billing"
-            }
+            ErrorKind::Quota => "waiting does not help: check the account's plan and billing",
             ErrorKind::Auth => "check the key and that it may use this model",
             ErrorKind::RateLimited => "wait, or ask fewer at a time",
-            ErrorKind::Overloaded => "the trouble is on its side: try again later or take another model",
+            ErrorKind::Loading => "the server answers once the model is loaded",
+            ErrorKind::Overloaded => "the trouble is on its side: try again later or use another model",
+            ErrorKind::OutputLimit => "set `max_output` and `context` of the model in the configuration",
             ErrorKind::ContextOverflow => {
-                "the conversation no longer fits: compact it or take a model with a larger window"
+                "the conversation no longer fits: compact it or use a model with a larger window"
             }
-            ErrorKind::BadRequest if self.status == Some(404) => "check the model's name and the base URL",
-            ErrorKind::BadRequest => "trying again will not help: check the model's name and settings",
+            ErrorKind::BadRequest => self.hint_of_bad_request(),
+            ErrorKind::BadResponse => "the model wrote a tool call the provider cannot read: try again",
             _ => "try again",
         }
     }
+
+    fn hint_of_bad_request(&self) -> &'static str {
+        let words = self.words.to_lowercase();
+        let said = |list: &[&str]| list.iter().any(|word| self.code.contains(word) || words.contains(word));
+        match self.status {
+            Some(404) => "check the model's name and the base URL",
+            _ if said(&["content_filter", "content management policy", "content policy"]) => {
+                "the provider's filter refused the input: rephrase it"
+            }
+            _ if said(&["not support tools", "support tool use", "tools are not supported"]) => {
+                "use a model that can call tools"
+            }
+            _ if said(&["response_format", "json_schema"]) => {
+                "set `structured` of the model to `json_object` or `words`"
+            }
+            Some(422) => "the server does not know a field: set `dialect` of the provider (docs/models.md)",
+            _ => "trying again will not help: check the model's name and settings",
+        }
+    }
 }
+
+/// Words of an input that is too large.
+const OVERFLOW: [&str; 14] = [
+    "context_length",
+    "context length",
+    "context window",
+    "context size",
+    "context limit",
+    "exceed_context",
+    "maximum context",
+    "max_model_len",
+    "prompt is too long",
+    "prompt too long",
+    "input is too long",
+    "too many tokens",
+    "reduce the length of the messages",
+    "reduce your message size",
+];
+
+/// Words of trouble that passes.
+const TRANSIENT: [&str; 8] =
+    ["overload", "busy", "try again", "unavailable", "capacity", "timed out", "timeout", "internal"];
 
 /// How long the provider asks to wait, in milliseconds; a day at most.
 ///
@@ -264,15 +359,42 @@ mod tests {
         let rows = [
             (400, context, ErrorKind::ContextOverflow),
             (413, "prompt is too long: 300000 tokens", ErrorKind::ContextOverflow),
-            (413, "Payload Too Large", ErrorKind::BadRequest),
+            (413, "Payload Too Large", ErrorKind::ContextOverflow),
+            (
+                400,
+                r#"{"error":{"message":"max_tokens is too large: 9. This model supports at most 8"}}"#,
+                ErrorKind::OutputLimit,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"maximum context length is 8192 tokens. However, you requested 10192 tokens (2000 in the messages, 8192 in the completion)"}}"#,
+                ErrorKind::OutputLimit,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"maximum context length is 8192 tokens. However, you requested 18192 tokens (10000 in the messages, 8192 in the completion)"}}"#,
+                ErrorKind::ContextOverflow,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"Failed to call a function.","code":"tool_use_failed"}}"#,
+                ErrorKind::BadResponse,
+            ),
+            (
+                503,
+                r#"{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}"#,
+                ErrorKind::Loading,
+            ),
+            (503, r#"{"error":"Model m is currently loading","estimated_time":20.0}"#, ErrorKind::Loading),
+            (503, "no healthy upstream", ErrorKind::Overloaded),
             (400, r#"{"error":"no such model"}"#, ErrorKind::BadRequest),
             (401, "", ErrorKind::Auth),
-            (402, "pay first", ErrorKind::Auth),
+            (402, "pay first", ErrorKind::Quota),
             (403, "<html>no</html>", ErrorKind::Auth),
             (404, r#"{"detail":"Not Found"}"#, ErrorKind::BadRequest),
             (408, "", ErrorKind::Timeout),
             (429, r#"{"error":{"message":"slow down"}}"#, ErrorKind::RateLimited),
-            (429, quota, ErrorKind::Auth),
+            (429, quota, ErrorKind::Quota),
             (500, "boom", ErrorKind::Overloaded),
             (529, r#"{"error":{"type":"overloaded_error"}}"#, ErrorKind::Overloaded),
         ];
@@ -289,6 +411,9 @@ mod tests {
             (json!({"error": {"message": "x", "type": "server_error"}}), Some(ErrorKind::Overloaded)),
             (json!({"error": {"code": "rate_limit_exceeded"}}), Some(ErrorKind::RateLimited)),
             (json!({"object": "error", "message": "bad", "code": 400}), Some(ErrorKind::BadRequest)),
+            (json!({"error": "no such model"}), Some(ErrorKind::BadRequest)),
+            (json!({"error": "the server is busy, try again"}), Some(ErrorKind::Overloaded)),
+            (json!({"error": {"message": "something"}}), Some(ErrorKind::BadRequest)),
             (json!({"error": null, "choices": []}), None),
             (json!({"choices": [], "message": "hello"}), None),
         ];

@@ -1,8 +1,10 @@
 //! Sends one request and hands out the body piece by piece within its time limits; knows no provider's format.
 
+use std::io::Write;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use flate2::write::GzDecoder;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, timeout_at};
 
@@ -14,6 +16,9 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// Bytes of a list of models that are read.
 const MAX_FETCHED: usize = 8 << 20;
+
+/// Packed bytes that are unpacked at a time, and the most they may become: no answer packs 256 to 1.
+const UNPACK: (usize, usize) = (4096, 1 << 20);
 
 /// How long the end of a finished answer is waited for.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -70,7 +75,16 @@ impl Endpoint {
             Ok(Err(error)) => return Err(self.send_failed(error)),
             Err(_) => return Err(self.silent()),
         };
-        let mut body = Body { endpoint: self, response, deadline, begun: false };
+        let mut body = Body { endpoint: self, response, deadline, begun: false, gzip: None };
+        match body.header("content-encoding").unwrap_or_default().trim() {
+            "" | "identity" => {}
+            "gzip" | "x-gzip" => body.gzip = Some(GzDecoder::new(Vec::new())),
+            other => {
+                let what = format!("answered packed as `{other}`, which was not asked for");
+                let hint = "configure its proxy not to compress answers";
+                return Err(self.peer.failed(ErrorKind::BadRequest, &what, hint));
+            }
+        }
         match body.response.status().as_u16() {
             200..=299 => Ok(body),
             status => Err(body.refusal(status).await),
@@ -134,6 +148,8 @@ pub(super) struct Body<'a> {
     response: reqwest::Response,
     deadline: Instant,
     begun: bool,
+    /// For proxies that pack answers although nobody asks them to.
+    gzip: Option<GzDecoder<Vec<u8>>>,
 }
 
 impl Body<'_> {
@@ -148,11 +164,12 @@ impl Body<'_> {
     }
 
     /// The next piece; none at the proper end.
-    pub async fn piece(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, ModelFailed> {
+    pub async fn piece(&mut self) -> Result<Option<Vec<u8>>, ModelFailed> {
         let idle = self.endpoint.timeouts.idle;
         let deadline = if self.begun { Instant::now() + idle } else { self.deadline };
         match timeout_at(deadline, self.response.chunk()).await {
-            Ok(Ok(piece)) => Ok(piece),
+            Ok(Ok(Some(piece))) => self.unpacked(Vec::from(piece)).map(Some),
+            Ok(Ok(None)) => self.unpacked_rest(),
             Ok(Err(error)) => {
                 let what = format!("broke off in the middle of its answer: {}", root_words(&error));
                 Err(self.endpoint.peer.failed(ErrorKind::Network, &what, "try again"))
@@ -164,6 +181,38 @@ impl Body<'_> {
             }
             Err(_) => Err(self.endpoint.silent()),
         }
+    }
+
+    fn unpacked(&mut self, piece: Vec<u8>) -> Result<Vec<u8>, ModelFailed> {
+        let Some(gzip) = self.gzip.as_mut() else { return Ok(piece) };
+        let (at_once, most) = UNPACK;
+        for some in piece.chunks(at_once) {
+            let before = gzip.get_ref().len();
+            let written = gzip.write_all(some).and_then(|()| gzip.flush());
+            let why = match written {
+                Ok(()) if gzip.get_ref().len() - before <= most => continue,
+                Ok(()) => format!("{at_once} bytes of it unpack to more than {most}"),
+                Err(error) => error.to_string(),
+            };
+            return Err(self.packed_badly(&why));
+        }
+        Ok(std::mem::take(gzip.get_mut()))
+    }
+
+    /// What was still packed when the answer ended; none when nothing was.
+    fn unpacked_rest(&mut self) -> Result<Option<Vec<u8>>, ModelFailed> {
+        let Some(mut gzip) = self.gzip.take() else { return Ok(None) };
+        let finished = gzip.try_finish();
+        let rest = std::mem::take(gzip.get_mut());
+        match finished {
+            Ok(()) => Ok((!rest.is_empty()).then_some(rest)),
+            Err(error) => Err(self.packed_badly(&error.to_string())),
+        }
+    }
+
+    fn packed_badly(&self, why: &str) -> ModelFailed {
+        let what = format!("answered with gzip that cannot be unpacked: {why}");
+        self.endpoint.peer.failed(ErrorKind::BadResponse, &what, "try again")
     }
 
     /// Reads on to the end if it is near, so that the connection can be used again.
@@ -187,7 +236,7 @@ impl Body<'_> {
         while read.len() < MAX_ERROR_BODY {
             // What was read before a break is worth more than the news of the break.
             match self.piece().await {
-                Ok(Some(piece)) => read.extend_from_slice(piece.as_ref()),
+                Ok(Some(piece)) => read.extend_from_slice(&piece),
                 Ok(None) | Err(_) => break,
             }
         }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod calls;
+mod dialect;
 mod request;
 
 use std::fmt;
@@ -16,6 +17,8 @@ use crate::protocol::message::{Part, Request, Usage};
 use crate::provider::failure::{Peer, shortened};
 use crate::provider::http::{self, Body, Endpoint, Timeouts};
 use crate::provider::openai::answer::{Answer, Trouble};
+pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
+use crate::provider::openai::request::Host;
 use crate::provider::{Secret, Window, sse, tokens, window};
 
 /// Bytes of text, thinking and arguments one answer may have: a log line has 768 KiB.
@@ -37,6 +40,8 @@ pub struct OpenAiConfig {
     pub headers: Vec<(String, Secret)>,
     /// Time limits.
     pub timeouts: Timeouts,
+    /// Name of its row in [`DIALECTS`]; by its address and name when absent.
+    pub dialect: Option<String>,
 }
 
 impl OpenAiConfig {
@@ -48,6 +53,7 @@ impl OpenAiConfig {
             api_key: None,
             headers: Vec::new(),
             timeouts: Timeouts::default(),
+            dialect: None,
         }
     }
 }
@@ -63,6 +69,14 @@ pub enum OpenAiConfigError {
         /// What was configured.
         base_url: String,
     },
+    /// There is no such dialect.
+    #[error("provider `{name}`: unknown dialect `{dialect}`; known are {}", known_dialects())]
+    Dialect {
+        /// The provider.
+        name: String,
+        /// What was configured.
+        dialect: String,
+    },
     /// A header's name or value has characters that headers cannot have.
     #[error("provider `{name}`: header `{header}` has characters a header cannot have")]
     Header {
@@ -75,12 +89,11 @@ pub enum OpenAiConfigError {
 
 /// A model source behind an OpenAI-compatible endpoint.
 ///
-/// `max_output` is sent as `max_completion_tokens` to OpenAI itself and to Azure, which refuse the older name
-/// for their reasoning models, and as `max_tokens` to everybody else, the one name they all know.
+/// What differs between hosts is in [`DIALECTS`].
 /// `thinking: false` needs no word here: nothing that was dropped is ever asked for in this format.
 pub struct OpenAi {
     endpoint: Endpoint,
-    dialect: request::Dialect,
+    host: Host,
 }
 
 impl fmt::Debug for OpenAi {
@@ -103,12 +116,17 @@ impl OpenAi {
         let headers = http::headers(pairs.chain(more))
             .map_err(|header| OpenAiConfigError::Header { name: name.clone(), header })?;
         let host = url.host_str().unwrap_or_default();
-        let dialect = request::Dialect::of_host(host);
+        let dialect = match &config.dialect {
+            None => Dialect::of(host, &name),
+            Some(named) => Dialect::named(named)
+                .ok_or_else(|| OpenAiConfigError::Dialect { name: name.clone(), dialect: named.clone() })?,
+        };
+        let asked = Host { dialect, opaque_kind: format!("openai/{host}") };
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let mut secrets: Vec<Secret> = config.api_key.into_iter().collect();
         secrets.extend(config.headers.into_iter().map(|(_, value)| value).filter(|v| v.reveal().len() >= 8));
         let peer = Peer { name, host, secrets };
-        Ok(OpenAi { endpoint: Endpoint::new(url, headers, config.timeouts, peer), dialect })
+        Ok(OpenAi { endpoint: Endpoint::new(url, headers, config.timeouts, peer), host: asked })
     }
 
     /// How many tokens a model holds, where the server tells.
@@ -122,14 +140,14 @@ impl OpenAi {
         answer: &mut Answer,
         live: &dyn Live,
     ) -> Result<(), ModelFailed> {
-        let body = request::body(request, &self.dialect);
+        let body = request::body(request, &self.host);
         let mut body = self.endpoint.post(body.to_string().into_bytes()).await?;
         let mut first = Vec::new();
         // Blank bytes keep a connection alive while a model loads; they say nothing yet.
         while first.is_empty()
             && let Some(piece) = body.piece().await?
         {
-            first = piece.as_ref().trim_ascii_start().to_vec();
+            first = piece.trim_ascii_start().to_vec();
         }
         // What the body says it is counts, not the header: proxies and small servers often get that wrong.
         match first.first() {
@@ -154,7 +172,7 @@ impl OpenAi {
                 body.begin();
             }
             match body.piece().await {
-                Ok(Some(piece)) => self.absorb(&mut decoder, piece.as_ref(), answer, live)?,
+                Ok(Some(piece)) => self.absorb(&mut decoder, &piece, answer, live)?,
                 Ok(None) => break,
                 // The reason to stop was given; all that is missing is the usage.
                 Err(_) if answer.has_finished() => break,
@@ -202,7 +220,7 @@ impl OpenAi {
     ) -> Result<(), ModelFailed> {
         body.begin();
         while let Some(piece) = body.piece().await? {
-            whole.extend_from_slice(piece.as_ref());
+            whole.extend_from_slice(&piece);
             if whole.len() > MAX_WHOLE {
                 return Err(self.troubled(Trouble::TooLarge));
             }
@@ -255,7 +273,7 @@ impl OpenAi {
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
         let (counted, roughly) = (answer.usage(), answer.usage_so_far(request).unwrap_or_default());
-        let mut reply = answer.into_reply(&self.dialect.opaque_kind);
+        let mut reply = answer.into_reply(&self.host.opaque_kind);
         if reply.model.is_empty() {
             reply.model = request::model_name(request).to_owned();
         }
@@ -284,7 +302,7 @@ impl Provider for OpenAi {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
-        let mut answer = Answer::new(request);
+        let mut answer = Answer::new(request::forced(request, self.host.dialect));
         let ended = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(self.endpoint.peer.failed(ErrorKind::Cancelled, "was told to stop", "")),
@@ -298,7 +316,7 @@ impl Provider for OpenAi {
             Err(failed) => Err((failed, answer.usage_so_far(request))),
         };
         ended.map_err(|(mut failed, usage)| {
-            failed.refused.retain(|name| request::can_drop(request, &self.dialect, name));
+            failed.refused.retain(|name| request::can_drop(request, self.host.dialect, name));
             ModelFailed { usage, ..failed }
         })
     }
@@ -317,6 +335,10 @@ async fn count(request: Request, parts: Vec<Part>) -> Option<Usage> {
         }
     });
     counting.await.ok()
+}
+
+fn known_dialects() -> String {
+    DIALECTS.iter().map(|row| format!("`{}`", row.name)).collect::<Vec<_>>().join(", ")
 }
 
 fn endpoint_url(base: &str) -> Option<Url> {

@@ -4,7 +4,8 @@ use crate::protocol::event::ErrorKind;
 use crate::provider::failure::Report;
 
 /// Parameters without which a request still means the same.
-const OPTIONAL: [&str; 4] = ["temperature", "max_tokens", "max_completion_tokens", "stream_options"];
+const OPTIONAL: [&str; 5] =
+    ["temperature", "max_tokens", "max_completion_tokens", "stream_options", "response_format"];
 
 /// What servers say of a parameter they refuse, whatever its value. An error about a value alone (`too large`,
 /// `must be at most 2`) has none of it.
@@ -13,8 +14,9 @@ const OPTIONAL: [&str; 4] = ["temperature", "max_tokens", "max_completion_tokens
 /// 'max_tokens' is not supported with this model`, `Unrecognized request argument supplied: max_completion_tokens`.
 /// Mistral, vLLM: `extra_forbidden`, `Extra inputs are not permitted`. Gemini: `Unknown name "stream_options"`. Groq,
 /// Cerebras: `property 'stream_options' is unsupported`. Moonshot: `invalid temperature: only 1 is allowed for this
-/// model`. Anthropic: `temperature is deprecated for this model`. LiteLLM: `gpt-5 models don't support temperature=0.3`.
-const REFUSALS: [&str; 12] = [
+/// model`. DeepSeek: `This response_format type is unavailable now`, LM Studio: `'response_format.type' must be
+/// 'json_schema' or 'text'`, llama-cpp-python: `Input should be 'text' or 'json_object'`. Anthropic: `temperature is deprecated for this model`. LiteLLM: `gpt-5 models don't support temperature=0.3`.
+const REFUSALS: [&str; 15] = [
     "unsupported",
     "not support",
     "n't support",
@@ -27,6 +29,9 @@ const REFUSALS: [&str; 12] = [
     "not allowed",
     "is deprecated",
     "is allowed for this model",
+    "unavailable now",
+    "must be 'json_schema'",
+    "input should be 'text'",
 ];
 
 /// The optional parameters an error refuses, by their names on the wire; whether they were sent is not looked at.
@@ -129,6 +134,18 @@ mod tests {
             400,
             r#"{"error":{"message":"litellm.UnsupportedParamsError: gpt-5 models (including gpt-5-codex) don't support temperature=0.3. Only temperature=1 is supported.","type":"None","param":null,"code":"400"}}"#,
             &["temperature"],
+        ),
+        // DeepSeek, LM Studio, llama-cpp-python.
+        (
+            400,
+            r#"{"error":{"message":"This response_format type is unavailable now","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}"#,
+            &["response_format"],
+        ),
+        (400, r#"{"error":"'response_format.type' must be 'json_schema' or 'text'"}"#, &["response_format"]),
+        (
+            500,
+            r#"{"error":{"message":"[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text' or 'json_object'\"}]","type":"internal_server_error","param":null,"code":null}}"#,
+            &["response_format"],
         ),
         // What is no refusal of a parameter.
         (

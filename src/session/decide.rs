@@ -59,10 +59,8 @@ impl Session {
             E::ToolResolved(data) => Due::Resolved(data.body.tool_use),
             E::WorkspaceCheckpointed(data) => self.due_checkpoint(data.call, Some(data.body.tree.clone())),
             E::EffectFailed(data) => self.due_effect_failed(data.call, data.body.status, &data.body.error),
-            E::CheckRan(_) | E::DiffTaken(_) | E::WorkspaceFingerprinted(_) => Due::Ended,
-            E::CacheHit(_) | E::CacheMissed(_) | E::CacheStored(_) => Due::Ended,
-            E::PatchApplied(_) | E::PatchRefused(_) => Due::Ended,
             E::TimerFired(data) => self.due_timer(data.call, data.body.active_ms),
+            other if other.answers().is_some() => Due::Ended,
             _ => Due::Nothing,
         }
     }

@@ -40,7 +40,10 @@ impl Session {
             E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
             E::ApprovalAnswered(data) => self.fold_approval(data),
             E::ModelAnswered(data) => self.fold_answer(at, data),
-            E::ModelFailed(data) => self.failed = self.calls.remove_entry(&data.call),
+            E::ModelFailed(data) => {
+                self.failed = self.calls.remove_entry(&data.call);
+                self.fold_limits(&data.body);
+            }
             E::ToolPrepared(data) => self.fold_prepared(at, data),
             E::ToolResolved(data) => self.fold_resolved(at, data),
             E::WorkspaceCheckpointed(data) => self.fold_checkpoint(data.call, Some(&data.body.tree)),

@@ -6,9 +6,9 @@ use crate::protocol::event::{
     LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, ParamsDropped, Purpose, RequestPart,
     RetryScheduled, Selected, TurnCause,
 };
-use crate::protocol::expand::{digest_of, expand_parts};
+use crate::protocol::expand::expand_parts;
 use crate::protocol::message::{AnswerSchema, Params, Structured, Usage};
-use crate::protocol::spec::{ModelSpec, RetrySpec};
+use crate::protocol::spec::ModelSpec;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
@@ -232,11 +232,7 @@ impl Session {
         if cancelled || self.is_stopping(id) || failed.kind == ErrorKind::Cancelled {
             return self.after_cancel(id);
         }
-        let retry = self.spec.as_ref().map(|spec| spec.retry.clone()).unwrap_or_default();
-        if failed.kind.is_retryable()
-            && attempt < retry.attempts
-            && let Some(delay_ms) = self.delay(&retry, call, attempt, failed.retry_after_ms)
-        {
+        if let Some(delay_ms) = self.retry_delay(call, attempt, failed) {
             let timer = self.new_call();
             let attempt = attempt + 1;
             let retry = RetryScheduled { call, attempt, timer, delay_ms, reason: at };
@@ -250,7 +246,11 @@ impl Session {
                 Purpose::Compact => self.compact(id),
             };
         }
-        if failed.kind == ErrorKind::ContextOverflow && purpose == Purpose::Think {
+        if let Some((parts, input, output)) = self.with_less_output(called, failed) {
+            return self.order_model_call(id, purpose, parts, input, output);
+        }
+        let too_large = matches!(failed.kind, ErrorKind::ContextOverflow | ErrorKind::OutputLimit);
+        if too_large && purpose == Purpose::Think {
             return self.compact(id);
         }
         self.fall_back(id, at);
@@ -270,21 +270,6 @@ impl Session {
         match self.is_stopping(id) {
             true => self.wind_down(),
             false => self.end_spark(id, TurnCause::Interrupted),
-        }
-    }
-
-    /// Doubles from the first delay, at least what the provider asks, with jitter of up to half that is a
-    /// function of the session's seed. None when the provider asks for longer than agon waits.
-    fn delay(&self, retry: &RetrySpec, call: CallId, attempt: u32, asked: Option<u64>) -> Option<u64> {
-        let doubled = retry.base_ms.saturating_mul(1 << (attempt - 1).min(20)).min(retry.cap_ms);
-        let seed = self.spec.as_ref().map(|spec| spec.seed).unwrap_or_default();
-        let draw = digest_of(&("retry", seed, call, attempt));
-        let draw = u64::from_str_radix(draw.get(..8).unwrap_or("0"), 16).unwrap_or_default();
-        let jitter = draw % (doubled / 2 + 1);
-        match asked {
-            Some(asked) if asked > retry.cap_ms => None,
-            Some(asked) => Some(asked.max(doubled).saturating_add(jitter)),
-            None => Some(doubled / 2 + jitter),
         }
     }
 

@@ -4,3 +4,4 @@ mod faults;
 pub(crate) mod kit;
 mod scorers;
 mod turns;
+mod workers;

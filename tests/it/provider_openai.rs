@@ -1,6 +1,7 @@
 //! The OpenAI-compatible provider against a real socket: translation, every split, every failure.
 
 mod decoding;
+mod dialects;
 mod failures;
 mod requests;
 mod streams;

@@ -51,6 +51,12 @@ pub fn message(role: Role, parts: Vec<Part>) -> Message {
     Message { role, parts, from: EventRef::fact(0) }
 }
 
+/// How often a model has answered by what a server is sent: agon's own word between two messages is no answer.
+pub fn answers(request: &serde_json::Value) -> usize {
+    let messages = request["messages"].as_array().unwrap().iter();
+    messages.filter(|message| message["role"] == "assistant" && message["content"] != "Noted.").count()
+}
+
 /// A request without tools for `mock/model-1`.
 pub fn request(messages: Vec<Message>) -> Request {
     Request {

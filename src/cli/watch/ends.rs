@@ -72,16 +72,18 @@ impl Watch {
             TurnCause::ModelFailed => {
                 (self.last_failure().map_or(words, str::to_owned), format!("go on later: {again} \"...\""))
             }
-            TurnCause::EmptyAnswer | TurnCause::Refused => {
-                (words, format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""))
-            }
+            TurnCause::EmptyAnswer | TurnCause::Refused => (
+                self.with_last_words(words),
+                format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""),
+            ),
             TurnCause::BadAnswer => (
                 self.misfit().map_or(words.clone(), |misfit| format!("{words}: {misfit}")),
                 format!("its last answer stands in the log: agon replay {id}"),
             ),
-            TurnCause::Truncated => {
-                (words, "ask for less, or raise `max_output` of the model in the configuration".to_owned())
-            }
+            TurnCause::Truncated => (
+                self.with_last_words(words),
+                "ask for less, or raise `max_output` of the model in the configuration".to_owned(),
+            ),
             TurnCause::ContextFull => (
                 words,
                 "ask for less at once, or take a model with a larger window: -m PROVIDER/MODEL".to_owned(),
@@ -127,6 +129,18 @@ impl Watch {
             _ => None,
         });
         Some(format!("{errors}\nthe answer was: {}", answer.unwrap_or_default().trim_end()))
+    }
+
+    /// Why the turn ended, with what the model said last: a refusal, or as much as came of an answer.
+    fn with_last_words(&self, why: String) -> String {
+        let last = self.entries.iter().rev().find_map(|entry| match entry.fact() {
+            Some(ArenaEvent::ModelAnswered(answer)) if !entry.is_void() => Some(answer.body.text()),
+            _ => None,
+        });
+        match last.as_deref().map(str::trim) {
+            None | Some("") => why,
+            Some(text) => format!("{why}: {text}"),
+        }
     }
 
     /// What the model call said that ended the turn.

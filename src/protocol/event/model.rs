@@ -134,6 +134,9 @@ pub struct ModelFailed {
     /// Milliseconds the call waited for its turn at the provider.
     #[serde(default)]
     pub waited_ms: u64,
+    /// What the provider said the model holds, when it refused a request as too large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Box<ModelLimits>>,
     /// What the model had said until then; of a long text the beginning and the end.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub said: String,
@@ -152,10 +155,25 @@ impl ModelFailed {
             retry_after_ms: None,
             usage: None,
             waited_ms: 0,
+            limits: None,
             said: String::new(),
             refused: Vec::new(),
         }
     }
+}
+
+/// What a provider said a model holds, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelLimits {
+    /// Input and output together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<u64>,
+    /// The input of the refused request, as the provider counted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<u64>,
+    /// Most output of one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<u64>,
 }
 
 stored! {
@@ -166,10 +184,16 @@ stored! {
         RateLimited,
         /// The provider has trouble (5xx, overloaded).
         Overloaded,
+        /// The server is there and loads the model: it answers once that is done.
+        Loading,
         /// The key is missing or refused.
         Auth,
+        /// The account has no money or quota left: waiting does not help.
+        Quota,
         /// The request does not fit the model's window.
         ContextOverflow,
+        /// The input fits, the output that was asked for does not.
+        OutputLimit,
         /// The provider cannot accept the request as it is.
         BadRequest,
         /// The provider answered something that is no answer.
@@ -194,6 +218,7 @@ impl ErrorKind {
             self,
             ErrorKind::RateLimited
                 | ErrorKind::Overloaded
+                | ErrorKind::Loading
                 | ErrorKind::BadResponse
                 | ErrorKind::Network
                 | ErrorKind::Timeout

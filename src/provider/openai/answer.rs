@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::ports::Live;
 use crate::protocol::Lane;
 use crate::protocol::event::ModelReply;
-use crate::protocol::message::{Args, Finish, Opaque, Part, Request, Structured, Usage};
+use crate::protocol::message::{Args, Finish, Opaque, Part, Request, Usage};
 use crate::provider::failure::Report;
 use crate::provider::openai::MAX_ANSWER;
 use crate::provider::openai::calls::{CallPiece, Calls};
@@ -44,11 +44,13 @@ struct Chunk {
     #[serde(default, deserialize_with = "or_default")]
     choices: Vec<Choice>,
     #[serde(default)]
-    usage: Option<WireUsage>,
+    usage: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Choice {
+    #[serde(default)]
+    index: Option<Value>,
     #[serde(default, alias = "message")]
     delta: Option<Delta>,
     #[serde(default)]
@@ -66,34 +68,40 @@ struct Delta {
     tool_calls: Option<Vec<CallPiece>>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
+/// Tokens as a server counted them. Read piece by piece: no bookkeeping fails an answer that is paid for.
+#[derive(Clone, Copy, Debug, Default)]
 struct WireUsage {
-    #[serde(deserialize_with = "or_default")]
-    prompt_tokens: u64,
-    #[serde(deserialize_with = "or_default")]
-    completion_tokens: u64,
-    /// DeepSeek's name for cached input.
-    #[serde(deserialize_with = "or_default")]
-    prompt_cache_hit_tokens: u64,
-    #[serde(deserialize_with = "or_default")]
-    prompt_tokens_details: InputDetails,
-    #[serde(deserialize_with = "or_default")]
-    completion_tokens_details: OutputDetails,
+    input: Option<u64>,
+    output: Option<u64>,
+    cached: u64,
+    reasoning: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-struct InputDetails {
-    #[serde(deserialize_with = "or_default")]
-    cached_tokens: u64,
+impl WireUsage {
+    /// None where nothing can be read of it.
+    fn of(value: &Value) -> Option<Self> {
+        let count = |pointer: &str| value.pointer(pointer).and_then(counted);
+        // The second name of cached input is DeepSeek's.
+        let cached = ["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens"];
+        let usage = WireUsage {
+            input: count("/prompt_tokens"),
+            output: count("/completion_tokens"),
+            cached: cached.into_iter().filter_map(count).max().unwrap_or_default(),
+            reasoning: count("/completion_tokens_details/reasoning_tokens").unwrap_or_default(),
+        };
+        (usage.input.unwrap_or_default() > 0 || usage.output.unwrap_or_default() > 0).then_some(usage)
+    }
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-struct OutputDetails {
-    #[serde(deserialize_with = "or_default")]
-    reasoning_tokens: u64,
+/// A count, also as `10.0` or `"10"`; none for what is no count (`-1`).
+fn counted(value: &Value) -> Option<u64> {
+    let text = match value {
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.trim().to_owned(),
+        _ => return None,
+    };
+    let whole = text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0'));
+    whole.map_or(text.as_str(), |(whole, _)| whole).parse().ok()
 }
 
 /// Servers write `null` where others leave a field out.
@@ -124,9 +132,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub fn new(request: &Request) -> Self {
-        let schema = request.params.schema.as_ref();
-        let forced = schema.filter(|s| s.via == Structured::ForcedTool).map(|s| s.name.clone());
+    /// An empty answer; `forced` names the tool whose arguments are the answer.
+    pub fn new(forced: Option<String>) -> Self {
         Answer { forced, ..Answer::default() }
     }
 
@@ -169,7 +176,10 @@ impl Answer {
         // Errors and oddities are rare: what has choices is read as a chunk at once.
         let chunk = match serde_json::from_str::<Chunk>(json) {
             Ok(chunk) if !chunk.choices.is_empty() && !json.contains("\"error\"") => chunk,
-            parsed => checked(json, parsed)?,
+            parsed => checked(json, parsed).map_err(|trouble| match trouble {
+                Trouble::Reported(report) => Trouble::Reported(Report { in_stream: self.events, ..report }),
+                other => other,
+            })?,
         };
         self.events = true;
         self.absorb(chunk, live)
@@ -179,9 +189,11 @@ impl Answer {
         if self.model.is_empty() {
             self.model = chunk.model;
         }
-        self.usage = chunk.usage.or(self.usage);
-        // Only one answer is ever asked for.
-        let Some(choice) = chunk.choices.into_iter().next() else {
+        self.usage = chunk.usage.as_ref().and_then(WireUsage::of).or(self.usage);
+        // Only one answer is ever asked for; some servers send more.
+        let first =
+            |choice: &Choice| choice.index.as_ref().is_none_or(|at| counted(at).is_none_or(|at| at == 0));
+        let Some(choice) = chunk.choices.into_iter().find(first) else {
             return Ok(());
         };
         if let Some(delta) = choice.delta {
@@ -268,14 +280,14 @@ impl Answer {
         }
     }
 
-    /// What the provider counted; none when it did not.
+    /// What the provider counted; none when it did not, or only half of it.
     pub fn usage(&self) -> Option<Usage> {
-        let usage = self.usage.filter(|usage| (usage.prompt_tokens, usage.completion_tokens) != (0, 0))?;
+        let usage = self.usage?;
         Some(Usage {
-            input: usage.prompt_tokens,
-            cached: usage.prompt_tokens_details.cached_tokens.max(usage.prompt_cache_hit_tokens),
-            output: usage.completion_tokens,
-            reasoning: usage.completion_tokens_details.reasoning_tokens,
+            input: usage.input?,
+            cached: usage.cached,
+            output: usage.output?,
+            reasoning: usage.reasoning,
             estimated: false,
         })
     }

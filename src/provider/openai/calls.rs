@@ -99,7 +99,8 @@ impl Calls {
     /// Where a piece belongs; none when it begins a call.
     ///
     /// By index where there is one, except that a named piece with another id begins a new call even then
-    /// (some servers number every call 0). Without an index each piece of one chunk is a call of its own;
+    /// (some servers number every call 0), and so does one without any id that follows a whole call or has
+    /// another name. Without an index each piece of one chunk is a call of its own;
     /// over several chunks an id, else the lack of a name, continues the last call.
     fn place(
         &self,
@@ -111,7 +112,12 @@ impl Calls {
         let other_id = |call: &Call| id.is_some_and(|id| !call.id.is_empty() && call.id != id);
         if let Some(index) = index {
             let at = self.list.iter().rposition(|call| call.index == Some(index))?;
-            let begins = name.is_some() && self.list.get(at).is_some_and(other_id);
+            let anew = |call: &Call| {
+                let named_anew =
+                    name.is_some_and(|name| !call.name.is_empty() && (call.is_whole() || call.name != name));
+                other_id(call) || (id.is_none() && call.id.is_empty() && named_anew)
+            };
+            let begins = name.is_some() && self.list.get(at).is_some_and(anew);
             return (!begins).then_some(at);
         }
         let last = self.list.len().checked_sub(1).filter(|at| !touched.contains(at))?;
@@ -161,6 +167,27 @@ mod tests {
             json!([{"index": 0, "id": "b", "function": {"arguments": "}"}}]),
         ];
         assert_eq!(assembled(&chunks), rows(&[("a", "f", "{}"), ("b", "g", "{}")]));
+    }
+
+    #[test]
+    fn one_index_and_no_ids() {
+        let chunks = [
+            json!([{"index": 0, "function": {"name": "f", "arguments": "{}"}}]),
+            json!([{"index": 0, "function": {"name": "f", "arguments": "{"}}]),
+            json!([{"index": 0, "function": {"arguments": "}"}}]),
+            json!([{"index": 0, "function": {"name": "g", "arguments": ""}}]),
+            json!([{"index": 0, "function": {"name": "h", "arguments": "{}"}}]),
+        ];
+        assert_eq!(
+            assembled(&chunks),
+            rows(&[("", "f", "{}"), ("", "f", "{}"), ("", "g", ""), ("", "h", "{}")])
+        );
+        // The name repeated with every piece, as some servers do.
+        let repeated = [
+            json!([{"index": 0, "function": {"name": "f", "arguments": "{\"x\""}}]),
+            json!([{"index": 0, "function": {"name": "f", "arguments": ":1}"}}]),
+        ];
+        assert_eq!(assembled(&repeated), rows(&[("", "f", "{\"x\":1}")]));
     }
 
     #[test]

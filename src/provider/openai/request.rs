@@ -4,25 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value, json};
 
+use crate::protocol::expand::digest_of;
 use crate::protocol::message::{AnswerSchema, Message, Opaque, Part, Request, Role, Structured, ToolDecl};
+use crate::provider::openai::dialect::{Dialect, Typed};
 
-/// What differs between servers of this format.
+/// Who is asked, as far as it shapes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Dialect {
-    /// What the output limit is called.
-    pub max_output: &'static str,
+pub(super) struct Host {
+    /// What it takes.
+    pub dialect: &'static Dialect,
     /// Which opaque parts go back: those of the same host, for only it understands them.
     pub opaque_kind: String,
-}
-
-impl Dialect {
-    pub fn of_host(host: &str) -> Self {
-        let is_openai = ["openai.com", "openai.azure.com"]
-            .iter()
-            .any(|known| host.strip_suffix(known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
-        let max_output = if is_openai { "max_completion_tokens" } else { "max_tokens" };
-        Dialect { max_output, opaque_kind: format!("openai/{host}") }
-    }
 }
 
 /// The model's name as the provider knows it: without the provider's own name.
@@ -31,22 +23,40 @@ pub(super) fn model_name(request: &Request) -> &str {
 }
 
 /// The whole body.
-pub(super) fn body(request: &Request, dialect: &Dialect) -> Value {
+pub(super) fn body(request: &Request, host: &Host) -> Value {
+    let dialect = host.dialect;
     let mut body = Map::new();
-    body.insert("model".into(), model_name(request).into());
-    body.insert("messages".into(), messages(&request.messages, dialect).into());
-    let forced = request.params.schema.as_ref().filter(|schema| schema.via == Structured::ForcedTool);
+    let mut messages = messages(&request.messages, host);
     let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
-    if let Some(schema) = forced {
-        tools.push(forced_tool(schema));
-        let choice = json!({"type": "function", "function": {"name": schema.name}});
-        body.insert("tool_choice".into(), choice);
+    if let Some(schema) = &request.params.schema {
+        match dialect.typed(schema.via) {
+            Typed::Schema | Typed::Object { .. } if is_left_out(request, "response_format") => {
+                // The session says it in words by itself where it expects no more of the host.
+                if schema.via != Structured::JsonObject {
+                    say_schema(&mut messages, schema);
+                }
+            }
+            Typed::Schema => {
+                body.insert("response_format".into(), response_format(schema));
+            }
+            Typed::Object { in_words } => {
+                body.insert("response_format".into(), json!({"type": "json_object"}));
+                if in_words {
+                    say_schema(&mut messages, schema);
+                }
+            }
+            Typed::Tool => {
+                tools.push(forced_tool(schema));
+                let choice = json!({"type": "function", "function": {"name": schema.name}});
+                body.insert("tool_choice".into(), choice);
+            }
+            Typed::Words => {}
+        }
     }
+    body.insert("model".into(), model_name(request).into());
+    body.insert("messages".into(), messages.into());
     if !tools.is_empty() {
         body.insert("tools".into(), tools.into());
-    }
-    if let Some(schema) = request.params.schema.as_ref().filter(|s| s.via == Structured::ResponseFormat) {
-        body.insert("response_format".into(), response_format(schema));
     }
     if let Some(temperature) = request.params.temperature_pm.and_then(per_mille) {
         body.insert("temperature".into(), Value::Number(temperature));
@@ -55,7 +65,9 @@ pub(super) fn body(request: &Request, dialect: &Dialect) -> Value {
         body.insert(limit_name(request, dialect).into(), max.into());
     }
     body.insert("stream".into(), true.into());
-    body.insert("stream_options".into(), json!({"include_usage": true}));
+    if dialect.stream_options {
+        body.insert("stream_options".into(), json!({"include_usage": true}));
+    }
     body.retain(|name, _| !is_left_out(request, name));
     Value::Object(body)
 }
@@ -87,9 +99,29 @@ pub(super) fn can_drop(request: &Request, dialect: &Dialect, name: &str) -> bool
                 && limit_name(request, dialect) == name
                 && !is_left_out(request, other_limit(name))
         }
+        "response_format" => {
+            let typed = request.params.schema.as_ref().map(|schema| dialect.typed(schema.via));
+            matches!(typed, Some(Typed::Schema | Typed::Object { .. }))
+        }
+        "stream_options" => dialect.stream_options,
         _ => true,
     };
     has && !is_left_out(request, name)
+}
+
+/// The name of the tool whose arguments are the answer.
+pub(super) fn forced(request: &Request, dialect: &Dialect) -> Option<String> {
+    let schema = request.params.schema.as_ref()?;
+    (dialect.typed(schema.via) == Typed::Tool).then(|| schema.name.clone())
+}
+
+/// For a host that is not held to the schema although the session counts on it.
+fn say_schema(messages: &mut Vec<Value>, schema: &AnswerSchema) {
+    let text = format!("Answer with JSON only, fitting this JSON Schema:\n{}", schema.schema);
+    match messages.first_mut().filter(|first| first["role"] == "system") {
+        Some(system) => join(system, json!(text)),
+        None => messages.insert(0, json!({"role": "system", "content": text})),
+    }
 }
 
 /// 700 becomes `0.7`, without a detour over floats.
@@ -138,8 +170,9 @@ fn is_strict(schema: &Value) -> bool {
     }
 }
 
-fn messages(messages: &[Message], dialect: &Dialect) -> Vec<Value> {
-    let mut writer = Writer { dialect, ids: CallIds::default(), done: Vec::new(), held: Vec::new() };
+fn messages(messages: &[Message], host: &Host) -> Vec<Value> {
+    let ids = CallIds { nine: host.dialect.nine_character_ids, ..CallIds::default() };
+    let mut writer = Writer { host, ids, done: Vec::new(), held: Vec::new() };
     for message in messages {
         match message.role {
             Role::Assistant => writer.assistant(&message.parts),
@@ -153,7 +186,7 @@ fn messages(messages: &[Message], dialect: &Dialect) -> Vec<Value> {
 }
 
 struct Writer<'a> {
-    dialect: &'a Dialect,
+    host: &'a Host,
     ids: CallIds,
     done: Vec<Value>,
     /// Pictures that came with results: they follow as a user's message, after the last result.
@@ -164,14 +197,40 @@ impl Writer<'_> {
     fn release(&mut self) {
         if !self.held.is_empty() {
             let content = std::mem::take(&mut self.held);
-            self.done.push(json!({"role": "user", "content": content}));
+            self.push(json!({"role": "user", "content": content}));
         }
     }
 
     fn said(&mut self, role: &str, parts: &[Part]) {
         self.release();
         if let Some(content) = content(parts) {
-            self.done.push(json!({"role": role, "content": content}));
+            self.push(json!({"role": role, "content": content}));
+        }
+    }
+
+    /// Appends a message in the order the host wants: one system message, at the beginning; where roles must
+    /// alternate, no two of one role and no user's message right after a tool's.
+    fn push(&mut self, mut message: Value) {
+        let last = self.done.last_mut();
+        if message["role"] == "system" {
+            match last {
+                None => return self.done.push(message),
+                Some(last) if last["role"] == "system" => return join(last, message["content"].take()),
+                Some(_) => message["role"] = "user".into(),
+            }
+        }
+        match last {
+            Some(last) if self.host.dialect.alternating => {
+                let (before, role) = (last["role"].clone(), message["role"].clone());
+                if before == role && role != "tool" && last.get("tool_calls").is_none() {
+                    return merge(last, message);
+                }
+                if before == "tool" && role == "user" {
+                    self.done.push(json!({"role": "assistant", "content": BRIDGE}));
+                }
+                self.done.push(message);
+            }
+            _ => self.done.push(message),
         }
     }
 
@@ -180,7 +239,7 @@ impl Writer<'_> {
             match part {
                 Part::Result { id, name, content, .. } => {
                     let id = self.ids.answered(id, name);
-                    self.done.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
+                    self.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
                 }
                 Part::Image { media, data } => self.held.push(image(media, data)),
                 Part::Text { text } => self.held.push(json!({"type": "text", "text": text})),
@@ -192,9 +251,11 @@ impl Writer<'_> {
     fn assistant(&mut self, parts: &[Part]) {
         self.release();
         let text: String = parts.iter().filter_map(text_of).collect();
-        let mut calls = Vec::new();
-        let mut message = Map::new();
-        let mut next_call = Map::new();
+        let (mut calls, mut message, mut next_call) = (Vec::new(), Map::new(), Map::new());
+        if let Some(field) = self.host.dialect.reasoning_field {
+            // Asked for even where nothing was thought.
+            message.insert(field.into(), parts.iter().filter_map(thought).collect::<String>().into());
+        }
         self.ids.open.clear();
         for part in parts {
             match part {
@@ -226,17 +287,62 @@ impl Writer<'_> {
         if !calls.is_empty() {
             message.insert("tool_calls".into(), calls.into());
         }
-        self.done.push(Value::Object(message));
+        self.push(Value::Object(message));
     }
 
     /// Fields of an earlier answer that this very host wants to see again.
     fn foreign(&self, opaque: &Opaque, message: &mut Map<String, Value>) {
-        if opaque.provider == self.dialect.opaque_kind
+        if opaque.provider == self.host.opaque_kind
             && !opaque.dropped
             && let Value::Object(fields) = &opaque.json
         {
             message.extend(fields.clone());
         }
+    }
+}
+
+/// Stands between a tool's result and a user's message where roles must alternate.
+const BRIDGE: &str = "Noted.";
+
+/// Puts a second message of the same role into the first: contents joined, the other fields taken over.
+fn merge(first: &mut Value, second: Value) {
+    let Value::Object(fields) = second else { return };
+    for (key, value) in fields {
+        match key.as_str() {
+            "role" => {}
+            "content" => join(first, value),
+            _ => match (first.get_mut(&key), value) {
+                (Some(Value::String(text)), Value::String(more)) => text.push_str(&more),
+                (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+                (_, value) => first[&key] = value,
+            },
+        }
+    }
+}
+
+/// Adds to the content of a message; texts stay one plain text.
+fn join(message: &mut Value, more: Value) {
+    let pieces = |content: Value| match content {
+        Value::Array(pieces) => pieces,
+        Value::String(text) if text.is_empty() => Vec::new(),
+        Value::String(text) => vec![json!({"type": "text", "text": text})],
+        _ => Vec::new(),
+    };
+    message["content"] = match (message["content"].take(), more) {
+        (Value::String(text), Value::String(more)) if !text.is_empty() && !more.is_empty() => {
+            format!("{text}\n\n{more}").into()
+        }
+        (Value::Null, more) => more,
+        (content, Value::Null) => content,
+        (Value::String(text), Value::String(more)) => (text + &more).into(),
+        (content, more) => pieces(content).into_iter().chain(pieces(more)).collect::<Vec<_>>().into(),
+    };
+}
+
+fn thought(part: &Part) -> Option<&str> {
+    match part {
+        Part::Reasoning { text, .. } => Some(text),
+        _ => None,
     }
 }
 
@@ -272,6 +378,8 @@ fn text_of(part: &Part) -> Option<&str> {
 /// conversation keeps its bytes, and with them its place in the provider's cache.
 #[derive(Debug, Default)]
 struct CallIds {
+    /// Exactly nine letters and digits are taken.
+    nine: bool,
     used: BTreeSet<String>,
     /// Calls of the last assistant message without a result yet: id as recorded, tool, id as sent.
     open: Vec<(String, String, String)>,
@@ -281,19 +389,31 @@ impl CallIds {
     const MAX: usize = 40;
 
     fn named(&mut self, id: &str, name: &str) -> String {
-        let acceptable = (1..=Self::MAX).contains(&id.len())
-            && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-        let base = if acceptable { id } else { "call" };
-        let mut sent = base.to_owned();
+        let mut sent = self.shaped(id, 1);
         let mut n = 1;
         while !self.used.insert(sent.clone()) {
             n += 1;
-            let suffix = format!("-{n}");
-            let keep = base.len().min(Self::MAX - suffix.len());
-            sent = format!("{}{suffix}", &base[..keep]);
+            sent = self.shaped(id, n);
         }
         self.open.push((id.to_owned(), name.to_owned(), sent.clone()));
         sent
+    }
+
+    /// The nth form of an id, a function of both alone.
+    fn shaped(&self, id: &str, n: u32) -> String {
+        let plain = |extra: &[u8]| id.bytes().all(|b| b.is_ascii_alphanumeric() || extra.contains(&b));
+        if self.nine {
+            return match id.len() == 9 && plain(b"") && n == 1 {
+                true => id.to_owned(),
+                false => digest_of(&(id, n)).chars().take(9).collect(),
+            };
+        }
+        let base = if (1..=Self::MAX).contains(&id.len()) && plain(b"_-") { id } else { "call" };
+        if n == 1 {
+            return base.to_owned();
+        }
+        let suffix = format!("-{n}");
+        format!("{}{suffix}", &base[..base.len().min(Self::MAX - suffix.len())])
     }
 
     /// The id of the call a result answers: the first open one with its id, by preference of its tool.
@@ -301,6 +421,7 @@ impl CallIds {
         let exact = self.open.iter().position(|(i, n, _)| i == id && n == name);
         match exact.or_else(|| self.open.iter().position(|(i, _, _)| i == id)) {
             Some(at) => self.open.remove(at).2,
+            None if self.nine => self.shaped(id, 1),
             None => id.to_owned(),
         }
     }
@@ -314,16 +435,6 @@ mod tests {
     fn temperatures() {
         for (value, text) in [(0, "0"), (700, "0.7"), (1000, "1"), (1250, "1.25"), (5, "0.005")] {
             assert_eq!(per_mille(value).unwrap().to_string(), text);
-        }
-    }
-
-    #[test]
-    fn dialects() {
-        for host in ["api.openai.com", "eu.api.openai.com", "x.openai.azure.com"] {
-            assert_eq!(Dialect::of_host(host).max_output, "max_completion_tokens", "{host}");
-        }
-        for host in ["localhost", "notopenai.com", "openrouter.ai"] {
-            assert_eq!(Dialect::of_host(host).max_output, "max_tokens", "{host}");
         }
     }
 

@@ -85,9 +85,11 @@ pub const ACTS: &[Act] = &[
     Act {
         id: "device",
         what: "change a device of the machine",
-        command: |_| "chmod 666 /dev/full; touch -c /dev/full; true".to_owned(),
-        achieved: |stage, _| {
-            stage.device_changed().then(|| "the machine's own device was changed".to_owned())
+        command: |_| "(chmod 666 /dev/full || touch -c /dev/full) && echo 'ESCAPED device'; true".to_owned(),
+        // Both, because another process may change the device meanwhile, and a sandbox may have devices of its own.
+        achieved: |stage, end| {
+            let changed = stage.device_changed() && said_escaped(stage, end).is_some();
+            changed.then(|| "the machine's own device was changed".to_owned())
         },
     },
     Act {

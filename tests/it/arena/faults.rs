@@ -371,6 +371,7 @@ async fn on(
         provider_limits: BTreeMap::new(),
         scorers: agon::session::convergence::Scorers::default(),
         learnings: None,
+        workers: BTreeMap::new(),
         clock: Arc::new(SystemClock),
         secrets: Vec::new(),
         attended: false,

@@ -58,7 +58,7 @@ fn an_order_is_found_under_its_word() {
 
 #[test]
 fn what_is_recorded_where_a_worker_gives_nothing_answers_the_order() {
-    let hows = [Failure::Unread, Failure::TimedOut, Failure::Unstoppable, Failure::Broken];
+    let hows = [Failure::Unread, Failure::TimedOut, Failure::TooLong, Failure::Unstoppable, Failure::Broken];
     for (order, how) in orders().iter().flat_map(|order| hows.map(|how| (order, how))) {
         let body = order.failed(how, "why".to_owned());
         let is_ask = matches!(order, Order::Ask(_));

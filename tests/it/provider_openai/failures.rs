@@ -43,8 +43,13 @@ async fn refusals() {
             "compact",
         ),
         (413, json!({"error": {"message": "prompt is too long"}}), ErrorKind::ContextOverflow, "compact"),
-        (422, json!({"detail": [{"msg": "bad"}]}), ErrorKind::BadRequest, "answered 422"),
-        (429, json!({"error": {"message": "out", "code": "insufficient_quota"}}), ErrorKind::Auth, "billing"),
+        (422, json!({"detail": [{"msg": "bad"}]}), ErrorKind::BadRequest, "set `dialect`"),
+        (
+            429,
+            json!({"error": {"message": "out", "code": "insufficient_quota"}}),
+            ErrorKind::Quota,
+            "billing",
+        ),
         (500, json!({"error": {"message": "boom"}}), ErrorKind::Overloaded, "answered 500: boom"),
         (
             529,
@@ -68,6 +73,82 @@ async fn refusals() {
         ErrorKind::BadRequest,
         "`/x`",
     );
+}
+
+/// Published answers, the kind that decides what agon does next, and the hint a person is shown.
+#[tokio::test]
+async fn hints_fit_what_was_refused() {
+    let rows = [
+        (
+            400,
+            json!({"error": {"message": "Failed to call a function. Please adjust your prompt.", "type": "invalid_request_error", "code": "tool_use_failed"}}),
+            ErrorKind::BadResponse,
+            "try again",
+        ),
+        (
+            400,
+            json!({"error": {"message": "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.", "code": "content_filter", "status": 400}}),
+            ErrorKind::BadRequest,
+            "rephrase it",
+        ),
+        (
+            413,
+            json!({"error": {"message": "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce your message size and try again.", "code": "rate_limit_exceeded"}}),
+            ErrorKind::ContextOverflow,
+            "compact",
+        ),
+        (
+            400,
+            json!({"error": {"message": "registry.ollama.ai/library/gemma3:4b does not support tools", "type": "api_error", "param": null, "code": null}}),
+            ErrorKind::BadRequest,
+            "use a model that can call tools",
+        ),
+        (
+            400,
+            json!({"error": "'response_format.type' must be 'json_schema' or 'text'"}),
+            ErrorKind::BadRequest,
+            "set `structured`",
+        ),
+        (
+            503,
+            json!({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),
+            ErrorKind::Loading,
+            "once the model is loaded",
+        ),
+        (200, json!({"error": "no such model"}), ErrorKind::BadRequest, "no such model; "),
+        (
+            429,
+            json!({"error": {"message": "You exceeded your current quota, please check your plan.", "type": "insufficient_quota"}}),
+            ErrorKind::Quota,
+            "your plan. waiting does not help",
+        ),
+    ];
+    for (status, body, kind, words) in rows {
+        assert_failed(&failure(Reply::status(status, &body.to_string())).await, kind, words);
+    }
+}
+
+#[tokio::test]
+async fn too_much_output_is_told_from_a_full_window_with_the_providers_numbers() {
+    let limits =
+        |reply: ModelFailed| reply.limits.map(|limits| (limits.context, limits.input, limits.output));
+    let words = "maximum context length is 8192 tokens. However, you requested 10192 tokens (2000 in the messages, 8192 in the completion).";
+    let failed = failure(Reply::status(400, &json!({"error": {"message": words}}).to_string())).await;
+    assert_failed(&failed, ErrorKind::OutputLimit, words);
+    assert_eq!(limits(failed), Some((Some(8192), Some(2000), None)));
+    let server = Server::strict("together", |_, _| Reply::text("ok"));
+    let mut request = hello();
+    request.params.max_output = Some(8192);
+    let failed = call(&OpenAi::new(config(&server.url())).unwrap(), &request).await.0.unwrap_err();
+    assert_failed(&failed, ErrorKind::OutputLimit, "8193. Given: 4097 `inputs` tokens");
+    assert_eq!(limits(failed), Some((Some(8193), Some(4097), None)));
+    assert_eq!(server.take_violations().len(), 1);
+    let failed = failure(Reply::status(
+        400,
+        &json!({"error": {"message": "maximum context length is 10"}}).to_string(),
+    ))
+    .await;
+    assert_failed(&failed, ErrorKind::ContextOverflow, "maximum context length is 10; ");
 }
 
 #[tokio::test]

@@ -253,3 +253,68 @@ async fn counts_that_no_answer_has_are_no_panic() {
     let usage = json!({"prompt_tokens": u64::MAX, "completion_tokens": 7});
     assert_eq!(answer(Reply::text("x").with_usage_json(usage)).await.usage.input, u64::MAX);
 }
+
+#[tokio::test]
+async fn bookkeeping_never_fails_an_answer() {
+    let counted = |input, output| Some((input, output, false));
+    let rows = [
+        (json!({"prompt_tokens": 10.0, "completion_tokens": "5"}), counted(10, 5)),
+        (json!({"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": 3}), counted(10, 5)),
+        (json!({"prompt_tokens": -1, "completion_tokens": 5}), None),
+        (json!({"prompt_tokens": 10.5, "completion_tokens": 5}), None),
+        (json!({"prompt_tokens": null}), None),
+        (json!("none"), None),
+        (json!([]), None),
+    ];
+    for (usage, expected) in rows {
+        let reply = answer(Reply::text("whole").with_usage_json(usage.clone())).await;
+        assert_eq!(reply.message, [text("whole")], "{usage}");
+        let found = (reply.usage.input, reply.usage.output, reply.usage.estimated);
+        match expected {
+            Some(expected) => assert_eq!(found, expected, "{usage}"),
+            None => assert!(found.0 > 0 && found.1 > 0 && found.2, "{usage}: {found:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_several_answers_only_the_first_is_read() {
+    let chunk = |index: u64, word: &str| json!({"choices": [{"index": index, "delta": {"content": word}}]});
+    let both = json!({"choices": [
+        {"index": 1, "delta": {"content": "WRONG"}}, {"index": 0, "delta": {"content": "ight"}, "finish_reason": "stop"}
+    ]});
+    let events = [chunk(1, "WRONG"), chunk(0, "R"), both, chunk(1, "!")];
+    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    assert_eq!(answer(Reply::raw_sse(body + "data: [DONE]\n\n")).await.message, [text("Right")]);
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_packed_unasked_is_unpacked_wherever_it_is_split() {
+    let body = packed(&mixed().body("model-1"));
+    let expected = answer(mixed()).await;
+    for every in [1, 7, 4096] {
+        let reply = Reply::raw_sse(body.clone()).header("content-encoding", "gzip").split_every(every);
+        assert_eq!(answer(reply).await.message, expected.message, "{every}");
+    }
+    let error = packed(br#"{"error":{"message":"slow down"}}"#);
+    let failed = ask(Reply::raw_sse(error).header("content-encoding", "gzip")).await.0.unwrap_err();
+    assert!(failed.message.contains("slow down"), "{}", failed.message);
+}
+
+#[tokio::test]
+async fn a_bomb_and_another_packing_are_refused_by_name() {
+    let bomb = packed(&vec![b' '; 64 << 20]);
+    let failed = failure(Reply::raw_sse(bomb).header("content-encoding", "gzip")).await;
+    assert!(failed.message.contains("unpack to more than 1048576"), "{}", failed.message);
+    let failed = failure(Reply::raw_sse("x").header("content-encoding", "br")).await;
+    assert!(failed.message.contains("packed as `br`"), "{}", failed.message);
+    let failed = failure(Reply::raw_sse("no gzip").header("content-encoding", "gzip")).await;
+    assert!(failed.message.contains("cannot be unpacked"), "{}", failed.message);
+}

@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::kit::*;
+use crate::support::answers;
 use crate::support::env::Env;
 use crate::support::server::{Reply, Server};
 
@@ -21,7 +22,7 @@ fn respond(request: &Value, word: &str) -> Reply {
         &["+echo $(( $1 + $2 ))"],
         &[&format!("pass {word}")],
     ];
-    let step = request["messages"].as_array().unwrap().iter().filter(|m| m["role"] == "assistant").count();
+    let step = answers(request);
     let Some(needed) = needs.get(step) else { return Reply::text("I have gone too far.") };
     for (text, shown) in needed.iter().zip(seen.iter().rev().take(needed.len()).rev()) {
         if !shown.contains(text) {

@@ -292,6 +292,7 @@ async fn git_works_in_a_work_tree_and_its_repository_elsewhere_cannot_be_changed
 async fn landlock_alone_holds_what_it_says() {
     use agon::sandbox::proof::{self, Stage, Verdict};
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let _alone = super::escapes::TABLE.lock().await;
     let stage = Stage::set(folder.path()).unwrap();
     let sandbox = match LocalSandbox::open_without_namespaces(&stage.workspace(), options()) {
         Ok(sandbox) => sandbox,

@@ -46,6 +46,58 @@ fn delays_double_with_jitter_that_is_a_function_of_the_seed() {
 }
 
 #[test]
+fn a_loading_server_is_waited_for_about_five_minutes() {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    let mut delays = Vec::new();
+    while let Some(ArenaEvent::RetryScheduled(retry)) = world.model_fails(ErrorKind::Loading).last() {
+        delays.push(retry.delay_ms);
+        world.answer(retry.timer.0, 1, OutcomeBody::TimerFired(TimerFired { active_ms: 1 }));
+    }
+    world.check();
+    assert!(delays.iter().all(|ms| *ms <= 6_000), "{delays:?}");
+    let seconds = delays.iter().sum::<u64>() / 1000;
+    assert!((180..=360).contains(&seconds), "{seconds} s");
+    assert_eq!(world.model().2.model, "mock/b", "then the next model is asked");
+}
+
+/// A model's answer that its output limit is too large, as the provider words it.
+fn refused_size(world: &mut World, limits: ModelLimits) -> Vec<ArenaEvent> {
+    let (call, attempt, _) = world.model();
+    let failed = ModelFailed { limits: Some(Box::new(limits)), ..failure(ErrorKind::OutputLimit) };
+    world.answer(call, attempt, OutcomeBody::ModelFailed(failed))
+}
+
+#[test]
+fn less_output_is_asked_for_where_the_provider_says_what_fits() {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    let (_, _, first) = world.model();
+    let limits = ModelLimits { context: Some(4000), input: Some(3000), output: None };
+    let decided = refused_size(&mut world, limits);
+    assert_eq!(kinds(&decided), ["budget_settled", "budget_reserved", "model_called"], "{}", world.story());
+    let (_, _, again) = world.model();
+    assert_eq!((again.params.max_output, &again.messages), (Some(999), &first.messages));
+    world.check();
+    world.model_says(calls(&[("look", json!({"path": "a"}))]));
+    prepared(&mut world, 0);
+    ran(&mut world, 0, "short");
+    assert!(world.model().2.params.max_output < Some(4000), "the window is remembered for the session");
+    world.check();
+}
+
+#[test]
+fn where_no_output_is_left_the_conversation_is_summarised_or_the_model_given_up() {
+    let mut world = World::open(spec());
+    world.prompt("do it");
+    let decided =
+        refused_size(&mut world, ModelLimits { context: Some(4000), input: Some(3990), output: None });
+    assert!(!kinds(&decided).contains(&"model_called"), "{}", world.story());
+    assert_eq!(cause(&world), TurnCause::ContextFull);
+    world.check();
+}
+
+#[test]
 fn every_attempt_says_the_very_same() {
     let mut world = World::open(spec());
     world.prompt("do it");

@@ -23,20 +23,19 @@ fn said(request: &Value) -> String {
     contents.map(|text| text.as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n---\n")
 }
 
-pub fn turns(request: &Value) -> usize {
-    request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "assistant").count()
-}
+pub use crate::support::answers as turns;
 
 /// The reference before the last result that holds these words.
 fn reference(request: &Value, words: &str) -> String {
     let messages = request["messages"].as_array().unwrap();
-    let mut texts = messages.iter().rev().filter_map(|message| message["content"].as_str());
-    let text = texts.find(|text| text.starts_with("[e") && text.contains(words));
-    text.unwrap_or_else(|| panic!("no `{words}` in {}", said(request)))[1..]
-        .split(']')
-        .next()
-        .unwrap()
-        .to_owned()
+    // Neighbouring messages of one role are sent as one.
+    let texts = messages.iter().filter_map(|message| message["content"].as_str());
+    let said_of: Vec<String> = texts
+        .flat_map(|text| format!("\n\n{text}").split("\n\n[e").skip(1).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let text = said_of.iter().rev().find(|text| text.contains(words));
+    let text = text.unwrap_or_else(|| panic!("no `{words}` in {}", said(request)));
+    format!("e{}", text.split(']').next().unwrap())
 }
 
 fn needs(request: &Value, words: &[&str]) {

@@ -8,6 +8,7 @@
 //! It runs on a thread of its own, so that it serves async tests and tests of the real binary alike. A
 //! request that the real API would refuse gets a 400, and dropping the server fails the test.
 
+mod hosts;
 mod reply;
 mod validate;
 
@@ -43,6 +44,8 @@ impl Recorded {
 type Respond = dyn Fn(&Value, usize) -> Reply + Send + Sync;
 
 struct Shared {
+    /// The host whose own rules apply as well.
+    host: Option<&'static str>,
     respond: Box<Respond>,
     requests: Mutex<Vec<Recorded>>,
     /// What `/props` answers.
@@ -63,10 +66,26 @@ pub struct Server {
 impl Server {
     /// Starts on a free port; `respond` gets each valid request and its number, from 1.
     pub fn start(respond: impl Fn(&Value, usize) -> Reply + Send + Sync + 'static) -> Server {
+        Server::launch(None, respond)
+    }
+
+    /// As [`Server::start`], and what this host refuses gets the answer that was published of it.
+    pub fn strict(
+        host: &'static str,
+        respond: impl Fn(&Value, usize) -> Reply + Send + Sync + 'static,
+    ) -> Server {
+        Server::launch(Some(host), respond)
+    }
+
+    fn launch(
+        host: Option<&'static str>,
+        respond: impl Fn(&Value, usize) -> Reply + Send + Sync + 'static,
+    ) -> Server {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
+            host,
             respond: Box::new(respond),
             requests: Mutex::default(),
             props: Mutex::new(json!({"default_generation_settings": {"n_ctx": 128_000}})),
@@ -185,7 +204,11 @@ async fn while_connected(stream: TcpStream, shared: &Shared) {
             requests.len()
         };
         let violations = validate::violations(&request);
-        let reply = if violations.is_empty() {
+        let refused = shared.host.and_then(|host| hosts::refusal(host, &request.json));
+        let reply = if let Some((status, body)) = refused {
+            lock(&shared.violations).push(body.to_string());
+            Reply::status(status, &body.to_string()).header("content-type", "application/json")
+        } else if violations.is_empty() {
             (shared.respond)(&request.json, number)
         } else {
             let body = json!({"error": {"message": violations.join("; "), "type": "invalid_request_error"}});

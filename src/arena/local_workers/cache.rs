@@ -8,23 +8,22 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{CacheMiss, FileChange, TeamCache};
+use crate::ports::{CacheMiss, FileChange, Live, TeamCache};
 use crate::protocol::OutcomeBody;
 use crate::protocol::effect::{CachePutContext, CachePutOrder};
 use crate::protocol::event::{CacheHit, CacheMissed, CacheStored, PatchApplied, PatchRefused, TurnCause};
 
-use super::super::live::LiveSink;
-use super::{Shared, or_failed};
+use super::{Handlers, or_failed};
 use refusal::{gone, refused, untold_words, whole};
 
 /// Bytes of changed files a run may have to be stored.
 const STORED_MAX: usize = 64 * 1024 * 1024;
 
-impl Shared {
+impl Handlers {
     pub(super) async fn cache_get(
         &self,
         key: String,
-        live: &LiveSink,
+        live: &dyn Live,
         token: &CancellationToken,
     ) -> OutcomeBody {
         let found = match &self.ports.cache {
@@ -41,7 +40,7 @@ impl Shared {
         &self,
         cache: &dyn TeamCache,
         key: &str,
-        live: &LiveSink,
+        live: &dyn Live,
         token: &CancellationToken,
     ) -> Result<CacheHit, CacheMiss> {
         let digest = cache.get(key, live, token).await?.digest;
@@ -176,6 +175,7 @@ mod tests {
 
     use super::*;
     use crate::arena::ArenaPorts;
+    use crate::arena::live::LiveSink;
     use crate::arena::provider_pool::ProviderPool;
     use crate::arena::redact::Redactor;
     use crate::assembly::SystemClock;
@@ -189,14 +189,14 @@ mod tests {
     use crate::toolvault::ToolVault;
     use crate::workspace::WorkspaceStore;
 
-    /// A real workspace with real adapters, and what an executor shares among its tasks.
-    struct CallPermit {
+    /// A real workspace with real adapters, and the handlers of the arena.
+    struct Bench {
         folder: tempfile::TempDir,
-        shared: Shared,
+        handlers: Handlers,
         key: String,
     }
 
-    impl CallPermit {
+    impl Bench {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let (root, state) = (folder.path().join("ws"), folder.path().join("state"));
@@ -224,14 +224,15 @@ mod tests {
                 provider_limits: BTreeMap::new(),
                 scorers: crate::session::convergence::Scorers::default(),
                 learnings: None,
+                workers: BTreeMap::new(),
                 clock: Arc::new(SystemClock),
                 secrets: Vec::new(),
                 attended: false,
             };
             let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]));
             let providers = Arc::new(ProviderPool::new(&BTreeMap::new(), &BTreeMap::new()));
-            let shared = Shared { ports, redactor, providers };
-            CallPermit { folder, shared, key: "0a".repeat(32) }
+            let handlers = Handlers { ports, redactor, providers };
+            Bench { folder, handlers, key: "0a".repeat(32) }
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -244,8 +245,8 @@ mod tests {
         }
 
         async fn tree(&self) -> (String, Option<String>) {
-            let tree = self.shared.ports.workspace.checkpoint().await.unwrap().tree;
-            (tree, self.shared.ports.workspace.fingerprint().await.unwrap().git)
+            let tree = self.handlers.ports.workspace.checkpoint().await.unwrap().tree;
+            (tree, self.handlers.ports.workspace.fingerprint().await.unwrap().git)
         }
 
         async fn carry_out(&self, effect: Effect) -> OutcomeBody {
@@ -253,7 +254,9 @@ mod tests {
         }
 
         async fn attempt(&self, attempt: u32, effect: Effect) -> OutcomeBody {
-            self.shared.carry_out(CallId(1), attempt, effect, 0, CancellationToken::new()).await
+            let (bus, redactor) = (Arc::clone(&self.handlers.ports.bus), Arc::clone(&self.handlers.redactor));
+            let live = LiveSink::new(CallId(1), attempt, bus, redactor);
+            self.handlers.carry_out(effect, attempt, &live, &CancellationToken::new()).await
         }
 
         async fn store(&self, before: (String, Option<String>), cause: TurnCause) -> OutcomeBody {
@@ -311,7 +314,7 @@ mod tests {
 
     #[tokio::test]
     async fn with_the_tree_put_back_a_stored_run_leads_to_the_same_tree_again() {
-        let place = CallPermit::new();
+        let place = Bench::new();
         place.put("src/main.rs", "fn main() {}");
         place.put("old.txt", "old");
         let before = place.tree().await;
@@ -346,7 +349,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_whose_tools_saw_what_no_recorded_tree_holds_is_not_stored() {
-        let place = CallPermit::new();
+        let place = Bench::new();
         place.put(".gitignore", "*.log\ntarget/\n");
         place.put("note.txt", "hi");
         place.put("sub/x.log", "ignored");
@@ -390,7 +393,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_differs_refuses_the_patch_and_is_named() {
-        let place = CallPermit::new();
+        let place = Bench::new();
         place.put("a.txt", "one");
         place.put("b.txt", "one");
         let before = place.tree().await;
@@ -415,7 +418,7 @@ mod tests {
         for (name, text) in
             [("a.txt", "key = s3cret-value"), ("bin", "\0czNjcmV0LXZhbHVl"), ("s3cret-value", "x")]
         {
-            let place = CallPermit::new();
+            let place = Bench::new();
             place.put("old.txt", "s3cret-value was here before");
             let before = place.tree().await;
             place.put(name, text);
@@ -430,7 +433,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_that_could_not_be_repeated_whole_is_not_stored() {
-        let place = CallPermit::new();
+        let place = Bench::new();
         place.put(".git/HEAD", "ref: refs/heads/main");
         let before = place.tree().await;
         assert!(not_stored(place.store(before.clone(), TurnCause::Limit).await).contains("did not end done"));
@@ -448,8 +451,8 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_cache_everything_goes_on() {
-        let mut place = CallPermit::new();
-        place.shared.ports.cache = None;
+        let mut place = Bench::new();
+        place.handlers.ports.cache = None;
         let before = place.tree().await;
         assert!(matches!(place.look().await, OutcomeBody::CacheMissed(miss) if miss.reason == "disabled"));
         assert!(not_stored(place.store(before, TurnCause::Done).await).contains("disabled"));

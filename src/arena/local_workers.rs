@@ -1,0 +1,222 @@
+//! The arena's own workers: a handler for every kind of work, each attempt in a task of its own.
+
+mod cache;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use futures_util::FutureExt;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::ports::{Live, Sandbox, Sink, ToolEnd, Workers};
+use crate::protocol::effect::{Failure, MentionContext, MentionOrder, ToolCall};
+use crate::protocol::event::{
+    EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, TimerFired, ToolPrepared, ToolResolved,
+};
+use crate::protocol::message::Request;
+use crate::protocol::{CallId, Effect, Outcome, OutcomeBody, Work};
+use crate::toolvault::mention;
+
+use super::ArenaPorts;
+use super::provider_pool::{ProviderPool, provider_of};
+use super::redact::Redactor;
+
+/// Starts a task for each attempt and ends it when it is told to.
+pub(super) struct LocalWorkers {
+    handlers: Arc<Handlers>,
+    running: Running,
+    tracker: TaskTracker,
+}
+
+type Running = Arc<Mutex<BTreeMap<(CallId, u32), (CancellationToken, AbortHandle)>>>;
+
+fn locked(running: &Running) -> MutexGuard<'_, BTreeMap<(CallId, u32), (CancellationToken, AbortHandle)>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LocalWorkers {
+    pub fn new(
+        ports: ArenaPorts,
+        providers: Arc<ProviderPool>,
+        redactor: Arc<Redactor>,
+        tracker: TaskTracker,
+    ) -> Self {
+        let handlers = Arc::new(Handlers { ports, redactor, providers });
+        LocalWorkers { handlers, running: Running::default(), tracker }
+    }
+}
+
+impl Workers for LocalWorkers {
+    fn start(&self, work: Work, sink: Arc<dyn Sink>) {
+        let (call, attempt) = (work.call, work.attempt);
+        let (handlers, running, token) =
+            (Arc::clone(&self.handlers), Arc::clone(&self.running), CancellationToken::new());
+        let cancel = token.clone();
+        // Held until the task is in it, which may be over at once.
+        let mut begun = locked(&self.running);
+        let task = self.tracker.spawn(async move {
+            let order = work.effect.order();
+            let done = AssertUnwindSafe(handlers.carry_out(work.effect, attempt, &*sink, &cancel));
+            let body = done.catch_unwind().await.unwrap_or_else(|panic| {
+                let words = format!("a bug in agon or in what it runs: {}", words_of(&*panic));
+                order.failed(Failure::Broken, words)
+            });
+            locked(&running).remove(&(call, attempt));
+            sink.end(Outcome { call, attempt, body });
+        });
+        begun.insert((call, attempt), (token, task.abort_handle()));
+    }
+
+    fn cancel(&self, call: CallId, attempt: u32) {
+        let mut running = locked(&self.running);
+        match running.get(&(call, attempt)) {
+            Some((token, task)) if token.is_cancelled() => {
+                task.abort();
+                running.remove(&(call, attempt));
+            }
+            Some((token, _)) => token.cancel(),
+            None => {}
+        }
+    }
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without words".to_owned())
+}
+
+/// What the handlers share.
+struct Handlers {
+    ports: ArenaPorts,
+    redactor: Arc<Redactor>,
+    providers: Arc<ProviderPool>,
+}
+
+impl Handlers {
+    /// The handler of each kind of work.
+    async fn carry_out(
+        &self,
+        effect: Effect,
+        attempt: u32,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> OutcomeBody {
+        let workspace = &self.ports.workspace;
+        match effect {
+            Effect::Model { context, .. } => self.ask_model(&context.request, live, cancel).await,
+            Effect::Prepare { context, .. } => self.prepare(&context).await,
+            Effect::Tool { order, context } => self.run_tool(&context, &order.digest, live, cancel).await,
+            Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
+            Effect::Timer { order, .. } => self.wait(order.ms, cancel).await,
+            Effect::Check { order, context } => OutcomeBody::CheckRan(
+                self.ports.checks.run(&order.command, context.timeout_ms, live, cancel).await,
+            ),
+            Effect::Mention { order, context } => self.read_mention(order, &context, cancel).await,
+            Effect::Fingerprint { .. } => {
+                or_failed(workspace.fingerprint().await.map(OutcomeBody::WorkspaceFingerprinted))
+            }
+            Effect::Checkpoint { .. } => {
+                or_failed(workspace.checkpoint().await.map(OutcomeBody::WorkspaceCheckpointed))
+            }
+            Effect::Diff { order, .. } => {
+                or_failed(workspace.diff(&order.from, &order.written).await.map(OutcomeBody::DiffTaken))
+            }
+            Effect::CacheGet { order, .. } => self.cache_get(order.key, live, cancel).await,
+            Effect::CachePut { order, context } => self.cache_put(order, context).await,
+            Effect::Patch { order, .. } => self.patch(&order.key, &order.digest, attempt).await,
+        }
+    }
+
+    async fn ask_model(&self, request: &Request, live: &dyn Live, cancel: &CancellationToken) -> OutcomeBody {
+        let name = provider_of(&request.model);
+        let Some((provider, _)) = self.providers.get(name) else {
+            let message = format!("no provider `{name}` is configured for model `{}`", request.model);
+            return OutcomeBody::ModelFailed(ModelFailed::new(ErrorKind::BadRequest, message));
+        };
+        let answered = provider.call(request, live, cancel).await;
+        answered.map_or_else(OutcomeBody::ModelFailed, OutcomeBody::ModelAnswered)
+    }
+
+    /// Where a call runs. A role whose place is not there works nowhere else instead.
+    fn place(&self, call: &ToolCall) -> Result<Arc<dyn Sandbox>, String> {
+        match &call.place {
+            None => Ok(Arc::clone(&self.ports.sandbox)),
+            Some(role) => self
+                .ports
+                .places
+                .get(role)
+                .ok_or_else(|| format!("the place of the role `{role}` is not there")),
+        }
+    }
+
+    async fn prepare(&self, call: &ToolCall) -> OutcomeBody {
+        let prepared = match self.place(call) {
+            Ok(place) => self.ports.vault.prepare(call, &*place).await,
+            Err(words) => ToolPrepared { tool_use: call.tool_use, result: PrepareResult::Unfit(words) },
+        };
+        OutcomeBody::ToolPrepared(prepared)
+    }
+
+    async fn run_tool(
+        &self,
+        call: &ToolCall,
+        digest: &str,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> OutcomeBody {
+        let started = Instant::now();
+        let end = match self.place(call) {
+            Ok(place) => self.ports.vault.run(call, digest, &*place, live, cancel).await,
+            Err(words) => ToolEnd::failed(words),
+        };
+        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let ToolEnd { status, content, exit, seen, notes } = end;
+        let tool_use = call.tool_use;
+        OutcomeBody::ToolResolved(ToolResolved {
+            tool_use,
+            status,
+            content,
+            exit,
+            ms,
+            seen,
+            blob: None,
+            notes,
+            by: None,
+        })
+    }
+
+    async fn read_mention(
+        &self,
+        order: MentionOrder,
+        context: &MentionContext,
+        cancel: &CancellationToken,
+    ) -> OutcomeBody {
+        match mention::read(order.place, context, &*self.ports.sandbox, cancel).await {
+            Ok(_) if cancel.is_cancelled() => {
+                failed(FailStatus::Cancelled, "reading was cancelled".to_owned())
+            }
+            read => or_failed(read.map(OutcomeBody::MentionExpanded)),
+        }
+    }
+
+    async fn wait(&self, ms: u64, cancel: &CancellationToken) -> OutcomeBody {
+        tokio::select! {
+            () = self.ports.clock.sleep(ms) => OutcomeBody::TimerFired(TimerFired { active_ms: 0 }),
+            () = cancel.cancelled() => failed(FailStatus::Cancelled, "the timer was cancelled".to_owned()),
+        }
+    }
+}
+
+fn failed(status: FailStatus, error: String) -> OutcomeBody {
+    OutcomeBody::EffectFailed(EffectFailed { status, error })
+}
+
+fn or_failed(done: Result<OutcomeBody, String>) -> OutcomeBody {
+    done.unwrap_or_else(|error| failed(FailStatus::Failed, error))
+}
