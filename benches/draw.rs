@@ -43,7 +43,7 @@ impl std::io::Write for Wire {
 
 /// The demo at its last model call, which is still under way, and that call.
 fn working() -> (State, CallId) {
-    let text = include_str!("../tests/golden/v1/demo-run.jsonl");
+    let text = include_str!("../tests/golden/earlier/demo-run.jsonl");
     let mut entries: Vec<Arc<Entry>> =
         text.lines().map(|line| Arc::new(serde_json::from_str(line).unwrap())).collect();
     let calls = |entry: &Entry| {

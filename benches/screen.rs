@@ -247,7 +247,7 @@ fn long_session(home: &Path) {
 
 /// Writes the session's log, hash chain and all.
 fn written(home: &Path, count: u64) -> std::path::PathBuf {
-    let golden = include_str!("../tests/golden/v1/demo-run.jsonl");
+    let golden = include_str!("../tests/golden/earlier/demo-run.jsonl");
     let id = serde_json::from_str::<serde_json::Value>(golden.lines().next().unwrap()).unwrap();
     let id = id["events"][0]["data"]["id"].as_str().unwrap().to_owned();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -1,9 +1,9 @@
 //! The durable log of a session: one JSONL file, hash-chained, one writer; knows no rule of any session.
 //!
 //! ```text
-//! line  = {"v":1,"seq":N,"at":<µs>,"events":[…],"h":"<43 base64url characters>"}\n
+//! line  = {"v":2,"seq":N,"at":<µs>,"events":[…],"h":"<43 base64url characters>"}\n
 //! h     = SHA-256( previous h (32 raw bytes) ‖ all bytes of this line before its last 51 )
-//! first = SHA-256( "agon-log-1" ‖ root session id )
+//! first = SHA-256( "agon-log-2" ‖ root session id )
 //! ```
 //!
 //! The last 51 bytes are `,"h":"` + 43 characters + `"}`; the newline is not counted, and the hash is found

@@ -33,7 +33,7 @@ pub use signal::{Lane, Signal};
 pub use spec::Spec;
 
 /// Version of the line format written by this program.
-pub const FORMAT: u16 = 1;
+pub const FORMAT: u16 = 2;
 
 /// Version of the decision rules; written into every segment of a log so that verify knows how strict to be.
 ///

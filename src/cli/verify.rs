@@ -66,7 +66,11 @@ fn verified_text(read: &Read, last: Option<&Entry>, found: &Verification) -> Str
         text += &format!("unreadable e{seq} does not follow or starts with no fact\n");
     }
     if let Some(fault) = &read.fault {
-        let word = if matches!(fault, LogError::Newer { .. }) { "newer  " } else { "DAMAGED" };
+        let word = match fault {
+            LogError::Newer { .. } => "newer  ",
+            LogError::Older { .. } => "older  ",
+            _ => "DAMAGED",
+        };
         text += &format!("{word}    {fault}\n");
     }
     if let Some(last) = last.filter(|_| read.fault.is_none())
@@ -78,7 +82,7 @@ fn verified_text(read: &Read, last: Option<&Entry>, found: &Verification) -> Str
     if let Some((seq, what)) = &found.newer {
         text += &format!("newer      e{seq} was written by a newer agon: unknown {what}\n");
     }
-    if found.differences.is_empty() && found.unreadable.is_none() {
+    if found.differences.is_empty() && found.unreadable.is_none() && found.entries > 0 {
         let (which, before) = match (&read.fault, &found.newer) {
             (Some(LogError::Newer { .. }), _) | (None, Some(_)) => ("the", " before that"),
             (Some(_), _) => ("the", " before the damage"),

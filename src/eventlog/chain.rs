@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use crate::protocol::FORMAT;
+
 /// Bytes of `,"h":"` + hash + `"}`: what follows the hashed part of a line, newline excluded.
 pub const TAIL: usize = OPENING.len() + HASH_CHARS + CLOSING.len();
 
@@ -20,7 +22,12 @@ pub struct Link([u8; 32]);
 impl Link {
     /// What the first line's hash builds on. A fork keeps the root of the session it was copied from.
     pub fn root(session: &str) -> Self {
-        Link(Sha256::new().chain_update(b"agon-log-1").chain_update(session.as_bytes()).finalize().into())
+        Link::root_in(u64::from(FORMAT), session)
+    }
+
+    /// The same in a log of format `v`.
+    pub(super) fn root_in(v: u64, session: &str) -> Self {
+        Link(Sha256::digest(format!("agon-log-{v}{session}")).into())
     }
 
     /// The link after a line whose hashed part is `body`.
@@ -127,21 +134,21 @@ mod tests {
     #[test]
     fn a_line_closed_by_a_link_is_accepted_by_its_predecessor_only() {
         let root = Link::root("s");
-        let mut line = br#"{"v":1,"seq":0,"at":7,"events":[]"#.to_vec();
+        let mut line = br#"{"v":2,"seq":0,"at":7,"events":[]"#.to_vec();
         let link = root.next(&line);
         link.close(&mut line);
         assert_eq!(line.pop(), Some(b'\n'));
         assert_eq!(root.check(&line), Some(link));
         assert_eq!(Link::root("t").check(&line), None);
         assert_eq!(stored_hash(&line), Some(link.text().as_bytes()));
-        assert_eq!(Header::read(&line), Some(Header { v: 1, seq: 0, at: 7 }));
+        assert_eq!(Header::read(&line), Some(Header { v: 2, seq: 0, at: 7 }));
     }
 
     #[test]
     fn the_chain_is_the_documented_one() {
-        // Computed with coreutils: printf 'agon-log-1s' | sha256sum, then over root bytes and body.
+        // Computed with coreutils: printf 'agon-log-2s' | sha256sum, then over root bytes and body.
         let root = Link::root("s");
-        let by_hand: [u8; 32] = Sha256::digest(b"agon-log-1s").into();
+        let by_hand: [u8; 32] = Sha256::digest(b"agon-log-2s").into();
         assert_eq!(root.0, by_hand);
         let both: Vec<u8> = by_hand.iter().copied().chain(*b"body").collect();
         let digest: [u8; 32] = Sha256::digest(&both).into();
@@ -157,7 +164,7 @@ mod tests {
             assert_eq!(Header::read(line), None);
             assert_eq!(root_session(line), None);
         }
-        let huge = br#"{"v":1,"seq":18446744073709551616,"at":1,"events":[]}"#;
+        let huge = br#"{"v":2,"seq":18446744073709551616,"at":1,"events":[]}"#;
         assert_eq!(Header::read(huge), None, "a number that does not fit");
         assert_eq!(Header::read(br#"{"v":,"seq":1,"at":1,"events":[]}"#), None);
     }

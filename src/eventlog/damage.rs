@@ -56,7 +56,7 @@ mod tests {
     use crate::eventlog::chain::Link;
 
     fn line(text: &str) -> Vec<u8> {
-        let mut line = format!(r#"{{"v":1,"seq":0,"at":7,"events":["{text}"]"#).into_bytes();
+        let mut line = format!(r#"{{"v":2,"seq":0,"at":7,"events":["{text}"]"#).into_bytes();
         Link::root("s").next(&line).close(&mut line);
         line
     }
@@ -69,7 +69,7 @@ mod tests {
         assert!(!holds_whole_line(bare), "the end of the file ends nothing");
         assert!(!holds_whole_line(&[bare, b"\0\0\0"].concat()), "zeros end nothing");
         assert!(holds_whole_line(&[bare, b"\x0b", bare].concat()));
-        assert!(holds_whole_line(&[b"{\"v\":1 broken,\"h\":\"", &[b'x'; 43][..], b"\"}?", &whole].concat()));
+        assert!(holds_whole_line(&[b"{\"v\":2 broken,\"h\":\"", &[b'x'; 43][..], b"\"}?", &whole].concat()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::chain::Header;
 use super::summary::SessionSummary;
 use crate::projection::phrases;
-use crate::protocol::Entry;
+use crate::protocol::{Entry, FORMAT};
 
 /// Why a session cannot be found, opened, read, copied or removed.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,12 @@ pub enum LogError {
         /// Bytes of it that are there.
         bytes: u64,
     },
+    /// The log's format is one that is no longer read.
+    #[error("the log was made by an older agon (format {v}; this one reads format {FORMAT})")]
+    Older {
+        /// Its format.
+        v: u64,
+    },
     /// The log is from a newer program from this entry on: what this one can read is shown, and never continued.
     #[error("entry {seq} was written by a newer agon: unknown {what}")]
     Newer {
@@ -109,8 +115,11 @@ impl LogError {
     }
 
     /// An entry whose format this program does not read.
-    pub(super) fn newer_format(Header { v, seq, .. }: Header) -> LogError {
-        LogError::Newer { seq, what: format!("format version {v}") }
+    pub(super) fn other_format(Header { v, seq, .. }: Header) -> LogError {
+        match v < u64::from(FORMAT) {
+            true => LogError::Older { v },
+            false => LogError::Newer { seq, what: format!("format version {v}") },
+        }
     }
 
     /// Names the path a failed call was about.
@@ -135,6 +144,7 @@ impl LogError {
                 "it can be read up to entry {0}, and continued from there: agon fork {session} --at {0}",
                 seq - 1
             )),
+            LogError::Older { .. } => Some("show it with the agon that made it".to_owned()),
             LogError::Newer { .. } => Some("continue it with the newer program that wrote it".to_owned()),
             LogError::NotFound(_) | LogError::Ambiguous { .. } => {
                 Some("see them all: agon sessions".to_owned())

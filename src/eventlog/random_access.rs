@@ -153,10 +153,10 @@ mod tests {
         let path = folder.path().join("log-000000.jsonl");
         let line = |seq: u64| {
             let fill = "x".repeat(usize::try_from(seq % 7).unwrap() * 9_000);
-            format!("{{\"v\":1,\"seq\":{seq},\"at\":1,\"events\":[],\"h\":\"{fill}\"}}\n")
+            format!("{{\"v\":2,\"seq\":{seq},\"at\":1,\"events\":[],\"h\":\"{fill}\"}}\n")
         };
         let mut text: String = (0..200).map(line).collect();
-        text.push_str("{\"v\":1,\"seq\":200,\"a");
+        text.push_str("{\"v\":2,\"seq\":200,\"a");
         std::fs::write(&path, &text).unwrap();
         let log = RandomAccessLog::open(&path).unwrap();
         let seqs = |entries: Vec<Arc<Entry>>| entries.iter().map(|entry| entry.seq).collect::<Vec<_>>();

@@ -89,9 +89,9 @@ impl EntryReader {
                     self.ending.count += 1;
                     self.ending.link = link;
                     self.ending.len += line.len() as u64;
-                    if header.v > u64::from(FORMAT) {
+                    if header.v != u64::from(FORMAT) {
                         self.is_over = true;
-                        return Err(LogError::newer_format(header));
+                        return Err(LogError::other_format(header));
                     }
                     return Ok(Some(CheckedLine { header, bytes: line }));
                 }
@@ -135,7 +135,7 @@ fn check(before: &Ending, line: &[u8]) -> Result<(Header, Link), &'static str> {
         return Err("another entry stands in its place");
     }
     let previous = match header.seq {
-        0 => Link::root(&root_session(line).ok_or("the first entry opens no session")?),
+        0 => Link::root_in(header.v, &root_session(line).ok_or("the first entry opens no session")?),
         _ => before.link,
     };
     let link = previous.check(line).ok_or("its hash does not fit")?;

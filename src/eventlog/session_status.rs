@@ -5,11 +5,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::eventlog::chain::Header;
 use crate::eventlog::random_access::last_lines;
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{LimitKind, PauseCause, TurnCause};
 use crate::protocol::spec::Mode;
-use crate::protocol::{ArenaEvent, Entry};
+use crate::protocol::{ArenaEvent, Entry, FORMAT};
 
 /// Bytes of a log's end that are looked at; an entry longer than this leaves it open how the session stands.
 const END: u64 = 64 * 1024;
@@ -34,6 +35,8 @@ pub enum SessionStatus {
     Failed(TurnCause),
     /// Its end is of a newer program.
     Newer,
+    /// It was made by an older program.
+    Older,
     /// Its process is gone in the middle of a turn.
     CutOff,
     /// Its end cannot be read.
@@ -61,6 +64,7 @@ impl SessionStatus {
             SessionStatus::Failed(TurnCause::Incomplete) => "not done",
             SessionStatus::Failed(_) => "failed",
             SessionStatus::Newer => "newer",
+            SessionStatus::Older => "older",
             SessionStatus::CutOff => "cut off",
             SessionStatus::Unknown => "",
         }
@@ -145,6 +149,10 @@ pub fn of(log: &Path) -> SessionStatus {
     let Ok(lines) = end(log) else { return SessionStatus::Unknown };
     let mut entries = lines.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let read = |line| Entry::read(line).ok();
+    let header = entries.clone().next().and_then(Header::read);
+    if header.is_some_and(|last| last.v < u64::from(FORMAT)) {
+        return SessionStatus::Older;
+    }
     let Some(last) = entries.next().and_then(read) else { return SessionStatus::Unknown };
     if last.newer().is_some() {
         return SessionStatus::Newer;
@@ -234,7 +242,7 @@ mod tests {
     fn standing(entries: &[Value]) -> SessionStatus {
         let file = tempfile::NamedTempFile::new().unwrap();
         let line = |(seq, event): (usize, &Value)| {
-            let entry = json!({ "v": 1, "seq": seq, "at": 1, "events": [event] });
+            let entry = json!({ "v": 2, "seq": seq, "at": 1, "events": [event] });
             format!("{entry}\n")
         };
         std::fs::write(file.path(), entries.iter().enumerate().map(line).collect::<String>()).unwrap();

@@ -8,7 +8,7 @@ use super::fs::{Access, LogFile, read_full_at};
 use super::lines::{Lines, Piece};
 use super::store::{SessionPath, SessionStore};
 use super::{LogError, MAX_LINE};
-use crate::protocol::{ArenaEvent, Entry};
+use crate::protocol::{ArenaEvent, Entry, FORMAT};
 
 /// Entries looked at from the start of a log for its first prompt.
 const FIRST_ENTRIES: u64 = 4;
@@ -51,6 +51,7 @@ pub(super) fn of(store: &SessionStore, session: &SessionPath) -> SessionSummary 
     summary.fault = match read_ends(store, session, &mut summary) {
         Ok(()) => summary.fault,
         // The row names the session already.
+        Err(LogError::Older { .. }) => Some("made by an older agon".to_owned()),
         Err(LogError::NeverOpened(_)) => Some("no entry: never opened, or emptied".to_owned()),
         Err(error) => Some(error.to_string()),
     };
@@ -148,11 +149,14 @@ fn last_header(file: &Arc<dyn LogFile>, size: u64) -> io::Result<Option<Header>>
     }
 }
 
-/// The session with the newest entry; those that cannot be read do not count.
+/// The session with the newest entry; those that cannot be read, and those of an older agon, do not count.
 pub(super) fn latest(store: &SessionStore) -> Result<Option<SessionPath>, LogError> {
     let newest = |session: &SessionPath| {
         let file = store.fs().open(&session.log, Access::Read).ok()?;
-        last_header(&file, file.size().ok()?).ok()?.map(|last| last.at)
+        last_header(&file, file.size().ok()?)
+            .ok()?
+            .filter(|last| last.v >= u64::from(FORMAT))
+            .map(|last| last.at)
     };
     let all = store.ids()?.into_iter().map(|id| store.stored(&id));
     let dated = all.filter_map(|session| newest(&session).map(|at| (at, session)));

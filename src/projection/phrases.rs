@@ -216,6 +216,7 @@ pub fn notice(notice: Notice) -> &'static str {
         Notice::Brief => "brief",
         Notice::Moved => "workspace moved",
         Notice::Compacted => "compaction",
+        Notice::Interrupted => "interrupted answer",
         Notice::Unknown(_) => NEWER,
     }
 }

@@ -5,6 +5,7 @@ pub mod names;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+#[cfg(test)]
 use serde_json::Value;
 
 use crate::protocol::EventRef;
@@ -160,8 +161,28 @@ impl Stance {
     }
 }
 
+/// The JSON Schemas of the typed answers. Every word of them is part of a request's digest, so they are files.
+pub const SCHEMAS: Schemas = Schemas {
+    ballot: include_str!("schemas/ballot.json"),
+    propositions: include_str!("schemas/propositions.json"),
+    ratings: include_str!("schemas/ratings.json"),
+    statement: include_str!("schemas/statement.json"),
+    verdict: include_str!("schemas/verdict.json"),
+};
+
+/// One schema for each typed answer of a debate.
+#[expect(missing_docs, reason = "each is the schema of the type of its name")]
+pub struct Schemas {
+    pub ballot: &'static str,
+    pub propositions: &'static str,
+    pub ratings: &'static str,
+    pub statement: &'static str,
+    pub verdict: &'static str,
+}
+
 /// The JSON Schema of a typed answer, references resolved, as providers want it.
-pub fn schema<T: JsonSchema>() -> Value {
+#[cfg(test)]
+pub(super) fn schema<T: JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -172,6 +193,7 @@ pub fn schema<T: JsonSchema>() -> Value {
 }
 
 /// Formats such as `uint32` are no words of JSON Schema, and strict providers refuse them.
+#[cfg(test)]
 fn drop_formats(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -238,6 +260,16 @@ pub fn verdict_of(source: EventRef, lookup: Lookup<'_>) -> Option<Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_are_what_the_types_say() {
+        let frozen = crate::protocol::typed::schema;
+        assert_eq!(frozen(SCHEMAS.ballot), schema::<Ballot>());
+        assert_eq!(frozen(SCHEMAS.propositions), schema::<Propositions>());
+        assert_eq!(frozen(SCHEMAS.ratings), schema::<Ratings>());
+        assert_eq!(frozen(SCHEMAS.statement), schema::<Statement>());
+        assert_eq!(frozen(SCHEMAS.verdict), schema::<Verdict>());
+    }
 
     #[test]
     fn schemas_are_closed_and_require_everything() {

@@ -210,6 +210,8 @@ fn words(part: &RequestPart, memo: &Memo<'_>) -> Result<Vec<Part>, ExpandError> 
             None => text(&data.text),
         },
         E::CacheHit(data) => text(&data.body.answer),
+        // What arrived of an answer that was cut off.
+        E::ModelFailed(data) => text(&data.body.said),
         E::CheckRan(data) => text(&cited(from, &check(&data.body))),
         E::DiffTaken(data) => text(&cited(from, &data.body.diff)),
         E::CritiqueIssued(data) => text(&cited(from, &critique(data))),

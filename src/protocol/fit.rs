@@ -35,7 +35,7 @@ impl Misfits<'_> {
             K::AdditionalProperties { unexpected } => {
                 let known = self.known_fields(error);
                 let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                let one = |name: &String| format!("unknown field `{name}`{}", field_hint(name, &known));
+                let one = |name: &String| format!("unknown field `{name}`{}", self.field_hint(name, &known));
                 format!("{}{within}", unexpected.iter().map(one).collect::<Vec<_>>().join("; "))
             }
             K::Type { kind } => {
@@ -56,9 +56,23 @@ impl Misfits<'_> {
                 format!("{place} must be one of {}", options.collect::<Vec<_>>().join(", "))
             }
             K::Constant { expected_value } => format!("{place} must be {expected_value}"),
-            _ if self.quotes => format!("{place}: {}", cut(&error.to_string())),
-            // The words without the value: it stands in the answer already, and may be large or sealed.
-            _ => format!("{place}: {}", cut(&error.masked().to_string())),
+            K::Pattern { pattern } => format!("{place} must match the pattern `{}`", cut(pattern)),
+            K::Format { format } => format!("{place} must have the format `{format}`"),
+            K::MultipleOf { multiple_of } => format!("{place} must be a multiple of {multiple_of}"),
+            K::UniqueItems => format!("{place} must not hold the same item twice"),
+            K::MinProperties { limit } => format!("{place} must have at least {limit} fields"),
+            K::MaxProperties { limit } => format!("{place} must have at most {limit} fields"),
+            K::AnyOf { .. } | K::OneOfNotValid { .. } => {
+                format!("{place} has none of the shapes it may have")
+            }
+            K::OneOfMultipleValid { .. } => format!("{place} has more than one of the shapes it may have"),
+            K::Contains => format!("{place} lacks an item that it must hold"),
+            K::FalseSchema | K::Not { .. } => format!("{place} is not allowed"),
+            K::UnevaluatedProperties { unexpected } => {
+                let unexpected: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
+                format!("unknown field {}{within}", unexpected.join(", "))
+            }
+            other => format!("{place} does not fit `{}` of its schema", other.keyword()),
         }
     }
 
@@ -86,6 +100,17 @@ impl Misfits<'_> {
 
     fn but(&self, error: &ValidationError<'_>) -> String {
         if self.quotes { format!(", not {}", error.instance()) } else { String::new() }
+    }
+
+    /// The likely field, else all there are. Of an answer all are listed: what is close is no matter for a decision.
+    fn field_hint(&self, name: &str, known: &[&str]) -> String {
+        match did_you_mean(name, known) {
+            hint if self.quotes && !hint.is_empty() => hint,
+            _ => {
+                let quoted: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+                format!(" (known: {})", quoted.join(", "))
+            }
+        }
     }
 
     /// The fields that the object in question may have.
@@ -131,17 +156,6 @@ pub fn did_you_mean(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// The likely field, else all there are.
-fn field_hint(name: &str, known: &[&str]) -> String {
-    match did_you_mean(name, known) {
-        hint if hint.is_empty() => {
-            let quoted: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-            format!(" (known: {})", quoted.join(", "))
-        }
-        hint => hint,
-    }
-}
-
 /// What in an answer does not fit a schema, each with its place; empty when it fits.
 pub fn misfits(schema: &Value, text: &str) -> Vec<String> {
     let parsed: Value = match serde_json::from_str(unfenced(text)) {
@@ -150,7 +164,7 @@ pub fn misfits(schema: &Value, text: &str) -> Vec<String> {
     };
     let validator = match jsonschema::validator_for(schema) {
         Ok(validator) => validator,
-        Err(error) => return vec![format!("the schema itself cannot be used: {error}")],
+        Err(_) => return vec!["the schema itself cannot be used".to_owned()],
     };
     let told = Misfits { schema, whole: "the answer", part: "", quotes: false };
     validator.iter_errors(&parsed).take(20).map(|error| told.words(&error)).collect()

@@ -223,7 +223,7 @@ macro_rules! stored {
             $( $(#[$about])* $variant $( ( $inner ) )? $( { $( $(#[$note])* $field: $ty ),* } )?, )*
             /// A variant of a newer program: kept and shown, never acted upon.
             #[serde(untagged)]
-            #[schemars(skip)]
+            #[schemars(skip, !untagged)]
             Unknown($crate::protocol::stored::$unread),
         }
 

@@ -1,7 +1,6 @@
 //! Typed answers of a squad's roles, in the form models write them; knows no rule about what follows from one.
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -82,9 +81,21 @@ pub enum ClaimKind {
     Observed,
 }
 
+/// The JSON Schema of a review. Every word of it is part of a request's digest, so it is a file.
+pub const CRITIQUE: &str = include_str!("schemas/critique.json");
+
+/// The JSON Schema of a squad's last word.
+pub const SQUAD_ANSWER: &str = include_str!("schemas/squad_answer.json");
+
+/// A schema that is a file of the program.
+pub fn schema(file: &str) -> Value {
+    serde_json::from_str(file).unwrap_or_default()
+}
+
 /// The JSON Schema of a typed answer, without references and titles, as small as it can be.
-pub fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
+#[cfg(test)]
+fn schema_of<T: JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
@@ -98,6 +109,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
 
 /// Says the same in the words that every provider's structured output understands: a choice of constants is
 /// an `enum`; formats and defaults go.
+#[cfg(test)]
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -121,6 +133,12 @@ fn simplify(schema: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_are_what_the_types_say() {
+        assert_eq!(schema(CRITIQUE), schema_of::<Critique>());
+        assert_eq!(schema(SQUAD_ANSWER), schema_of::<SquadAnswer>());
+    }
 
     #[test]
     fn a_typed_answer_fits_its_own_schema() {

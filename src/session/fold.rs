@@ -429,6 +429,10 @@ impl Session {
                     }
                     spark.rejected += u32::from(notice == Notice::Repair);
                 }
+                if notice == Notice::Interrupted {
+                    let cut = EventRef::fact(at.seq);
+                    self.enqueue(data.spark, RequestPart { role: Role::Assistant, from: cut, sel: None });
+                }
                 self.enqueue(data.spark, RequestPart { role: Role::User, from: at, sel: None });
             }
         }

@@ -3,17 +3,20 @@
 use crate::protocol::effect::{ModelOrder, Order, TimerPurpose};
 use crate::protocol::event::{
     ArenaEvent, BudgetReserved, BudgetSettled, CallLost, ContextCompacted, ErrorKind, FallbackTaken,
-    LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, ParamsDropped, Purpose, RequestPart,
-    RetryScheduled, Selected, TurnCause,
+    LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, Notice, ParamsDropped, Purpose,
+    RequestPart, RetryScheduled, Selected, TurnCause,
 };
 use crate::protocol::expand::expand_parts;
 use crate::protocol::message::{AnswerSchema, Params, Structured, Usage};
-use crate::protocol::spec::ModelSpec;
+use crate::protocol::spec::{Mode, ModelSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::budget::{LEAST_OUTPUT, cost};
 use super::state::Spark;
+
+/// Follows what arrived of an answer that was cut off.
+const INTERRUPTED: &str = "Your answer was interrupted here, before it was complete.";
 
 impl Session {
     /// The row of a model.
@@ -230,6 +233,7 @@ impl Session {
         let (Some(id), cancelled) = (open.spark, open.cancelled) else { return };
         self.settle(call, attempt, &model, failed.usage.unwrap_or_default());
         if cancelled || self.is_stopping(id) || failed.kind == ErrorKind::Cancelled {
+            self.keep_said(id, purpose, failed);
             return self.after_cancel(id);
         }
         if let Some(delay_ms) = self.retry_delay(call, attempt, failed) {
@@ -253,7 +257,16 @@ impl Session {
         if too_large && purpose == Purpose::Think {
             return self.compact(id);
         }
+        self.keep_said(id, purpose, failed);
         self.fall_back(id, at);
+    }
+
+    /// What arrived of an answer that no further attempt will complete stays in the conversation.
+    fn keep_said(&mut self, id: SparkId, purpose: Purpose, failed: &ModelFailed) {
+        let converses = self.turn.as_ref().is_some_and(|turn| matches!(turn.mode, Mode::Solo | Mode::Squad));
+        if converses && purpose == Purpose::Think && !failed.said.trim().is_empty() {
+            self.notice(id, Notice::Interrupted, INTERRUPTED);
+        }
     }
 
     /// The refused parameters this call was still made with; none when leaving them out was tried already.

@@ -158,9 +158,9 @@ pub fn check(policy: &Policy) -> Result<(), String> {
     for rule in &policy.rules {
         for (field, pattern) in [("tool", &rule.tool), ("command", &rule.command), ("path", &rule.path)] {
             if let Some(pattern) = pattern
-                && let Err(error) = glob(pattern, false)
+                && glob(pattern, false).is_err()
             {
-                return Err(format!("rule `{}`: `{field} = \"{pattern}\"`: {error}", rule.name));
+                return Err(format!("rule `{}`: `{field} = \"{pattern}\"` is not a glob pattern", rule.name));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Holds the event catalogue against its documentation, its JSON Schema and its own round trip through text.
 
 mod calls;
+mod newer;
 mod samples;
 
 use std::sync::LazyLock;
@@ -134,7 +135,7 @@ fn every_event_is_about_something_in_words() {
 #[test]
 fn the_schema_refuses_what_is_no_event() {
     let validator = jsonschema::validator_for(entry_schema()).unwrap();
-    let with = |event: Value| json!({"v": 1, "seq": 0, "at": 0, "events": [event]});
+    let with = |event: Value| json!({"v": 2, "seq": 0, "at": 0, "events": [event]});
     assert!(validator.is_valid(&with(json!({"kind": "turn_opened", "data": {"turn": 1}}))));
     for bad in [
         json!({"kind": "turn_opened", "data": {"turn": "one"}}),
@@ -203,7 +204,7 @@ fn an_entry_begins_with_its_only_fact() {
     let fact = Fact::new(event("prompt_given")).unwrap();
     let entry = Entry::new(4, 99, fact, vec![event("turn_opened"), event("spark_ignited")]);
     let text = serde_json::to_string(&entry).unwrap();
-    assert!(text.starts_with(r#"{"v":1,"seq":4,"at":99,"events":[{"kind":"prompt_given","data":"#));
+    assert!(text.starts_with(r#"{"v":2,"seq":4,"at":99,"events":[{"kind":"prompt_given","data":"#));
     assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
     let refs: Vec<EventRef> = entry.effective().map(|(at, _)| at).collect();
     assert_eq!(refs, [0, 1, 2].map(|i| EventRef { seq: 4, i }));

@@ -373,6 +373,8 @@ stored! {
         Moved,
         /// How to summarise what is dropped.
         Compacted,
+        /// Your answer was cut off; what arrived of it is the message before.
+        Interrupted,
     }
 }
 

@@ -3,13 +3,14 @@
 use serde_json::Value;
 
 use crate::protocol::ballot::digest::digest;
-use crate::protocol::ballot::{self, Ballot, Propositions, Ratings, Statement, Verdict};
+use crate::protocol::ballot::{self, SCHEMAS};
 use crate::protocol::event::{
     ArenaEvent, Ask, DebateShortened, LimitKind, LimitReached, Notice, PeerOrder, RoundOpened, Standing,
 };
 use crate::protocol::expand::digest_of;
 use crate::protocol::message::{Structured, Usage};
 use crate::protocol::text::{grouped, money};
+use crate::protocol::typed::schema;
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::budget::cost;
@@ -214,11 +215,11 @@ impl Session {
 
 fn schema_of(ask: Ask) -> Value {
     match ask {
-        Ask::Ballot => ballot::schema::<Ballot>(),
-        Ask::Propositions => ballot::schema::<Propositions>(),
-        Ask::Ratings => ballot::schema::<Ratings>(),
-        Ask::Statement => ballot::schema::<Statement>(),
-        Ask::Verdict => ballot::schema::<Verdict>(),
+        Ask::Ballot => schema(SCHEMAS.ballot),
+        Ask::Propositions => schema(SCHEMAS.propositions),
+        Ask::Ratings => schema(SCHEMAS.ratings),
+        Ask::Statement => schema(SCHEMAS.statement),
+        Ask::Verdict => schema(SCHEMAS.verdict),
         Ask::Unknown(_) => serde_json::Value::Null,
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::protocol::event::{ArenaEvent, CritiqueIssued, Finding, FindingClosed, Judgement, Severity};
 use crate::protocol::fit;
-use crate::protocol::typed::{Critique, SquadAnswer, schema_of};
+use crate::protocol::typed::{CRITIQUE, Critique, SQUAD_ANSWER, SquadAnswer, schema};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 
@@ -14,9 +14,9 @@ impl Session {
     /// The schema of a role's `task`th answer.
     pub(super) fn typed_schema(&self, role: &RoleState, task: u32) -> Option<Value> {
         match role.kind {
-            RoleKind::Reviewer => Some(schema_of::<Critique>()),
+            RoleKind::Reviewer => Some(schema(CRITIQUE)),
             RoleKind::Lead if task > 1 => {
-                let mut schema = schema_of::<SquadAnswer>();
+                let mut schema = schema(SQUAD_ANSWER);
                 let wanted = self.turn.as_ref().and_then(|turn| turn.schema.clone());
                 if let (Some(wanted), Some(place)) = (wanted, schema.pointer_mut("/properties/answer")) {
                     *place = wanted;

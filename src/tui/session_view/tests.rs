@@ -15,7 +15,7 @@ struct Long(Arc<Vec<Arc<Entry>>>);
 
 impl Long {
     fn of(least: usize) -> Self {
-        let text = include_str!("../../../tests/golden/v1/demo-run.jsonl");
+        let text = include_str!("../../../tests/golden/earlier/demo-run.jsonl");
         let entries = long::entries(text, least as u64);
         let entries =
             entries.map(|entry| Arc::new(serde_json::from_value::<Entry>(entry).unwrap())).collect();

@@ -195,7 +195,7 @@ async fn an_interrupt_ends_the_turn_and_the_next_task_is_taken() {
 
 #[test]
 fn a_long_log_is_taken_up_without_being_held() {
-    let recorded = include_str!("../../golden/v1/demo-debate.jsonl");
+    let recorded = include_str!("../../golden/earlier/demo-debate.jsonl");
     let mut taken_up = agon::arena::Recorded::default();
     let mut seen = Vec::new();
     for line in crate::support::long::entries(recorded, 3_000) {

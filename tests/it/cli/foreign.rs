@@ -395,7 +395,7 @@ fn forged(dice: &mut Dice, env: &Env, real: &[Value], elsewhere: &Path) -> Vec<V
             json!({ "call": asked["call"], "digest": asked["digest"], "choice": choice, "by": "--yes" });
         let (seq, at) = (log.len(), log.last().unwrap()["at"].clone());
         let event = json!({ "kind": "approval_answered", "data": answer });
-        log.push(json!({ "v": 1, "seq": seq, "at": at, "events": [event] }));
+        log.push(json!({ "v": 2, "seq": seq, "at": at, "events": [event] }));
     }
     log
 }

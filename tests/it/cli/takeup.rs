@@ -234,7 +234,7 @@ fn a_session_without_an_entry_says_so_and_is_neither_damaged_nor_fine() {
     };
     let words = format!("session `{id}` holds no entry: it was never opened, or its log was emptied");
     // Killed while its first entry was written, before that, and before its log was made.
-    for beginning in ["{\"v\":1,\"seq\":0,\"at\":17", ""] {
+    for beginning in ["{\"v\":2,\"seq\":0,\"at\":17", ""] {
         env.write(&format!("home/sessions/{id}/log-000000.jsonl"), beginning);
         says(&words);
     }
@@ -267,26 +267,26 @@ fn what_a_newer_agon_wrote_is_newer_and_neither_damaged_nor_different() {
         .fold(agon::eventlog::chain::Link::root(&id), |link, line| link.check(line.as_bytes()).unwrap());
     for (v, events, said) in [
         (
-            1,
+            2,
             r#"[{"kind":"made_up\u001b[2J_later","data":{}}]"#,
             "was written by a newer agon: unknown event `made_up<ESC>[2J_later`",
         ),
         (
-            1,
+            2,
             r#"[{"kind":"effect_ordered","data":{"call":9,"attempt":1,"effect":{"hook":{"name":"x"}}}}]"#,
             "unknown `hook` of Order",
         ),
         (
-            1,
+            2,
             r#"[{"kind":"settings_changed","data":{"changed":[{"policy":{"rules":[{"name":"a","action":"deny","host":"x"}]}}]}}]"#,
             "unknown field `events.0.data.changed.0.policy.rules.0.host`",
         ),
         (
-            1,
+            2,
             r#"[{"kind":"settings_changed","data":{"changed":[{"hooks":[]}]}}]"#,
             "unknown `hooks` of Setting",
         ),
-        (2, "[]", "unknown format version 2"),
+        (3, "[]", "unknown format version 3"),
     ] {
         let mut line = format!(r#"{{"v":{v},"seq":{count},"at":1,"events":{events}"#).into_bytes();
         link.next(&line).close(&mut line);

@@ -36,7 +36,7 @@ fn lines_have_the_documented_shape_and_modes() {
         let (body, tail) = line.split_at(line.len() - 51);
         link = link.next(body.as_bytes());
         assert_eq!(tail, format!(",\"h\":\"{}\"}}", link.text()));
-        assert!(body.starts_with(&format!("{{\"v\":1,\"seq\":{seq},\"at\":")), "{body}");
+        assert!(body.starts_with(&format!("{{\"v\":2,\"seq\":{seq},\"at\":")), "{body}");
     }
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode(&session.log), 0o600);
@@ -169,7 +169,7 @@ fn missing_swapped_doubled_empty_and_zeroed_lines_are_damage() {
     assert_eq!(with(&|lines| lines.push(lines[11].clone())), 12);
     assert_eq!(with(&|lines| lines.insert(5, b"\n".to_vec())), 5);
     assert_eq!(with(&|lines| lines[5] = zeroed.clone()), 5);
-    assert_eq!(with(&|lines| lines[5] = b"{\"v\":1}\n".to_vec()), 5);
+    assert_eq!(with(&|lines| lines[5] = b"{\"v\":2}\n".to_vec()), 5);
 }
 
 #[test]
@@ -220,9 +220,9 @@ fn append_by_hand(path: &Path, body: &str) {
 #[test]
 fn a_newer_format_is_refused_in_words() {
     let (_folder, store, session) = filled(3);
-    append_by_hand(&session.log, r#"{"v":2,"seq":3,"at":9,"happenings":[]"#);
+    append_by_hand(&session.log, r#"{"v":3,"seq":3,"at":9,"happenings":[]"#);
     let error = refused(&store, &session);
-    assert_eq!(error.to_string(), "entry 3 was written by a newer agon: unknown format version 2");
+    assert_eq!(error.to_string(), "entry 3 was written by a newer agon: unknown format version 3");
     assert_eq!(store.read(&session).unwrap().filter(Result::is_ok).count(), 3);
 }
 
@@ -231,9 +231,9 @@ fn an_unknown_kind_is_read_but_not_continued() {
     let (_folder, store, session) = filled(3);
     append_by_hand(
         &session.log,
-        r#"{"v":1,"seq":3,"at":9,"events":[{"kind":"tea_served","data":{"cups":1.50}}]"#,
+        r#"{"v":2,"seq":3,"at":9,"events":[{"kind":"tea_served","data":{"cups":1.50}}]"#,
     );
-    append_by_hand(&session.log, r#"{"v":1,"seq":4,"at":9,"events":[]"#);
+    append_by_hand(&session.log, r#"{"v":2,"seq":4,"at":9,"events":[]"#);
     let error = refused(&store, &session);
     assert!(matches!(&error, LogError::Newer { seq: 3, what } if what == "event `tea_served`"), "{error}");
     let entries: Vec<Entry> = store.read(&session).unwrap().map(Result::unwrap).collect();
@@ -247,7 +247,7 @@ fn an_entry_of_a_known_kind_in_a_strange_shape_is_named() {
     let (_folder, store, session) = filled(3);
     append_by_hand(
         &session.log,
-        r#"{"v":1,"seq":3,"at":9,"events":[{"kind":"steering_given","data":{"text":7}}]"#,
+        r#"{"v":2,"seq":3,"at":9,"events":[{"kind":"steering_given","data":{"text":7}}]"#,
     );
     assert!(matches!(refused(&store, &session), LogError::Unreadable { seq: 3, .. }));
 }

@@ -272,6 +272,6 @@ fn an_export_that_fails_leaves_no_file_behind() {
 #[test]
 fn a_number_no_entry_can_have_is_a_row_of_the_list() {
     let (_folder, store, session) = filled(1);
-    std::fs::write(&session.log, "{\"v\":1,\"seq\":18446744073709551615,\"at\":1,\"events\":[]}\n").unwrap();
+    std::fs::write(&session.log, "{\"v\":2,\"seq\":18446744073709551615,\"at\":1,\"events\":[]}\n").unwrap();
     assert!(store.list().unwrap()[0].fault.is_some());
 }

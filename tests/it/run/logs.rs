@@ -20,7 +20,7 @@ fn lines(log: &[u8]) -> Vec<Vec<u8>> {
 fn a_torn_tail_is_set_aside_recorded_and_the_session_goes_on() {
     let (_server, env, log) = one_turn();
     let mut torn = log.clone();
-    torn.extend_from_slice(b"{\"v\":1,\"seq\":4,\"at\":17");
+    torn.extend_from_slice(b"{\"v\":2,\"seq\":4,\"at\":17");
     std::fs::write(log_file(&env), &torn).unwrap();
     let verified = env.run(&["verify", "latest"]);
     assert_eq!(verified.code, 0, "what is whole is true: {verified}");
@@ -32,7 +32,7 @@ fn a_torn_tail_is_set_aside_recorded_and_the_session_goes_on() {
     assert_eq!(recovered["dropped_bytes"], 22);
     let kept = recovered["kept_in"].as_str().unwrap();
     let kept = std::fs::read(log_file(&env).parent().unwrap().join(kept)).unwrap();
-    assert_eq!(kept, b"{\"v\":1,\"seq\":4,\"at\":17");
+    assert_eq!(kept, b"{\"v\":2,\"seq\":4,\"at\":17");
     assert!(std::fs::read(log_file(&env)).unwrap().starts_with(&log));
     nothing_lost(&env);
 }
@@ -97,7 +97,7 @@ fn a_log_of_a_newer_program_is_named_and_left_alone() {
     let same = rechained(&log, &id(&env), |_, line| line);
     assert_eq!(same, log, "the chain of this test is the chain of the program");
     let newer = rechained(&log, &id(&env), |seq, line| match seq {
-        2 => line.replacen("{\"v\":1,", "{\"v\":2,", 1),
+        2 => line.replacen("{\"v\":2,", "{\"v\":3,", 1),
         _ => line,
     });
     std::fs::write(log_file(&env), &newer).unwrap();
@@ -105,7 +105,7 @@ fn a_log_of_a_newer_program_is_named_and_left_alone() {
         let ran = env.run(arguments);
         assert_eq!(ran.code, 2, "{ran}");
         assert!(
-            ran.stderr.contains("entry 2 was written by a newer agon: unknown format version 2"),
+            ran.stderr.contains("entry 2 was written by a newer agon: unknown format version 3"),
             "{ran}"
         );
         assert!(ran.stderr.contains("hint: continue it with the newer program"), "{ran}");

@@ -132,7 +132,7 @@ fn the_kernel_sees_each_order_synced_before_its_effect_begins() {
 #[test]
 fn an_effect_before_its_sync_would_be_seen() {
     let write =
-        r#"7 pwrite64(9, "{\"v\":1,\"seq\":1,\"events\":[{\"kind\":\"model_called\"}]}\n", 50, 0) = 50"#;
+        r#"7 pwrite64(9, "{\"v\":2,\"seq\":1,\"events\":[{\"kind\":\"model_called\"}]}\n", 50, 0) = 50"#;
     let connect = "8 connect(12, {sa_family=AF_INET, sin_port=htons(4711)}, 16) = 0";
     let trace = |lines: &[&str]| steps(&lines.join("\n"), "4711");
     let good = trace(&[write, "7 fdatasync(9) = 0", connect]);

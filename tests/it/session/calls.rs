@@ -154,7 +154,7 @@ fn an_unknown_kind_is_carried_and_never_acted_upon() {
     let next = world.log.len() as u64;
     let raw = json!({"x": 1});
     let events = vec![ArenaEvent::Unknown { kind: "wormhole_opened".to_owned(), raw }];
-    let line = json!({"v": 1, "seq": next, "at": 5, "events": events}).to_string();
+    let line = json!({"v": 2, "seq": next, "at": 5, "events": events}).to_string();
     let entry: agon::protocol::Entry = serde_json::from_str(&line).unwrap();
     let before = world.session.outstanding();
     world.session.apply(&std::sync::Arc::new(entry.clone())).unwrap();

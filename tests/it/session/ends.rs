@@ -2,6 +2,7 @@
 
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
+use agon::protocol::message::{Part, Role};
 use agon::protocol::spec::Mode;
 use agon::protocol::{SparkId, StopCause};
 use serde_json::json;
@@ -66,6 +67,40 @@ fn an_interrupted_model_call_is_awaited_and_its_words_are_not_lost() {
     );
     world.every_use_ends_once();
     world.check();
+}
+
+#[test]
+fn what_had_arrived_of_an_interrupted_answer_is_in_the_next_request() {
+    let mut world = World::open(spec());
+    world.prompt("write a poem");
+    interrupt(&mut world);
+    let (call, attempt, _) = world.model();
+    let cut = ModelFailed { said: "Roses are".to_owned(), ..failure(ErrorKind::Cancelled) };
+    let decided = world.answer(call, attempt, OutcomeBody::ModelFailed(cut));
+    assert_eq!(kinds(&decided), ["budget_settled", "notice_given", "spark_completed", "turn_closed"]);
+    world.check();
+    world.prompt("continue");
+    let (_, _, request) = world.model();
+    let said: Vec<(Role, String)> = request
+        .messages
+        .iter()
+        .filter(|message| message.role != Role::System)
+        .map(|message| match &message.parts[..] {
+            [Part::Text { text }] => (message.role, text.clone()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let notice = "Your answer was interrupted here, before it was complete.";
+    let expected = [
+        (Role::User, "write a poem"),
+        (Role::Assistant, "Roses are"),
+        (Role::User, notice),
+        (Role::User, "continue"),
+    ];
+    assert_eq!(said, expected.map(|(role, text)| (role, text.to_owned())));
+    world.check();
+    let folded = agon::session::Session::fold(&world.log).unwrap();
+    assert_eq!(folded.outstanding(), world.session.outstanding());
 }
 
 #[test]

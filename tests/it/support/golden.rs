@@ -3,23 +3,23 @@
 use std::sync::Arc;
 
 use agon::arena::replay;
-use agon::protocol::Entry;
 use agon::protocol::event::{Class, TurnCause};
+use agon::protocol::{Entry, RULES};
 use agon::session::Session;
 
 /// One spark at a task.
 pub fn run() -> Vec<Arc<Entry>> {
-    read(include_str!("../../golden/v1/demo-run.jsonl"))
+    read(include_str!("../../golden/earlier/demo-run.jsonl"))
 }
 
 /// A squad whose first attempt is sent back.
 pub fn squad() -> Vec<Arc<Entry>> {
-    read(include_str!("../../golden/v1/demo-squad.jsonl"))
+    read(include_str!("../../golden/earlier/demo-squad.jsonl"))
 }
 
 /// Six personas on a question.
 pub fn debate() -> Vec<Arc<Entry>> {
-    read(include_str!("../../golden/v1/demo-debate.jsonl"))
+    read(include_str!("../../golden/earlier/demo-debate.jsonl"))
 }
 
 fn read(log: &str) -> Vec<Arc<Entry>> {
@@ -38,5 +38,17 @@ fn every_recorded_demo_folds_and_takes_the_same_decisions() {
         let found = replay::verify(&log);
         assert!(found.holds(false), "{name}: {:#?}", found.differences.first());
         assert_eq!(found.entries, log.len() as u64, "{name}");
+    }
+}
+
+/// The demos as the present rules recorded them: `bash tests/golden/record` makes them when the rules are raised.
+#[test]
+fn the_logs_of_the_present_rules_verify_strictly() {
+    for demo in ["run", "squad", "debate"] {
+        let file = crate::house::package().join(format!("tests/golden/rules-{RULES}/demo-{demo}.jsonl"));
+        let log = read(&std::fs::read_to_string(&file).unwrap());
+        let found = replay::verify(&log);
+        assert!(found.holds(true), "{demo}: {:#?}", found.differences.first());
+        assert_eq!(found.entries, log.len() as u64, "{demo}");
     }
 }

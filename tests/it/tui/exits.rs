@@ -143,7 +143,7 @@ fn a_session_of_another_process_is_followed() {
 #[test]
 fn a_damaged_log_is_no_welcome_page() {
     let env = Env::new();
-    let whole = include_str!("../../golden/v1/demo-run.jsonl");
+    let whole = include_str!("../../golden/earlier/demo-run.jsonl");
     let (nothing, half) = (env.work().join("nothing.jsonl"), env.work().join("half.jsonl"));
     std::fs::write(&nothing, format!("X{whole}")).unwrap();
     let terminal = Terminal::start(&env, &["replay", nothing.to_str().unwrap(), "--tui"], 80, 24);

@@ -127,7 +127,7 @@ fn a_line_of_ten_megabytes_is_drawn_like_any_other() {
 #[test]
 fn an_event_of_a_newer_program_is_named() {
     let mut entries = begun(&json!("solo"), "go", &["solo"]);
-    let line = json!({ "v": 1, "seq": 2, "at": 1_800_000_002_000_000u64, "events": [
+    let line = json!({ "v": 2, "seq": 2, "at": 1_800_000_002_000_000u64, "events": [
         { "kind": "dream_dreamt", "data": { "of": "sheep" } }
     ] });
     entries.push(std::sync::Arc::new(serde_json::from_value(line).unwrap()));

@@ -22,7 +22,7 @@ impl EntrySource for Long {
 
 #[test]
 fn the_end_is_seen_first_and_stays_where_it_is_when_all_is_counted() {
-    let recorded = include_str!("../../golden/v1/demo-run.jsonl");
+    let recorded = include_str!("../../golden/earlier/demo-run.jsonl");
     let read = |entry| Arc::new(serde_json::from_value::<Entry>(entry).unwrap());
     let long = Long(Arc::new(long::entries(recorded, 12_000).map(read).collect()));
     let count = long.0.len() as u64;
