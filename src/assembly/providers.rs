@@ -6,18 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assembly::{Sessions, WireError};
-use crate::config::file::ProviderKind;
 use crate::config::learnt::{Learnt, server_of};
+use crate::config::providers::{PRESETS, complete};
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
 use crate::ports::{Learnings, Provider};
 use crate::protocol::expand::digest_of;
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
-use crate::provider::anthropic::Anthropic;
-use crate::provider::openai::OpenAi;
 use crate::provider::script::{RecordedReply, Script};
-use crate::provider::{ServerConfig, ServerConfigError, Timeouts};
+use crate::provider::{FORMATS, ServerConfig, Timeouts};
 
 /// The most a script may hold, in bytes.
 const MAX_SCRIPT: u64 = 8 << 20;
@@ -44,8 +42,10 @@ impl Learnings for LearntFile {
     fn refuses(&self, model: &str, names: &[String]) {
         let provider = model.split('/').next().unwrap_or_default();
         if let Some(server) = self.servers.get(provider) {
+            // Thinking that does not fit one conversation says nothing of the next.
+            let lasting: Vec<String> = names.iter().filter(|name| *name != "signature").cloned().collect();
             // What cannot be kept costs the next session one more call.
-            let _ = Learnt::keep(&self.file, model, server, names);
+            let _ = Learnt::keep(&self.file, model, server, &lasting);
         }
     }
 }
@@ -63,7 +63,6 @@ pub(super) fn connect(
         secrets: config.secrets().taken,
         learnings: None,
     };
-    let mut servers = BTreeMap::new();
     for model in models {
         let name: ModelName = model.name.parse().map_err(crate::config::ConfigError::from)?;
         if connected.providers.contains_key(&name.provider) {
@@ -74,12 +73,17 @@ pub(super) fn connect(
         if let Some(limit) = table.and_then(|table| table.concurrent_calls) {
             connected.limits.insert(name.provider.clone(), limit.get());
         }
-        if let Ok(Connection::Http { base_url, .. }) = config.connection(&name.provider) {
-            servers.insert(name.provider.clone(), server_of(&base_url));
-        }
         connected.providers.insert(name.provider, provider);
     }
-    connected.learnings = Some(Arc::new(LearntFile { file: config.places().learnt(), servers }));
+    // Of every provider: a running session may take another model.
+    let names =
+        PRESETS.iter().map(|preset| preset.name).chain(config.file().providers.keys().map(String::as_str));
+    let servers = names.filter_map(|name| {
+        let table = complete(name, config.file().providers.get(name))?;
+        Some((name.to_owned(), server_of(&table.base_url?)))
+    });
+    let (file, servers) = (config.places().learnt(), servers.collect());
+    connected.learnings = Some(Arc::new(LearntFile { file, servers }));
     Ok(connected)
 }
 
@@ -107,42 +111,40 @@ fn provider(
             let script = written_script(name, &text.ok_or_else(missing)?)?;
             Ok(Arc::new(answered.going_on(script, name)))
         }
-        Connection::Http {
-            kind,
-            base_url,
-            key,
-            headers,
-            dialect,
-            connect_timeout_ms,
-            first_token_timeout_ms,
-            idle_timeout_ms,
-        } => {
-            let mut server = ServerConfig::new(name, base_url);
-            server.api_key = key.map(|key| key.reveal().into());
-            server.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
-            server.dialect = dialect;
-            server.timeouts = Timeouts {
-                connect: Duration::from_millis(connect_timeout_ms),
-                first_token: Duration::from_millis(first_token_timeout_ms),
-                idle: Duration::from_millis(idle_timeout_ms),
-            };
-            let connect = adapter(kind)
-                .ok_or_else(|| WireError::Provider(format!("provider `{name}` is not reached over HTTP")))?;
-            connect(server).map_err(|error| WireError::Provider(error.to_string()))
-        }
+        connection @ Connection::Http { .. } => server(name, connection),
     }
 }
 
-/// Makes a provider out of the address of a server.
-type Adapter = fn(ServerConfig) -> Result<Arc<dyn Provider>, ServerConfigError>;
-
-/// The adapter of a wire format: a new format is a line here and its name in the configuration.
-fn adapter(kind: ProviderKind) -> Option<Adapter> {
-    match kind {
-        ProviderKind::Openai => Some(|server| Ok(Arc::new(OpenAi::new(server)?))),
-        ProviderKind::Anthropic => Some(|server| Ok(Arc::new(Anthropic::new(server)?))),
-        ProviderKind::Script => None,
-    }
+/// The provider behind a connection over HTTP, by the row of its wire format.
+pub(super) fn server(name: &str, connection: Connection) -> Result<Arc<dyn Provider>, WireError> {
+    let Connection::Http {
+        kind,
+        base_url,
+        key,
+        headers,
+        dialect,
+        connect_timeout_ms,
+        first_token_timeout_ms,
+        idle_timeout_ms,
+    } = connection
+    else {
+        return Err(WireError::Internal(format!("provider `{name}` has no address")));
+    };
+    let format = FORMATS.iter().find(|format| format.kind == kind).ok_or_else(|| {
+        let known: Vec<String> = FORMATS.iter().map(|format| format!("`{}`", format.kind)).collect();
+        let known = known.join(", ");
+        WireError::Provider(format!("provider `{name}`: unknown kind `{kind}`; known are {known}, `script`"))
+    })?;
+    let mut server = ServerConfig::new(name, base_url);
+    server.api_key = key.map(|key| key.reveal().into());
+    server.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
+    server.dialect = dialect;
+    server.timeouts = Timeouts {
+        connect: Duration::from_millis(connect_timeout_ms),
+        first_token: Duration::from_millis(first_token_timeout_ms),
+        idle: Duration::from_millis(idle_timeout_ms),
+    };
+    (format.connect)(server).map_err(|error| WireError::Provider(error.to_string()))
 }
 
 /// Digest of what answers under a provider's name: kind and address, or the text of its script. Keys and

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::config::file::{ProviderKind, ProviderTable};
+use crate::config::file::ProviderTable;
 use crate::config::{ConfigError, Environment};
+
+/// The kind of a provider whose answers are written in a file: no network, no model.
+pub const SCRIPT: &str = "script";
 
 /// A provider that needs no table of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// Its name in model names.
     pub name: &'static str,
-    /// How it is talked to.
-    pub kind: ProviderKind,
+    /// Its wire format.
+    pub kind: &'static str,
     /// Where it is.
     pub base_url: &'static str,
     /// Environment variable of its key; none for servers on this machine.
@@ -24,76 +27,56 @@ pub struct Preset {
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "openai",
-        kind: ProviderKind::Openai,
+        kind: "openai",
         base_url: "https://api.openai.com/v1",
         api_key_env: Some("OPENAI_API_KEY"),
     },
     Preset {
         name: "anthropic",
-        kind: ProviderKind::Anthropic,
+        kind: "anthropic",
         base_url: "https://api.anthropic.com/v1",
         api_key_env: Some("ANTHROPIC_API_KEY"),
     },
-    Preset {
-        name: "xai",
-        kind: ProviderKind::Openai,
-        base_url: "https://api.x.ai/v1",
-        api_key_env: Some("XAI_API_KEY"),
-    },
+    Preset { name: "xai", kind: "openai", base_url: "https://api.x.ai/v1", api_key_env: Some("XAI_API_KEY") },
     Preset {
         name: "openrouter",
-        kind: ProviderKind::Openai,
+        kind: "openai",
         base_url: "https://openrouter.ai/api/v1",
         api_key_env: Some("OPENROUTER_API_KEY"),
     },
     Preset {
         name: "gemini",
-        kind: ProviderKind::Openai,
+        kind: "openai",
         base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
         api_key_env: Some("GEMINI_API_KEY"),
     },
     Preset {
         name: "groq",
-        kind: ProviderKind::Openai,
+        kind: "openai",
         base_url: "https://api.groq.com/openai/v1",
         api_key_env: Some("GROQ_API_KEY"),
     },
     Preset {
         name: "mistral",
-        kind: ProviderKind::Openai,
+        kind: "openai",
         base_url: "https://api.mistral.ai/v1",
         api_key_env: Some("MISTRAL_API_KEY"),
     },
     Preset {
         name: "deepseek",
-        kind: ProviderKind::Openai,
+        kind: "openai",
         base_url: "https://api.deepseek.com/v1",
         api_key_env: Some("DEEPSEEK_API_KEY"),
     },
     Preset {
         name: "together",
-        kind: ProviderKind::Openai,
+        kind: "openai",
         base_url: "https://api.together.xyz/v1",
         api_key_env: Some("TOGETHER_API_KEY"),
     },
-    Preset {
-        name: "ollama",
-        kind: ProviderKind::Openai,
-        base_url: "http://127.0.0.1:11434/v1",
-        api_key_env: None,
-    },
-    Preset {
-        name: "lmstudio",
-        kind: ProviderKind::Openai,
-        base_url: "http://127.0.0.1:1234/v1",
-        api_key_env: None,
-    },
-    Preset {
-        name: "llama-server",
-        kind: ProviderKind::Openai,
-        base_url: "http://127.0.0.1:8080/v1",
-        api_key_env: None,
-    },
+    Preset { name: "ollama", kind: "openai", base_url: "http://127.0.0.1:11434/v1", api_key_env: None },
+    Preset { name: "lmstudio", kind: "openai", base_url: "http://127.0.0.1:1234/v1", api_key_env: None },
+    Preset { name: "llama-server", kind: "openai", base_url: "http://127.0.0.1:8080/v1", api_key_env: None },
 ];
 
 /// A key. Has no way to be printed or stored.
@@ -124,7 +107,7 @@ pub enum Connection {
     /// A server that is reached over HTTP.
     Http {
         /// Its wire format.
-        kind: ProviderKind,
+        kind: String,
         /// Where it is, without a slash at the end.
         base_url: String,
         /// The key to send, if it wants one.
@@ -183,9 +166,9 @@ pub fn complete(name: &str, written: Option<&ProviderTable>) -> Option<ProviderT
         (written, _) => written.cloned().unwrap_or_default(),
     };
     if let Some(preset) = preset
-        && table.kind.is_none_or(|kind| kind == preset.kind)
+        && table.kind.as_deref().is_none_or(|kind| kind == preset.kind)
     {
-        table.kind = Some(preset.kind);
+        table.kind = Some(preset.kind.to_owned());
         // A key belongs to an address: with an address of one's own, the key must be named as well.
         if table.base_url.is_none() && table.api_key_env.is_none() {
             table.api_key_env = preset.api_key_env.map(str::to_owned);
@@ -203,19 +186,19 @@ pub fn connect(
     environment: &Environment,
 ) -> Result<Connection, ConfigError> {
     let missing = |key| ConfigError::ProviderKey { provider: name.to_owned(), key };
-    match table.kind.ok_or_else(|| missing("kind"))? {
-        ProviderKind::Script => {
+    match table.kind.as_deref().ok_or_else(|| missing("kind"))? {
+        SCRIPT => {
             let file = table.file.as_deref().ok_or_else(|| missing("file"))?;
             Ok(Connection::Script { file: folder.join(file) })
         }
-        kind @ (ProviderKind::Openai | ProviderKind::Anthropic) => {
+        kind => {
             let base_url = table.base_url.as_deref().ok_or_else(|| missing("base_url"))?;
             if !base_url.starts_with("https://") && !base_url.starts_with("http://") {
                 let provider = name.to_owned();
                 return Err(ConfigError::BadUrl { provider, url: without_credentials(base_url) });
             }
             Ok(Connection::Http {
-                kind,
+                kind: kind.to_owned(),
                 base_url: base_url.trim_end_matches('/').to_owned(),
                 key: key_of(name, table, environment)?,
                 headers: table.headers.clone(),

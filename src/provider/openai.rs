@@ -10,7 +10,7 @@ use std::fmt;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Live, Provider};
+use crate::ports::{Live, Provider, Window};
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
 use crate::provider::exchange;
@@ -19,6 +19,7 @@ use crate::provider::openai::answer::Answer;
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
 use crate::provider::openai::request::Host;
 use crate::provider::server::{ServerConfig, ServerConfigError};
+use crate::provider::window;
 
 /// A model source behind an OpenAI-compatible endpoint.
 ///
@@ -71,5 +72,9 @@ impl Provider for OpenAi {
             failed.refused.retain(|name| request::can_drop(request, self.host.dialect, name));
             failed
         })
+    }
+
+    async fn window(&self, model: &str) -> Option<Window> {
+        window::ask(&self.endpoint, model).await
     }
 }

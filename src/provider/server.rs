@@ -39,7 +39,7 @@ impl ServerConfig {
     /// The endpoint at a path under the base URL; `own` are the headers of the format.
     pub(super) fn endpoint(self, path: &[&str], own: &[(&str, &str)]) -> Result<Endpoint, ServerConfigError> {
         let ServerConfig { name, base_url, api_key, headers: more, timeouts, dialect: _ } = self;
-        let Some(url) = url_under(&base_url, path) else {
+        let (Some(base), Some(url)) = (url_under(&base_url, &[]), url_under(&base_url, path)) else {
             return Err(ServerConfigError::BaseUrl { name, base_url });
         };
         let pairs = more.iter().map(|(name, value)| (name.as_str(), value.reveal()));
@@ -51,7 +51,7 @@ impl ServerConfig {
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let mut secrets: Vec<Secret> = api_key.into_iter().collect();
         secrets.extend(more.into_iter().map(|(_, value)| value).filter(|v| v.reveal().len() >= 8));
-        Ok(Endpoint::new(url, headers, timeouts, Peer { name, host, secrets }))
+        Ok(Endpoint::new(url, base, headers, timeouts, Peer { name, host, secrets }))
     }
 }
 

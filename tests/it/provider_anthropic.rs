@@ -128,11 +128,12 @@ fn rich() -> Vec<Value> {
 
 const HOST: &str = "anthropic/127.0.0.1/model-1";
 
-fn own(json: Value) -> Opaque {
-    Opaque { provider: HOST.into(), json, dropped: false }
+/// A block of this model, bound to what was sent.
+fn own(block: Value, prefix: &Value) -> Opaque {
+    Opaque { provider: HOST.into(), json: json!({"prefix": prefix, "block": block}), dropped: false }
 }
 
-fn rich_parts() -> Vec<Part> {
+fn rich_parts(prefix: &Value) -> Vec<Part> {
     let called = |id: &str, name: &str, args: Value| Part::Call {
         id: id.into(),
         name: name.into(),
@@ -141,9 +142,9 @@ fn rich_parts() -> Vec<Part> {
     vec![
         Part::Reasoning {
             text: "Let me lööök.".into(),
-            opaque: Some(own(thinking("Let me lööök.", "EqQBsig=="))),
+            opaque: Some(own(thinking("Let me lööök.", "EqQBsig=="), prefix)),
         },
-        Part::Opaque(own(json!({"type": "redacted_thinking", "data": "EmwKA"}))),
+        Part::Opaque(own(json!({"type": "redacted_thinking", "data": "EmwKA"}), prefix)),
         Part::Text { text: "I look.".into() },
         called("toolu_1", "read", json!({"path": "ä.txt"})),
         called("toolu_2", "list", json!({})),
@@ -154,8 +155,9 @@ fn rich_parts() -> Vec<Part> {
 async fn a_streamed_answer_whole_and_however_it_is_split() {
     let (ended, live) = ask(message_of("tool_use", &rich())).await;
     let reply = ended.unwrap();
+    let Part::Reasoning { opaque: Some(opaque), .. } = &reply.message[0] else { panic!("{reply:?}") };
     let expected = ModelReply {
-        message: rich_parts(),
+        message: rich_parts(&opaque.json["prefix"]),
         usage: Usage { input: 100, cached: 60, output: 25, reasoning: 0, estimated: false },
         model: "claude-x".into(),
         finish: Finish::ToolCalls,
@@ -194,6 +196,14 @@ async fn every_reason_to_stop() {
             "{word}"
         );
     }
+    // A refusal before the first word has its reason beside it.
+    let mut refused = events("refusal", &[]);
+    let why = "This request was declined because it could enable cyber harm.";
+    let at = refused.len() - 2;
+    refused[at]["delta"]["stop_details"] =
+        json!({"type": "refusal", "category": "cyber", "explanation": why});
+    let reply = ask(Reply::raw_sse(stream(&refused))).await.0.unwrap();
+    assert_eq!((reply.finish, reply.message), (Finish::Refused, vec![Part::Text { text: why.into() }]));
 }
 
 #[track_caller]

@@ -27,9 +27,13 @@ pub(super) struct Answer {
     /// The tool whose arguments are the answer.
     forced: Option<String>,
     opaque_kind: String,
+    /// What thinking is bound to.
+    prefix: String,
     model: String,
     blocks: Vec<Block>,
     stop: Option<String>,
+    /// Why the model refused, where the API says so.
+    refusal: String,
     usage: Value,
     bytes: usize,
     events: bool,
@@ -37,9 +41,9 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// An empty answer; `forced` names the tool whose arguments are the answer.
-    pub fn new(forced: Option<String>, opaque_kind: String) -> Self {
-        Answer { forced, opaque_kind, ..Answer::default() }
+    /// An empty answer; `forced` names the tool whose arguments are the answer, `prefix` what thinking is bound to.
+    pub fn new(forced: Option<String>, opaque_kind: String, prefix: String) -> Self {
+        Answer { forced, opaque_kind, prefix, ..Answer::default() }
     }
 
     fn take(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
@@ -85,6 +89,8 @@ impl Answer {
     }
 
     fn stopped(&mut self, delta: &Value) {
+        let why = delta.pointer("/stop_details/explanation").and_then(Value::as_str);
+        self.refusal = why.unwrap_or_default().to_owned();
         self.stop = delta["stop_reason"].as_str().map(str::to_owned).or(self.stop.take());
     }
 
@@ -147,7 +153,10 @@ impl Answer {
     }
 
     fn parts(self) -> Vec<Part> {
-        let opaque = |json: Value| Opaque { provider: self.opaque_kind.clone(), json, dropped: false };
+        let opaque = |block: Value| {
+            let json = json!({"prefix": self.prefix, "block": block});
+            Opaque { provider: self.opaque_kind.clone(), json, dropped: false }
+        };
         let mut parts = Vec::new();
         for Block { mut json, text, .. } in self.blocks {
             match json["type"].as_str() {
@@ -167,6 +176,9 @@ impl Answer {
                 }
                 _ => parts.push(Part::Opaque(opaque(json))),
             }
+        }
+        if !self.refusal.is_empty() && !parts.iter().any(|part| matches!(part, Part::Text { .. })) {
+            parts.push(Part::Text { text: self.refusal });
         }
         parts
     }

@@ -99,7 +99,8 @@ pub(super) fn can_drop(request: &Request, dialect: &Dialect, name: &str) -> bool
             matches!(typed, Some(Typed::Schema | Typed::Object { .. }))
         }
         "stream_options" => dialect.stream_options,
-        _ => true,
+        "tool_choice" => forced(request, dialect).is_some(),
+        _ => false,
     };
     has && !is_left_out(request, name)
 }

@@ -59,6 +59,7 @@ async fn refusals_by_their_published_words() {
     let server = Server::start(move |_, _| Reply::status(400, &refused.to_string()));
     let mut request = hello();
     request.params.temperature_pm = Some(700);
+    request.params.without = vec!["thinking".into()];
     assert_eq!(call(&server, &request).await.0.unwrap_err().refused, ["temperature"]);
     assert!(
         call(&server, &hello()).await.0.unwrap_err().refused.is_empty(),

@@ -7,7 +7,7 @@ fn served(server: &Server) -> Env {
     let mut env = Env::new();
     env.set("CLAUDE_KEY", KEY);
     env.config(&format!(
-        "model = \"claude/model-1\"\n[providers.claude]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key_env = \"CLAUDE_KEY\"\n",
+        "model = \"claude/bound\"\n[models.\"claude/bound\"]\ncontext = 16000\nmax_output = 1000\n[providers.claude]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key_env = \"CLAUDE_KEY\"\n",
         server.url()
     ));
     env
@@ -62,4 +62,37 @@ fn a_key_in_the_environment_is_enough_and_belongs_to_its_own_address() {
     let shown = env.run(&["doctor"]);
     assert!(shown.stdout.contains("anthropic/claude-"), "{shown}");
     assert!(!shown.stdout.contains(KEY) && !shown.stderr.contains(KEY), "{shown}");
+}
+
+/// Thinks before each call and reads until it is asked for a summary.
+fn thinker(request: &Value, n: usize) -> Reply {
+    let last = request["messages"].as_array().unwrap().last().unwrap().to_string();
+    let thought = thinking(&format!("Step {n}."), &format!("c2ln{n}"));
+    if last.contains("no longer fits") {
+        return message_of("end_turn", &[thought, text_block("SUMMARY: much was read")]);
+    }
+    let steps_since = request["messages"].to_string().matches("tool_result").count();
+    if request["messages"].to_string().contains("SUMMARY: much was read") && steps_since > 3 {
+        return message_of("end_turn", &[thought, text_block("done after a summary")]);
+    }
+    assert!(n < 40, "it is never summarised");
+    let read = tool_use(&format!("toolu_{n}"), "read_file", json!({"path": "long.txt", "start_line": n}));
+    message_of("tool_use", &[thought, read])
+}
+
+/// The server refuses thinking that is bound to another conversation, which any kept block is after a summary.
+#[test]
+fn a_session_with_bound_thinking_outlives_its_first_summary() {
+    let server = Server::start(thinker);
+    let env = served(&server);
+    let lines: String =
+        (0..200).map(|n| format!("line {n} of a long file with words and more words\n")).collect();
+    env.write("work/long.txt", &lines).write("work/AGENTS.md", "Be brief.\n");
+    let ran = env.run(&["run", "read long.txt again and again", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "done after a summary\n"), "{ran}");
+    let bodies = server.bodies();
+    let summed = bodies.iter().position(|body| body["messages"].to_string().contains("SUMMARY")).unwrap();
+    let thinks = |body: &Value| body["messages"].to_string().contains("c2ln");
+    assert!(bodies[..summed].iter().skip(1).any(thinks), "thinking went back before the summary");
+    assert!(bodies[summed + 1..].iter().any(thinks), "and goes back again after it");
 }

@@ -11,6 +11,12 @@ async fn the_server_itself_is_strict() {
         body["messages"] = messages;
         body
     };
+    let also = |name: &str, value: Value, model: &str| {
+        let mut body = base();
+        (body["model"], body["thinking"]) = (model.into(), json!({"type": "adaptive"}));
+        body[name] = value;
+        body
+    };
     let mut unlimited = base();
     unlimited.as_object_mut().unwrap().remove("max_tokens");
     let asks = json!({"role": "assistant", "content": [tool_use("toolu_1", "f", json!({}))]});
@@ -41,6 +47,42 @@ async fn the_server_itself_is_strict() {
             "text content blocks must be non-empty",
         ),
         (with(json!([{"role": "system", "content": "a"}])), "Unexpected role"),
+        (
+            with(json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])),
+            "does not support assistant message prefill",
+        ),
+        (also("temperature", json!(0.5), "m"), "may only be set to 1 when thinking is enabled"),
+        (also("tool_choice", json!({"type": "tool", "name": "f"}), "m"), "Thinking may not be enabled"),
+        (also("tool_choice", json!({"type": "any"}), "claude-opus-5-5"), "are not supported for this model"),
+        (
+            also("thinking", json!({"type": "disabled"}), "bound"),
+            "\"thinking.type.disabled\" is not supported",
+        ),
+        (also("temperature", json!(1), "bound"), "`temperature` is deprecated"),
+        (
+            also(
+                "output_config",
+                json!({"format": {"type": "json_schema", "schema": {"type": "integer", "minimum": 1}}}),
+                "m",
+            ),
+            "property 'minimum' is not supported",
+        ),
+        (
+            also(
+                "output_config",
+                json!({"format": {"type": "json_schema", "schema": {"type": "object"}}}),
+                "m",
+            ),
+            "must be explicitly set to false",
+        ),
+        (
+            also(
+                "messages",
+                json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": [thinking("t", "s")]}, {"role": "user", "content": "b"}]),
+                "bound",
+            ),
+            "bound to a different conversation",
+        ),
     ];
     for (body, words) in rows {
         let server = Server::start(|_, _| message_of("end_turn", &[text_block("ok")]));
