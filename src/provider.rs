@@ -13,6 +13,7 @@ mod limits;
 mod number;
 pub mod openai;
 mod refusal;
+pub mod responses;
 pub mod script;
 mod secret;
 mod server;
@@ -36,5 +37,6 @@ pub struct Format {
 /// The wire formats. A new one is a file and a row.
 pub const FORMATS: &[Format] = &[
     Format { kind: "openai", connect: |server| Ok(Arc::new(openai::OpenAi::new(server)?)) },
+    Format { kind: "openai-responses", connect: |server| Ok(Arc::new(responses::Responses::new(server)?)) },
     Format { kind: "anthropic", connect: |server| Ok(Arc::new(anthropic::Anthropic::new(server)?)) },
 ];

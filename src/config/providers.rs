@@ -10,6 +10,12 @@ use crate::config::{ConfigError, Environment};
 /// The kind of a provider whose answers are written in a file: no network, no model.
 pub const SCRIPT: &str = "script";
 
+/// OpenAI's chat completions, which most servers speak.
+const CHAT: &str = "openai";
+
+/// OpenAI's Responses API. Its newer models call tools nowhere else.
+const RESPONSES: &str = "openai-responses";
+
 /// A provider that needs no table of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
@@ -27,7 +33,7 @@ pub struct Preset {
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "openai",
-        kind: "openai",
+        kind: "openai-responses",
         base_url: "https://api.openai.com/v1",
         api_key_env: Some("OPENAI_API_KEY"),
     },
@@ -166,9 +172,14 @@ pub fn complete(name: &str, written: Option<&ProviderTable>) -> Option<ProviderT
         (written, _) => written.cloned().unwrap_or_default(),
     };
     if let Some(preset) = preset
-        && table.kind.as_deref().is_none_or(|kind| kind == preset.kind)
+        && table
+            .kind
+            .as_deref()
+            .is_none_or(|kind| kind == preset.kind || kind == CHAT && preset.kind == RESPONSES)
     {
-        table.kind = Some(preset.kind.to_owned());
+        // What stands in for a provider at another address speaks what everybody speaks.
+        let kind = if table.base_url.is_some() && preset.kind == RESPONSES { CHAT } else { preset.kind };
+        table.kind.get_or_insert_with(|| kind.to_owned());
         // A key belongs to an address: with an address of one's own, the key must be named as well.
         if table.base_url.is_none() && table.api_key_env.is_none() {
             table.api_key_env = preset.api_key_env.map(str::to_owned);

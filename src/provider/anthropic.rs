@@ -41,9 +41,7 @@ impl fmt::Debug for Anthropic {
 impl Anthropic {
     /// Checks the configuration; opens no connection and reads no certificate yet.
     pub fn new(config: ServerConfig) -> Result<Self, ServerConfigError> {
-        if let Some(dialect) = config.dialect {
-            return Err(ServerConfigError::Dialect { name: config.name, dialect, known: "none".to_owned() });
-        }
+        let config = config.without_dialect()?;
         let key = config.api_key.clone();
         let mut own = vec![("anthropic-version", VERSION)];
         own.extend(key.as_ref().map(|key| ("x-api-key", key.reveal())));

@@ -18,6 +18,7 @@ use crate::provider::http::Endpoint;
 use crate::provider::openai::answer::Answer;
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
 use crate::provider::openai::request::Host;
+pub(super) use crate::provider::openai::request::is_strict;
 use crate::provider::server::{ServerConfig, ServerConfigError};
 use crate::provider::window;
 

@@ -4,7 +4,7 @@ use crate::protocol::event::ErrorKind;
 use crate::provider::failure::Report;
 
 /// Parameters without which a request still means the same.
-const OPTIONAL: [&str; 9] = [
+const OPTIONAL: [&str; 11] = [
     "temperature",
     "max_tokens",
     "max_completion_tokens",
@@ -13,8 +13,13 @@ const OPTIONAL: [&str; 9] = [
     "thinking",
     "output_config",
     "tool_choice",
-    SIGNATURE,
+    "reasoning",
+    "include",
+    "text",
 ];
+
+/// Of these, names that are words of any message as well: they count where the error names its parameter.
+const WORDS: [&str; 3] = ["reasoning", "include", "text"];
 
 /// No parameter: stands for all thinking of earlier answers.
 const SIGNATURE: &str = "signature";
@@ -30,7 +35,7 @@ const SIGNATURE: &str = "signature";
 /// 'json_schema' or 'text'`, llama-cpp-python: `Input should be 'text' or 'json_object'`. Anthropic: `temperature is deprecated for this model`,
 /// `Invalid `signature` in `thinking` block`, `output_config.format.schema: Schema is too complex`. LiteLLM: `gpt-5 models
 /// don't support temperature=0.3`.
-const REFUSALS: [&str; 18] = [
+const REFUSALS: [&str; 20] = [
     "unsupported",
     "not support",
     "n't support",
@@ -47,6 +52,8 @@ const REFUSALS: [&str; 18] = [
     "must be 'json_schema'",
     "input should be 'text'",
     "invalid `signature`",
+    "could not be verified",
+    "must be verified to generate",
     "too complex",
     "grammar is too large",
 ];
@@ -60,16 +67,14 @@ pub(super) fn refused(report: &Report) -> Vec<String> {
     if report.kind() != ErrorKind::BadRequest || !is_refusal {
         return Vec::new();
     }
-    let is_meant = |name: &&&str| match report.param.as_str() {
-        "" => names(words, name),
-        param => param == **name,
-    };
-    let mut meant: Vec<String> = OPTIONAL.iter().filter(is_meant).map(|name| (*name).to_owned()).collect();
-    if meant.iter().any(|name| name == SIGNATURE) {
-        // Thinking itself is taken, only not this.
-        meant.retain(|name| name == SIGNATURE);
+    if words.contains("invalid `signature`") || words.contains("could not be verified") {
+        return vec![SIGNATURE.to_owned()];
     }
-    meant
+    let is_meant = |name: &&&str| match report.param.as_str() {
+        "" => !WORDS.contains(name) && names(words, name),
+        param => param.split('.').next() == Some(**name),
+    };
+    OPTIONAL.iter().filter(is_meant).map(|name| (*name).to_owned()).collect()
 }
 
 /// True when a text has this name as a word of its own.
@@ -170,6 +175,22 @@ mod tests {
             500,
             r#"{"error":{"message":"[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text' or 'json_object'\"}]","type":"internal_server_error","param":null,"code":null}}"#,
             &["response_format"],
+        ),
+        // OpenAI's Responses API: openai/openai-agents-python#2063, anomalyco/opencode#5104.
+        (
+            400,
+            r#"{"error":{"message":"The encrypted content gAAA...wXBV could not be verified.","type":"invalid_request_error","param":null,"code":"invalid_encrypted_content"}}"#,
+            &["signature"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Encrypted content is not supported with this model.","type":"invalid_request_error","param":"include","code":null}}"#,
+            &["include"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Your organization must be verified to generate reasoning summaries. Please go to: …","type":"invalid_request_error","param":"reasoning.summary","code":"unsupported_value"}}"#,
+            &["reasoning"],
         ),
         // Anthropic's published words.
         (

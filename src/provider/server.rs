@@ -36,6 +36,16 @@ impl ServerConfig {
         }
     }
 
+    /// For a format whose servers do not differ.
+    pub(super) fn without_dialect(self) -> Result<Self, ServerConfigError> {
+        match self.dialect {
+            None => Ok(self),
+            Some(dialect) => {
+                Err(ServerConfigError::Dialect { name: self.name, dialect, known: "none".to_owned() })
+            }
+        }
+    }
+
     /// The endpoint at a path under the base URL; `own` are the headers of the format.
     pub(super) fn endpoint(self, path: &[&str], own: &[(&str, &str)]) -> Result<Endpoint, ServerConfigError> {
         let ServerConfig { name, base_url, api_key, headers: more, timeouts, dialect: _ } = self;

@@ -140,7 +140,7 @@ fn response_format(schema: &AnswerSchema) -> Value {
 }
 
 /// True when every object forbids more properties and requires all it has: strict mode refuses any other.
-fn is_strict(schema: &Value) -> bool {
+pub(in crate::provider) fn is_strict(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => {
             let closed = map.get("properties").is_none_or(|properties| {

@@ -1,9 +1,5 @@
 //! Everything that goes wrong, with its kind and its words.
 
-use std::time::Duration;
-
-use agon::provider::Timeouts;
-
 use super::*;
 
 #[tokio::test]
@@ -102,29 +98,4 @@ async fn streams_that_break() {
         ErrorKind::BadResponse,
         "no message",
     );
-}
-
-#[tokio::test]
-async fn cancelled_in_the_middle() {
-    let body = stream(&events("end_turn", &[text_block("one two three")]));
-    let at = String::from_utf8(body.clone()).unwrap().find("content_block_stop").unwrap();
-    let server = Server::start(move |_, _| Reply::raw_sse(body.clone()).stall_after(at));
-    let timeouts = Timeouts { first_token: Duration::from_secs(300), ..Timeouts::default() };
-    let provider = Anthropic::new(ServerConfig { timeouts, ..config(&server.url()) }).unwrap();
-    let (live, cancel) = (Recorder::default(), CancellationToken::new());
-    let request = hello();
-    let asking = provider.call(&request, &live, &cancel);
-    let stopping = async {
-        while live.pieces().is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        cancel.cancel();
-    };
-    let (ended, ()) = tokio::join!(asking, stopping);
-    let failed = ended.unwrap_err();
-    assert_failed(&failed, ErrorKind::Cancelled, "told to stop");
-    assert!(failed.usage.unwrap().estimated);
-    while server.hung_up() == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }

@@ -71,8 +71,8 @@ fn thinker(request: &Value, n: usize) -> Reply {
     if last.contains("no longer fits") {
         return message_of("end_turn", &[thought, text_block("SUMMARY: much was read")]);
     }
-    let steps_since = request["messages"].to_string().matches("tool_result").count();
-    if request["messages"].to_string().contains("SUMMARY: much was read") && steps_since > 3 {
+    let all = request["messages"].to_string();
+    if all.contains("SUMMARY: much was read") && all.contains("c2ln") {
         return message_of("end_turn", &[thought, text_block("done after a summary")]);
     }
     assert!(n < 40, "it is never summarised");
@@ -95,4 +95,35 @@ fn a_session_with_bound_thinking_outlives_its_first_summary() {
     let thinks = |body: &Value| body["messages"].to_string().contains("c2ln");
     assert!(bodies[..summed].iter().skip(1).any(thinks), "thinking went back before the summary");
     assert!(bodies[summed + 1..].iter().any(thinks), "and goes back again after it");
+}
+
+/// Another account's thinking is refused whatever is before it: the session goes on without, the next one thinks again.
+#[test]
+fn thinking_that_the_server_cannot_read_is_left_out_for_this_session_only() {
+    let server = Server::start(|request, n| {
+        let thinks = request["messages"].to_string().contains("c2ln");
+        match n {
+            1 => message_of(
+                "tool_use",
+                &[thinking("Look.", "c2ln"), tool_use("toolu_1", "read_file", json!({"path": "a.txt"}))],
+            ),
+            2 => {
+                assert!(thinks);
+                let words = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".";
+                let error = json!({"type": "invalid_request_error", "message": words});
+                Reply::status(400, &json!({"type": "error", "error": error}).to_string())
+            }
+            3 => {
+                assert!(!thinks);
+                message_of("end_turn", &[text_block("done without it")])
+            }
+            _ => panic!("asked {n} times"),
+        }
+    });
+    let env = served(&server);
+    env.write("work/a.txt", "first file\n");
+    let ran = env.run(&["run", "read it", "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "done without it\n"), "{ran}");
+    let learnt = std::fs::read_to_string(env.home().join("models-learnt.toml")).unwrap_or_default();
+    assert!(!learnt.contains("signature"), "{learnt}");
 }

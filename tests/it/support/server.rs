@@ -11,6 +11,7 @@
 mod hosts;
 mod messages_api;
 mod reply;
+mod responses_api;
 mod validate;
 
 use std::net::SocketAddr;
@@ -203,6 +204,7 @@ async fn while_connected(stream: TcpStream, shared: &Shared) {
             let mut requests = lock(&shared.requests);
             let violations = match request.line.rsplit('/').next() {
                 Some("messages") => messages_api::violations(&request, &requests),
+                Some("responses") => responses_api::violations(&request),
                 _ => validate::violations(&request),
             };
             requests.push(request.clone());
