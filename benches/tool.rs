@@ -92,7 +92,9 @@ fn vault_step(bencher: Bencher<'_, '_>) {
     };
     bencher.bench_local(|| {
         runtime.block_on(async {
-            let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox, &plans).await.result else { return None };
+            let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox, &plans).await.result else {
+                return None;
+            };
             let at = RunContext { sandbox: &sandbox, live: &Silent, cancel: &never };
             Some(vault.run(&call, &plan.digest, &plans, at).await)
         })

@@ -127,13 +127,7 @@ impl ToolVault {
     /// Runs a call, provided it still is what `digest` was given for: with its run from `plans`, else prepared again.
     ///
     /// The content is whole: cutting it to the call's cap and keeping the rest is the caller's work.
-    pub async fn run(
-        &self,
-        call: &ToolCall,
-        digest: &str,
-        plans: &Plans,
-        at: RunContext<'_>,
-    ) -> ToolEnd {
+    pub async fn run(&self, call: &ToolCall, digest: &str, plans: &Plans, at: RunContext<'_>) -> ToolEnd {
         let waiting = self.tools.get(&call.tool).and_then(|held| plans.take(held, call, digest));
         let run = match waiting {
             Some(run) => run,
@@ -166,13 +160,15 @@ impl ToolVault {
         let mut made = held.tool.prepare(call, sandbox).await?;
         let digest = digest::of(call, (held.source, &held.schema), &made, &sandbox.spec());
         let (needs, cwd) = (std::mem::take(&mut made.needs), std::mem::take(&mut made.cwd));
-        let mut plan = Plan { needs, cwd, preview: std::mem::take(&mut made.preview), risk: made.risk, digest };
+        let mut plan =
+            Plan { needs, cwd, preview: std::mem::take(&mut made.preview), risk: made.risk, digest };
         // A grant covers what is shown, so what it would cover is shown.
         let others: Vec<String> = plan.other_needs().map(|need| need.name().into_owned()).collect();
         if !others.is_empty() {
             plan.preview = format!("{}\nneeds: {}", plan.preview.trim_end_matches('\n'), names_shown(others));
         }
-        let shown = serde_json::to_string(&(&plan.preview, &plan.needs)).map_or(usize::MAX, |json| json.len());
+        let shown =
+            serde_json::to_string(&(&plan.preview, &plan.needs)).map_or(usize::MAX, |json| json.len());
         if shown > MAX_PREVIEW {
             return Err(format!(
                 "what it would do takes {shown} bytes to show for approval; at most {MAX_PREVIEW} can be shown, so \

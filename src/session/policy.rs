@@ -386,7 +386,8 @@ mod tests {
 
     #[test]
     fn what_leaves_the_sandbox_is_allowed_by_a_rule_that_names_it() {
-        let plan = needing(&[Need::Command("npm ci".to_owned()), Need::Host("registry.npmjs.org".to_owned())], "");
+        let plan =
+            needing(&[Need::Command("npm ci".to_owned()), Need::Host("registry.npmjs.org".to_owned())], "");
         let judge = |command: Option<&str>, needs: &[&str]| {
             let allow = Rule {
                 command: command.map(str::to_owned),

@@ -10,8 +10,8 @@ use crate::protocol::event::{
 use crate::protocol::message::{Part, Role};
 use crate::protocol::spec::Rule;
 use crate::protocol::{CallId, Choice, EventRef};
-use crate::session::state::{Item, Use, UseState};
 use crate::session::Session;
+use crate::session::state::{Item, Use, UseState};
 
 impl Session {
     pub(super) fn uses_of(&self, at: EventRef, reply: &ModelReply) -> Vec<Use> {

@@ -242,8 +242,9 @@ impl Session {
         let (writes, prepared) = (one.risk == Some(Risk::Write), one.plan.as_ref().map(|(at, _)| *at));
         let plan = prepared.and_then(|at| self.plan(at));
         let passed = end.exit == Some(0) && end.status == ToolStatus::Ok;
-        let run = plan
-            .and_then(|plan| Some(Run { at, command: plan.command()?.to_owned(), cwd: plan.cwd.clone(), passed }));
+        let run = plan.and_then(|plan| {
+            Some(Run { at, command: plan.command()?.to_owned(), cwd: plan.cwd.clone(), passed })
+        });
         self.with_squad(|squad| {
             squad.runs.extend(run);
             if writes {

@@ -6,8 +6,8 @@ use agon::protocol::command::Choice;
 use agon::protocol::effect::{Bare, PrepareOrder, TimerOrder};
 use agon::protocol::effect::{Order, TimerPurpose};
 use agon::protocol::event::*;
-use agon::protocol::need::Need;
 use agon::protocol::message::{Args, Finish, Params, Part, Usage};
+use agon::protocol::need::Need;
 use agon::protocol::spec::{
     Action, DebatePlan, Limits, Mode, ModelSpec, PersonaSpec, Policy, Price, RetrySpec, Risk, SandboxSpec,
     Spec, WorkspaceSpec,

@@ -3,8 +3,8 @@
 use agon::protocol::effect::{CheckOrder, DiffOrder, MentionOrder, ModelContext};
 use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
-use agon::protocol::need::Need;
 use agon::protocol::message::{Args, Finish, Part, Request, Role, Usage};
+use agon::protocol::need::Need;
 use agon::protocol::spec::*;
 use agon::protocol::{CallId, Choice, Entry, Fact, Input, RULES, StopCause};
 use agon::session::Session;

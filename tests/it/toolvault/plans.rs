@@ -80,7 +80,10 @@ async fn a_file_that_changed_after_the_approval_is_not_replaced_by_the_run_in_me
         bench.put("a", "somebody else\n");
         let end = bench.run_as(tool, args, &plan.digest).await;
         // These are the words of the comparison in the very call that replaces, not of a second look.
-        assert_eq!(end.content, "`a` has changed since you last read it; read it again before writing", "{tool}");
+        assert_eq!(
+            end.content, "`a` has changed since you last read it; read it again before writing",
+            "{tool}"
+        );
         assert_eq!((end.status, bench.text("a").as_str()), (ToolStatus::Failed, "somebody else\n"));
         bench.put("a", "one\n");
     }
