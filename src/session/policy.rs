@@ -381,7 +381,10 @@ mod tests {
             assert!(!granted(&both[..1], &[line.clone(), more.clone()]), "{more:?}");
         }
         assert!(!granted(&both, &[line.clone(), host("evil.example")]));
-        assert!(!granted(&[file.clone()], &[file, line]), "a grant for a file is none for a command");
+        assert!(
+            !granted(std::slice::from_ref(&file), &[file.clone(), line]),
+            "a grant for a file is none for a command"
+        );
     }
 
     #[test]
