@@ -49,7 +49,8 @@ impl Proxy {
             json!({"model_name": kind, "litellm_params": {"model": model, "api_base": base, "api_key": KEY, "max_retries": 0}})
         };
         let rows: Vec<Value> = upstream.iter().map(row).collect();
-        let config = json!({"model_list": rows, "router_settings": {"num_retries": 0, "disable_cooldowns": true}});
+        let config =
+            json!({"model_list": rows, "router_settings": {"num_retries": 0, "disable_cooldowns": true}});
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, config.to_string()).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
@@ -82,7 +83,9 @@ fn play(wire: Wire, asked: &Value) -> Reply {
     let has_result = has("[e4] the file");
     let ballot = json!({"vote": "yes"});
     wire.reply(&match () {
-        () if has("scenario: text") => Says { thought: "Let me think.", proof: "p1".into(), ..Says::text("Grüße one two") },
+        () if has("scenario: text") => {
+            Says { thought: "Let me think.", proof: "p1".into(), ..Says::text("Grüße one two") }
+        }
         () if has("scenario: length") => Says { stop: Stop::Length, ..Says::text("one two") },
         () if has("scenario: typed") && asked["tool_choice"].is_object() => {
             Says { calls: vec![("call1aaaa".into(), "ballot", ballot)], ..Says::default() }
@@ -96,7 +99,11 @@ fn play(wire: Wire, asked: &Value) -> Reply {
         () => Says {
             thought: "Step one.",
             proof: "p1".into(),
-            calls: ["ä.txt", "b.txt"].into_iter().enumerate().map(|(n, path)| (format!("call{n}aaaa"), "read", json!({"path": path}))).collect(),
+            calls: ["ä.txt", "b.txt"]
+                .into_iter()
+                .enumerate()
+                .map(|(n, path)| (format!("call{n}aaaa"), "read", json!({"path": path})))
+                .collect(),
             ..Says::default()
         },
     })
@@ -110,7 +117,10 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     fn request(&self, scenario: &str) -> Request {
-        let mut request = request(vec![said(Role::System, "Be brief."), said(Role::User, &format!("scenario: {scenario}"))]);
+        let mut request = request(vec![
+            said(Role::System, "Be brief."),
+            said(Role::User, &format!("scenario: {scenario}")),
+        ]);
         request.model = format!("mock/{}", self.back);
         request.params.max_output = Some(2000);
         request
@@ -144,10 +154,19 @@ impl Pair<'_> {
         talk.tools = vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema }];
         let reply = self.call(&talk).await.0.map_err(|failed| failed.message)?;
         same("finish", reply.finish, Finish::ToolCalls)?;
-        let results: Vec<Part> = reply.message.iter().filter_map(|part| match part {
-            Part::Call { id, name, .. } => Some(Part::Result { id: id.clone(), name: name.clone(), content: "[e4] the file".into(), is_error: false }),
-            _ => None,
-        }).collect();
+        let results: Vec<Part> = reply
+            .message
+            .iter()
+            .filter_map(|part| match part {
+                Part::Call { id, name, .. } => Some(Part::Result {
+                    id: id.clone(),
+                    name: name.clone(),
+                    content: "[e4] the file".into(),
+                    is_error: false,
+                }),
+                _ => None,
+            })
+            .collect();
         same("calls", results.len(), 2)?;
         talk.messages.push(message(Role::Assistant, reply.message));
         talk.messages.push(message(Role::Tool, results));
@@ -162,7 +181,14 @@ impl Pair<'_> {
         let via = Structured::ResponseFormat;
         request.params.schema = Some(AnswerSchema { name: "ballot".into(), schema, via });
         let reply = self.call(&request).await.0.map_err(|failed| failed.message)?;
-        let said: String = reply.message.iter().filter_map(|part| match part { Part::Text { text } => Some(text.as_str()), _ => None }).collect();
+        let said: String = reply
+            .message
+            .iter()
+            .filter_map(|part| match part {
+                Part::Text { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
         same("answer", serde_json::from_str::<Value>(&said).ok(), Some(json!({"vote": "yes"})))
     }
 
@@ -173,7 +199,8 @@ impl Pair<'_> {
 
     async fn overload(&self) -> Result<(), String> {
         let failed = self.call(&self.request("overload")).await.0.err().ok_or("it answered")?;
-        same("kind", failed.kind, ErrorKind::Overloaded).map_err(|words| format!("{words}: {}", failed.message))
+        same("kind", failed.kind, ErrorKind::Overloaded)
+            .map_err(|words| format!("{words}: {}", failed.message))
     }
 }
 
@@ -209,7 +236,10 @@ async fn every_format_through_the_proxy_into_every_other() {
                 println!("{front:17} {back:17} {scenario:9} {}", words.as_deref().unwrap_or("ok"));
                 let is_known = KNOWN.contains(&(front, back, scenario));
                 if words.is_some() != is_known {
-                    wrong.push(format!("{front} → {back}, {scenario}: {}", words.unwrap_or("works again".into())));
+                    wrong.push(format!(
+                        "{front} → {back}, {scenario}: {}",
+                        words.unwrap_or("works again".into())
+                    ));
                 }
             }
         }

@@ -2,108 +2,64 @@
 
 use super::*;
 
-/// What the API refuses, sent by hand: the tests' server can refuse.
-#[tokio::test]
-async fn the_server_itself_is_strict() {
-    let base = || json!({"model": "m", "max_tokens": 10, "stream": true, "messages": [{"role": "user", "content": "hi"}]});
-    let with = |messages: Value| {
-        let mut body = base();
-        body["messages"] = messages;
-        body
-    };
-    let also = |name: &str, value: Value, model: &str| {
-        let mut body = base();
-        (body["model"], body["thinking"]) = (model.into(), json!({"type": "adaptive"}));
-        body[name] = value;
-        body
-    };
-    let mut unlimited = base();
-    unlimited.as_object_mut().unwrap().remove("max_tokens");
-    let asks = json!({"role": "assistant", "content": [tool_use("toolu_1", "f", json!({}))]});
-    let rows = [
-        (unlimited, "max_tokens: Field required"),
-        (
-            with(json!([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])),
-            "roles must alternate",
-        ),
-        (
-            with(
-                json!([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "c"}]}]),
-            ),
-            "unexpected `tool_use_id`",
-        ),
-        (
-            with(json!([{"role": "user", "content": "a"}, asks, {"role": "user", "content": "b"}])),
-            "without `tool_result` blocks",
-        ),
-        (
-            with(
-                json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}]}, {"role": "user", "content": "b"}]),
-            ),
-            "signature: Field required",
-        ),
-        (
-            with(json!([{"role": "user", "content": [text_block("")]}])),
-            "text content blocks must be non-empty",
-        ),
-        (with(json!([{"role": "system", "content": "a"}])), "Unexpected role"),
-        (
-            with(json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])),
-            "does not support assistant message prefill",
-        ),
-        (also("temperature", json!(0.5), "m"), "may only be set to 1 when thinking is enabled"),
-        (also("tool_choice", json!({"type": "tool", "name": "f"}), "m"), "Thinking may not be enabled"),
-        (also("tool_choice", json!({"type": "any"}), "claude-opus-5-5"), "are not supported for this model"),
-        (also("thinking", json!({"type": "disabled"}), "bound"), "thinking.type.disabled"),
-        (also("temperature", json!(1), "bound"), "`temperature` is deprecated"),
-        (
-            also(
-                "output_config",
-                json!({"format": {"type": "json_schema", "schema": {"type": "integer", "minimum": 1}}}),
-                "m",
-            ),
-            "property 'minimum' is not supported",
-        ),
-        (
-            also(
-                "output_config",
-                json!({"format": {"type": "json_schema", "schema": {"type": "object"}}}),
-                "m",
-            ),
-            "must be explicitly set to false",
-        ),
-        (
-            also(
-                "messages",
-                json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": [thinking("t", "s")]}, {"role": "user", "content": "b"}]),
-                "bound",
-            ),
-            "bound to a different conversation",
-        ),
-    ];
+fn body(name: &str, value: Value, model: &str) -> Value {
+    let mut body = json!({"model": model, "max_tokens": 10, "stream": true, "messages": [{"role": "user", "content": "hi"}]});
+    body[name] = value;
+    body
+}
+
+/// Sends each by hand: the server has to refuse it in these words.
+async fn refused(rows: impl IntoIterator<Item = (Value, &str)>) {
     for (body, words) in rows {
         let server = Server::start(|_, _| message_of("end_turn", &[text_block("ok")]));
-        let client = post(&server, &body).await;
-        assert!(client.contains(words), "{words}: {client}");
+        let headers = format!("x-api-key: {KEY}\r\nanthropic-version: 2023-06-01\r\n");
+        let answer = server.post("/v1/messages", &headers, &body).await;
+        assert!(answer.contains(words), "{words}: {answer}");
         assert!(!server.take_violations().is_empty());
     }
 }
 
-/// Posts a body as it is and gives the whole answer back.
-async fn post(server: &Server, body: &Value) -> String {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let mut stream = tokio::net::TcpStream::connect(server.host()).await.unwrap();
-    let body = body.to_string();
-    let head = format!(
-        "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-api-key: {KEY}\r\nanthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.write_all(body.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    // Head and body of the refusal come in pieces of their own; the body is JSON on one line.
-    while !answer.ends_with(b"}}") {
-        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0, "{}", String::from_utf8_lossy(&answer));
-    }
-    String::from_utf8_lossy(&answer).into_owned()
+#[tokio::test]
+async fn messages_out_of_order() {
+    let user = |content: Value| json!({"role": "user", "content": content});
+    let assistant = |content: Value| json!({"role": "assistant", "content": content});
+    let with = |messages: &[Value]| body("messages", messages.to_vec().into(), "m");
+    let asks = assistant(json!([tool_use("toolu_1", "f", json!({}))]));
+    let orphan = user(json!([{"type": "tool_result", "tool_use_id": "x", "content": "c"}]));
+    let unsigned = assistant(json!([{"type": "thinking", "thinking": "t"}]));
+    refused([
+        (with(&[user("a".into()), user("b".into())]), "roles must alternate"),
+        (with(&[orphan]), "unexpected `tool_use_id`"),
+        (with(&[user("a".into()), asks, user("b".into())]), "without `tool_result` blocks"),
+        (with(&[user("a".into()), unsigned, user("b".into())]), "signature: Field required"),
+        (with(&[user(json!([text_block("")]))]), "text content blocks must be non-empty"),
+        (with(&[json!({"role": "system", "content": "a"})]), "Unexpected role"),
+        (with(&[user("a".into()), assistant("b".into())]), "does not support assistant message prefill"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn parameters() {
+    let mut unlimited = body("model", "m".into(), "m");
+    unlimited.as_object_mut().unwrap().remove("max_tokens");
+    let adaptive = |name: &str, value: Value, model: &str| {
+        let mut body = body(name, value, model);
+        body["thinking"] = json!({"type": "adaptive"});
+        body
+    };
+    let format = |schema: Value| json!({"format": {"type": "json_schema", "schema": schema}});
+    let bound = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": [thinking("t", "s")]}, {"role": "user", "content": "b"}]);
+    refused([
+        (unlimited, "max_tokens: Field required"),
+        (adaptive("temperature", json!(0.5), "m"), "may only be set to 1 when thinking is enabled"),
+        (adaptive("tool_choice", json!({"type": "tool", "name": "f"}), "m"), "Thinking may not be enabled"),
+        (body("tool_choice", json!({"type": "any"}), "claude-opus-5-5"), "are not supported for this model"),
+        (body("thinking", json!({"type": "disabled"}), "bound"), "thinking.type.disabled"),
+        (body("temperature", json!(1), "bound"), "`temperature` is deprecated"),
+        (body("output_config", format(json!({"type": "integer", "minimum": 1})), "m"), "property 'minimum'"),
+        (body("output_config", format(json!({"type": "object"})), "m"), "must be explicitly set to false"),
+        (body("messages", bound, "bound"), "bound to a different conversation"),
+    ])
+    .await;
 }

@@ -140,6 +140,28 @@ impl Server {
         *lock(&self.shared.hung_up)
     }
 
+    /// Posts a body by hand and gives the whole answer back, which is JSON on one line.
+    pub async fn post(&self, path: &str, headers: &str, body: &Value) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}}") {
+            assert_ne!(
+                stream.read_buf(&mut answer).await.unwrap(),
+                0,
+                "{}",
+                String::from_utf8_lossy(&answer)
+            );
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
     /// Takes the violations, for a test that provokes them.
     pub fn take_violations(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.shared.violations))
