@@ -30,6 +30,7 @@ pub use builder::ArenaBuilder;
 pub use cache::Runs;
 pub use change::{Changes, LimitChanges, change};
 pub use clock::SystemClock;
+pub(crate) use error::in_shell;
 pub use error::WireError;
 pub use fork::{Fork, ForkPlan, Instead};
 pub use lock::WorkspaceLock;

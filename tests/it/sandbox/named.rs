@@ -112,6 +112,21 @@ fn a_person_at_the_terminal_is_asked_whether_a_home_may_be_the_workspace() {
     };
     assert_eq!(asked("yes\r", "done"), 0);
     assert_eq!(asked("no\r", "is no workspace without your consent"), 2);
+    // A resume asks again, whoever began the session.
+    let env = in_a_home("");
+    let mut terminal = Terminal::start(&env, &["run", "go", "--sandbox", "none", "--max-steps", "0"], 120, 30);
+    terminal.wait_for("Work there? yes | no:");
+    terminal.press("yes\r");
+    assert_eq!(terminal.end(), 3);
+    let words = ["run", "more", "--resume", "latest", "--sandbox", "none", "--max-steps", "3"];
+    let ran = env.run(&words);
+    assert!(ran.code == 2 && ran.stderr.contains("it is a home folder"), "{ran}");
+    for (answer, code) in [("no\r", 2), ("yes\r", 0)] {
+        let mut terminal = Terminal::start(&env, &words, 120, 30);
+        terminal.wait_for("Work there? yes | no:");
+        terminal.press(answer);
+        assert_eq!(terminal.end(), code, "{answer}");
+    }
     // The screen asks before it is drawn.
     let env = in_a_home("");
     let mut screen = Terminal::start(&env, &["--sandbox", "none"], 120, 30);
