@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::arena::ArenaError;
+use crate::assembly::taken_up::listed;
 use crate::config::ConfigError;
 use crate::eventlog::LogError;
 use crate::library::FileError;
@@ -82,7 +83,7 @@ pub enum WireError {
     #[error("{0}")]
     Uncovered(String),
     /// A log names a sandbox that this program does not know.
-    #[error("sandbox `{0}` is unknown")]
+    #[error("sandbox {} is unknown", listed([.0.as_str()]))]
     UnknownSandbox(String),
     /// The key that marks this user's sessions cannot be used.
     #[error("cannot use the key `{}`, which marks your sessions: {why}", path.display())]

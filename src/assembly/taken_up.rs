@@ -8,7 +8,7 @@ use super::{WireError, fork, ownership, spec};
 use crate::config::{Config, ConfigError, SandboxKind};
 use crate::eventlog::SessionPath;
 use crate::protocol::spec::{Blueprint, Limits, ModelSpec, Policy, RetrySpec, SandboxSpec, Setting, Spec};
-use crate::protocol::text::{cut_middle, name_shown};
+use crate::protocol::text::name_shown;
 
 /// Whose word a log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,10 +177,15 @@ pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bo
 }
 
 /// Names that others chose, few and short enough for one line.
-fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const MOST: usize = 8;
+    const LONGEST: usize = 80;
     let mut names = names.into_iter();
-    let shown = |name: &str| format!("`{}`", name_shown(&cut_middle(name, 80).0));
+    let shown = |name: &str| {
+        let short = &name[..name.floor_char_boundary(LONGEST)];
+        let rest = if short.len() < name.len() { "…" } else { "" };
+        format!("`{}{rest}`", name_shown(short))
+    };
     let first: Vec<String> = names.by_ref().take(MOST).map(shown).collect();
     match names.count() {
         0 => first.join(", "),

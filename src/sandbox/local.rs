@@ -110,6 +110,12 @@ impl LocalSandbox {
     /// Without anything covered.
     fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let files = WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?;
+        if !options.read_only && fs_layout::is_of_the_system(files.root()) {
+            // No fault of the machine's, so that nobody is told of weaker sandboxes.
+            let root = files.root().display();
+            let why = format!("`{root}` belongs to the system, which no sandboxed command can change; work in another folder");
+            return Err(LocalError::Unfit(why));
+        }
         let files = Arc::new(files.protecting(options.protected.clone()));
         options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
         let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;

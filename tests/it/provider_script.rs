@@ -183,7 +183,7 @@ fn scripts_that_cannot_be_used() {
             "[[answer]]\ntext = \"a\"\nerror = { kind = \"auth\", message = \"m\" }",
             "both an `error` and an answer",
         ),
-        ("[[answer]]\nerror = { kind = \"odd\", message = \"m\" }", "unknown variant `odd`"),
+        ("[[answer]]\nerror = { kind = \"odd\", message = \"m\" }", "`odd` is none of"),
         ("[[answer]]\ncalls = [{ tool = \"t\", args = {}, raw = \"\" }]", "both `args` and `raw`"),
     ];
     for (toml, words) in rows {

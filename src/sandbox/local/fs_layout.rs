@@ -137,6 +137,13 @@ impl FsLayout {
     }
 }
 
+/// Whether a workspace is or holds what every sandbox shows read-only or makes anew: commands could never change it.
+pub fn is_of_the_system(workspace: &Path) -> bool {
+    let is_device = workspace.starts_with("/dev") && !workspace.starts_with("/dev/shm");
+    let made = ["/proc", "/sys"].iter().any(|made| workspace.starts_with(made));
+    is_device || made || SYSTEM.iter().any(|system| Path::new(system).starts_with(workspace))
+}
+
 fn bind(source: PathBuf, writable: bool) -> MountKind {
     MountKind::Bind { source: source.into_os_string(), writable }
 }

@@ -102,8 +102,12 @@ impl Finder<'_> {
     fn look(&self, folder: &Path, seen_at: &Path, search: Search) -> Looked {
         let (mut hidden, mut folders, mut packages) = (Vec::new(), Vec::new(), Vec::new());
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let (target, Ok(kind)) = (seen_at.join(entry.file_name()), entry.file_type()) else { continue };
-            if kind.is_symlink() || self.apart.contains(&target) {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_symlink() || (kind.is_file() && search == Search::Sockets) {
+                continue;
+            }
+            let target = seen_at.join(entry.file_name());
+            if self.apart.contains(&target) {
                 continue;
             }
             let is_closed = || {

@@ -115,7 +115,7 @@ async fn sockets_and_pipes_in_folders_that_are_shown_cannot_be_reached() {
 #[test]
 fn a_socket_in_a_folder_of_packages_is_not_reached_however_it_got_there() {
     let folders = [
-        ".cargo/registry/src/x",
+        ".cargo/registry/x",
         ".rustup/toolchains/t/lib",
         ".cache/pip/http",
         "go/pkg/mod/m",
