@@ -267,6 +267,7 @@ mod tests {
     fn a_fact_that_is_none_without_its_secrets_is_not_passed_on() {
         let mut redactor = redactor();
         redactor.finder = Some(AhoCorasick::new(["prompt_given"]).unwrap());
+        redactor.placeholders.truncate(1);
         assert_eq!(redactor.fact(prompt("x")).unwrap_err(), "prompt_given");
     }
 

@@ -159,7 +159,13 @@ impl Output {
 
 /// Words of which only the first line begins at the margin: no name in them forges a line of agon's own.
 pub(super) fn one(text: &str) -> String {
-    shown(text).replace('\n', "\n  ")
+    let shown = shown(text);
+    let mut lines = shown.split('\n');
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |text, line| {
+        let margin = if line.is_empty() || line.starts_with(' ') { "" } else { "  " };
+        text + "\n" + margin + line
+    })
 }
 
 /// Lines of JSON as standard output is to get them.
