@@ -116,7 +116,8 @@ impl FsLayout {
             mounts.insert(git.clone(), bind(git.clone(), false));
         }
         hold_still(&mut mounts);
-        let packages = keep_back(&mut mounts, &shown, closed);
+        let mut packages = keep_back(&mut mounts, &shown, closed);
+        packages.extend(git.iter().map(|git| searched(git, git, Search::Sockets)));
         for shown in [Some(workspace), git.as_deref()].into_iter().flatten() {
             if let Some(home) = &home {
                 hold_way(&mut mounts, home, shown);
