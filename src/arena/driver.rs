@@ -73,7 +73,8 @@ impl Driver {
 
     /// Records the facts a session begins with, before anybody can talk to it.
     pub async fn begin(&mut self, facts: Vec<Fact>) -> Result<(), ArenaError> {
-        let entries: Vec<Arc<Entry>> = facts.into_iter().map(|fact| self.handle(fact)).collect::<Result<_, _>>()?;
+        let entries: Vec<Arc<Entry>> =
+            facts.into_iter().map(|fact| self.handle(fact)).collect::<Result<_, _>>()?;
         if let Some(reason) = entries.iter().find_map(|entry| refusal(entry)) {
             return Err(ArenaError::Refused(reason));
         }

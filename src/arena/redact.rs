@@ -247,7 +247,8 @@ mod tests {
 
     #[test]
     fn only_a_tail_that_begins_a_secret_is_held_back() {
-        let redactor = Redactor::new(&[("KEY".into(), format!("Xyz-{}", "0123456789abcdef".repeat(10)))]).unwrap();
+        let redactor =
+            Redactor::new(&[("KEY".into(), format!("Xyz-{}", "0123456789abcdef".repeat(10)))]).unwrap();
         for (text, sent) in [("hello", "hello"), ("see Xyz", "see "), ("Xyz-1", "Xyz-1"), ("é Xyz-012", "é ")]
         {
             let mut held = text.to_owned();
@@ -282,11 +283,15 @@ mod tests {
     #[test]
     fn a_secret_is_found_in_json_within_a_text_however_its_signs_are_escaped() {
         let redactor = Redactor::new(&[("KEY".into(), "a/B+c=12-x".into())]).unwrap();
-        for form in
-            [r"a\/B+c=12-x", r"a\u002fB\u002bc\u003d12\u002dx", r"a\u002FB\u002Bc\u003D12\u002Dx", "%61%2f%42%2b%63%3d%31%32%2d%78"]
-        {
+        for form in [
+            r"a\/B+c=12-x",
+            r"a\u002fB\u002bc\u003d12\u002dx",
+            r"a\u002FB\u002Bc\u003D12\u002Dx",
+            "%61%2f%42%2b%63%3d%31%32%2d%78",
+        ] {
             let form = form.replace("\\\\", "\\");
-            let ArenaEvent::PromptGiven(redacted) = redactor.fact(prompt(&format!("k {form}."))).unwrap().into_event()
+            let ArenaEvent::PromptGiven(redacted) =
+                redactor.fact(prompt(&format!("k {form}."))).unwrap().into_event()
             else {
                 panic!()
             };

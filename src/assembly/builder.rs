@@ -253,7 +253,9 @@ impl ArenaBuilder {
     fn own_models(&self, spec: &Spec) -> Result<Vec<Setting>, WireError> {
         let own = |model: &ModelSpec| {
             let own = self.models.iter().find(|own| own.name == model.name).cloned();
-            own.ok_or_else(|| WireError::Provider(format!("model `{}` is the log's and not the builder's", model.name)))
+            own.ok_or_else(|| {
+                WireError::Provider(format!("model `{}` is the log's and not the builder's", model.name))
+            })
         };
         let own = spec.models.iter().map(own).collect::<Result<Vec<_>, _>>()?;
         let differ = own != spec.models;

@@ -239,7 +239,8 @@ impl WireError {
 /// A path as a shell takes it for one word, whatever is in it.
 pub(crate) fn in_shell(path: &Path) -> String {
     let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@' | ':' | ',');
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@' | ':' | ',');
     match text {
         text if !text.is_empty() && text.chars().all(is_plain) => text,
         text if text.contains(char::is_control) => "DIR".to_owned(),

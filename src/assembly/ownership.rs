@@ -26,7 +26,9 @@ pub(super) fn mark(state: &Path, id: &str, root: &Path) -> Result<(), WireError>
         path: key_of(state),
         why: match error.kind() {
             io::ErrorKind::UnexpectedEof => format!("it has fewer than {KEY} bytes"),
-            _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => "it is a link".to_owned(),
+            _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                "it is a link".to_owned()
+            }
             _ => error.to_string(),
         },
     };
@@ -149,7 +151,9 @@ mod tests {
         std::fs::create_dir_all(state.join("sessions").join(ID)).unwrap();
         let error = || mark(state, ID, Path::new("/work")).unwrap_err();
         put(&key_of(state), b"").unwrap();
-        assert!(error().to_string().contains("own.key`, which marks your sessions: it has fewer than 32 bytes"));
+        assert!(
+            error().to_string().contains("own.key`, which marks your sessions: it has fewer than 32 bytes")
+        );
         assert!(error().hint().unwrap().contains("rm "));
         std::fs::remove_file(key_of(state)).unwrap();
         std::os::unix::fs::symlink("elsewhere", key_of(state)).unwrap();

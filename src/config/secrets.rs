@@ -98,8 +98,7 @@ fn is_word(value: &str) -> bool {
 
 /// Why a value is no secret, if it is none.
 fn harmless(value: &str) -> Option<&'static str> {
-    let is_url =
-        reqwest::Url::parse(value).is_ok_and(|url| url.has_host() && url.username().is_empty());
+    let is_url = reqwest::Url::parse(value).is_ok_and(|url| url.has_host() && url.username().is_empty());
     match value {
         value if value.len() < SHORTEST => Some("shorter than 16 bytes"),
         value if is_word(value) || value.bytes().all(|byte| byte.is_ascii_lowercase()) => {

@@ -113,7 +113,9 @@ impl LocalSandbox {
         if !options.read_only && fs_layout::is_of_the_system(files.root()) {
             // No fault of the machine's, so that nobody is told of weaker sandboxes.
             let root = files.root().display();
-            let why = format!("`{root}` belongs to the system, which no sandboxed command can change; work in another folder");
+            let why = format!(
+                "`{root}` belongs to the system, which no sandboxed command can change; work in another folder"
+            );
             return Err(LocalError::Unfit(why));
         }
         let files = Arc::new(files.protecting(options.protected.clone()));

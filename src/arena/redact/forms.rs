@@ -34,7 +34,13 @@ pub fn of(value: &str) -> Vec<String> {
         numbered(value, |unit| format!("\\u{unit:04X}")),
     ]);
     // The same in JSON within JSON, as a fact holds it: one look at the fact's own JSON is enough to find them.
-    forms.extend(forms.iter().filter(|form| form.contains('\\')).map(|form| form.replace('\\', "\\\\")).collect::<Vec<_>>());
+    forms.extend(
+        forms
+            .iter()
+            .filter(|form| form.contains('\\'))
+            .map(|form| form.replace('\\', "\\\\"))
+            .collect::<Vec<_>>(),
+    );
     let mut seen = std::collections::BTreeSet::new();
     forms.retain(|form| seen.insert(form.clone()));
     forms

@@ -70,7 +70,11 @@ pub fn find(shown: &[Shown], apart: &BTreeSet<PathBuf>) -> (BTreeMap<PathBuf, Mo
 /// Covers for sockets and pipes in folders of packages.
 pub fn sockets(packages: &[Shown], mounts: &[Mount]) -> Vec<Mount> {
     let (found, _) = find(packages, &BTreeSet::new());
-    found.into_iter().filter(|(target, _)| is_bound(target, mounts)).map(|(at, kind)| mount(at, kind)).collect()
+    found
+        .into_iter()
+        .filter(|(target, _)| is_bound(target, mounts))
+        .map(|(at, kind)| mount(at, kind))
+        .collect()
 }
 
 fn mount(target: PathBuf, kind: MountKind) -> Mount {
@@ -79,7 +83,8 @@ fn mount(target: PathBuf, kind: MountKind) -> Mount {
 
 /// Whether a place shows what is there outside. What lies nearest decides: it may be hidden already.
 fn is_bound(target: &Path, mounts: &[Mount]) -> bool {
-    nearest(target, mounts).is_some_and(|nearest| matches!(nearest.kind, MountKind::Bind { writable: false, .. }))
+    nearest(target, mounts)
+        .is_some_and(|nearest| matches!(nearest.kind, MountKind::Bind { writable: false, .. }))
 }
 
 fn nearest<'a>(target: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {

@@ -229,7 +229,10 @@ async fn a_builder_takes_nothing_that_a_foreign_log_grants() {
     for is_own in [true, false] {
         if !is_own {
             std::fs::remove_file(place.state().join("sessions").join(&id).join("own")).unwrap();
-            assert!(plain().provider("mock", provider()).resume(&id).await.is_err(), "its models are not the builder's");
+            assert!(
+                plain().provider("mock", provider()).resume(&id).await.is_err(),
+                "its models are not the builder's"
+            );
         }
         let running = builder(9).limits(limits()).resume(&id).await.unwrap();
         let spec = running.arena.spec().await.unwrap();
@@ -237,7 +240,11 @@ async fn a_builder_takes_nothing_that_a_foreign_log_grants() {
             true => (wide.clone(), retry.clone(), price(0)),
             false => (limits(), RetrySpec::default(), price(9)),
         };
-        assert_eq!((spec.limits, spec.retry, spec.models[0].price.clone()), (wanted, retries, paid), "own: {is_own}");
+        assert_eq!(
+            (spec.limits, spec.retry, spec.models[0].price.clone()),
+            (wanted, retries, paid),
+            "own: {is_own}"
+        );
         running.arena.stop_hard().await;
     }
 }

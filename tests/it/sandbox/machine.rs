@@ -152,7 +152,8 @@ fn a_socket_in_a_folder_of_packages_is_not_reached_however_it_got_there() {
         add(folder.join("reached"), reached);
     }
     let said = said(&env, &format!("{command}\ncat $HOME/.m2/repository/org/file"));
-    let heard: Vec<_> = sockets.iter().filter(|(_, socket)| socket.accept().is_ok()).map(|(at, _)| at).collect();
+    let heard: Vec<_> =
+        sockets.iter().filter(|(_, socket)| socket.accept().is_ok()).map(|(at, _)| at).collect();
     assert!(heard.is_empty(), "{heard:?}");
     assert!(said.is_none_or(|said| !said.contains("ESCAPED") && said.contains("TOKEN in .m2")));
 }
