@@ -241,7 +241,7 @@ async fn a_builder_takes_nothing_that_a_foreign_log_grants() {
             false => (limits(), RetrySpec::default(), price(9)),
         };
         assert_eq!(
-            (spec.limits, spec.retry, spec.models[0].price.clone()),
+            (spec.limits, spec.retry, spec.models[0].price),
             (wanted, retries, paid),
             "own: {is_own}"
         );
