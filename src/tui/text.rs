@@ -293,7 +293,11 @@ mod tests {
         assert_eq!(clean("👩\u{200D}👩\u{200D}👧 ❤\u{FE0F}\u{200D}🔥"), "👩👩👧 ❤🔥");
         assert_eq!(clean_line("👍🏽!"), "👍!");
         assert_eq!(clean("a\u{200D}b"), "a<U+200D>b");
-        assert_eq!(clean("sh bu\u{FE0F}ild\u{1F3FB}"), "sh bu<U+FE0F>ild<U+1F3FB>", "only after an emoji they are looks");
+        assert_eq!(
+            clean("sh bu\u{FE0F}ild\u{1F3FB}"),
+            "sh bu<U+FE0F>ild<U+1F3FB>",
+            "only after an emoji they are looks"
+        );
     }
 
     #[test]

@@ -240,11 +240,7 @@ async fn a_builder_takes_nothing_that_a_foreign_log_grants() {
             true => (wide.clone(), retry.clone(), price(0)),
             false => (limits(), RetrySpec::default(), price(9)),
         };
-        assert_eq!(
-            (spec.limits, spec.retry, spec.models[0].price),
-            (wanted, retries, paid),
-            "own: {is_own}"
-        );
+        assert_eq!((spec.limits, spec.retry, spec.models[0].price), (wanted, retries, paid), "own: {is_own}");
         running.arena.stop_hard().await;
     }
 }
