@@ -137,7 +137,8 @@ async fn thinking_goes_back_to_its_own_model_only_and_never_once_it_was_redacted
 /// The server refuses a block whose beginning is another one, so that each of these would fail the test.
 #[tokio::test]
 async fn thinking_is_left_out_once_anything_before_it_changed() {
-    let changes: [(&str, fn(&mut Request)); 5] = [
+    type Change = (&'static str, fn(&mut Request));
+    let changes: [Change; 5] = [
         ("the system prompt", |whole| whole.messages[0] = said(Role::System, "You are a reviewer.")),
         ("a tool", |whole| whole.tools.truncate(1)),
         ("an earlier message", |whole| whole.messages[2] = said(Role::User, "Another task.")),
