@@ -65,6 +65,12 @@ impl Provider for Anthropic {
         let bytes = body.to_string().into_bytes();
         let ended = exchange::call(&self.endpoint, request, bytes, answer, live, cancel).await;
         ended.map_err(|mut failed| {
+            // Proxies name what they made of thinking.
+            failed
+                .refused
+                .iter_mut()
+                .filter(|name| *name == "reasoning")
+                .for_each(|name| *name = "thinking".into());
             failed.refused.retain(|name| request::can_drop(&body, name));
             failed
         })

@@ -4,7 +4,7 @@ use crate::protocol::event::ErrorKind;
 use crate::provider::failure::Report;
 
 /// Parameters without which a request still means the same.
-const OPTIONAL: [&str; 11] = [
+const OPTIONAL: [&str; 12] = [
     "temperature",
     "max_tokens",
     "max_completion_tokens",
@@ -16,9 +16,11 @@ const OPTIONAL: [&str; 11] = [
     "reasoning",
     "include",
     "text",
+    "prompt_cache_key",
 ];
 
-/// Of these, names that are words of any message as well: they count where the error names its parameter.
+/// Of these, names that are words of any message as well: they count where the error names its parameter, or one of its
+/// fields between quotes.
 const WORDS: [&str; 3] = ["reasoning", "include", "text"];
 
 /// No parameter: stands for all thinking of earlier answers.
@@ -71,7 +73,10 @@ pub(super) fn refused(report: &Report) -> Vec<String> {
         return vec![SIGNATURE.to_owned()];
     }
     let is_meant = |name: &&&str| match report.param.as_str() {
-        "" => !WORDS.contains(name) && names(words, name),
+        "" if WORDS.contains(name) => {
+            ['`', '\''].iter().any(|quote| words.contains(&format!("{quote}{name}.")))
+        }
+        "" => names(words, name),
         param => param.split('.').next() == Some(**name),
     };
     OPTIONAL.iter().filter(is_meant).map(|name| (*name).to_owned()).collect()
@@ -217,6 +222,17 @@ mod tests {
             400,
             r#"{"type":"error","error":{"type":"invalid_request_error","message":"tool_choice: type \"tool\" and \"any\" are not supported for this model"}}"#,
             &["tool_choice"],
+        ),
+        // LiteLLM in front of models that do not think, and of hosts without the key.
+        (
+            400,
+            r#"{"error":{"message":"litellm.UnsupportedParamsError: llama doesn't support `reasoning.effort` (its model cost map entry lacks `supports_reasoning`). To drop unsupported params set `litellm.drop_params = True`","type":"None","param":null,"code":"400"}}"#,
+            &["reasoning"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"litellm.UnsupportedParamsError: anthropic does not support parameters: ['prompt_cache_key'], for model=x.","type":"None","param":null,"code":"400"}}"#,
+            &["prompt_cache_key"],
         ),
         // What is no refusal of a parameter.
         (

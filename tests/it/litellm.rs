@@ -42,9 +42,10 @@ impl Proxy {
         let row = |(kind, server): (&&str, &Server)| {
             let host = server.host();
             let (model, base) = match *kind {
-                "openai" => ("openai/thinker", format!("http://{host}/v1")),
-                "openai-responses" => ("openai/responses/thinker", format!("http://{host}/v1")),
-                _ => ("anthropic/bound", format!("http://{host}")),
+                // To `openai/…` it would send responses as they come.
+                "openai" => ("hosted_vllm/gpt-5-mini", format!("http://{host}/v1")),
+                "openai-responses" => ("openai/responses/gpt-5-mini", format!("http://{host}/v1")),
+                _ => ("anthropic/claude-sonnet-5-5", format!("http://{host}")),
             };
             json!({"model_name": kind, "litellm_params": {"model": model, "api_base": base, "api_key": KEY, "max_retries": 0}})
         };
@@ -53,7 +54,8 @@ impl Proxy {
             json!({"model_list": rows, "router_settings": {"num_retries": 0, "disable_cooldowns": true}});
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, config.to_string()).unwrap();
-        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let log = std::env::var("AGON_LITELLM_LOG").map_or(folder.path().join("log"), Into::into);
+        let log = std::fs::File::create(log).unwrap();
         let child = Command::new(program)
             .args(["--host", "127.0.0.1", "--port", &port.to_string(), "--config"])
             .arg(&file)

@@ -43,7 +43,7 @@ fn events(events: &[Value]) -> Reply {
 }
 
 fn own(json: Value) -> Opaque {
-    Opaque { provider: "openai-responses/127.0.0.1/thinker".into(), json, dropped: false }
+    Opaque { provider: "openai-responses/127.0.0.1/gpt-5-mini".into(), json, dropped: false }
 }
 
 fn result(id: &str, content: &str) -> Part {
@@ -52,7 +52,7 @@ fn result(id: &str, content: &str) -> Part {
 
 /// A conversation with everything in it, of this model and of another.
 fn conversation() -> Request {
-    let reasoning = json!({"type": "reasoning", "summary": [], "encrypted_content": "thinker-1"});
+    let reasoning = json!({"type": "reasoning", "summary": [], "encrypted_content": "gpt-5-mini-1"});
     let foreign =
         Opaque { provider: "anthropic/api/claude".into(), json: json!({"block": 1}), dropped: false };
     let asked = |id: &str, args: Args| Part::Call { id: id.into(), name: "read".into(), args };
@@ -81,7 +81,7 @@ fn conversation() -> Request {
         message(Role::Assistant, vec![thought("cut", Some(own(reasoning)))]),
         said(Role::System, "Ten steps are left."),
     ]);
-    whole.model = "mock/thinker".into();
+    whole.model = "mock/gpt-5-mini".into();
     whole.params.max_output = Some(8192);
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     whole.tools = vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema }];
@@ -101,11 +101,11 @@ async fn a_whole_conversation() {
     let key = body.as_object_mut().unwrap().remove("prompt_cache_key").unwrap();
     assert_eq!(key.as_str().unwrap().len(), 32);
     let expected = json!({
-        "model": "thinker",
+        "model": "gpt-5-mini",
         "instructions": "You are a coder.\n\nAGENTS.md: be brief.",
         "input": [
             said("user", "input_text", "The task."),
-            {"type": "reasoning", "summary": [], "encrypted_content": "thinker-1"},
+            {"type": "reasoning", "summary": [], "encrypted_content": "gpt-5-mini-1"},
             look,
             call("call", "{\"path\":"),
             call("c1", "{\"path\":\"a\"}"),
@@ -172,7 +172,7 @@ async fn address_and_headers() {
 #[tokio::test]
 async fn an_answer_in_one_piece_and_one_without_items() {
     let output = json!([
-        {"type": "reasoning", "id": "rs_1", "encrypted_content": "thinker-1", "status": null, "summary": [{"type": "summary_text", "text": "Hm."}]},
+        {"type": "reasoning", "id": "rs_1", "encrypted_content": "gpt-5-mini-1", "status": null, "summary": [{"type": "summary_text", "text": "Hm."}]},
         {"type": "web_search_call", "id": "ws_1", "status": "completed"},
         {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "Grüße", "annotations": []}]},
         {"type": "function_call", "id": "fc", "call_id": "c1", "name": "read", "arguments": ""},
@@ -183,7 +183,7 @@ async fn an_answer_in_one_piece_and_one_without_items() {
     for reply in [Reply::json(&response), last_only] {
         let (ended, live) = ask(reply).await;
         let reply = ended.unwrap();
-        let reasoning = json!({"type": "reasoning", "encrypted_content": "thinker-1", "summary": [{"type": "summary_text", "text": "Hm."}]});
+        let reasoning = json!({"type": "reasoning", "encrypted_content": "gpt-5-mini-1", "summary": [{"type": "summary_text", "text": "Hm."}]});
         let opaque =
             Opaque { provider: "openai-responses/127.0.0.1/model-1".into(), json: reasoning, dropped: false };
         assert_eq!(
@@ -251,7 +251,8 @@ async fn the_server_itself_is_strict() {
     let output = json!({"type": "function_call_output", "call_id": "c", "output": "x"});
     let user = json!({"role": "user", "content": [{"type": "input_text", "text": "a"}]});
     let with = |name: &str, value: Value| {
-        let mut body = json!({"model": "thinker", "store": false, "stream": true, "input": [user.clone()]});
+        let mut body =
+            json!({"model": "gpt-5-mini", "store": false, "stream": true, "input": [user.clone()]});
         body[name] = value;
         body
     };
@@ -259,7 +260,7 @@ async fn the_server_itself_is_strict() {
     let rows = [
         (input(&[user.clone(), output.clone()]), "No tool call found for function call output"),
         (input(&[user.clone(), call.clone()]), "No tool output found for function call"),
-        (input(&[user.clone(), reasoning("thinker-1")]), "without its required following item"),
+        (input(&[user.clone(), reasoning("gpt-5-mini-1")]), "without its required following item"),
         (input(&[reasoning("other-1"), call.clone(), output.clone()]), "could not be verified"),
         (
             input(&[json!({"type": "message", "id": "m1", "role": "user", "content": "a"})]),
@@ -273,7 +274,7 @@ async fn the_server_itself_is_strict() {
             "Invalid value: 'input_text'",
         ),
         (with("messages", json!([])), "Unknown parameter: 'messages'"),
-        (with("store", json!(true)), "`store` is not false"),
+        (with("previous_response_id", json!("resp_1")), "Previous response with id"),
         (with("temperature", json!(0.5)), "'temperature' is not supported"),
         (
             with("tools", json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}])),
@@ -302,7 +303,7 @@ fn play(request: &Value, n: usize) -> Reply {
         }),
         2 => {
             let input = request["input"].to_string();
-            assert!(input.contains("thinker-p1") && input.contains("first file"), "{input}");
+            assert!(input.contains("gpt-5-mini-p1") && input.contains("first file"), "{input}");
             WIRE.reply(&Says::text("I have read it."))
         }
         _ => panic!("asked {n} times"),
@@ -315,7 +316,7 @@ fn a_session_works_through_tools_and_plays_back_from_its_log() {
     let mut env = Env::new();
     env.set("RESPONSES_KEY", KEY);
     env.config(&format!(
-        "model = \"gpt/thinker\"\n[models.\"gpt/thinker\"]\ncontext = 100000\nrefuses = [\"temperature\"]\n[providers.gpt]\nkind = \"openai-responses\"\nbase_url = \"{}\"\napi_key_env = \"RESPONSES_KEY\"\n",
+        "model = \"gpt/gpt-5-mini\"\n[models.\"gpt/gpt-5-mini\"]\ncontext = 100000\nrefuses = [\"temperature\"]\n[providers.gpt]\nkind = \"openai-responses\"\nbase_url = \"{}\"\napi_key_env = \"RESPONSES_KEY\"\n",
         server.url()
     ));
     env.write("work/a.txt", "first file\n");

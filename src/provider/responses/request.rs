@@ -10,7 +10,8 @@ use crate::provider::number::per_mille;
 use crate::provider::openai::is_strict;
 
 /// Parameters that a model may refuse and a request can do without.
-const DROPPABLE: [&str; 5] = ["temperature", "reasoning", "include", "text", "tool_choice"];
+const DROPPABLE: [&str; 6] =
+    ["temperature", "reasoning", "include", "text", "tool_choice", "prompt_cache_key"];
 
 /// Stands for all reasoning that goes back: a server refuses what it cannot decrypt.
 const SIGNATURE: &str = "signature";

@@ -75,7 +75,7 @@ impl Wire {
 
     /// A model with reasoning, whose thinking the tests' servers check.
     pub fn model(self) -> &'static str {
-        if self.kind == "anthropic" { "bound" } else { "thinker" }
+        if self.kind == "anthropic" { "claude-sonnet-5-5" } else { "gpt-5-mini" }
     }
 
     /// True where thinking goes back to the host.
@@ -91,7 +91,7 @@ impl Wire {
     /// The bytes of the stream.
     pub fn body(self, says: &Says) -> Vec<u8> {
         match self.kind {
-            "openai" => self.chunks(says).body("thinker"),
+            "openai" => self.chunks(says).body("gpt-5-mini"),
             "anthropic" => events(&anthropic(says)),
             "openai-responses" => events(&responses(says)),
             other => panic!("no answers for `{other}`: a format needs its own here"),
@@ -172,7 +172,7 @@ fn events(events: &[Value]) -> Vec<u8> {
 /// The Messages API: blocks that begin empty and grow.
 fn anthropic(says: &Says) -> Vec<Value> {
     let usage = json!({"input_tokens": 10, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 60, "output_tokens": 1});
-    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "bound", "content": [], "stop_reason": null, "usage": usage});
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5", "content": [], "stop_reason": null, "usage": usage});
     let mut events = vec![json!({"type": "message_start", "message": message}), json!({"type": "ping"})];
     let mut blocks: Vec<(Value, Vec<Value>)> = Vec::new();
     if !says.thought.is_empty() {
@@ -212,14 +212,14 @@ fn anthropic(says: &Says) -> Vec<Value> {
 
 /// The Responses API: items that are added, grow and are done.
 fn responses(says: &Says) -> Vec<Value> {
-    let response = |status: &str| json!({"id": "resp_1", "object": "response", "status": status, "model": "thinker", "output": [], "error": null, "incomplete_details": null, "usage": null});
+    let response = |status: &str| json!({"id": "resp_1", "object": "response", "status": status, "model": "gpt-5-mini", "output": [], "error": null, "incomplete_details": null, "usage": null});
     let mut events = vec![
         json!({"type": "response.created", "response": response("in_progress")}),
         json!({"type": "response.in_progress", "response": response("in_progress")}),
     ];
     let mut items: Vec<(Value, Vec<Value>)> = Vec::new();
     if !says.thought.is_empty() {
-        let item = json!({"type": "reasoning", "id": "rs_1", "encrypted_content": format!("thinker-{}", says.proof),
+        let item = json!({"type": "reasoning", "id": "rs_1", "encrypted_content": format!("gpt-5-mini-{}", says.proof),
             "summary": [{"type": "summary_text", "text": says.thought}]});
         let delta = json!({"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": says.thought});
         items.push((item, vec![delta]));

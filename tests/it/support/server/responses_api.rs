@@ -23,9 +23,9 @@ pub fn violations(request: &Recorded) -> Vec<String> {
     for field in ["messages", "max_tokens", "max_completion_tokens", "response_format", "stream_options"] {
         found.unless(body.get(field).is_none(), || format!("Unknown parameter: '{field}'."));
     }
-    // agon promises to keep nothing on the server.
-    found.unless(body["store"] == Value::Bool(false), || "`store` is not false".into());
-    found.unless(body.get("previous_response_id").is_none(), || "a response of the server's memory".into());
+    found.unless(body.get("previous_response_id").is_none_or(Value::is_null), || {
+        "Previous response with id not found.".into()
+    });
     found.parameters(body);
     found.input(body);
     found.0
@@ -90,7 +90,7 @@ impl Found {
                 self.without_following(before);
             }
             reasoning = None;
-            self.unless(item.get("id").is_none(), || {
+            self.unless(item.get("id").is_none() || body["store"] != Value::Bool(false), || {
                 format!(
                     "Item with id '{}' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.",
                     item["id"].as_str().unwrap_or_default()
