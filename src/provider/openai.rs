@@ -300,7 +300,7 @@ impl Provider for OpenAi {
         let mut answer = Answer::new(request::forced(request, self.host.dialect));
         let ended = tokio::select! {
             biased;
-            () = cancel.cancelled() => Err(self.endpoint.peer.failed(ErrorKind::Cancelled, "was told to stop", "")),
+            () = cancel.cancelled() => Err(self.endpoint.peer.failed(ErrorKind::Cancelled, "was stopped", "")),
             ended = self.exchange(request, &mut answer, live) => ended,
         };
         let ended = match ended {

@@ -26,7 +26,7 @@ pub(super) fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
     }
     let has_object = plan.command.is_some() || !plan.paths.is_empty();
     if pattern.is_empty() && has_object {
-        return Err("a rule ends with a pattern; * stands for anything".to_owned());
+        return Err("a rule ends with a pattern; * matches anything".to_owned());
     }
     if let Some(command) = plan.command.as_deref().filter(|command| is_compound(command))
         && glob_literal(pattern).as_deref() != Some(command)
