@@ -308,9 +308,8 @@ fn refuse_open_turn(config: &Config, session: &str) -> Result<(), Failure> {
     let asks = asks.collect::<Vec<_>>().join(", ");
     let id = &board.id;
     Err(match asks.is_empty() {
-        true => {
-            Failure::usage("the session's last turn is still open").hint(format!("continue it: agon resume {id}"))
-        }
+        true => Failure::usage("the session's last turn is still open")
+            .hint(format!("continue it: agon resume {id}")),
         false => Failure::usage(format!("an approval is open: {asks}"))
             .hint(format!("answer it first: agon resume {id} (--yes says yes)")),
     })

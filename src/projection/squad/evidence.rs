@@ -295,13 +295,14 @@ impl Evidence {
     pub fn lacks(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.passed());
         let mut lacks: Vec<String> = failed.map(|check| format!("check {}", check.words())).collect();
-        lacks
-            .extend(self.undone().map(|path| format!("a check or another process undid the work in `{path}`")));
-        let overwritten = self.overwritten.iter().flatten();
         lacks.extend(
-            overwritten
-                .map(|path| format!("`{path}` was changed by another process after the {}", self.shown_by())),
+            self.undone().map(|path| format!("a check or another process undid the work in `{path}`")),
         );
+        let overwritten = self.overwritten.iter().flatten();
+        lacks
+            .extend(overwritten.map(|path| {
+                format!("`{path}` was changed by another process after the {}", self.shown_by())
+            }));
         let lost =
             self.lost().map(|path| format!("nothing that was written is left: `{path}` is as it was before"));
         lacks.extend(lost);

@@ -123,9 +123,7 @@ impl DockerError {
             DockerError::Gone { .. } => {
                 "a new container is made for the next command; what it left in the workspace stays"
             }
-            DockerError::Silent { .. } => {
-                "check that the engine runs; `agon resume` continues the session"
-            }
+            DockerError::Silent { .. } => "check that the engine runs; `agon resume` continues the session",
             _ => return None,
         };
         Some(hint.to_owned())

@@ -322,8 +322,7 @@ fn a_recorded_run_that_no_longer_fits_is_told_before_its_squad_calls_a_model() {
     let (place, rest) = resumed.stderr.split_once("\n").unwrap();
     assert!(place.starts_with("warning: UNCONFINED: ") && rest.starts_with(told), "{resumed}");
     assert_eq!((resumed.code, server.requests().len()), (0, 2 * CALLS), "{resumed}");
-    let cache =
-        "a recorded run was not used and this one is not stored: the workspace was changed by another process";
+    let cache = "a recorded run was not used and this one is not stored: the workspace was changed by another process";
     assert!(resumed.stderr.contains(&format!("cache    {cache}\n")), "{resumed}");
 }
 
