@@ -198,7 +198,7 @@ pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, Wire
         return Ok(config.model_spec(name)?);
     }
     let mut spec = config.known_models().spec(name, None, &[], true);
-    spec.price = Some(Price { input: 0, cached: 0, output: 0 });
+    spec.price = Some(Price { input: 0, cached: 0, written: None, output: 0 });
     if name.provider == demo::PROVIDER {
         // The demo's models are families of their own, so that a debate has independent votes to count.
         spec.family = Some(name.model.clone());

@@ -245,6 +245,8 @@ pub struct PriceTable {
     pub input: Dollars,
     /// Input the provider had cached; the price of fresh input when absent.
     pub cached: Option<Dollars>,
+    /// Input the provider writes to its cache; the price of fresh input when absent.
+    pub written: Option<Dollars>,
     /// Output.
     pub output: Dollars,
 }

@@ -99,7 +99,7 @@ impl KnownModels {
         let known = self.0.get(&name.provider).and_then(|models| models.get(&name.model));
         let unwritten = ModelTable::default();
         let written = written.unwrap_or(&unwritten);
-        let free = Price { input: 0, cached: 0, output: 0 };
+        let free = Price { input: 0, cached: 0, written: None, output: 0 };
         let price = written.price.or(known.and_then(|known| known.price)).map(price_of);
         let known_refusals = known.iter().flat_map(|known| &known.refuses);
         let refusals: BTreeSet<&String> = known_refusals.chain(learnt).collect();
@@ -122,7 +122,8 @@ impl KnownModels {
 
 fn price_of(table: PriceTable) -> Price {
     let cached = table.cached.unwrap_or(table.input);
-    Price { input: table.input.0, cached: cached.0, output: table.output.0 }
+    let written = table.written.map(|price| price.0);
+    Price { input: table.input.0, cached: cached.0, written, output: table.output.0 }
 }
 
 #[cfg(test)]
@@ -157,7 +158,10 @@ mod tests {
         let written = ModelTable { max_output: Some(1_000), ..ModelTable::default() };
         let spec = known.spec(&name("openai/gpt-5"), Some(&written), &[], false);
         assert_eq!((spec.context, spec.max_output), (400_000, 1_000));
-        assert_eq!(spec.price, Some(Price { input: 1_250_000, cached: 125_000, output: 10_000_000 }));
+        assert_eq!(
+            spec.price,
+            Some(Price { input: 1_250_000, cached: 125_000, written: None, output: 10_000_000 })
+        );
     }
 
     #[test]
@@ -167,6 +171,6 @@ mod tests {
         assert_eq!((spec.context, spec.max_output, spec.price), (128_000, 8_192, None));
         assert_eq!(spec.structured, Structured::Words);
         let local = known.spec(&name("ollama/qwen"), None, &[], true);
-        assert_eq!(local.price, Some(Price { input: 0, cached: 0, output: 0 }));
+        assert_eq!(local.price, Some(Price { input: 0, cached: 0, written: None, output: 0 }));
     }
 }

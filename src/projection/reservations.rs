@@ -91,6 +91,7 @@ pub fn sum(a: Usage, b: Usage) -> Usage {
     Usage {
         input: a.input.saturating_add(b.input),
         cached: a.cached.saturating_add(b.cached),
+        written: a.written.saturating_add(b.written),
         output: a.output.saturating_add(b.output),
         reasoning: a.reasoning.saturating_add(b.reasoning),
         estimated: a.estimated || b.estimated,

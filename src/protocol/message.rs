@@ -122,6 +122,9 @@ pub struct Usage {
     pub input: u64,
     /// Input tokens read from the provider's cache.
     pub cached: u64,
+    /// Input tokens written to the provider's cache, where it bills that apart.
+    #[serde(skip_serializing_if = "is_none")]
+    pub written: u64,
     /// Output tokens, thinking included.
     pub output: u64,
     /// Output tokens spent on thinking.
@@ -130,7 +133,16 @@ pub struct Usage {
     pub estimated: bool,
 }
 
+fn is_none(tokens: &u64) -> bool {
+    *tokens == 0
+}
+
 impl Usage {
+    /// The most that a call with this input and output can be: all input written to the provider's cache.
+    pub fn at_most(input: u64, output: u64) -> Self {
+        Usage { input, written: input, output, ..Usage::default() }
+    }
+
     /// Input and output together.
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output)

@@ -123,6 +123,9 @@ pub struct Price {
     pub input: u64,
     /// Input the provider had cached.
     pub cached: u64,
+    /// Input the provider writes to its cache; as fresh input when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<u64>,
     /// Output.
     pub output: u64,
 }

@@ -95,8 +95,12 @@ impl Ledger {
 pub fn cost(price: Option<&Price>, usage: &Usage) -> u64 {
     let Some(price) = price else { return 0 };
     let cached = usage.cached.min(usage.input);
-    let exact = u128::from(usage.input - cached) * u128::from(price.input)
+    let written = usage.written.min(usage.input - cached);
+    // Nothing is set aside for less than fresh input costs.
+    let of_written = price.written.unwrap_or(price.input).max(price.input);
+    let exact = u128::from(usage.input - cached - written) * u128::from(price.input)
         + u128::from(cached) * u128::from(price.cached)
+        + u128::from(written) * u128::from(of_written)
         + u128::from(usage.output) * u128::from(price.output);
     u64::try_from(exact.div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -107,13 +111,19 @@ mod tests {
 
     #[test]
     fn a_call_costs_what_the_table_says_rounded_up() {
-        let price = Price { input: 2_500_000, cached: 1_250_000, output: 10_000_000 };
+        let price = Price { input: 2_500_000, cached: 1_250_000, written: None, output: 10_000_000 };
         let usage = Usage { input: 1000, cached: 400, output: 10, ..Usage::default() };
         // 600 × 2.5 + 400 × 1.25 + 10 × 10 = 2,100 µ$
         assert_eq!(cost(Some(&price), &usage), 2100);
         assert_eq!(cost(Some(&price), &Usage { output: 1, ..Usage::default() }), 10);
-        assert_eq!(cost(Some(&Price { input: 1, cached: 1, output: 1 }), &usage), 1);
+        assert_eq!(cost(Some(&Price { input: 1, cached: 1, written: None, output: 1 }), &usage), 1);
         assert_eq!(cost(None, &usage), 0);
+        // 300 × 2.5 + 400 × 1.25 + 300 × 3.125 + 10 × 10 = 2,287.5 µ$
+        let priced = Price { written: Some(3_125_000), ..price };
+        let writing = Usage { written: 300, ..usage };
+        assert_eq!(cost(Some(&priced), &writing), 2288);
+        assert_eq!(cost(Some(&price), &writing), 2100, "without a price of its own it is fresh input");
+        assert!(cost(Some(&priced), &Usage::at_most(1000, 10)) >= cost(Some(&priced), &writing));
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Session {
             // Only a log that was made by hand can get here; the request could not be sent either.
             Err(_) => return self.end_spark(id, TurnCause::ContextFull),
         }
-        let usage = Usage { input, output, ..Usage::default() };
+        let usage = Usage::at_most(input, output);
         self.emit(ArenaEvent::BudgetReserved(BudgetReserved {
             call,
             tokens: usage.total(),
@@ -125,7 +125,7 @@ impl Session {
         }
         if let (Some(max), Some(price)) = (limits.max_micro_usd, &model.price) {
             let used = self.ledger.micro_usd_committed();
-            let worst = |output| cost(Some(price), &Usage { input, output, ..Usage::default() });
+            let worst = |output| cost(Some(price), &Usage::at_most(input, output));
             if used.saturating_add(worst(least)) > max {
                 return Err((LimitKind::MicroUsd, used.saturating_add(worst(least)), max));
             }
@@ -325,7 +325,7 @@ impl Session {
             self.lose_unpaid(call);
             return self.reach(limit, used, max);
         }
-        let usage = Usage { input, output, ..Usage::default() };
+        let usage = Usage::at_most(input, output);
         let reserved =
             BudgetReserved { call, tokens: usage.total(), micro_usd: cost(price.as_ref(), &usage) };
         self.emit(ArenaEvent::BudgetReserved(reserved));
@@ -345,7 +345,7 @@ impl Session {
             let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called) else { continue };
             let Some(spark) = self.sparks.get(&called.spark) else { continue };
             let output = called.params.max_output.unwrap_or_default();
-            let usage = Usage { input: self.input_estimate(spark), output, ..Usage::default() };
+            let usage = Usage::at_most(self.input_estimate(spark), output);
             let price = self.model_spec(&called.model).and_then(|model| model.price);
             tokens = tokens.saturating_add(usage.total());
             money = money.saturating_add(cost(price.as_ref(), &usage));

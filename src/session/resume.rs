@@ -169,7 +169,11 @@ impl Session {
         let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called) else { return };
         let (model, output) = (called.model.clone(), called.params.max_output.unwrap_or_default());
         let Some((tokens, _)) = self.ledger.reserved_for(id) else { return };
-        let worst = Usage { input: tokens.saturating_sub(output), output, ..Usage::default() };
+        let price = self.model_spec(&model).and_then(|spec| spec.price);
+        let worst = Usage::at_most(tokens.saturating_sub(output), output);
+        // Where writing to a cache is not billed apart, nothing is said to be written.
+        let is_apart = price.is_some_and(|price| price.written.is_some());
+        let worst = if is_apart { worst } else { Usage { written: 0, ..worst } };
         let usage = if how.is_paid_elsewhere() || call.unsent { Usage::default() } else { worst };
         let usage = Usage { estimated: true, ..usage };
         self.settle(id, call.attempt, &model, usage);

@@ -43,7 +43,7 @@ impl Proxy {
             let host = server.host();
             let (model, base) = match *kind {
                 // To `openai/…` it would send responses as they come.
-                "openai" => ("hosted_vllm/gpt-5-mini", format!("http://{host}/v1")),
+                "openai" => ("together_ai/gpt-5-mini", format!("http://{host}/v1")),
                 "openai-responses" => ("openai/responses/gpt-5-mini", format!("http://{host}/v1")),
                 _ => ("anthropic/claude-sonnet-5-5", format!("http://{host}")),
             };

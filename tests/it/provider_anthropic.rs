@@ -158,7 +158,7 @@ async fn a_streamed_answer_whole_and_however_it_is_split() {
     let Part::Reasoning { opaque: Some(opaque), .. } = &reply.message[0] else { panic!("{reply:?}") };
     let expected = ModelReply {
         message: rich_parts(&opaque.json["prefix"]),
-        usage: Usage { input: 100, cached: 60, output: 25, reasoning: 0, estimated: false },
+        usage: Usage { input: 100, cached: 60, written: 30, output: 25, reasoning: 0, estimated: false },
         model: "claude-x".into(),
         finish: Finish::ToolCalls,
         waited_ms: 0,

@@ -221,6 +221,7 @@ impl Incoming for Answer {
         Some(Usage {
             input: input + cached.unwrap_or_default() + written.unwrap_or_default(),
             cached: cached.unwrap_or_default(),
+            written: written.unwrap_or_default(),
             // Counted from the first event on, where it is hardly anything.
             output: count("output_tokens").filter(|_| self.stop.is_some())?,
             reasoning: self
@@ -243,7 +244,7 @@ impl Incoming for Answer {
         let reasoning = estimated("thinking");
         let output = estimated("text") + reasoning + estimated("tool_use");
         let input = tokens::estimate(request);
-        self.usage().or(Some(Usage { input, cached: 0, output, reasoning, estimated: true }))
+        self.usage().or(Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() }))
     }
 
     fn into_reply(self) -> ModelReply {

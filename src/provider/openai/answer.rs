@@ -52,6 +52,7 @@ struct WireUsage {
     input: Option<u64>,
     output: Option<u64>,
     cached: u64,
+    written: u64,
     reasoning: u64,
 }
 
@@ -65,6 +66,7 @@ impl WireUsage {
             input: count("/prompt_tokens"),
             output: count("/completion_tokens"),
             cached: cached.into_iter().filter_map(count).max().unwrap_or_default(),
+            written: count("/prompt_tokens_details/cache_write_tokens").unwrap_or_default(),
             reasoning: count("/completion_tokens_details/reasoning_tokens").unwrap_or_default(),
         };
         (usage.input.unwrap_or_default() > 0 || usage.output.unwrap_or_default() > 0).then_some(usage)
@@ -254,6 +256,7 @@ impl Incoming for Answer {
         Some(Usage {
             input: usage.input?,
             cached: usage.cached,
+            written: usage.written,
             output: usage.output?,
             reasoning: usage.reasoning,
             estimated: false,
@@ -268,7 +271,7 @@ impl Incoming for Answer {
         let reasoning = tokens::estimate_text(&self.reasoning);
         let output = tokens::estimate_text(&self.text) + reasoning + args;
         let input = tokens::estimate(request);
-        self.usage().or(Some(Usage { input, cached: 0, output, reasoning, estimated: true }))
+        self.usage().or(Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() }))
     }
 
     /// The finished answer: thinking, text, calls, each with what the host wants to see again before it.

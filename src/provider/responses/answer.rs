@@ -252,6 +252,7 @@ impl Incoming for Answer {
         Some(Usage {
             input: count("/input_tokens")?,
             cached: count("/input_tokens_details/cached_tokens").unwrap_or_default(),
+            written: count("/input_tokens_details/cache_write_tokens").unwrap_or_default(),
             output: count("/output_tokens")?,
             reasoning: count("/output_tokens_details/reasoning_tokens").unwrap_or_default(),
             estimated: false,
@@ -269,7 +270,7 @@ impl Incoming for Answer {
         let reasoning = estimated(true);
         let output = estimated(false) + reasoning;
         let input = tokens::estimate(request);
-        self.usage().or(Some(Usage { input, cached: 0, output, reasoning, estimated: true }))
+        self.usage().or(Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() }))
     }
 
     fn into_reply(self) -> ModelReply {

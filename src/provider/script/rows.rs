@@ -216,7 +216,7 @@ impl WrittenUsage {
             cached: self.cached,
             output: self.output,
             reasoning: self.reasoning,
-            estimated: false,
+            ..Usage::default()
         }
     }
 }

@@ -188,7 +188,7 @@ impl Session {
         let input = self.ledger.estimate(bytes, items.len() as u64 + 2);
         let most = of_ask(round.ask).min(model.max_output);
         let output = most.min(model.context.saturating_sub(input));
-        let usage = Usage { input, output, ..Usage::default() };
+        let usage = Usage::at_most(input, output);
         (usage.total(), cost(model.price.as_ref(), &usage))
     }
 

@@ -214,7 +214,7 @@ async fn a_builder_takes_nothing_that_a_foreign_log_grants() {
     use agon::protocol::spec::{Limits, ModelSpec, Price, RetrySpec};
     let place = Place::new();
     let script = "[[answer]]\ntext = \"done\"\n";
-    let price = |input| Some(Price { input, cached: input, output: input });
+    let price = |input| Some(Price { input, cached: input, written: None, output: input });
     let model = |input| ModelSpec { price: price(input), ..ModelSpec::named("mock/any") };
     let plain = || agon::ArenaBuilder::new(place.work(), place.state());
     let provider = || Arc::new(agon::provider::script::Script::from_toml("mock", script).unwrap());

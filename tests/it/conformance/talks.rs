@@ -13,7 +13,8 @@ async fn a_text_streams_word_by_word_and_is_counted() {
         assert_eq!(live.lane(Lane::Text), "one two three", "{wire:?}");
         assert_eq!(live.lane(Lane::Reasoning), "Let me think.", "{wire:?}");
         assert_eq!(live.pieces().iter().filter(|(lane, _)| *lane == Lane::Text).count(), 3, "{wire:?}");
-        let counted = Usage { input: 100, cached: 60, output: 25, reasoning: 7, estimated: false };
+        let counted =
+            Usage { input: 100, cached: 60, written: 30, output: 25, reasoning: 7, estimated: false };
         assert_eq!(reply.usage, counted, "{wire:?}");
         assert_eq!(reply.model, wire.model(), "{wire:?}");
     }

@@ -67,7 +67,7 @@ fn spec() -> Spec {
             family: None,
             context: 32_000,
             max_output: 4_000,
-            price: Some(Price { input: 1, cached: 1, output: 1 }),
+            price: Some(Price { input: 1, cached: 1, written: None, output: 1 }),
             structured: Default::default(),
             temperature_pm: None,
             refuses: vec![],

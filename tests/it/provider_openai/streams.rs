@@ -37,7 +37,7 @@ async fn thinking_text_calls_and_usage() {
                 called("call_1", "read_file", Args::Json(json!({"path": "ä.txt"}))),
                 called("call_2", "list", Args::Json(json!({}))),
             ],
-            usage: Usage { input: 100, cached: 64, output: 20, reasoning: 8, estimated: false },
+            usage: Usage { input: 100, cached: 64, written: 0, output: 20, reasoning: 8, estimated: false },
             model: "model-1".into(),
             finish: Finish::ToolCalls,
             waited_ms: 0,

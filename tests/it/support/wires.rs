@@ -22,8 +22,8 @@ pub enum Stop {
     Refused,
 }
 
-/// An answer, before it is put into a format. Each counts 100 tokens of input, 60 of them cached, and 25 of output, 7
-/// of them thinking.
+/// An answer, before it is put into a format. Each counts 100 tokens of input, 60 of them read from a cache and 30
+/// written to it, and 25 of output, 7 of them thinking.
 #[derive(Clone, Debug, Default)]
 pub struct Says {
     pub thought: &'static str,
@@ -150,7 +150,7 @@ impl Wire {
             Stop::Done | Stop::Refused => "stop",
         };
         let usage = json!({"prompt_tokens": 100, "completion_tokens": 25, "total_tokens": 125,
-            "prompt_tokens_details": {"cached_tokens": 60}, "completion_tokens_details": {"reasoning_tokens": 7}});
+            "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}, "completion_tokens_details": {"reasoning_tokens": 7}});
         Reply::deltas(deltas).finish(finish).with_usage_json(usage)
     }
 }
@@ -270,7 +270,7 @@ fn responses(says: &Says) -> Vec<Value> {
     let mut ended = response(kind);
     ended["output"] = output.into();
     ended["incomplete_details"] = why.map_or(Value::Null, |why| json!({"reason": why}));
-    ended["usage"] = json!({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60},
+    ended["usage"] = json!({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
         "output_tokens": 25, "output_tokens_details": {"reasoning_tokens": 7}, "total_tokens": 125});
     events.push(json!({"type": format!("response.{kind}"), "response": ended}));
     let numbered = events.iter_mut().enumerate();

@@ -29,7 +29,7 @@ pub fn spec() -> Spec {
         family: None,
         context: 20_000,
         max_output: 1000,
-        price: Some(Price { input: 1_000_000, cached: 500_000, output: 2_000_000 }),
+        price: Some(Price { input: 1_000_000, cached: 500_000, written: None, output: 2_000_000 }),
         structured: Default::default(),
         temperature_pm: None,
         refuses: vec![],
