@@ -278,6 +278,10 @@ pub trait Files: Send + Sync {
 pub trait Sandbox: Send + Sync {
     /// Kind and gaps.
     fn spec(&self) -> SandboxSpec;
+    /// How commands get what they see, for people; none where there is one way only.
+    fn way(&self) -> Option<String> {
+        None
+    }
     /// The workspace's files.
     fn files(&self) -> Arc<dyn Files>;
     /// Runs a command to its end.

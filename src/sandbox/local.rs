@@ -1,20 +1,23 @@
 //! The kind `local`: namespaces, Landlock and seccomp of this machine's kernel; knows no tool and no policy.
 //!
-//! A call starts this program again, twice: the first process makes the namespaces and waits, the second is the
-//! first process in them, builds the view, gives up its rights and starts the command. Everything they do is
-//! decided here, before. agon's own threads are never restricted.
+//! With the first call this program is started again, as the holder of what stays the same for a session. It forks for
+//! each call: a process takes a private copy of the holder's mounts, adds the call's own, gives up its rights and
+//! starts the command. Everything they do is decided here, before. agon's own threads are never restricted.
 
 mod child_stage;
 mod confine;
 mod fs_layout;
+mod held;
 mod home_layout;
 mod kept_back;
+mod kept_proof;
 mod launch;
 mod loopback;
 mod masks;
 mod mounts;
 mod plan;
 mod proven;
+mod session_holder;
 mod tmp;
 pub(super) mod tools;
 mod watcher;
@@ -40,8 +43,11 @@ use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
 use fs_layout::FsLayout;
 pub(super) use fs_layout::tool_folders_of;
+use held::Split;
+use kept_proof::KeptProof;
 pub use plan::Limits;
-use plan::{Cover, CoverKind, StagePlan};
+use plan::{Cover, CoverKind, HeldPlan, StagePlan};
+use session_holder::SessionHolder;
 use tmp::TmpFolders;
 use watcher::Watcher;
 
@@ -62,6 +68,8 @@ pub struct LocalOptions {
     pub notes: Option<PathBuf>,
     /// Folders that are never shown: agon's own.
     pub own: Vec<PathBuf>,
+    /// The file in which it is kept what a sandbox was seen to hold; none where it is looked at each time.
+    pub proofs: Option<PathBuf>,
 }
 
 impl Default for LocalOptions {
@@ -77,6 +85,7 @@ impl Default for LocalOptions {
             limits: Limits::default(),
             notes: None,
             own: Vec::new(),
+            proofs: None,
         }
     }
 }
@@ -85,14 +94,22 @@ impl Default for LocalOptions {
 pub struct LocalSandbox {
     files: Arc<WorkspaceFiles>,
     options: LocalOptions,
-    view: FsLayout,
-    readable: Vec<OsString>,
-    stage: &'static str,
+    has_namespaces: bool,
+    /// Decided with the first call.
+    view: OnceLock<View>,
+    holder: SessionHolder,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
     found: FoundPaths,
     keeper: Watcher,
     proven: OnceLock<Vec<String>>,
     scratch: TmpFolders,
+}
+
+/// What commands see, and who mounts what of it.
+struct View {
+    layout: FsLayout,
+    split: Split,
+    held: HeldPlan,
 }
 
 impl LocalSandbox {
@@ -111,12 +128,22 @@ impl LocalSandbox {
         let files = Arc::new(files.protecting(options.protected.clone()));
         options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
         let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;
-        let variable = |name: &str| std::env::var_os(name);
-        let view = FsLayout::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
         let keeper = Watcher::of(files.root(), scratch.path(), options.notes.clone());
         let (filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
-        let (readable, stage) = (vec!["/".into()], "namespaces");
-        Ok(LocalSandbox { files, options, view, readable, stage, filters, found, keeper, proven, scratch })
+        let (has_namespaces, view) = (true, OnceLock::new());
+        let holder = SessionHolder::new(options.program.clone());
+        Ok(LocalSandbox {
+            files,
+            options,
+            has_namespaces,
+            view,
+            holder,
+            filters,
+            found,
+            keeper,
+            proven,
+            scratch,
+        })
     }
 
     /// The same where namespaces are refused: only what Landlock and seccomp hold, which is named *landlock-only*.
@@ -125,20 +152,77 @@ impl LocalSandbox {
             return Err(LocalError::Machine("this kernel has no Landlock".to_owned()));
         }
         let mut sandbox = LocalSandbox::bare(root, options)?;
-        let read_only = sandbox.options.read_only;
-        let (readable, view) = sandbox.view.of_rules(sandbox.files.root(), sandbox.scratch.path(), read_only);
-        (sandbox.readable, sandbox.view, sandbox.stage) = (readable, view, "guard");
+        sandbox.has_namespaces = false;
         let filters = sandbox.filters.as_mut().map_err(|error| LocalError::Machine(error.clone()))?;
         filters.push(confine::no_sockets().map_err(LocalError::Machine)?);
         Ok(sandbox)
     }
 
-    fn has_namespaces(&self) -> bool {
-        self.stage == "namespaces"
+    /// What commands see, as it is when the first of them runs.
+    fn view(&self) -> &View {
+        self.view.get_or_init(|| {
+            let (root, scratch, read_only) = (self.files.root(), self.scratch.path(), self.options.read_only);
+            let variable = |name: &str| std::env::var_os(name);
+            let seen = FsLayout::of(root, scratch, (read_only, &self.options.own), &variable);
+            let (readable, layout) = match self.has_namespaces {
+                true => (vec!["/".into()], seen),
+                false => seen.of_rules(root, scratch, read_only),
+            };
+            let split = Split::of(&layout.mounts, root);
+            let held = HeldPlan {
+                has_namespaces: self.has_namespaces,
+                is_single: false,
+                base: scratch.join("root").into_os_string(),
+                mounts: split.held.clone(),
+                points: split.points.clone(),
+                readable,
+                writable: layout.writable.clone(),
+                shell: session_holder::shell(layout.environment.get("PATH")),
+                environment: layout.environment.clone(),
+                filters: self.filters.clone().unwrap_or_default(),
+                limits: self.options.limits.clone(),
+            };
+            View { layout, split, held }
+        })
     }
 
-    /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims.
+    /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims, unless an
+    /// earlier one has seen the very same.
     pub async fn start(&self) -> Result<(), LocalError> {
+        let kept = self.proof().filter(|_| self.covers_can_be_reached());
+        let facts = match kept.as_ref().and_then(KeptProof::facts) {
+            Some(facts) => facts,
+            None => {
+                let facts = self.prove().await?;
+                if let Some(kept) = self.proof() {
+                    kept.keep(&facts);
+                }
+                facts
+            }
+        };
+        // Started twice it has shown the same.
+        let _ = self.proven.set(facts);
+        Ok(())
+    }
+
+    /// The place for what is seen of it.
+    fn proof(&self) -> Option<KeptProof> {
+        let options = (&self.options, self.files.root(), &self.found.names, self.has_namespaces);
+        let around = (super::passed_on(), super::temporary(), self.filters.is_ok());
+        let all = format!("{options:?} {around:?}");
+        KeptProof::of(self.options.proofs.as_ref()?, &self.options.program, &all)
+    }
+
+    /// Where one cannot, the command that looks says which.
+    fn covers_can_be_reached(&self) -> bool {
+        let closed = |name: &PathBuf| {
+            let looked = std::fs::symlink_metadata(self.files.root().join(name));
+            looked.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+        };
+        !self.found.names.keys().any(closed)
+    }
+
+    async fn prove(&self) -> Result<Vec<String>, LocalError> {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
         let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
@@ -149,21 +233,20 @@ impl LocalSandbox {
             false => LocalError::Machine(without_refused(&why)),
         })?;
         let held = match end.exit {
-            Some(0) => proven::read(&end.stdout, self.has_namespaces(), self.options.read_only),
+            Some(0) => proven::read(&end.stdout, self.has_namespaces, self.options.read_only),
             _ => Err(format!(
                 "a command in it ended with {:?}: {}",
                 end.exit.or(end.signal),
                 end.stderr.trim()
             )),
         };
-        // Started twice it has shown the same.
-        let _ = self.proven.set(held.map_err(LocalError::Machine)?);
-        Ok(())
+        held.map_err(LocalError::Machine)
     }
 
     fn mounts(&self) -> Vec<plan::Mount> {
-        let mut mounts = self.view.mounts.clone();
-        mounts.extend(kept_back::listening(&mounts));
+        let view = self.view();
+        let mut mounts = view.split.own.clone();
+        mounts.extend(kept_back::listening(&view.layout.mounts));
         mounts
     }
 
@@ -179,26 +262,60 @@ impl LocalSandbox {
         let parts = |path: &Path| path.iter().map(OsString::from).collect();
         let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
         StagePlan {
-            base: self.scratch.path().join("root").into_os_string(),
-            mounts: self.mounts(),
+            mounts: if self.has_namespaces { self.mounts() } else { Vec::new() },
             workspace: self.files.root().as_os_str().to_owned(),
             covers: covers.collect(),
-            readable: self.readable.clone(),
-            writable: self.view.writable.clone(),
             cwd: directory.as_os_str().to_owned(),
             command: exec.command.clone(),
-            environment: self.view.environment.clone(),
-            filters: self.filters.clone().unwrap_or_default(),
-            limits: self.options.limits.clone(),
+        }
+    }
+
+    /// Runs a command in a copy of what the holder holds. A holder that was ended is replaced, and where copies are
+    /// refused each call gets one of its own.
+    async fn run(
+        &self,
+        exec: &Exec,
+        directory: &Path,
+        started: Instant,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        let (view, mut lost) = (self.view(), 0);
+        let refused = |why: String| format!("{}{why}", launch::REFUSED);
+        loop {
+            let is_single = self.holder.why_single().is_some();
+            let holder = self.holder.get(&view.split, &view.held).await.map_err(refused)?;
+            let ended = match holder.call(&self.plan(exec, directory)).await {
+                Ok(hold) => process::watch(exec, hold, started, live, cancel).await,
+                Err(why) => Err(why),
+            };
+            match ended {
+                Err(why) if why == launch::LOST => {
+                    self.holder.lose(&holder).await;
+                    lost += 1;
+                    if lost > MOST_LOST {
+                        return Err(refused(why));
+                    }
+                }
+                Err(why) if why.starts_with(launch::NO_COPY) && is_single => return Err(refused(why)),
+                Err(why) if why.starts_with(launch::NO_COPY) => self.holder.make_single(&why),
+                ended => {
+                    let notes = (0..lost).map(|_| format!("{}; agon started another", launch::LOST));
+                    return ended.map(|end| ExecEnd { notes: notes.collect(), ..end });
+                }
+            }
         }
     }
 }
+
+/// How many holders may be gone before a command has begun.
+const MOST_LOST: usize = 2;
 
 #[async_trait]
 impl Sandbox for LocalSandbox {
     fn spec(&self) -> SandboxSpec {
         let proven = self.proven.get().cloned().unwrap_or_default();
-        if !self.has_namespaces() {
+        if !self.has_namespaces {
             let mut gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
             gaps.push(SandboxSpec::SHARED_MEMORY.to_owned());
             if rustix::process::geteuid().is_root() {
@@ -222,6 +339,14 @@ impl Sandbox for LocalSandbox {
         SandboxSpec { kind: "local".to_owned(), gaps, proven, ..SandboxSpec::default() }
     }
 
+    fn way(&self) -> Option<String> {
+        let way = match self.holder.why_single() {
+            None => "each call copies the mounts of one process that holds them for the session".to_owned(),
+            Some(why) => format!("each call mounts everything for itself, because copies are refused: {why}"),
+        };
+        self.has_namespaces.then_some(way)
+    }
+
     fn files(&self) -> Arc<dyn Files> {
         self.files.clone()
     }
@@ -230,23 +355,22 @@ impl Sandbox for LocalSandbox {
         let started = Instant::now();
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
         // Names can only be kept where they can be covered, and need it only where they can be made.
-        let keeps = self.has_namespaces() && !self.options.read_only;
+        let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let ended =
-            match launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await {
-                Ok((child, reach)) => process::watch(&exec, child, reach, started, live, cancel).await,
-                Err(why) => Err(format!("{}{why}", launch::REFUSED)),
-            };
+        let ended = self.run(&exec, &directory, started, live, cancel).await;
         let mut end = match ended {
             Ok(end) => end,
             // No command began, so there is nothing to be settled after it.
             Err(why) if why.starts_with(launch::REFUSED) => {
+                if let Some(kept) = self.proof() {
+                    kept.forget();
+                }
                 let told = call.map(watcher::Call::end).unwrap_or_default();
                 return Err([vec![why], told].concat().join("; "));
             }
             Err(why) => return Err(why),
         };
-        end.notes = call.map(watcher::Call::end).unwrap_or_default();
+        end.notes.extend(call.map(watcher::Call::end).unwrap_or_default());
         let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
         for line in
             lines.chain(protected_snapshot::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>()
@@ -258,6 +382,7 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn close(&self) {
+        self.holder.close().await;
         self.keeper.close();
         self.scratch.remove();
     }
