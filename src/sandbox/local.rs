@@ -298,7 +298,10 @@ impl LocalSandbox {
                     }
                 }
                 Err(why) if why.starts_with(launch::NO_COPY) && is_single => return Err(refused(why)),
-                Err(why) if why.starts_with(launch::NO_COPY) => self.holder.make_single(&why),
+                Err(why) if why.starts_with(launch::NO_COPY) => {
+                    drop(holder);
+                    self.holder.make_single(&why).await;
+                }
                 ended => {
                     let notes = (0..lost).map(|_| format!("{}; agon started another", launch::LOST));
                     return ended.map(|end| ExecEnd { notes: notes.collect(), ..end });

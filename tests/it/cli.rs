@@ -3,6 +3,7 @@
 mod foreign;
 mod forks;
 mod lines;
+mod many;
 mod mentions;
 mod on_terminal;
 mod run;

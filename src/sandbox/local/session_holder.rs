@@ -54,8 +54,9 @@ impl SessionHolder {
         self.now.lock().await.take_if(|kept| Arc::ptr_eq(&kept.holder, holder));
     }
 
-    /// Goes over to a holder for each call.
-    pub fn make_single(&self, why: &str) {
+    /// Goes over to a holder for each call. The one that was takes up none of what the machine allows.
+    pub async fn make_single(&self, why: &str) {
+        self.close().await;
         // Of calls at once the first says why.
         let _ = self.single.set(why.strip_prefix(NO_COPY).unwrap_or(why).to_owned());
     }
