@@ -115,6 +115,7 @@ fn begins(head: &[u8], all: bool, summary: &mut SessionSummary) -> Option<()> {
     let id = first.get(opened..opened + summary.id.len())?;
     // A copy is called otherwise.
     (id == summary.id.as_bytes()).then_some(())?;
+    summary.root = Some(summary.id.clone());
     let root = after(first, ROOT)?;
     let mut text = serde_json::Deserializer::from_slice(first.get(root..)?);
     summary.workspace = Some(serde::Deserialize::deserialize(&mut text).ok()?);

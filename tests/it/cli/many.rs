@@ -11,7 +11,7 @@ const SESSIONS: usize = 12;
 /// A place with as many sessions, the last of which a person gave a name.
 fn place() -> Env {
     let env = Env::new();
-    env.config("model = \"mock/any\"\nsandbox = \"none\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
+    env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     env.write("home/mock.toml", "[[answer]]\nspark = \"solo\"\ntext = \"done\"\n");
     for i in 0..SESSIONS {
         let ran = env.run(&["run", &format!("task {i}"), "--yes"]);
