@@ -115,7 +115,11 @@ fn place_held(
         source => source?,
     };
     let place = target(root, path, is_folder(&source)?)?;
-    rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&place))
+    match rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&place)) {
+        // Removed since; with the next call another holder is started.
+        Err(Errno::NOENT) => Ok(()),
+        bound => bound,
+    }
 }
 
 fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Result<()> {
@@ -129,7 +133,11 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             };
             let is_folder = is_folder(&source)?;
             let target = target(root, &mount.target, is_folder)?;
-            rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&target))?;
+            match rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&target)) {
+                // Removed just now.
+                Err(Errno::NOENT) if !writable => return Ok(()),
+                bound => bound?,
+            }
             // What is mounted further down is closed by `close`.
             remount(&walk(root, &mount.target)?, *writable)
         }
