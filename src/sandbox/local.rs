@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::LocalError;
@@ -102,6 +103,7 @@ pub struct LocalSandbox {
     found: FoundPaths,
     keeper: Watcher,
     proven: OnceLock<Vec<String>>,
+    sockets: OnceCell<Vec<plan::Mount>>,
     scratch: TmpFolders,
 }
 
@@ -125,12 +127,20 @@ impl LocalSandbox {
     /// Without anything covered.
     fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let files = WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?;
+        if !options.read_only && fs_layout::is_of_the_system(files.root()) {
+            // No fault of the machine's, so that nobody is told of weaker sandboxes.
+            let root = files.root().display();
+            let why = format!(
+                "`{root}` belongs to the system, which no sandboxed command can change; work in another folder"
+            );
+            return Err(LocalError::Unfit(why));
+        }
         let files = Arc::new(files.protecting(options.protected.clone()));
         options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
         let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;
         let keeper = Watcher::of(files.root(), scratch.path(), options.notes.clone());
         let (filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
-        let (has_namespaces, view) = (true, OnceLock::new());
+        let (has_namespaces, view, sockets) = (true, OnceLock::new(), OnceCell::new());
         let holder = SessionHolder::new(options.program.clone());
         Ok(LocalSandbox {
             files,
@@ -142,6 +152,7 @@ impl LocalSandbox {
             found,
             keeper,
             proven,
+            sockets,
             scratch,
         })
     }
@@ -226,7 +237,8 @@ impl LocalSandbox {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
         let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
-        let end = self.exec(exec, &Deaf, &CancellationToken::new()).await;
+        // agon's own command: it connects to nothing, so the large folders need not be searched for it.
+        let end = self.run(exec, self.covers_of_sockets(), &Deaf, &CancellationToken::new()).await;
         let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
             // Whoever asked says that it cannot be had.
             true => LocalError::Unfit(without_refused(&why)),
@@ -243,14 +255,31 @@ impl LocalSandbox {
         held.map_err(LocalError::Machine)
     }
 
-    fn mounts(&self) -> Vec<plan::Mount> {
-        let view = self.view();
-        let mut mounts = view.split.own.clone();
-        mounts.extend(kept_back::listening(&view.layout.mounts));
-        mounts
+    /// What a call covers of the sockets that are there now, besides what is covered for the session.
+    fn covers_of_sockets(&self) -> Vec<plan::Mount> {
+        kept_back::listening(&self.view().layout.mounts)
     }
 
-    fn plan(&self, exec: &Exec, directory: &Path) -> StagePlan {
+    /// The same, with sockets in folders of packages, which are too large to be searched before a session opens: that
+    /// is done before its first command.
+    async fn searched_covers_of_sockets(&self) -> Result<Vec<plan::Mount>, String> {
+        let mut covers = self.covers_of_sockets();
+        if self.has_namespaces && !confine::landlock_refuses_sockets() {
+            let layout = &self.view().layout;
+            let (packages, mut shown) = (layout.packages.clone(), layout.mounts.clone());
+            shown.extend(covers.iter().cloned());
+            let search = || async {
+                let found = tokio::task::spawn_blocking(move || kept_back::sockets(&packages, &shown)).await;
+                found.map_err(|error| format!("{}folders cannot be searched: {error}", launch::REFUSED))
+            };
+            covers.extend(self.sockets.get_or_try_init(search).await?.iter().cloned());
+        }
+        Ok(covers)
+    }
+
+    fn plan(&self, exec: &Exec, directory: &Path, sockets: Vec<plan::Mount>) -> StagePlan {
+        let mut mounts = self.view().split.own.clone();
+        mounts.extend(sockets);
         let mut covers = masks::of(&self.found);
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
@@ -262,7 +291,7 @@ impl LocalSandbox {
         let parts = |path: &Path| path.iter().map(OsString::from).collect();
         let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
         StagePlan {
-            mounts: if self.has_namespaces { self.mounts() } else { Vec::new() },
+            mounts,
             workspace: self.files.root().as_os_str().to_owned(),
             covers: covers.collect(),
             cwd: directory.as_os_str().to_owned(),
@@ -272,10 +301,10 @@ impl LocalSandbox {
 
     /// Runs a command in a copy of what the holder holds. A holder that was ended is replaced, and where copies are
     /// refused each call gets one of its own.
-    async fn run(
+    async fn run_in_a_copy(
         &self,
         exec: &Exec,
-        directory: &Path,
+        plan: &StagePlan,
         started: Instant,
         live: &dyn Live,
         cancel: &CancellationToken,
@@ -285,7 +314,7 @@ impl LocalSandbox {
         loop {
             let is_single = self.holder.why_single().is_some();
             let holder = self.holder.get(&view.split, &view.held).await.map_err(refused)?;
-            let ended = match holder.call(&self.plan(exec, directory)).await {
+            let ended = match holder.call(plan).await {
                 Ok(hold) => process::watch(exec, hold, started, live, cancel).await,
                 Err(why) => Err(why),
             };
@@ -308,6 +337,42 @@ impl LocalSandbox {
                 }
             }
         }
+    }
+
+    async fn run(
+        &self,
+        exec: Exec,
+        sockets: Vec<plan::Mount>,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        let started = Instant::now();
+        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
+        // Names can only be kept where they can be covered, and need it only where they can be made.
+        let keeps = self.has_namespaces && !self.options.read_only;
+        let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
+        let plan = self.plan(&exec, &directory, sockets);
+        let mut end = match self.run_in_a_copy(&exec, &plan, started, live, cancel).await {
+            Ok(end) => end,
+            // No command began, so there is nothing to be settled after it.
+            Err(why) if why.starts_with(launch::REFUSED) => {
+                if let Some(kept) = self.proof() {
+                    kept.forget();
+                }
+                let told = call.map(watcher::Call::end).unwrap_or_default();
+                return Err([vec![why], told].concat().join("; "));
+            }
+            Err(why) => return Err(why),
+        };
+        end.notes.extend(call.map(watcher::Call::end).unwrap_or_default());
+        let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
+        for line in
+            lines.chain(protected_snapshot::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>()
+        {
+            live.push(Lane::Stderr, &line);
+            end.stderr.push_str(&line);
+        }
+        Ok(end)
     }
 }
 
@@ -336,6 +401,9 @@ impl Sandbox for LocalSandbox {
         if !confine::landlock_works() {
             gaps.push("this kernel has no Landlock; only the mounts hold".to_owned());
         }
+        if !confine::landlock_refuses_sockets() {
+            gaps.push(SandboxSpec::MOVED_SOCKETS.to_owned());
+        }
         if rustix::process::geteuid().is_root() && !limits_root(&kernel()) {
             gaps.push("for root this kernel does not limit the number of processes".to_owned());
         }
@@ -355,33 +423,8 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
-        let started = Instant::now();
-        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
-        // Names can only be kept where they can be covered, and need it only where they can be made.
-        let keeps = self.has_namespaces && !self.options.read_only;
-        let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let ended = self.run(&exec, &directory, started, live, cancel).await;
-        let mut end = match ended {
-            Ok(end) => end,
-            // No command began, so there is nothing to be settled after it.
-            Err(why) if why.starts_with(launch::REFUSED) => {
-                if let Some(kept) = self.proof() {
-                    kept.forget();
-                }
-                let told = call.map(watcher::Call::end).unwrap_or_default();
-                return Err([vec![why], told].concat().join("; "));
-            }
-            Err(why) => return Err(why),
-        };
-        end.notes.extend(call.map(watcher::Call::end).unwrap_or_default());
-        let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
-        for line in
-            lines.chain(protected_snapshot::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>()
-        {
-            live.push(Lane::Stderr, &line);
-            end.stderr.push_str(&line);
-        }
-        Ok(end)
+        let sockets = self.searched_covers_of_sockets().await?;
+        self.run(exec, sockets, live, cancel).await
     }
 
     async fn close(&self) {
