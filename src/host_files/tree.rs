@@ -117,7 +117,7 @@ impl Tree<'_> {
             }
         }
         // The smallest name comes first where one thread works, so that a search that needs only the first can end.
-        names.sort_unstable();
+        names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let absolute = self.root.join(&path);
         let has_rules = above.is_none() || names.iter().any(|(name, _)| RULES.contains(&name.to_bytes()));
         let rules = if has_rules { Rules::within(above, &absolute) } else { above? };
