@@ -74,8 +74,8 @@ impl SessionHolder {
 
 /// The shell that reads command lines. One of the system's is seen at the same place inside; any other is looked up there.
 pub fn shell(path: Option<&OsString>) -> OsString {
-    let folders = path.map(|path| std::env::split_paths(path).collect()).unwrap_or_else(Vec::new);
-    let found = folders.into_iter().map(|folder| folder.join("sh")).find(|shell| shell.is_file());
+    let folders = path.map(std::env::split_paths);
+    let found = folders.into_iter().flatten().map(|folder| folder.join("sh")).find(|shell| shell.is_file());
     let of_the_system = |shell: &PathBuf| ["/usr/bin", "/bin"].iter().any(|folder| shell.starts_with(folder));
     found.filter(of_the_system).map_or_else(|| "sh".into(), PathBuf::into_os_string)
 }
