@@ -49,6 +49,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::DeflateEncoder;
 
+    /// The numbers after the table's are of words of the protocol, with a gap before them.
     fn of_the_crate(encoding: &CoreBPE) -> Vec<Vec<u8>> {
         let all = (0..).map_while(|rank| encoding.decode_bytes(&[rank]).ok());
         all.collect()
@@ -62,9 +63,7 @@ mod tests {
             ("o200k_base", O200K_TOKENS, tiktoken_rs::o200k_base().unwrap()),
             ("cl100k_base", CL100K_TOKENS, tiktoken_rs::cl100k_base().unwrap()),
         ] {
-            let mut theirs = of_the_crate(&theirs);
-            // What comes after the table are words of the protocol, which no text is counted as.
-            theirs.truncate(theirs.iter().position(|token| token.starts_with(b"<|end")).unwrap());
+            let theirs = of_the_crate(&theirs);
             if std::env::var_os("AGON_PACK_TOKENS").is_some() {
                 let mut text = u32::try_from(theirs.len()).unwrap().to_le_bytes().to_vec();
                 text.extend(theirs.iter().map(|token| u8::try_from(token.len()).unwrap()));
