@@ -114,8 +114,11 @@ pub mod arena;
 pub mod assembly;
 pub mod config;
 
+pub mod host;
+
 pub mod cli;
 pub mod tui;
 
 pub use arena::{Arena, Ending};
 pub use assembly::{ArenaBuilder, sandbox_entry};
+pub use host::{Handle, Host};

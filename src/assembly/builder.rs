@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{Arena, ArenaPorts, PROGRAM, Recorded, Resumption};
-use crate::assembly::confine;
+use crate::arena::{ArenaPorts, PROGRAM};
 use crate::assembly::place::Place;
+use crate::assembly::prepared::{Loaded, Prepared};
 use crate::assembly::role_sandboxes::Means;
-use crate::assembly::taken_up::{self, Origin};
-use crate::assembly::{Running, WireError, ownership, providers, spec};
+use crate::assembly::{Running, WireError, confine, load, opened, providers, resumed, spec, taken_up};
 use crate::config::SandboxKind;
-use crate::eventlog::{LogError, SessionLog, SessionStore};
+use crate::eventlog::SessionStore;
 use crate::ports::{Provider, Tool, Workers};
 use crate::protocol::blueprint;
 use crate::protocol::spec::{
@@ -161,14 +160,28 @@ impl ArenaBuilder {
         self
     }
 
+    pub(crate) fn attended_if(self, attended: bool) -> Self {
+        ArenaBuilder { attended, ..self }
+    }
+
     /// Opens the session and waits until that is on disk.
-    pub async fn open(mut self) -> Result<Running, WireError> {
+    pub async fn open(self) -> Result<Running, WireError> {
+        self.prepare().await?.start().await
+    }
+
+    /// Resumes a recorded session of the state folder, by its id or the start of it. Providers, tools, scorers,
+    /// secrets, workspace, sandbox and policy are those of this builder; models, personas and limits are the recorded
+    /// ones. Of a session that no builder began in this state folder, no grant and no check counts.
+    pub async fn resume(self, name: &str) -> Result<Running, WireError> {
+        self.prepare_resume(name).await?.start().await
+    }
+
+    /// Prepares a new session.
+    pub(crate) async fn prepare(mut self) -> Result<Prepared, WireError> {
         if self.models.is_empty() {
             return Err(WireError::Provider("no model is named for this session".to_owned()));
         }
-        let id = uuid::Uuid::now_v7().to_string();
-        let policy = self.policy.clone();
-        let mut place = self.place(self.sandbox, &policy).await?;
+        let mut place = self.place().await?;
         if self.personas.is_empty() {
             self.personas.push(PersonaSpec::with_text(
                 "solo",
@@ -192,60 +205,34 @@ impl ArenaBuilder {
         spec::check(&spec)?;
         blueprint::check_spec(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut Vec::new(), &mut spec).await?;
-        let log = SessionStore::new(self.state.clone()).create(&id)?;
-        ownership::mark(&self.state, &id, &self.workspace)?;
-        let notes = std::mem::take(&mut place.notes);
-        let sandbox = spec.workspace.sandbox.clone();
-        let ports = self.ports(place, log);
-        let arena = Arena::open(id.clone(), spec, ports).await?;
-        // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.
-        let (workspace, lock) = (self.workspace, None);
-        Ok(Running { arena, id, recorded: 0, has_open_turn: false, sandbox, workspace, lock, notes })
+        let new = Loaded::new();
+        let facts = vec![opened(&new.id, spec.clone())];
+        self.finish(new, place, (&spec, facts))
     }
 
-    /// Takes a recorded session of the state folder up again, by its id or the start of it. Providers, tools, scorers,
-    /// secrets, workspace, sandbox and policy are those of this builder; models, personas and limits are the recorded
-    /// ones. Of a session that no builder began in this state folder, no grant and no check counts.
-    pub async fn resume(mut self, name: &str) -> Result<Running, WireError> {
-        let store = SessionStore::new(self.state.clone());
-        let path = store.find(name)?;
-        let mut recorded = Recorded::default();
-        let opened = store.open(&path, &mut |entry| recorded.apply(&Arc::new(entry)))?;
-        let session = recorded.session();
-        let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
-        let mut spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
+    /// Prepares a recorded session.
+    pub(crate) async fn prepare_resume(mut self, name: &str) -> Result<Prepared, WireError> {
+        let (path, recovered, loaded) = load(SessionStore::new(self.state.clone()), name)?;
+        let before = loaded.spec()?;
         let (origin, _) = taken_up::origin(&self.state, &path);
-        let before = spec.clone();
-        let policy = self.policy.clone();
-        let mut place = self.place(self.sandbox, &policy).await?;
+        let mut spec = before.clone();
+        let mut place = self.place().await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-        let mut changed = taken_up::of_here(&spec, &policy, origin);
+        let mut changed = taken_up::of_here(&spec, &self.policy, origin);
         if here != spec.workspace {
             changed.push(Setting::Workspace(here));
         }
         changed.iter().for_each(|setting| spec.set(setting));
         place.furnish(Means::Plain(&self.state), &mut changed, &mut spec).await?;
-        let mut notes = std::mem::take(&mut place.notes);
-        notes.extend(taken_up::differences(&before, &spec, origin, false));
-        let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
-        let ports = self.ports(place, opened.log);
-        let resumption = Resumption { before, changed, foreign: origin == Origin::Foreign };
-        let arena = Arena::resume(recorded, resumption, ports).await?;
-        Ok(Running {
-            arena,
-            id: path.id,
-            recorded: count,
-            has_open_turn,
-            sandbox: spec.workspace.sandbox,
-            workspace: self.workspace,
-            lock: None,
-            notes,
-        })
+        place.notes.extend(taken_up::differences(&before, &spec, origin, false));
+        let facts = resumed(&loaded, recovered, (changed, origin));
+        self.finish(loaded, place, (&spec, facts))
     }
 
     /// The workspace with the tools of this builder.
-    async fn place(&mut self, kind: SandboxKind, policy: &Policy) -> Result<Place, WireError> {
-        let sandbox = confine::plain(kind, &self.workspace, (false, &policy.rules), &self.state).await?;
+    async fn place(&mut self) -> Result<Place, WireError> {
+        let held = (false, self.policy.rules.as_slice());
+        let sandbox = confine::plain(self.sandbox, &self.workspace, held, &self.state).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
         let notes = crash_journal::notes_of(&self.state);
         place.notes = crash_journal::settle(&notes, &self.workspace).map_err(WireError::Workspace)?;
@@ -255,11 +242,16 @@ impl ArenaBuilder {
         Ok(place)
     }
 
-    fn ports(&mut self, place: Place, log: SessionLog) -> ArenaPorts {
-        let providers = std::mem::take(&mut self.providers);
-        let secrets = std::mem::take(&mut self.secrets);
+    /// A program that embeds agon may hold several sessions in one workspace and keeps them apart itself: no lock.
+    fn finish(
+        self,
+        loaded: Loaded,
+        place: Place,
+        what: (&Spec, Vec<ArenaEvent>),
+    ) -> Result<Prepared, WireError> {
+        let ArenaBuilder { state, providers, secrets, scorers, workers, attended, .. } = self;
         let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets, learnings: None };
-        let ports = place.ports(log, connected, self.attended);
-        ArenaPorts { scorers: self.scorers.clone(), workers: std::mem::take(&mut self.workers), ..ports }
+        let made = loaded.prepare(&state, (place, None), (connected, attended), what)?;
+        Ok(made.with_ports(|ports| ArenaPorts { scorers, workers, ..ports }))
     }
 }

@@ -1,26 +1,51 @@
-//! Asks the person at the terminal whether tools may work where nothing can confine them; opens nothing itself.
+//! Asks the person at the terminal what only a person decides; opens nothing itself.
 
 use std::path::PathBuf;
 
-use crate::assembly::WireError;
 use crate::cli::desk::{Desk, PERSON};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::typed_lines;
 use crate::config::Config;
-use crate::protocol::spec::Consent;
+use crate::host::{Person, Question};
 
-/// The consent of whoever sits at the terminal, when a session could not be opened because nothing confines its
-/// tools. Where nobody does, or the log goes to standard output, the failure stands, and so does any other.
-pub(super) async fn asked(error: WireError, can_be_asked: bool, output: Output) -> Result<Consent, Failure> {
-    match error {
-        WireError::NothingConfines { ref why, ref gaps } if can_be_asked && Desk::is_attended() => {
-            match ask(why, gaps, output).await? {
-                true => Ok(Consent { by: PERSON.to_owned(), why: why.clone() }),
-                false => Err(error.into()),
+/// The person at the terminal.
+#[derive(Clone, Copy)]
+pub(super) struct AtTerminal {
+    /// False where the log goes to standard output.
+    pub can_be_asked: bool,
+    pub output: Output,
+}
+
+impl Person for AtTerminal {
+    type Failure = Failure;
+
+    fn name(&self) -> String {
+        PERSON.to_owned()
+    }
+
+    async fn agrees(&self, question: Question) -> Result<bool, Failure> {
+        if !self.can_be_asked || !Desk::is_attended() {
+            return Ok(false);
+        }
+        let output = self.output;
+        match question {
+            Question::Unconfined { why, gaps } => {
+                output.alarm(&format!("nothing here can confine the tools: {why}"));
+                output.tell("Without a sandbox, for this whole session:\n");
+                for gap in gaps {
+                    output.say(&format!("  - {gap}"));
+                }
+                output.tell("`agon doctor` says more. May they work with your own rights? yes | no: ");
+            }
+            Question::Folder { id, root, here } => {
+                let root = root.display();
+                output.say(&format!("session {id} was not begun here; its log names the folder {root}"));
+                output.say(&format!("the present folder is {}", here.display()));
+                output.tell("Type yes to let the session work in the folder of its log: ");
             }
         }
-        error => Err(error.into()),
+        typed_lines::yes().await
     }
 }
 
@@ -38,15 +63,4 @@ pub(super) async fn about_workspace(
     output.alarm(&format!("the workspace would be `{}`: {why}", root.display()));
     output.tell("Agents could read and change every file in it. Work there? yes | no: ");
     Ok(typed_lines::yes().await?.then_some(root))
-}
-
-/// True for a whole yes.
-async fn ask(why: &str, gaps: &[&str], output: Output) -> Result<bool, Failure> {
-    output.alarm(&format!("nothing here can confine the tools: {why}"));
-    output.tell("Without a sandbox, for this whole session:\n");
-    for gap in gaps {
-        output.say(&format!("  - {gap}"));
-    }
-    output.tell("`agon doctor` says more. May they work with your own rights? yes | no: ");
-    typed_lines::yes().await
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::assembly::WireError;
 use crate::config::ConfigError;
+use crate::host::{CommandError, WireError};
 
 /// The work is done.
 pub const DONE: u8 = 0;
@@ -84,6 +84,15 @@ impl From<WireError> for Failure {
         };
         let hint = error.hint();
         Failure { code, error: error.into(), hints: hint.into_iter().collect() }
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Wire(error) => error.into(),
+            other => Failure::usage(other),
+        }
     }
 }
 

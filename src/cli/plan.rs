@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
-use crate::assembly::{Changes, Instead, LimitChanges, Sessions, SquadWish};
 use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, WorkspaceArgs};
+use crate::cli::consent::AtTerminal;
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
+use crate::cli::output::Output;
 use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places, PolicyFile, SandboxKind};
+use crate::host::{Answers, Changes, Instead, LimitChanges, Sessions, SquadWish};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::Rule;
@@ -48,8 +50,8 @@ pub struct ShowPlan {
     pub signals: bool,
     /// File for the answer.
     pub output: Option<PathBuf>,
-    /// Answer approvals with yes.
-    pub yes: bool,
+    /// Answer approvals with yes, signed so.
+    pub yes: Option<&'static str>,
     /// What bounds the session by flag, which no log brings back: a hint repeats it.
     pub held: String,
 }
@@ -132,9 +134,18 @@ impl RunPlan {
 }
 
 impl ShowPlan {
-    /// True when approvals can be answered: by `--yes`, or by a person at the terminal.
-    pub fn is_attended(&self) -> bool {
-        self.yes || (!self.json && Desk::is_attended())
+    /// Who answers approvals: `--yes`, or a person at the terminal.
+    pub fn answers(&self) -> Answers {
+        match self.yes {
+            Some(by) => Answers::Yes(by.to_owned()),
+            None if !self.json && Desk::is_attended() => Answers::People,
+            None => Answers::Nobody,
+        }
+    }
+
+    /// The person that can be asked before a session is opened.
+    pub(super) fn person(&self, output: Output) -> AtTerminal {
+        AtTerminal { can_be_asked: !self.json, output }
     }
 
     /// How the shared flags want a session shown.
@@ -143,10 +154,15 @@ impl ShowPlan {
             json: typed.json,
             signals: typed.signals,
             output: typed.output.clone(),
-            yes: typed.held.yes,
+            yes: yes(typed.held.yes),
             held: bounds(typed.held.sandbox, typed.held.policy.as_deref()),
         }
     }
+}
+
+/// Who says yes to approvals when `--yes` was given.
+pub fn yes(given: bool) -> Option<&'static str> {
+    given.then_some("--yes")
 }
 
 /// Flags as they are typed after a command, each after a blank.

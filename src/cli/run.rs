@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::assembly::session_status::{Stage, stage_of_debate};
-use crate::assembly::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
-use crate::cli::consent::{about_workspace, asked};
+use crate::cli::consent::{AtTerminal, about_workspace};
 use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
-use crate::cli::session_folder::{folder_of, known_folder};
 use crate::cli::watch::{Watch, check_target};
-use crate::config::{Config, Environment, KeyPath, ModelName, Override, Places, Source};
+use crate::config::{Config, Environment, ModelName, Override, Places};
+use crate::host::{
+    Changes, ForkPlan, Handle, Host, Instead, Prepared, Runs, Sessions, SquadWish, Stage, stage_of_debate,
+};
 use crate::library::blueprint::DEFAULT;
 use crate::library::demo;
 use crate::projection::Board;
@@ -39,11 +39,24 @@ pub(super) async fn settle_folder(
     output: Output,
 ) -> Result<(), Failure> {
     let Some(session) = resume else { return Ok(()) };
-    let here = plan::folder(Path::new("."))?;
+    let person = AtTerminal { can_be_asked: !arena.json, output };
     let named = arena.workspace.workspace.take();
-    let ask = (!arena.json, output);
-    arena.workspace.workspace = folder_of(session, (named.as_deref(), &here), environment, ask).await?;
+    arena.workspace.workspace = folder_of(session, named.as_deref(), environment, person).await?;
     Ok(())
+}
+
+/// The folder that was named, else the one a session from elsewhere may work in.
+async fn folder_of(
+    session: &str,
+    named: Option<&Path>,
+    environment: &Environment,
+    person: AtTerminal,
+) -> Result<Option<PathBuf>, Failure> {
+    let here = plan::folder(Path::new("."))?;
+    match named {
+        Some(named) => Ok(Some(plan::folder(named)?)),
+        None => Host::of(environment)?.folder_of(session, &here, &person).await,
+    }
 }
 
 /// Gives one task to a squad.
@@ -66,7 +79,7 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
         plan.config.allow_workspace(&root);
     }
     let prompt = prompt(plan.prompt, mode, plan.schema)?;
-    let running = match &plan.resume {
+    let handle = match &plan.resume {
         Some(session) => {
             refuse_open_turn(&plan.config, session)?;
             take_up(&plan.config, session, &plan.changes, &plan.show, output).await?
@@ -76,52 +89,35 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
             if let Some(why) = why {
                 output.say(&format!("using {model}: {why}"));
             }
-            let Changes { squad, debate, reads_only, rules, .. } = plan.changes;
-            // In a debate each persona's own model counts more than the one for everybody.
-            let model_is_wanted = debate.is_none() && is_flag(&plan.config, "model");
-            let request = Request { model, model_is_wanted, rules, squad, debate, reads_only, consent: None };
             super::sandbox::offer_image(&plan.config, plan.config.sandbox(), output).await?;
-            begin(&plan.config, &request, &plan.show, output).await?
+            begin((&plan.config, &model), &plan.changes, &plan.show, output).await?
         }
     };
-    let id = running.id.clone();
-    let code = Watch::new(output, plan.show, "--yes").follow(running, Some(prompt)).await?;
+    let id = handle.id().to_owned();
+    let code = Watch::new(output, plan.show).follow(handle, Some(prompt)).await?;
     Ok((code, id))
 }
 
-/// Takes a session up; whoever sits at the terminal is asked where nothing confines its tools.
+/// Resumes a session.
 async fn take_up(
     config: &Config,
     session: &str,
     changes: &Changes,
     show: &ShowPlan,
     output: Output,
-) -> Result<Running, Failure> {
-    match assembly::resume(config, session, changes, show.is_attended()).await {
-        Ok(running) => Ok(running),
-        Err(error) => {
-            let consent = Some(asked(error, !show.json, output).await?);
-            let changes = Changes { consent, ..changes.clone() };
-            Ok(assembly::resume(config, session, &changes, show.is_attended()).await?)
-        }
-    }
+) -> Result<Handle, Failure> {
+    Host::at(config.places()).resume((config, session), changes, (show.answers(), &show.person(output))).await
 }
 
-/// Opens a new session; whoever sits at the terminal is asked where nothing confines its tools.
-pub(super) async fn begin(
-    config: &Config,
-    request: &Request,
+/// Opens a new session.
+async fn begin(
+    (config, model): (&Config, &ModelName),
+    changes: &Changes,
     show: &ShowPlan,
     output: Output,
-) -> Result<Running, Failure> {
-    match assembly::open(config, request, show.is_attended()).await {
-        Ok(running) => Ok(running),
-        Err(error) => {
-            let consent = Some(asked(error, !show.json, output).await?);
-            let request = Request { consent, ..request.clone() };
-            Ok(assembly::open(config, &request, show.is_attended()).await?)
-        }
-    }
+) -> Result<Handle, Failure> {
+    let who = (show.answers(), &show.person(output));
+    Host::at(config.places()).open((config, model), changes, who).await
 }
 
 /// Runs the built-in script in a project of its own. Its approvals are answered by the demo itself.
@@ -129,8 +125,8 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
     let (story, mode, squad, debate) = story(typed.show);
     let root = demo_folder(story, typed.arena.workspace.workspace.as_deref())?;
     output.say(&format!("the demo works in {}", root.display()));
-    let running = match open_demo(typed, (squad, debate), &root, environment, output).await {
-        Ok(running) => running,
+    let handle = match open_demo(typed, (squad, debate), &root, environment, output).await {
+        Ok(handle) => handle,
         Err(failure) => {
             if typed.arena.workspace.workspace.is_none() {
                 // Nothing has worked in it yet, so it is still what was just written.
@@ -139,9 +135,8 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
             return Err(failure);
         }
     };
-    let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
     let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
-    Watch::new(output, show, "agon demo").telling().follow(running, Some(prompt)).await
+    Watch::new(output, demo_show(typed)).telling().follow(handle, Some(prompt)).await
 }
 
 /// Opens the session a demo plays in.
@@ -151,20 +146,23 @@ async fn open_demo(
     root: &Path,
     environment: Environment,
     output: Output,
-) -> Result<Running, Failure> {
+) -> Result<Handle, Failure> {
     let config = Config::load(environment, root, &plan::overrides(&typed.arena.held))?;
     super::config::warn(&config, output);
     let rules = plan::rules_of(typed.arena.held.policy.as_deref())?;
-    let request = demo_request(rules, squad, debate)?;
+    let (model, changes) = demo_changes(rules, squad, debate)?;
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
-    let show = ShowPlan { yes: true, ..ShowPlan::of(&typed.arena) };
-    begin(&config, &request, &show, output).await
+    begin((&config, &model), &changes, &demo_show(typed), output).await
+}
+
+fn demo_show(typed: &DemoArgs) -> ShowPlan {
+    ShowPlan { yes: Some("agon demo"), ..ShowPlan::of(&typed.arena) }
 }
 
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.
 pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let ask = (!typed.json, output);
-    let (config, root) = config_of(&typed.session, &typed.here, environment, ask).await?;
+    let person = AtTerminal { can_be_asked: !typed.json, output };
+    let (config, root) = config_of(&typed.session, &typed.here, environment, person).await?;
     if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
         let hint = format!("give it a new task: {}", way_on(&config, &id));
@@ -174,7 +172,7 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         json: typed.json,
         signals: false,
         output: typed.output.clone(),
-        yes: typed.yes,
+        yes: plan::yes(typed.yes),
         held: plan::bounds(typed.here.sandbox, typed.here.policy.as_deref()),
     };
     // A debate only reads: whoever writes in the workspace meanwhile is not in its way.
@@ -194,15 +192,18 @@ pub(super) async fn go_on(
     output: Output,
 ) -> Result<u8, Failure> {
     show.output.as_deref().map(check_target).transpose()?;
-    let running = take_up(config, session, changes, &show, output).await?;
-    let seal = (!running.has_open_turn).then_some(Command::Stop { cause: StopCause::Finished });
-    Watch::new(output, show, "--yes").follow(running, seal).await
+    let handle = take_up(config, session, changes, &show, output).await?;
+    let seal = (!handle.has_open_turn()).then_some(Command::Stop { cause: StopCause::Finished });
+    Watch::new(output, show).follow(handle, seal).await
 }
 
 /// Copies a session and goes on differently.
 pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let here = plan::folder(Path::new("."))?;
-    let root = known_folder(&typed.session, (typed.here.workspace.as_deref(), &here), &environment)?;
+    let root = match typed.here.workspace.as_deref() {
+        Some(named) => Some(plan::folder(named)?),
+        None => Host::of(&environment)?.known_folder(&typed.session, &here)?,
+    };
     let config = config_for_copy((&typed.session, root.as_deref(), &here), environment, &[])?;
     super::config::warn(&config, output);
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
@@ -218,7 +219,7 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead, goes_on: false };
     let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref());
-    let show = ShowPlan { yes: typed.yes, held, ..ShowPlan::default() };
+    let show = ShowPlan { yes: plan::yes(typed.yes), held, ..ShowPlan::default() };
     copy(&config, &plan, show, typed.no_run, output).await
 }
 
@@ -230,15 +231,16 @@ pub(super) async fn copy(
     no_run: bool,
     output: Output,
 ) -> Result<u8, Failure> {
-    let fork = prepare_copy(config, plan, &show, output).await?;
-    if no_run || !fork.has_open_turn {
-        let id = fork.id.clone();
-        fork.record().await?;
+    let copy = prepare_copy(config, plan, &show, output).await?;
+    if no_run || !copy.has_open_turn {
+        let id = copy.id.clone();
+        copy.record().await?;
         output.data(&format!("{id}\n"))?;
         output.say(&format!("hint: {}", way_on(config, &id)));
         return Ok(DONE);
     }
-    Watch::new(output, show, "--yes").follow(fork.start().await?, None).await
+    let handle = Host::at(config.places()).start(copy, show.answers()).await?;
+    Watch::new(output, show).follow(handle, None).await
 }
 
 /// Makes a copy, tells where it works and what it lacks.
@@ -247,22 +249,15 @@ pub(super) async fn prepare_copy(
     plan: &ForkPlan,
     show: &ShowPlan,
     output: Output,
-) -> Result<Fork, Failure> {
-    let attended = show.is_attended();
-    let mut fork = match Fork::prepare(config, plan, attended).await {
-        Ok(fork) => fork,
-        Err(error) => {
-            let consent = Some(asked(error, !show.json, output).await?);
-            let changes = Changes { consent, ..plan.changes.clone() };
-            Fork::prepare(config, &ForkPlan { changes, ..plan.clone() }, attended).await?
-        }
-    };
-    output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));
-    if let Some(lacks) = &fork.lacks {
+) -> Result<Prepared, Failure> {
+    let who = (show.answers(), &show.person(output));
+    let mut copy = Host::at(config.places()).fork(config, plan, who).await?;
+    output.say(&format!("forked into {}, which works in {}", copy.id, copy.workspace.display()));
+    if let Some(lacks) = &copy.lacks {
         output.warn(lacks);
     }
-    tell_of_place(&std::mem::take(&mut fork.notes), output);
-    Ok(fork)
+    tell_of_place(&std::mem::take(&mut copy.notes), output);
+    Ok(copy)
 }
 
 /// How a session is gone on with: its open turn, else its next task by the kind of whoever worked last.
@@ -322,13 +317,11 @@ async fn config_of(
     session: &str,
     here: &HereArgs,
     environment: Environment,
-    (can_ask, output): (bool, Output),
+    person: AtTerminal,
 ) -> Result<(Config, Option<PathBuf>), Failure> {
-    let present = plan::folder(Path::new("."))?;
-    let folders = (here.workspace.as_deref(), present.as_path());
-    let root = folder_of(session, folders, &environment, (can_ask, output)).await?;
+    let root = folder_of(session, here.workspace.as_deref(), &environment, person).await?;
     let config = config_for((session, root.as_deref()), environment, &[])?;
-    super::config::warn(&config, output);
+    super::config::warn(&config, person.output);
     Ok((config, root))
 }
 
@@ -388,13 +381,14 @@ pub(super) fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<Squad
 }
 
 /// What the session of a demo is opened with.
-pub(super) fn demo_request(
+pub(super) fn demo_changes(
     rules: Vec<Rule>,
     squad: Option<SquadWish>,
     debate: Option<DebatePlan>,
-) -> Result<Request, Failure> {
+) -> Result<(ModelName, Changes), Failure> {
     let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
-    Ok(Request { model, model_is_wanted: true, rules, squad, debate, reads_only: false, consent: None })
+    let changes = Changes { model: Some(model.clone()), rules, squad, debate, ..Changes::default() };
+    Ok((model, changes))
 }
 
 /// A folder with the demo's project: the one that was named, which must be empty, or a new temporary one.
@@ -419,20 +413,15 @@ pub(super) fn demo_folder(story: &demo::Story, wanted: Option<&Path>) -> Result<
 }
 
 /// Nobody works without a sandbox unawares.
-pub(super) fn warn_of_sandbox(running: &Running, output: Output) {
-    if running.sandbox.kind == "none" {
-        output.alarm(&format!("UNCONFINED: {}", running.sandbox.gaps.join("; ")));
+pub(super) fn warn_of_sandbox(handle: &Handle, output: Output) {
+    let sandbox = handle.sandbox();
+    if sandbox.kind == "none" {
+        output.alarm(&format!("UNCONFINED: {}", sandbox.gaps.join("; ")));
     }
-    tell_of_place(&running.notes, output);
+    tell_of_place(handle.notes(), output);
 }
 
 /// What people have to know of how a workspace was opened.
 fn tell_of_place(told: &[String], output: Output) {
     told.iter().for_each(|line| output.note(line));
-}
-
-/// True when a value was given on the command line.
-fn is_flag(config: &Config, key: &str) -> bool {
-    let leaf = config.layer().0.get(&KeyPath::of(&[key]));
-    leaf.is_some_and(|leaf| matches!(leaf.sources.first(), Some(Source::Flag(_))))
 }

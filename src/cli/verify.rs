@@ -3,20 +3,20 @@
 
 use serde_json::json;
 
-use crate::arena::replay::{self, Difference, Redecided, Verification, Verifier};
-use crate::assembly::{LogError, Read, Sessions, WireError};
 use crate::cli::args::VerifyArgs;
 use crate::cli::error::{DIVERGED, DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::cli::plan::rules_of;
 use crate::config::{Environment, Places};
+use crate::host::Scorers;
+use crate::host::replay::{self, Difference, Redecided, Verification, Verifier};
+use crate::host::{LogError, Read, Sessions, WireError};
 use crate::projection::phrases::counted;
 use crate::projection::safe_text::shown;
 use crate::protocol::event::PolicyDecided;
 use crate::protocol::spec::Rule;
 use crate::protocol::{ArenaEvent, Entry, EventRef};
-use crate::session::convergence::Scorers;
 
 /// Checks the chain, then whether the same facts give the same decisions.
 pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Result<u8, Failure> {

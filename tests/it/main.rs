@@ -10,6 +10,7 @@ mod debate;
 mod demo;
 mod dependencies;
 mod eventlog;
+mod host;
 mod house;
 mod projection;
 mod protocol;

@@ -8,6 +8,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Environment};
+use crate::host::Answers;
 use crate::tui::Theme;
 
 use super::controller::Mission;
@@ -22,9 +23,9 @@ pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Miss
 pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
     let theme = theme(typed, &kit.environment);
     let by = kit.environment.get("USER").unwrap_or("you").to_owned();
-    let mut mission = Mission::new(Arc::new(kit), by, theme);
+    let answers = plan::yes(typed.held.yes).map_or(Answers::People, |by| Answers::Yes(by.to_owned()));
+    let mut mission = Mission::new(Arc::new(kit), by, theme, answers);
     mission.is_calm = typed.look.calm;
-    mission.says_yes = typed.held.yes;
     mission
 }
 
