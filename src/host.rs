@@ -6,6 +6,7 @@
 //! workspace while a turn is open, and which answer to an approval counts.
 
 mod consent;
+mod demo;
 mod folders;
 mod handle;
 mod session_state;
@@ -29,8 +30,9 @@ pub use crate::ports::{FileChange, FoundRun, Head};
 pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};
 pub use crate::session::debate::DEFAULT_ROUNDS;
 pub use consent::{Person, Question};
+pub use demo::{Demo, model_after_demo};
 pub use folders::workspace_files;
-pub use handle::{CommandError, Handle};
+pub use handle::{CommandError, Handle, task};
 pub use updates::{Update, Updates};
 
 use consent::with_consent;

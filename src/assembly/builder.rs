@@ -22,11 +22,161 @@ use crate::session::convergence::{Scorer, Scorers};
 use crate::session::policy;
 use crate::toolvault::VaultError;
 
-/// Opens a session from Rust. See the example of the [crate].
+/// Opens sessions from Rust values: the same as a configuration, without its files.
 ///
-/// The workspace is where the tools work; the state folder keeps log, blobs and recorded trees. Tools run
-/// unconfined unless [`ArenaBuilder::sandbox`] says otherwise. Without personas the spark is a plain one; without a policy reads are allowed and everything
-/// else is asked about.
+/// The workspace is where the tools work; the state folder keeps log, blobs and recorded trees. Tools run unconfined
+/// unless [`ArenaBuilder::sandbox`] says otherwise. Without personas the spark is a plain one; without a policy reads are
+/// allowed and everything else is asked about.
+///
+/// [`Host::open_built`](crate::Host::open_built) opens a session that any number of front ends may use;
+/// [`ArenaBuilder::open`] gives the bare [`Arena`](crate::Arena).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use agon::config::Places;
+/// use agon::host::{Answers, Update, Updates};
+/// use agon::ports::{Live, Preparation, Sandbox, Tool, ToolEnd};
+/// use agon::protocol::effect::ToolCall;
+/// use agon::protocol::spec::{DebatePlan, Mode, ModelSpec, PersonaSpec, Risk, ToolSpec};
+/// use agon::protocol::{ArenaEvent, Command};
+/// use agon::provider::script::Script;
+/// use agon::session::convergence::{Panel, Scored};
+/// use agon::{ArenaBuilder, Host};
+/// use tokio_util::sync::CancellationToken;
+///
+/// /// A tool: says how many words a text has.
+/// struct CountWords;
+///
+/// #[async_trait::async_trait]
+/// impl Tool for CountWords {
+///     fn spec(&self) -> ToolSpec {
+///         ToolSpec {
+///             name: "count_words".to_owned(),
+///             description: "Counts the words of a text.".to_owned(),
+///             schema: serde_json::json!({
+///                 "type": "object",
+///                 "properties": {"text": {"type": "string"}},
+///                 "required": ["text"]
+///             }),
+///             risk: Risk::Read,
+///             repeatable: true,
+///             output_cap: 1000,
+///         }
+///     }
+///
+///     async fn prepare(&self, call: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
+///         let (preview, cwd) = (call.args.to_string(), String::new());
+///         Ok(Preparation { paths: Vec::new(), command: None, cwd, preview, risk: Risk::Read })
+///     }
+///
+///     async fn run(&self, call: &ToolCall, _: &dyn Sandbox, _: &dyn Live, _: &CancellationToken) -> ToolEnd {
+///         let text = call.args["text"].as_str().unwrap_or_default();
+///         ToolEnd::ok(format!("{} words", text.split_whitespace().count()))
+///     }
+/// }
+///
+/// /// A scorer: a debate has converged as far as its personas were heard, in thousandths.
+/// fn heard(panel: &Panel) -> Scored {
+///     let heard = panel.voters.iter().filter(|voter| voter.now.is_some()).count();
+///     Scored { score_pm: Some((1000 * heard / panel.voters.len().max(1)) as u32), parts: Vec::new() }
+/// }
+///
+/// /// What the models say, in place of a provider that costs money.
+/// const SCRIPT: &str = r#"
+/// [[answer]]
+/// spark = "solo"
+/// calls = [{ tool = "count_words", args = { text = "all that is gold" } }]
+///
+/// [[answer]]
+/// spark = "solo"
+/// expect = "4 words"
+/// text = "four"
+///
+/// [[answer]]
+/// spark = "ann"
+/// text = '{"position": "Yes", "confidence": 80, "claims": ["It is short."], "evidence": [], "would_change": "A test"}'
+/// [[answer]]
+/// spark = "ann"
+/// text = '{"ratings": [{"proposition": 1, "rating": 2, "confidence": 80}]}'
+///
+/// [[answer]]
+/// spark = "ben"
+/// text = '{"position": "Yes", "confidence": 70, "claims": ["It is old."], "evidence": [], "would_change": "A poem"}'
+/// [[answer]]
+/// spark = "ben"
+/// text = '{"ratings": [{"proposition": 1, "rating": 2, "confidence": 70}]}'
+///
+/// [[answer]]
+/// spark = "cat"
+/// text = '{"propositions": ["The proverb is worth keeping."]}'
+/// [[answer]]
+/// spark = "cat"
+/// text = '{"answer": "Keep it.", "rulings": [{"proposition": 1, "stance": "upheld", "because": "Both agree.", "evidence": []}], "confidence": 80, "minority": "", "risks": []}'
+/// "#;
+///
+/// /// Prints the entries of a turn.
+/// async fn print_turn(updates: &mut Updates) -> std::io::Result<()> {
+///     loop {
+///         match updates.next().await? {
+///             Update::Entries(entries) => {
+///                 for event in entries.iter().flat_map(|entry| &entry.events) {
+///                     println!("{} {}", event.kind(), serde_json::to_string(event)?);
+///                     if matches!(event, ArenaEvent::TurnClosed(_)) {
+///                         return Ok(());
+///                     }
+///                 }
+///             }
+///             Update::Ended(_) => return Ok(()),
+///             Update::Signal(_) | Update::NotTaken(_) => {}
+///         }
+///     }
+/// }
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let workspace = tempfile::tempdir()?;
+/// let state = tempfile::tempdir()?;
+/// let mut builder = ArenaBuilder::new(workspace.path(), state.path())
+///     .provider("mock", Arc::new(Script::from_toml("mock", SCRIPT)?))
+///     .model(ModelSpec::named("mock/any"))
+///     .persona(PersonaSpec::with_text("counter", "You count."))
+///     .tool(Arc::new(CountWords))
+///     .scorer("heard", heard);
+/// for id in ["ann", "ben", "cat"] {
+///     builder = builder.persona(PersonaSpec::with_text(id, "You think."));
+/// }
+///
+/// let host = Host::at(&Places::beneath(state.path()));
+/// let session = host.open_built(builder, Answers::Nobody).await?;
+/// let mut updates = session.subscribe(0);
+///
+/// let text = "How many words has `all that is gold`?".to_owned();
+/// session.command(Command::Prompt { text, mode: Mode::Solo, schema: None }).await?;
+/// print_turn(&mut updates).await?;
+///
+/// let plan = DebatePlan {
+///     personas: vec!["ann".to_owned(), "ben".to_owned()],
+///     moderator: "cat".to_owned(),
+///     rounds: 2,
+///     scorer: "heard".to_owned(),
+///     models: Vec::new(),
+/// };
+/// let text = "Is the proverb worth keeping?".to_owned();
+/// session.command(Command::Prompt { text, mode: Mode::Debate(plan), schema: None }).await?;
+/// print_turn(&mut updates).await?;
+///
+/// updates.leave().await;
+/// # let log = host.sessions().read(session.id())?;
+/// # let events: Vec<_> = log.entries.iter().flat_map(|entry| &entry.events).collect();
+/// # let answers = |event: &&&ArenaEvent| matches!(event, ArenaEvent::TurnClosed(data) if data.answer.is_some());
+/// # assert_eq!(events.iter().filter(answers).count(), 2);
+/// # let scored = |event: &&&ArenaEvent| matches!(event, ArenaEvent::ConvergenceProbed(data) if data.score_pm == Some(1000));
+/// # assert!(events.iter().any(|event| scored(&event)));
+/// # assert!(matches!(events.last(), Some(ArenaEvent::SessionSealed(_))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ArenaBuilder {
     workspace: PathBuf,
     state: PathBuf,

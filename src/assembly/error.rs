@@ -119,6 +119,15 @@ pub enum WireError {
     /// A fork is to replace what is not there.
     #[error("{0}")]
     NothingToReplace(String),
+    /// A session takes no task while its last one is open.
+    #[error("{}", if .asks.is_empty() { "its last task is not done yet".to_owned() } else { format!("an approval is open: {asks}") })]
+    OpenTurn { id: String, asks: String },
+    /// The demo's script would have to answer.
+    #[error("the demo's script answers no other task than its own")]
+    OnlyDemo,
+    /// A task does not fit into a line of the log.
+    #[error("the prompt has {bytes} bytes; a prompt may have {max}")]
+    LongPrompt { bytes: usize, max: usize },
     /// There is nothing to change any more.
     #[error("the session has ended")]
     Ended,
@@ -170,6 +179,18 @@ impl WireError {
                  [workspace] allow = [\"{}\"]",
                 workspace.display()
             )),
+            WireError::OpenTurn { id, asks } if asks.is_empty() => {
+                Some(format!("go on with it: agon resume {id}"))
+            }
+            WireError::OpenTurn { id, .. } => {
+                Some(format!("answer it first: agon resume {id} (--yes says yes)"))
+            }
+            WireError::OnlyDemo => {
+                Some("/model PROVIDER/MODEL names a model that does; /demo plays it again".to_owned())
+            }
+            WireError::LongPrompt { .. } => {
+                Some("put what is long into a file of the workspace and name the file".to_owned())
+            }
             WireError::NothingToReplace(_) => {
                 Some("`agon replay S --full` shows every entry with its number".to_owned())
             }

@@ -7,8 +7,8 @@ use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::run;
 use crate::config::{Config, Environment, ModelName, unknown};
 use crate::host::{
-    self, AtLimit, Changes, DEFAULT_ROUNDS, DEFAULT_SCORER, ForkPlan, Instead, Scorers, Sessions, Stage,
-    stage_of_debate,
+    self, AtLimit, Changes, DEFAULT_ROUNDS, DEFAULT_SCORER, ForkPlan, Host, Instead, Scorers, Sessions,
+    Stage, stage_of_debate,
 };
 use crate::library::Library;
 use crate::library::persona::{DEBATERS, MODERATOR};
@@ -45,7 +45,8 @@ async fn go_on(
     refuse_another(typed)?;
     let root = typed.arena.workspace.workspace.clone();
     let overrides = plan::overrides(&typed.arena.held);
-    let mut config = run::config_for((session, root.as_deref()), environment, &overrides)?;
+    let host = Host::of(&environment)?;
+    let mut config = host.config_for((session, root.as_deref()), environment, &overrides)?;
     // A debate needs more steps than one spark.
     config.default_max_steps(MAX_STEPS);
     super::config::warn(&config, output);

@@ -12,8 +12,8 @@ use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
-use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places, PolicyFile, SandboxKind};
-use crate::host::{Answers, Changes, Instead, LimitChanges, Sessions, SquadWish};
+use crate::config::{Config, ConfigError, Environment, ModelName, Override, PolicyFile, SandboxKind};
+use crate::host::{Answers, Changes, Host, Instead, LimitChanges, SquadWish};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::Rule;
@@ -73,16 +73,20 @@ impl RunPlan {
     ) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
         let is_named = typed.arena.workspace.workspace.is_some();
-        let workspace = match &typed.resume {
-            Some(session) if !is_named => recorded_workspace(session, &environment)?,
-            _ => workspace(&typed.arena.workspace)?,
-        };
         let who = (typed.model.as_deref(), typed.persona.as_deref());
         let mut overrides = overrides(&typed.arena.held);
         overrides.extend(more);
         overrides.extend(named(who));
-        let config = Config::load(environment, &workspace, &overrides)?;
-        let root = is_named.then_some(workspace);
+        let (config, root) = match &typed.resume {
+            Some(session) if !is_named => {
+                let host = Host::of(&environment)?;
+                (host.config_for((session, None), environment, &overrides)?, None)
+            }
+            _ => {
+                let root = workspace(&typed.arena.workspace)?;
+                (Config::load(environment, &root, &overrides)?, is_named.then_some(root))
+            }
+        };
         Ok(RunPlan {
             changes: Changes { root, ..changes(&typed.arena.held, who, &config)? },
             prompt: prompt(verb, typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
@@ -170,12 +174,6 @@ pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>) -> String {
     let sandbox = sandbox.map(|kind| format!(" --sandbox {}", kind.word()));
     let policy = policy.map(|file| format!(" --policy {}", file.display()));
     sandbox.into_iter().chain(policy).collect()
-}
-
-/// The workspace of a session of this user. One that is gone is told by whoever needs it; a fork may not.
-pub fn recorded_workspace(session: &str, environment: &Environment) -> Result<PathBuf, Failure> {
-    let root = Sessions::at(&Places::find(environment)?).home(session)?;
-    Ok(if root.is_dir() { root } else { PathBuf::from("/") })
 }
 
 /// The workspace as an absolute path without links; it must be a folder.

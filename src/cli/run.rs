@@ -2,27 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::{AtTerminal, about_workspace};
-use crate::cli::error::{DONE, Failure, USAGE};
+use crate::cli::error::{DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::watch::{Watch, check_target};
-use crate::config::{Config, Environment, ModelName, Override, Places};
+use crate::config::{Config, Environment, ModelName};
 use crate::host::{
-    Changes, ForkPlan, Handle, Host, Instead, Prepared, Runs, Sessions, SquadWish, Stage, stage_of_debate,
+    self, Changes, Demo, ForkPlan, Handle, Host, Instead, Prepared, Runs, Sessions, Stage, stage_of_debate,
 };
-use crate::library::blueprint::DEFAULT;
-use crate::library::demo;
 use crate::projection::Board;
 use crate::protocol::event::TurnCause;
-use crate::protocol::spec::{DebatePlan, Mode, Rule};
+use crate::protocol::spec::Mode;
 use crate::protocol::{Command, StopCause};
-
-/// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
-const MAX_PROMPT: usize = 700 * 1024;
 
 /// Gives one task to one spark.
 pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
@@ -78,11 +71,13 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
     {
         plan.config.allow_workspace(&root);
     }
-    let prompt = prompt(plan.prompt, mode, plan.schema)?;
+    let prompt = host::task(plan.prompt, mode, plan.schema)?;
+    let host = Host::at(plan.config.places());
     let handle = match &plan.resume {
         Some(session) => {
-            refuse_open_turn(&plan.config, session)?;
-            take_up(&plan.config, session, &plan.changes, &plan.show, output).await?
+            host.check_idle(session)?;
+            let who = (plan.show.answers(), &plan.show.person(output));
+            host.resume((&plan.config, session), &plan.changes, who).await?
         }
         None => {
             let (model, why) = plan.config.choose_model().await?;
@@ -90,7 +85,8 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
                 output.say(&format!("using {model}: {why}"));
             }
             super::sandbox::offer_image(&plan.config, plan.config.sandbox(), output).await?;
-            begin((&plan.config, &model), &plan.changes, &plan.show, output).await?
+            let who = (plan.show.answers(), &plan.show.person(output));
+            host.open((&plan.config, &model), &plan.changes, who).await?
         }
     };
     let id = handle.id().to_owned();
@@ -98,34 +94,12 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
     Ok((code, id))
 }
 
-/// Resumes a session.
-async fn take_up(
-    config: &Config,
-    session: &str,
-    changes: &Changes,
-    show: &ShowPlan,
-    output: Output,
-) -> Result<Handle, Failure> {
-    Host::at(config.places()).resume((config, session), changes, (show.answers(), &show.person(output))).await
-}
-
-/// Opens a new session.
-async fn begin(
-    (config, model): (&Config, &ModelName),
-    changes: &Changes,
-    show: &ShowPlan,
-    output: Output,
-) -> Result<Handle, Failure> {
-    let who = (show.answers(), &show.person(output));
-    Host::at(config.places()).open((config, model), changes, who).await
-}
-
 /// Runs the built-in script in a project of its own. Its approvals are answered by the demo itself.
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
-    let (story, mode, squad, debate) = story(typed.show);
-    let root = demo_folder(story, typed.arena.workspace.workspace.as_deref())?;
+    let demo = demo_of(typed.show);
+    let root = demo.folder(typed.arena.workspace.workspace.as_deref())?;
     output.say(&format!("the demo works in {}", root.display()));
-    let handle = match open_demo(typed, (squad, debate), &root, environment, output).await {
+    let handle = match open_demo(typed, &demo, &root, environment, output).await {
         Ok(handle) => handle,
         Err(failure) => {
             if typed.arena.workspace.workspace.is_none() {
@@ -135,14 +109,22 @@ pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) ->
             return Err(failure);
         }
     };
-    let prompt = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
-    Watch::new(output, demo_show(typed)).telling().follow(handle, Some(prompt)).await
+    Watch::new(output, demo_show(typed)).telling().follow(handle, Some(demo.task())).await
+}
+
+/// The demo of a name.
+pub(super) fn demo_of(kind: DemoKind) -> Demo {
+    match kind {
+        DemoKind::Run => Demo::solo(),
+        DemoKind::Squad => Demo::squad(),
+        DemoKind::Debate => Demo::debate(),
+    }
 }
 
 /// Opens the session a demo plays in.
 async fn open_demo(
     typed: &DemoArgs,
-    (squad, debate): (Option<SquadWish>, Option<DebatePlan>),
+    demo: &Demo,
     root: &Path,
     environment: Environment,
     output: Output,
@@ -150,9 +132,11 @@ async fn open_demo(
     let config = Config::load(environment, root, &plan::overrides(&typed.arena.held))?;
     super::config::warn(&config, output);
     let rules = plan::rules_of(typed.arena.held.policy.as_deref())?;
-    let (model, changes) = demo_changes(rules, squad, debate)?;
+    let (model, changes) = demo.changes()?;
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
-    begin((&config, &model), &changes, &demo_show(typed), output).await
+    let show = demo_show(typed);
+    let who = (show.answers(), &show.person(output));
+    Host::at(config.places()).open((&config, &model), &Changes { rules, ..changes }, who).await
 }
 
 fn demo_show(typed: &DemoArgs) -> ShowPlan {
@@ -192,7 +176,8 @@ pub(super) async fn go_on(
     output: Output,
 ) -> Result<u8, Failure> {
     show.output.as_deref().map(check_target).transpose()?;
-    let handle = take_up(config, session, changes, &show, output).await?;
+    let who = (show.answers(), &show.person(output));
+    let handle = Host::at(config.places()).resume((config, session), changes, who).await?;
     let seal = (!handle.has_open_turn()).then_some(Command::Stop { cause: StopCause::Finished });
     Watch::new(output, show).follow(handle, seal).await
 }
@@ -200,11 +185,12 @@ pub(super) async fn go_on(
 /// Copies a session and goes on differently.
 pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let here = plan::folder(Path::new("."))?;
+    let host = Host::of(&environment)?;
     let root = match typed.here.workspace.as_deref() {
         Some(named) => Some(plan::folder(named)?),
-        None => Host::of(&environment)?.known_folder(&typed.session, &here)?,
+        None => host.known_folder(&typed.session, &here)?,
     };
-    let config = config_for_copy((&typed.session, root.as_deref(), &here), environment, &[])?;
+    let config = host.config_for_copy((&typed.session, root.as_deref(), &here), environment, &[])?;
     super::config::warn(&config, output);
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
     let model = model.map_err(crate::config::ConfigError::from)?;
@@ -262,8 +248,12 @@ pub(super) async fn prepare_copy(
 
 /// How a session is gone on with: its open turn, else its next task by the kind of whoever worked last.
 pub(super) fn way_on(config: &Config, id: &str) -> String {
+    let mut board = Board::default();
     // What cannot be read was told before.
-    let (board, _) = board_of(&Sessions::of(config), id).unwrap_or_default();
+    let _ = Sessions::of(config).scan(id, &mut |entry| {
+        board.apply(&entry);
+        true
+    });
     next_step(&board, id)
 }
 
@@ -281,37 +271,6 @@ pub(super) fn next_step(board: &Board, id: &str) -> String {
     }
 }
 
-/// How a session stands, and whether its log is whole.
-fn board_of(sessions: &Sessions, session: &str) -> Result<(Board, bool), Failure> {
-    let mut board = Board::default();
-    let fault = sessions.scan(session, &mut |entry| {
-        board.apply(&entry);
-        true
-    })?;
-    Ok((board, fault.is_none()))
-}
-
-/// A new task waits for the end of the one before: refused before anything is recorded. Damage is left to
-/// whoever opens the log.
-fn refuse_open_turn(config: &Config, session: &str) -> Result<(), Failure> {
-    let sessions = Sessions::of(config);
-    sessions.check_free(session)?;
-    let (board, is_whole) = board_of(&sessions, session)?;
-    if !is_whole || !board.has_open_turn() {
-        return Ok(());
-    }
-    let asks = board.approvals.iter().map(|ask| format!("{}: {}", ask.tool, ask.target));
-    let asks = asks.collect::<Vec<_>>().join(", ");
-    let id = &board.id;
-    Err(match asks.is_empty() {
-        true => {
-            Failure::usage("its last task is not done yet").hint(format!("go on with it: agon resume {id}"))
-        }
-        false => Failure::usage(format!("an approval is open: {asks}"))
-            .hint(format!("answer it first: agon resume {id} (--yes says yes)")),
-    })
-}
-
 /// The configuration for the workspace a session is taken up in, and that workspace where it had to be named.
 async fn config_of(
     session: &str,
@@ -320,96 +279,9 @@ async fn config_of(
     person: AtTerminal,
 ) -> Result<(Config, Option<PathBuf>), Failure> {
     let root = folder_of(session, here.workspace.as_deref(), &environment, person).await?;
-    let config = config_for((session, root.as_deref()), environment, &[])?;
+    let config = Host::of(&environment)?.config_for((session, root.as_deref()), environment, &[])?;
     super::config::warn(&config, person.output);
     Ok((config, root))
-}
-
-/// The configuration for a copy. Of a session from elsewhere it is that of the present folder.
-pub(super) fn config_for_copy(
-    (session, root, here): (&str, Option<&Path>, &Path),
-    environment: Environment,
-    overrides: &[Override],
-) -> Result<Config, Failure> {
-    let own = Sessions::at(&Places::find(&environment)?).home(session).is_ok();
-    let root = root.or((!own).then_some(here));
-    config_for((session, root), environment, overrides)
-}
-
-/// The same with flags, and its warnings left to the caller.
-pub(super) fn config_for(
-    (session, root): (&str, Option<&Path>),
-    environment: Environment,
-    overrides: &[Override],
-) -> Result<Config, Failure> {
-    let root = match root {
-        Some(root) => root.to_owned(),
-        None => plan::recorded_workspace(session, &environment)?,
-    };
-    Ok(Config::load(environment, &root, overrides)?)
-}
-
-/// The command that gives the task, refused when its entry could not be a line of the log.
-pub(super) fn prompt(
-    text: String,
-    mode: Mode,
-    schema: Option<serde_json::Value>,
-) -> Result<Command, Failure> {
-    let command = Command::Prompt { text, mode, schema };
-    let bytes = serde_json::to_string(&command)?.len();
-    match bytes > MAX_PROMPT {
-        true => Err(Failure::usage(format!("the prompt has {bytes} bytes; a prompt may have {MAX_PROMPT}"))
-            .hint("put what is long into a file of the workspace and name the file")),
-        false => Ok(command),
-    }
-}
-
-/// What a demo shows: its story, and who works on it.
-pub(super) fn story(show: DemoKind) -> (&'static demo::Story, Mode, Option<SquadWish>, Option<DebatePlan>) {
-    match show {
-        DemoKind::Run => (&demo::RUN, Mode::Solo, None, None),
-        DemoKind::Squad => {
-            let checks = demo::SQUAD.checks.iter().map(|check| (*check).to_owned()).collect();
-            let wish = SquadWish { blueprint: Some(DEFAULT.to_owned()), checks };
-            (&demo::SQUAD, Mode::Squad, Some(wish), None)
-        }
-        DemoKind::Debate => {
-            let plan = demo::debate::plan();
-            (&demo::DEBATE, Mode::Debate(plan.clone()), None, Some(plan))
-        }
-    }
-}
-
-/// What the session of a demo is opened with.
-pub(super) fn demo_changes(
-    rules: Vec<Rule>,
-    squad: Option<SquadWish>,
-    debate: Option<DebatePlan>,
-) -> Result<(ModelName, Changes), Failure> {
-    let model: ModelName = demo::MODEL.parse().map_err(crate::config::ConfigError::from)?;
-    let changes = Changes { model: Some(model.clone()), rules, squad, debate, ..Changes::default() };
-    Ok((model, changes))
-}
-
-/// A folder with the demo's project: the one that was named, which must be empty, or a new temporary one.
-pub(super) fn demo_folder(story: &demo::Story, wanted: Option<&Path>) -> Result<PathBuf, Failure> {
-    let folder = match wanted {
-        Some(folder) => std::fs::create_dir_all(folder).map(|()| folder.to_owned()),
-        None => tempfile::Builder::new().prefix("agon-demo-").tempdir().map(tempfile::TempDir::keep),
-    };
-    let made = folder.and_then(|folder| folder.canonicalize());
-    let root =
-        made.context("cannot make a folder for the demo").map_err(|error| Failure::new(USAGE, error))?;
-    let is_empty = std::fs::read_dir(&root).is_ok_and(|mut entries| entries.next().is_none());
-    if !is_empty {
-        return Err(Failure::usage(format!(
-            "`{}` is not empty; the demo wants a folder of its own",
-            root.display()
-        )));
-    }
-    let written = story.write_project(&root).context("cannot write the demo's project");
-    written.map_err(|error| Failure::new(USAGE, error))?;
-    Ok(root)
 }
 
 /// Nobody works without a sandbox unawares.

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Host, Person, Question};
 use crate::assembly::WireError;
+use crate::config::{Config, Environment, Override};
 use crate::host_files::walk;
+use crate::projection::Board;
 
 /// Files of a workspace that completion knows at most.
 const MOST_FILES: usize = 20_000;
@@ -45,6 +47,48 @@ impl Host {
             Ok(_) | Err(WireError::ForeignRoot { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The configuration for the folder a session works in: the one that was named, else the one it was begun in, gone
+    /// or not.
+    pub fn config_for(
+        &self,
+        (session, root): (&str, Option<&Path>),
+        environment: Environment,
+        overrides: &[Override],
+    ) -> Result<Config, WireError> {
+        let root = match root {
+            Some(root) => root.to_owned(),
+            None => Some(self.sessions().home(session)?).filter(|root| root.is_dir()).unwrap_or("/".into()),
+        };
+        Ok(Config::load(environment, &root, overrides)?)
+    }
+
+    /// The same for a copy. Of a session from elsewhere it is that of the present folder.
+    pub fn config_for_copy(
+        &self,
+        (session, root, here): (&str, Option<&Path>, &Path),
+        environment: Environment,
+        overrides: &[Override],
+    ) -> Result<Config, WireError> {
+        let own = self.sessions().home(session).is_ok();
+        self.config_for((session, root.or((!own).then_some(here))), environment, overrides)
+    }
+
+    /// Refuses a session that takes no task now: its last one is not over, or another process has it. Damage is left to
+    /// opening the log.
+    pub fn check_idle(&self, session: &str) -> Result<(), WireError> {
+        self.sessions().check_free(session)?;
+        let mut board = Board::default();
+        let fault = self.sessions().scan(session, &mut |entry| {
+            board.apply(&entry);
+            true
+        })?;
+        if fault.is_some() || !board.has_open_turn() {
+            return Ok(());
+        }
+        let asks = board.approvals.iter().map(|ask| format!("{}: {}", ask.tool, ask.target));
+        Err(WireError::OpenTurn { asks: asks.collect::<Vec<_>>().join(", "), id: board.id })
     }
 }
 

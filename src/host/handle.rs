@@ -14,11 +14,24 @@ use crate::assembly::{self, Changes, Prepared, WireError};
 use crate::config::Config;
 use crate::ports::Head;
 use crate::projection::board::OpenApproval;
-use crate::protocol::spec::{SandboxSpec, Spec};
+use crate::protocol::spec::{Mode, SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, CallId, Command, Entry, StopCause};
 
 /// How long a session that is left may take to end what it runs.
 const PARTING: Duration = Duration::from_secs(8);
+
+/// The most a prompt may hold as JSON, so that its entry fits into a line of the log.
+const MAX_PROMPT: usize = 700 * 1024;
+
+/// The command that gives a task, refused when its entry could not be a line of the log.
+pub fn task(text: String, mode: Mode, schema: Option<serde_json::Value>) -> Result<Command, WireError> {
+    let command = Command::Prompt { text, mode, schema };
+    let bytes = serde_json::to_string(&command).map_or(usize::MAX, |text| text.len());
+    match bytes > MAX_PROMPT {
+        true => Err(WireError::LongPrompt { bytes, max: MAX_PROMPT }),
+        false => Ok(command),
+    }
+}
 
 /// Why a command came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -257,7 +270,9 @@ impl Handle {
         self.forget();
     }
 
+    /// Nothing runs here any more.
     fn forget(&self) {
+        self.0.state.end();
         if let Some(open) = self.0.host.upgrade() {
             let is_this = |handle: &mut Handle| Arc::ptr_eq(&handle.0, &self.0);
             let gone = open.with(|open| match open.get_mut(self.id()).is_some_and(is_this) {

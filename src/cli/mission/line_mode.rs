@@ -280,7 +280,7 @@ impl LineMode {
                     .map_err(|_| Failure::usage(format!("`{seq}` is no entry, which looks like `e42`")))?,
             ),
         };
-        let (config, changes) = self.kit.for_copy(&self.host, &session)?;
+        let (config, changes) = self.kit.for_copy(&session)?;
         let plan = ForkPlan { session, at, changes, instead: None, goes_on: false };
         let show = ShowPlan { yes: plan::yes(self.yes), ..ShowPlan::default() };
         let copy = run::prepare_copy(&config, &plan, &show, self.output).await?;

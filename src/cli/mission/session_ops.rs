@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
 use crate::cli::plan;
-use crate::cli::run::{demo_changes, demo_folder, prompt, story};
+use crate::cli::run::demo_of;
 use crate::config::{Config, ModelName};
-use crate::host::{self, Answers, ForkPlan, Handle, Host, SessionSummary, Updates};
+use crate::host::{self, Answers, ForkPlan, Handle, Host, SessionSummary, Updates, model_after_demo};
 use crate::protocol::Command;
 use crate::tui::{SessionRow, SessionView};
 
@@ -98,7 +98,7 @@ pub(super) async fn resume(
     let config = kit.config_of(id, root.as_deref())?;
     let mut changes = host::Changes { root, ..kit.changes_for(company) };
     if first.is_some() && kit.sessions().is_over_demo(id)? {
-        changes.model = Some(after_demo(kit, changes.model.take(), found).await?);
+        changes.model = Some(model_after_demo(&kit.config, changes.model.take().or(found)).await?);
     }
     let handle = front.host.resume((&config, id), &changes, front.who()).await?;
     let first = match first {
@@ -120,26 +120,10 @@ pub(super) async fn give(
     let mut changes = kit.changes_for(company);
     let models = handle.spec().await.map(|spec| spec.models).unwrap_or_default();
     if models.first().is_some_and(|model| host::is_demo(&kit.config, &model.name)) {
-        changes.model = Some(after_demo(kit, changes.model.take(), found).await?);
+        changes.model = Some(model_after_demo(&kit.config, changes.model.take().or(found)).await?);
     }
     handle.prompt(&kit.config, &changes, task).await?;
     Ok(())
-}
-
-/// Who works on what is asked after the demo: its script knows its own task and no other.
-async fn after_demo(
-    kit: &SessionOptions,
-    named: Option<ModelName>,
-    found: Option<ModelName>,
-) -> Result<ModelName, Failure> {
-    let model = match named.or(found) {
-        Some(model) => Some(model),
-        None => kit.config.choose_model().await.ok().map(|(model, _)| model),
-    };
-    model.filter(|model| !host::is_demo(&kit.config, &model.to_string())).ok_or_else(|| {
-        Failure::usage("the demo's script answers no other task than its own")
-            .hint("/model PROVIDER/MODEL names a model that does; /demo plays it again")
-    })
 }
 
 /// Copies a session with its files; runs nothing in the copy. Gives it with what to tell.
@@ -149,7 +133,7 @@ pub(super) async fn fork(
     at: Option<u64>,
     front: &Front,
 ) -> Result<(Seen, String), Failure> {
-    let (config, changes) = kit.for_copy(&front.host, &session)?;
+    let (config, changes) = kit.for_copy(&session)?;
     let plan = ForkPlan { session, at, changes, instead: None, goes_on: false };
     let copy = front.host.fork(&config, &plan, front.who()).await?;
     let (id, lacks, told) = (copy.id.clone(), copy.lacks.clone(), copy.notes.clone());
@@ -167,16 +151,16 @@ pub(super) async fn demo(
     folder: Option<PathBuf>,
     front: &Front,
 ) -> Result<Opened, Failure> {
-    let (story, mode, squad, debate) = story(show);
-    let root = demo_folder(story, folder.as_deref())?;
+    let demo = demo_of(show);
+    let root = demo.folder(folder.as_deref())?;
     let mut overrides = kit.overrides.clone();
     overrides.retain(|set| set.key != ["model"] && set.key != ["persona"]);
     let config = Config::load(kit.environment.clone(), &root, &overrides)?;
-    let (model, changes) = demo_changes(kit.changes.rules.clone(), squad, debate)?;
+    let (model, changes) = demo.changes()?;
+    let changes = host::Changes { rules: kit.changes.rules.clone(), ..changes };
     let handle = front.host.open((&config, &model), &changes, front.who()).await?;
-    let first = prompt(story.prompt.trim_end().to_owned(), mode, None)?;
     let note = Some(format!("the demo works in {}", root.display()));
-    Opened::of(kit, &handle, Some(first), note)
+    Opened::of(kit, &handle, Some(demo.task()), note)
 }
 
 /// The rows of the list of sessions.
@@ -198,5 +182,5 @@ pub(super) fn list(kit: &SessionOptions) -> Result<Vec<SessionRow>, Failure> {
 /// A command that gives a task.
 pub(super) fn task(text: String, company: &Company) -> Result<Command, Failure> {
     plan::prompt("run", &text, None)?;
-    prompt(text, company.mode.clone(), None)
+    Ok(host::task(text, company.mode.clone(), None)?)
 }

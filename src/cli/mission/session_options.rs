@@ -6,7 +6,6 @@ use crate::cli::args::HeldArgs;
 use crate::cli::debate::MAX_STEPS;
 use crate::cli::error::Failure;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
-use crate::cli::run::{config_for, config_for_copy};
 use crate::config::{Config, Environment, ModelName, Override, SandboxKind};
 use crate::host::{self, Changes, Host, LimitChanges, Sessions};
 use crate::protocol::spec::Mode;
@@ -137,16 +136,20 @@ impl SessionOptions {
 
     /// The configuration for the workspace of a recorded session, flags included; `root` is a folder that was named.
     pub fn config_of(&self, session: &str, root: Option<&Path>) -> Result<Config, Failure> {
-        config_for((session, root), self.environment.clone(), &self.overrides)
+        Ok(self.host().config_for((session, root), self.environment.clone(), &self.overrides)?)
     }
 
     /// What a copy is made with: the configuration, and what is different in the copy.
-    pub fn for_copy(&self, host: &Host, session: &str) -> Result<(Config, Changes), Failure> {
-        let here = self.config.workspace();
+    pub fn for_copy(&self, session: &str) -> Result<(Config, Changes), Failure> {
+        let (host, here) = (self.host(), self.config.workspace());
         let root = host.known_folder(session, here)?;
         let folders = (session, root.as_deref(), here);
-        let config = config_for_copy(folders, self.environment.clone(), &self.overrides)?;
+        let config = host.config_for_copy(folders, self.environment.clone(), &self.overrides)?;
         Ok((config, Changes { root, ..self.changes.clone() }))
+    }
+
+    fn host(&self) -> Host {
+        Host::at(self.config.places())
     }
 
     pub fn sessions(&self) -> Sessions {
