@@ -20,6 +20,7 @@ pub mod sessions;
 mod spec;
 mod squad;
 mod taken_up;
+mod windows;
 
 use std::path::{Path, PathBuf};
 
@@ -99,6 +100,7 @@ pub async fn open(
     let mut place = Place::configured(config, config.sandbox(), at, held).await?;
     let mut spec = spec::make(config, (model, wanted), place.vault.specs(), place.workspace_spec())?;
     place.furnish(Means::Configured(config, &new.id), &mut Vec::new(), &mut spec).await?;
+    place.notes.extend(windows::complete(config, spec.models.iter_mut()).await);
     let connected = providers::connect(config, &spec.models, &new.answered)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec, &spec.tools)? };
     let facts = vec![opened(&new.id, spec.clone())];

@@ -36,14 +36,13 @@ use crate::toolvault::VaultError;
 ///
 /// use agon::config::Places;
 /// use agon::host::{Answers, Update, Updates};
-/// use agon::ports::{Live, Preparation, Sandbox, Tool, ToolEnd};
+/// use agon::ports::{Preparation, Sandbox, Tool, ToolEnd};
 /// use agon::protocol::effect::ToolCall;
 /// use agon::protocol::spec::{DebatePlan, Mode, ModelSpec, PersonaSpec, Risk, ToolSpec};
 /// use agon::protocol::{ArenaEvent, Command};
 /// use agon::provider::script::Script;
 /// use agon::session::convergence::{Panel, Scored};
 /// use agon::{ArenaBuilder, Host};
-/// use tokio_util::sync::CancellationToken;
 ///
 /// /// A tool: says how many words a text has.
 /// struct CountWords;
@@ -66,13 +65,11 @@ use crate::toolvault::VaultError;
 ///     }
 ///
 ///     async fn prepare(&self, call: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
-///         let (preview, cwd) = (call.args.to_string(), String::new());
-///         Ok(Preparation { paths: Vec::new(), command: None, cwd, preview, risk: Risk::Read })
-///     }
-///
-///     async fn run(&self, call: &ToolCall, _: &dyn Sandbox, _: &dyn Live, _: &CancellationToken) -> ToolEnd {
 ///         let text = call.args["text"].as_str().unwrap_or_default();
-///         ToolEnd::ok(format!("{} words", text.split_whitespace().count()))
+///         let words = text.split_whitespace().count();
+///         Ok(Preparation::new("count words", Risk::Read, move |_| {
+///             Box::pin(async move { ToolEnd::ok(format!("{words} words")) })
+///         }))
 ///     }
 /// }
 ///
