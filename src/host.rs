@@ -19,6 +19,7 @@ use crate::assembly::{self, ArenaBuilder};
 use crate::config::{Config, ConfigError, Environment, ModelName, Places};
 
 pub use crate::arena::{Ending, PROGRAM, SubmitError, replay};
+pub(crate) use crate::assembly::in_shell;
 pub use crate::assembly::session_status::{AtLimit, SessionStatus, Stage, stage_of_debate};
 pub use crate::assembly::sessions::{Read, SessionSummary, Sessions};
 pub use crate::assembly::{
@@ -89,9 +90,9 @@ impl Host {
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
         let attended = answers != Answers::Nobody;
-        let prepared = with_consent(person, async |consent| {
-            let consent = consent.or(wanted.consent.clone());
-            assembly::open(config, model, &Changes { consent, ..wanted.clone() }, attended).await
+        let what = (config.clone(), wanted.clone(), false);
+        let prepared = with_consent(person, what, async |config, wanted| {
+            assembly::open(config, model, wanted, attended).await
         });
         let prepared = prepared.await?;
         Ok(self.start(prepared, answers).await?)
@@ -106,9 +107,9 @@ impl Host {
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
         let attended = answers != Answers::Nobody;
-        let prepared = with_consent(person, async |consent| {
-            let consent = consent.or(changes.consent.clone());
-            assembly::resume(config, session, &Changes { consent, ..changes.clone() }, attended).await
+        let what = (config.clone(), changes.clone(), true);
+        let prepared = with_consent(person, what, async |config, changes| {
+            assembly::resume(config, session, changes, attended).await
         });
         let prepared = prepared.await?;
         Ok(self.start(prepared, answers).await?)
@@ -123,10 +124,10 @@ impl Host {
         (answers, person): (Answers, &P),
     ) -> Result<Prepared, P::Failure> {
         let attended = answers != Answers::Nobody;
-        with_consent(person, async |consent| {
-            let consent = consent.or(plan.changes.consent.clone());
-            let changes = Changes { consent, ..plan.changes.clone() };
-            assembly::fork(config, &ForkPlan { changes, ..plan.clone() }, attended).await
+        let what = (config.clone(), plan.changes.clone(), true);
+        with_consent(person, what, async |config, changes| {
+            let plan = ForkPlan { changes: changes.clone(), ..plan.clone() };
+            assembly::fork(config, &plan, attended).await
         })
         .await
     }

@@ -389,6 +389,9 @@ pub enum AppendError {
     /// Writing or syncing failed; nothing can be appended any more.
     #[error("the log can no longer be written: {0}")]
     Poisoned(String),
+    /// What happened holds a secret that cannot be taken out of it, so it is not recorded.
+    #[error("`{0}` holds a secret that cannot be replaced in it, so it is not recorded")]
+    Secret(String),
     /// The entry does not follow the last one.
     #[error("entry {got} does not follow; the next is {expected}")]
     OutOfOrder {

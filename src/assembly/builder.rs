@@ -8,7 +8,8 @@ use crate::arena::{ArenaPorts, PROGRAM};
 use crate::assembly::place::Place;
 use crate::assembly::prepared::{Loaded, Prepared};
 use crate::assembly::role_sandboxes::Means;
-use crate::assembly::{Running, WireError, confine, load, opened, providers, resumed, spec, taken_up};
+use crate::assembly::taken_up::{self, Here, Origin};
+use crate::assembly::{Running, WireError, confine, load, opened, providers, resumed, spec};
 use crate::config::SandboxKind;
 use crate::eventlog::SessionStore;
 use crate::ports::{Provider, Tool, Workers};
@@ -317,8 +318,9 @@ impl ArenaBuilder {
     }
 
     /// Resumes a recorded session of the state folder, by its id or the start of it. Providers, tools, scorers,
-    /// secrets, workspace, sandbox and policy are those of this builder; models, personas and limits are the recorded
-    /// ones. Of a session that no builder began in this state folder, no grant and no check counts.
+    /// secrets, workspace, sandbox and policy are those of this builder; models, personas, limits and retries are the
+    /// recorded ones. Of a session that no builder began in this state folder, no grant, check, price or size counts:
+    /// the builder must have its models, its retries apply, and of each limit the lower one.
     pub async fn resume(self, name: &str) -> Result<Running, WireError> {
         self.prepare_resume(name).await?.start().await
     }
@@ -365,15 +367,33 @@ impl ArenaBuilder {
         let mut spec = before.clone();
         let mut place = self.place().await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-        let mut changed = taken_up::of_here(&spec, &self.policy, origin);
+        let held = Here { policy: &self.policy, retry: &self.retry, limits: &self.limits };
+        let mut changed = taken_up::of_here(&spec, held, origin);
+        if origin == Origin::Foreign {
+            changed.extend(self.own_models(&spec)?);
+        }
         if here != spec.workspace {
             changed.push(Setting::Workspace(here));
         }
         changed.iter().for_each(|setting| spec.set(setting));
+        spec::check(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut changed, &mut spec).await?;
         place.notes.extend(taken_up::differences(&before, &spec, origin, false));
         let facts = resumed(&loaded, recovered, (changed, origin));
         self.finish(loaded, place, (&spec, facts))
+    }
+
+    /// The recorded models as this builder has them, in the order they have; none where they are alike.
+    fn own_models(&self, spec: &Spec) -> Result<Vec<Setting>, WireError> {
+        let own = |model: &ModelSpec| {
+            let own = self.models.iter().find(|own| own.name == model.name).cloned();
+            own.ok_or_else(|| {
+                WireError::Provider(format!("model `{}` is the log's and not the builder's", model.name))
+            })
+        };
+        let own = spec.models.iter().map(own).collect::<Result<Vec<_>, _>>()?;
+        let differ = own != spec.models;
+        Ok(own.into_iter().filter(|_| differ).map(|spec| Setting::Model { spec, default: false }).collect())
     }
 
     /// The workspace with the tools of this builder.

@@ -8,6 +8,7 @@ use crate::cli::output::Output;
 use crate::cli::typed_lines;
 use crate::config::Config;
 use crate::host::{Person, Question};
+use crate::protocol::text::name_shown;
 
 /// The person at the terminal.
 #[derive(Clone, Copy)]
@@ -38,10 +39,16 @@ impl Person for AtTerminal {
                 }
                 output.tell("`agon doctor` says more. May they work with your own rights? yes | no: ");
             }
-            Question::Folder { id, root, here } => {
-                let root = root.display();
+            Question::Wide { workspace, why } => {
+                output.alarm(&format!("the workspace would be `{}`: {why}", workspace.display()));
+                output.tell("Agents could read and change every file in it. Work there? yes | no: ");
+            }
+            Question::Folder { id, root } => {
+                let root = name_shown(&root.to_string_lossy()).into_owned();
                 output.say(&format!("session {id} was not begun here; its log names the folder {root}"));
-                output.say(&format!("the present folder is {}", here.display()));
+                if let Ok(here) = std::env::current_dir() {
+                    output.say(&format!("the present folder is {}", here.display()));
+                }
                 output.tell("Type yes to let the session work in the folder of its log: ");
             }
         }
@@ -51,16 +58,9 @@ impl Person for AtTerminal {
 
 /// Asks whether a home or a folder of the system may be the workspace, and gives it after a yes. Without a person, or
 /// after a no, opening the session refuses it.
-pub(super) async fn about_workspace(
-    config: &Config,
-    can_be_asked: bool,
-    output: Output,
-) -> Result<Option<PathBuf>, Failure> {
-    let root = config.workspace().to_owned();
-    let Some(why) = config.wide(&root).filter(|_| can_be_asked && Desk::is_attended()) else {
-        return Ok(None);
-    };
-    output.alarm(&format!("the workspace would be `{}`: {why}", root.display()));
-    output.tell("Agents could read and change every file in it. Work there? yes | no: ");
-    Ok(typed_lines::yes().await?.then_some(root))
+pub(super) async fn about_workspace(config: &Config, person: AtTerminal) -> Result<Option<PathBuf>, Failure> {
+    let workspace = config.workspace().to_owned();
+    let Some(why) = config.wide(&workspace) else { return Ok(None) };
+    let agrees = person.agrees(Question::Wide { workspace: workspace.clone(), why }).await?;
+    Ok(agrees.then_some(workspace))
 }

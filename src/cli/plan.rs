@@ -13,7 +13,7 @@ use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
 use crate::config::{Config, ConfigError, Environment, ModelName, Override, PolicyFile, SandboxKind};
-use crate::host::{Answers, Changes, Host, Instead, LimitChanges, SquadWish};
+use crate::host::{Answers, Changes, Host, Instead, LimitChanges, SquadWish, in_shell};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::Rule;
@@ -172,7 +172,7 @@ pub fn yes(given: bool) -> Option<&'static str> {
 /// Flags as they are typed after a command, each after a blank.
 pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>) -> String {
     let sandbox = sandbox.map(|kind| format!(" --sandbox {}", kind.word()));
-    let policy = policy.map(|file| format!(" --policy {}", file.display()));
+    let policy = policy.map(|file| format!(" --policy {}", in_shell(file)));
     sandbox.into_iter().chain(policy).collect()
 }
 

@@ -67,7 +67,7 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
     plan.show.output.as_deref().map(check_target).transpose()?;
     super::config::warn(&plan.config, output);
     if plan.resume.is_none()
-        && let Some(root) = about_workspace(&plan.config, !plan.show.json, output).await?
+        && let Some(root) = about_workspace(&plan.config, plan.show.person(output)).await?
     {
         plan.config.allow_workspace(&root);
     }

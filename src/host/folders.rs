@@ -92,7 +92,7 @@ impl Host {
     }
 }
 
-fn existing(root: &Path) -> Result<PathBuf, WireError> {
+pub(super) fn existing(root: &Path) -> Result<PathBuf, WireError> {
     let words = |why: String| WireError::Workspace(format!("cannot work in `{}`: {why}", root.display()));
     let found = root.canonicalize().map_err(|error| words(error.to_string()))?;
     if found.is_dir() { Ok(found) } else { Err(words("it is not a folder".to_owned())) }

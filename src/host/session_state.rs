@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::assembly::{WireError, WorkspaceLock};
 use crate::ports::{SignalBus, Subscription};
 use crate::projection::Board;
-use crate::protocol::{Entry, Signal};
+use crate::protocol::{ArenaEvent, Entry, Signal};
 
 /// A bus that folds what passes. While a turn is open it keeps others who write out of the workspace.
 pub(super) struct SessionState {
@@ -82,9 +82,9 @@ impl Drop for Pending<'_> {
 impl SignalBus for SessionState {
     fn publish(&self, entry: Arc<Entry>) {
         let mut now = self.now();
-        let was_open = now.board.has_open_turn();
         now.board.apply(&entry);
-        if was_open {
+        // A short turn opens and closes in one entry.
+        if entry.effective().any(|(_, event)| matches!(event, ArenaEvent::TurnClosed(_))) {
             now.let_go();
         }
         drop(now);

@@ -1,5 +1,7 @@
 //! Asks whoever sits at the screen before a session is opened: without a sandbox, or in a folder that only its log names.
 
+use std::path::{Path, PathBuf};
+
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::error::Failure;
@@ -18,13 +20,15 @@ pub(super) struct Asked {
 pub(super) struct Asker {
     questions: mpsc::UnboundedSender<Asked>,
     by: String,
+    /// The present folder.
+    here: PathBuf,
 }
 
 impl Asker {
     /// One that asks in the name of a person, and where its questions come out.
-    pub fn of(by: &str) -> (Self, mpsc::UnboundedReceiver<Asked>) {
+    pub fn of(by: &str, here: &Path) -> (Self, mpsc::UnboundedReceiver<Asked>) {
         let (questions, asked) = mpsc::unbounded_channel();
-        (Asker { questions, by: by.to_owned() }, asked)
+        (Asker { questions, by: by.to_owned(), here: here.to_owned() }, asked)
     }
 
     /// A screen that is gone has said no.
@@ -50,10 +54,16 @@ impl Person for Asker {
                 points: gaps.iter().map(|gap| (*gap).to_owned()).collect(),
                 question: "May they work with your own rights?".to_owned(),
             },
-            host::Question::Folder { root, here, .. } => Question {
+            host::Question::Wide { workspace, why } => Question {
+                title: format!("The workspace would be `{}`: {why}", workspace.display()),
+                intro: "For this session:".to_owned(),
+                points: vec!["agents could read and change every file in it".to_owned()],
+                question: "Work there?".to_owned(),
+            },
+            host::Question::Folder { root, .. } => Question {
                 title: "This session was not begun here.".to_owned(),
                 intro: "Its log names another folder than the present one:".to_owned(),
-                points: vec![format!("log: {}", root.display()), format!("here: {}", here.display())],
+                points: vec![format!("log: {}", root.display()), format!("here: {}", self.here.display())],
                 question: "Let it work in the folder of its log?".to_owned(),
             },
         };

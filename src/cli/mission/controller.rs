@@ -75,7 +75,7 @@ pub(super) struct Mission {
 
 impl Mission {
     pub fn new(kit: Arc<SessionOptions>, by: String, theme: Theme, answers: Answers) -> Self {
-        let (asker, asked) = Asker::of(&by);
+        let (asker, asked) = Asker::of(&by, kit.config.workspace());
         let host = Host::at(kit.config.places());
         Mission {
             front: Front { host, asker, answers },

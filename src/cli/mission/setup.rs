@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cli::args::ChatArgs;
-use crate::cli::consent;
+use crate::cli::consent::{AtTerminal, about_workspace};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan;
@@ -31,7 +31,7 @@ pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
 
 /// Asks whether a home or a folder of the system may be the workspace, before anything is drawn.
 pub(super) async fn ask_about_workspace(kit: &mut SessionOptions, output: Output) -> Result<(), Failure> {
-    if let Some(root) = consent::about_workspace(&kit.config, true, output).await? {
+    if let Some(root) = about_workspace(&kit.config, AtTerminal { can_be_asked: true, output }).await? {
         // Kept for every session of this run, also where the configuration is read again.
         let value = toml::Value::Array(vec![root.display().to_string().into()]);
         kit.overrides.push(plan::set("--workspace", &["workspace", "allow"], value));
