@@ -26,7 +26,7 @@ impl Host {
         match self.sessions().home(session) {
             Ok(_) => Ok(None),
             Err(WireError::ForeignRoot { id, root }) => {
-                let question = Question::Folder { id: id.clone(), root: root.clone(), here: here.to_owned() };
+                let question = Question::Folder { id: id.clone(), root: root.clone() };
                 match person.agrees(question).await? {
                     true => Ok(Some(existing(&root)?)),
                     false => Err(WireError::ForeignRoot { id, root }.into()),
