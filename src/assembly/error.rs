@@ -77,7 +77,7 @@ pub enum WireError {
     #[error("policy: {0}")]
     Policy(String),
     /// A sandbox is not to be had.
-    #[error("the sandbox `{kind}` is not to be had here: {why}")]
+    #[error("the sandbox `{kind}` is not available on this machine: {why}")]
     NoSandbox { kind: &'static str, why: String },
     /// The workspace, or the folder for temporary files, has to be mended before anything can be confined.
     #[error("{0}")]
@@ -130,7 +130,7 @@ pub enum WireError {
     #[error("{0}")]
     NothingToReplace(String),
     /// A session takes no task while its last one is open.
-    #[error("{}", if .asks.is_empty() { "its last task is not done yet".to_owned() } else { format!("an approval is open: {asks}") })]
+    #[error("{}", if .asks.is_empty() { "the session's last turn is still open".to_owned() } else { format!("an approval is open: {asks}") })]
     OpenTurn { id: String, asks: String },
     /// The demo's script would have to answer.
     #[error("the demo's script answers no other task than its own")]
@@ -196,7 +196,7 @@ impl WireError {
                 toml::Value::from(workspace.display().to_string())
             )),
             WireError::OpenTurn { id, asks } if asks.is_empty() => {
-                Some(format!("go on with it: agon resume {id}"))
+                Some(format!("continue it: agon resume {id}"))
             }
             WireError::OpenTurn { id, .. } => {
                 Some(format!("answer it first: agon resume {id} (--yes says yes)"))

@@ -150,7 +150,7 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
         let hint = format!("give it a new task: {}", way_on(&config, &id));
-        return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
+        return Err(Failure::usage("the session has no open turn to continue").hint(hint));
     }
     let show = ShowPlan {
         json: typed.json,
