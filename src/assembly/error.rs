@@ -195,18 +195,6 @@ impl WireError {
                  [workspace] allow = [{}]",
                 toml::Value::from(workspace.display().to_string())
             )),
-            WireError::OpenTurn { id, asks } if asks.is_empty() => {
-                Some(format!("continue it: agon resume {id}"))
-            }
-            WireError::OpenTurn { id, .. } => {
-                Some(format!("answer it first: agon resume {id} (--yes says yes)"))
-            }
-            WireError::OnlyDemo => {
-                Some("/model PROVIDER/MODEL names a model that does; /demo plays it again".to_owned())
-            }
-            WireError::LongPrompt { .. } => {
-                Some("put what is long into a file of the workspace and name the file".to_owned())
-            }
             WireError::NothingToReplace(_) => {
                 Some("`agon replay S --full` shows every entry with its number".to_owned())
             }
@@ -226,6 +214,25 @@ impl WireError {
                  can be had, `--sandbox none` runs the tools with your own rights, and nothing confines them"
                     .to_owned(),
             ),
+            _ => self.hint_on_task(),
+        }
+    }
+
+    /// The same for a task that a session does not take.
+    fn hint_on_task(&self) -> Option<String> {
+        match self {
+            WireError::OpenTurn { id, asks } if asks.is_empty() => {
+                Some(format!("continue it: agon resume {id}"))
+            }
+            WireError::OpenTurn { id, .. } => {
+                Some(format!("answer it first: agon resume {id} (--yes says yes)"))
+            }
+            WireError::OnlyDemo => {
+                Some("/model PROVIDER/MODEL names a model that does; /demo plays it again".to_owned())
+            }
+            WireError::LongPrompt { .. } => {
+                Some("put what is long into a file of the workspace and name the file".to_owned())
+            }
             _ => None,
         }
     }
