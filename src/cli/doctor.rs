@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-use crate::assembly::Verdict as Tried;
 use crate::cli::args::DoctorArgs;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Connection, Environment, Places, SandboxKind, Secrets};
+use crate::host::Verdict as Tried;
 use crate::projection::safe_text::shown;
 use crate::protocol::spec::SandboxSpec;
 
@@ -168,7 +168,7 @@ async fn model(config: &Config) -> Check {
             match crate::config::discover::first_model(base_url).await {
                 Some(_) => Check::ok(NAME, format!("{name}{why}; its server answers")),
                 None => {
-                    let found = format!("{name}: nobody lists models at {base_url}");
+                    let found = format!("{name}: no server lists models at {base_url}");
                     Check::bad(NAME, Verdict::Warning, found, Some("start the server".to_owned()))
                 }
             }
@@ -210,7 +210,7 @@ async fn server(config: &Config, name: &str) -> (String, bool) {
         Ok(Connection::Http { base_url, .. }) => {
             match crate::config::discover::first_model(&base_url).await {
                 Some(model) => (format!("{base_url} answers; its first model is {model}"), true),
-                None => (format!("nobody lists models at {base_url}"), false),
+                None => (format!("no server lists models at {base_url}"), false),
             }
         }
     }
@@ -219,7 +219,7 @@ async fn server(config: &Config, name: &str) -> (String, bool) {
 async fn sandbox(config: &Config) -> Check {
     const NAME: &str = "sandbox";
     let wanted = config.sandbox().word();
-    match crate::assembly::sandbox(config).await {
+    match crate::host::sandbox(config).await {
         Ok((spec, way)) => {
             let mut check = kind_found(NAME, wanted, &spec);
             check.details.extend(way);
@@ -249,7 +249,7 @@ fn kind_found(name: &'static str, wanted: &str, spec: &SandboxSpec) -> Check {
 
 /// Tries everything a sandbox must refuse, in a workspace of its own. What succeeds is broken.
 async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
-    let (spec, proofs) = match crate::assembly::prove(config, kind).await {
+    let (spec, proofs) = match crate::host::prove(config, kind).await {
         Ok(done) => done,
         Err(error) => return vec![Check::bad("sandbox", Verdict::Broken, error.to_string(), error.hint())],
     };

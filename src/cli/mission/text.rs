@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::assembly::Sessions;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, Environment};
+use crate::host::Sessions;
 use crate::tui::Trouble;
 
 /// A failure on one line.
@@ -16,7 +16,7 @@ pub(super) fn in_words(failure: &Failure) -> String {
 /// The newest session of a workspace.
 pub(super) fn newest(sessions: &Sessions, workspace: &Path) -> Result<String, Failure> {
     sessions.newest_in(workspace)?.ok_or_else(|| {
-        Failure::usage(format!("there is no session of `{}` to go on with", workspace.display())).hint("agon")
+        Failure::usage(format!("there is no session of `{}` to continue", workspace.display())).hint("agon")
     })
 }
 
