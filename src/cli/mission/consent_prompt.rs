@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::assembly::WireError;
+use crate::assembly::{Changes, WireError};
+use crate::cli::error::Failure;
+use crate::cli::plan;
+use crate::config::Config;
 use crate::protocol::spec::Consent;
 use crate::tui::Question;
 
@@ -27,6 +30,34 @@ impl Asker {
     pub fn of(by: &str) -> (Self, mpsc::UnboundedReceiver<Asked>) {
         let (questions, asked) = mpsc::unbounded_channel();
         (Asker { questions, by: by.to_owned() }, asked)
+    }
+
+    /// Asks what a failure to resume or to copy a session leaves to the person, and puts a yes where the next try finds it.
+    pub async fn settle(
+        &self,
+        error: WireError,
+        (config, changes): (&mut Config, &mut Changes),
+    ) -> Result<(), Failure> {
+        match error {
+            WireError::Wide { workspace, why } => {
+                let question = Question {
+                    title: format!("The workspace would be {}: {why}", workspace.display()),
+                    intro: "Agents could read and change every file in it.".to_owned(),
+                    points: Vec::new(),
+                    question: "Work there?".to_owned(),
+                };
+                match self.ask(question).await {
+                    true => config.allow_workspace(&workspace),
+                    false => return Err(WireError::Wide { workspace, why }.into()),
+                }
+            }
+            error @ WireError::ForeignRoot { .. } => {
+                let root = self.folder(error, config.workspace()).await?;
+                changes.root = Some(plan::folder(&root)?);
+            }
+            error => changes.consent = Some(self.consent(error).await?),
+        }
+        Ok(())
     }
 
     /// The person's consent, when a session could not be opened because nothing confines its tools; any other failure

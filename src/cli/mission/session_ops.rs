@@ -186,16 +186,15 @@ pub(super) async fn resume(
     (asker, first): (&Asker, Option<Command>),
 ) -> Result<Opened, Failure> {
     let root = folder_of(kit, id, asker).await?;
-    let config = kit.config_of(id, root.as_deref())?;
+    let mut config = kit.config_of(id, root.as_deref())?;
     let mut changes = Changes { root, ..kit.changes_for(company) };
     if first.is_some() && kit.sessions().is_over_demo(id)? {
         changes.model = Some(after_demo(kit, changes.model.take(), found).await?);
     }
-    let running = match assembly::resume(&config, id, &changes, true).await {
-        Ok(running) => running,
-        Err(error) => {
-            let consent = Some(asker.consent(error).await?);
-            assembly::resume(&config, id, &Changes { consent, ..changes }, true).await?
+    let running = loop {
+        match assembly::resume(&config, id, &changes, true).await {
+            Ok(running) => break running,
+            Err(error) => asker.settle(error, (&mut config, &mut changes)).await?,
         }
     };
     let first = match first {
@@ -247,13 +246,12 @@ pub(super) async fn fork(
     at: Option<u64>,
     asker: &Asker,
 ) -> Result<(Seen, String), Failure> {
-    let (config, changes) = kit.for_copy(&session)?;
+    let (mut config, changes) = kit.for_copy(&session)?;
     let mut plan = ForkPlan { session, at, changes, instead: None, goes_on: false };
-    let fork = match Fork::prepare(&config, &plan, true).await {
-        Ok(fork) => fork,
-        Err(error) => {
-            plan.changes.consent = Some(asker.consent(error).await?);
-            Fork::prepare(&config, &plan, true).await?
+    let fork = loop {
+        match Fork::prepare(&config, &plan, true).await {
+            Ok(fork) => break fork,
+            Err(error) => asker.settle(error, (&mut config, &mut plan.changes)).await?,
         }
     };
     let (id, lacks, told) = (fork.id.clone(), fork.lacks.clone(), fork.notes.clone());
