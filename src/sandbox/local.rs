@@ -111,7 +111,7 @@ impl LocalSandbox {
     fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let files = WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?;
         if !options.read_only && fs_layout::is_of_the_system(files.root()) {
-            // No fault of the machine's, so that nobody is told of weaker sandboxes.
+            // The machine is not at fault, so no weaker sandbox is advised.
             let root = files.root().display();
             let why = format!(
                 "`{root}` belongs to the system, which no sandboxed command can change; work in another folder"
