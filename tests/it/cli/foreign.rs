@@ -440,7 +440,11 @@ fn a_random_log_never_does_more_than_a_new_session_would() {
             let mut session = Session::new();
             taken.iter().for_each(|entry| session.apply(entry).unwrap());
             let (spec, new) = (session.spec().unwrap(), Limits::default());
-            assert_eq!((&spec.retry, spec.limits.max_steps), (&RetrySpec::default(), new.max_steps), "{round}: {ran}");
+            assert_eq!(
+                (&spec.retry, spec.limits.max_steps),
+                (&RetrySpec::default(), new.max_steps),
+                "{round}: {ran}"
+            );
             assert!(spec.policy.rules.iter().all(|rule| rule.name != "all"), "{round}: {ran}");
             let found = replay::verify(&taken);
             // What was forged before differs from what would have been decided; nothing after it does.
