@@ -1,5 +1,6 @@
 //! Adapters that ask models; they know wire formats and nothing of sessions, files or retries.
 
+mod catalog;
 mod failure;
 mod http;
 mod limits;
@@ -10,8 +11,6 @@ mod secret;
 pub mod sse;
 mod think;
 pub mod tokens;
-mod window;
 
 pub use http::Timeouts;
 pub use secret::Secret;
-pub use window::Window;

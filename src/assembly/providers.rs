@@ -114,8 +114,14 @@ fn provider(
     }
 }
 
+/// A provider, to ask it what it offers.
+pub(super) fn reach(config: &Config, provider_name: &str) -> Result<Arc<dyn Provider>, WireError> {
+    let name = ModelName { provider: provider_name.to_owned(), model: String::new() };
+    provider(config, &name, &AnsweredCounts::default(), &mut Vec::new())
+}
+
 /// The provider behind a connection of the OpenAI kind.
-pub(super) fn openai(name: &str, connection: Connection) -> Result<OpenAi, WireError> {
+fn openai(name: &str, connection: Connection) -> Result<OpenAi, WireError> {
     let Connection::Openai {
         base_url,
         key,

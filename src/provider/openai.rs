@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use reqwest::Url;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Live, Provider};
+use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Part, Request, Usage};
 use crate::provider::failure::{Peer, shortened};
@@ -19,7 +19,7 @@ use crate::provider::http::{self, Body, Endpoint, Timeouts};
 use crate::provider::openai::answer::{Answer, Trouble};
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
 use crate::provider::openai::request::Host;
-use crate::provider::{Secret, Window, sse, tokens, window};
+use crate::provider::{Secret, catalog, sse, tokens};
 
 /// Bytes of text, thinking and arguments one answer may have: a log line has 768 KiB.
 pub const MAX_ANSWER: usize = 700 << 10;
@@ -127,11 +127,6 @@ impl OpenAi {
         secrets.extend(config.headers.into_iter().map(|(_, value)| value).filter(|v| v.reveal().len() >= 8));
         let peer = Peer { name, host, secrets };
         Ok(OpenAi { endpoint: Endpoint::new(url, headers, config.timeouts, peer), host: asked })
-    }
-
-    /// How many tokens a model holds, where the server tells.
-    pub async fn window(&self, model: &str) -> Option<Window> {
-        window::ask(&self.endpoint, model).await
     }
 
     async fn exchange(
@@ -319,6 +314,14 @@ impl Provider for OpenAi {
             failed.refused.retain(|name| request::can_drop(request, self.host.dialect, name));
             ModelFailed { usage, ..failed }
         })
+    }
+
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        catalog::list(&self.endpoint).await
+    }
+
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        catalog::describe(&self.endpoint, name).await
     }
 }
 

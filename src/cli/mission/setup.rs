@@ -7,7 +7,7 @@ use crate::cli::consent;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan;
-use crate::config::{Config, Environment};
+use crate::config::{Config, ConfigError, Environment};
 use crate::tui::Theme;
 
 use super::controller::Mission;
@@ -26,6 +26,11 @@ pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
     mission.is_calm = typed.look.calm;
     mission.says_yes = typed.held.yes;
     mission
+}
+
+/// True when nothing was configured yet and nothing is found by itself: the user is asked before anything is drawn.
+pub(super) async fn lacks_model(kit: &SessionOptions) -> bool {
+    kit.named_model().is_none() && matches!(kit.config.choose_model().await, Err(ConfigError::NoModel))
 }
 
 /// Asks whether a home or a folder of the system may be the workspace, before anything is drawn.
