@@ -100,13 +100,15 @@ fn others_who_can_read_the_keys_are_warned_of() {
 
 #[test]
 fn a_model_is_tried_before_it_is_written_down() {
-    let server = Server::start(|request, n| match (n, request.get("max_tokens")) {
+    let server = Server::start(|request, n| {
+        match (n, request.get("max_tokens")) {
         (1, Some(_)) => Reply::status(
             400,
             &json!({"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", "param": "max_tokens"}}).to_string(),
         ),
         (2, None) => Reply::text("ready"),
         _ => Reply::status(401, &json!({"error": {"message": "Incorrect API key"}}).to_string()),
+    }
     });
     let env = served(&server);
     let before = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
@@ -117,10 +119,16 @@ fn a_model_is_tried_before_it_is_written_down() {
     assert_eq!(after, before.replace("model = \"mock/any\"", "model = \"mock/other\""));
     let failed = env.run(&["init", "-m", "mock/any"]);
     assert_eq!(failed.code, 2, "{failed}");
-    assert!(failed.stderr.contains("Incorrect API key") && failed.stderr.contains("nothing was written"), "{failed}");
+    assert!(
+        failed.stderr.contains("Incorrect API key") && failed.stderr.contains("nothing was written"),
+        "{failed}"
+    );
     assert_eq!(std::fs::read_to_string(env.home().join("config.toml")).unwrap(), after);
     let unattended = env.run(&["init"]);
-    assert!(unattended.code == 2 && unattended.stderr.contains("agon init -m PROVIDER/MODEL"), "{unattended}");
+    assert!(
+        unattended.code == 2 && unattended.stderr.contains("agon init -m PROVIDER/MODEL"),
+        "{unattended}"
+    );
 }
 
 fn listing() -> Value {
