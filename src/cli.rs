@@ -124,7 +124,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
     match command {
         Command::Init(typed) => wait(init::run(&typed, environment, output))?.map(|()| DONE),
         Command::Models(typed) => wait(models::run(&typed, environment, output))?.map(|()| DONE),
-        Command::Keys(command) => wait(keys::run(&command, environment, output))?.map(|()| DONE),
+        Command::Keys(typed) => wait(keys::run(typed, environment, output))?.map(|()| DONE),
         Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
         Command::Personas(command) => personas::run(command, environment, output).map(|()| DONE),

@@ -22,7 +22,7 @@ pub use records::{
     SessionsCommand, VerifyArgs, WhyArgs,
 };
 pub use sandbox::SandboxCommand;
-pub use setup::{InitArgs, KeysCommand, ModelsArgs, ModelsCommand, ModelsListArgs};
+pub use setup::{InitArgs, KeysArgs, KeysCommand, ModelsArgs, ModelsCommand, ModelsListArgs};
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
 
 /// An arena for AI agents in your terminal
@@ -87,8 +87,7 @@ pub enum Command {
     /// List what the models of your providers are called, hold and cost
     Models(ModelsArgs),
     /// List, store and remove keys of providers
-    #[command(subcommand)]
-    Keys(KeysCommand),
+    Keys(KeysArgs),
     /// Show, locate and trust configuration
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -35,7 +35,9 @@ pub async fn run(typed: &InitArgs, environment: Environment, output: Output) -> 
 /// Asks at the terminal; false when the user chose no model.
 pub(super) async fn first(config: &Config, output: Output) -> Result<bool, Failure> {
     output.say("agon looks for keys in the environment and for servers on this machine…");
-    let offers = unless_interrupted(offers::offers(config, None)).await?;
+    let mut offers = unless_interrupted(offers::offers(config, None)).await?;
+    // What answered comes first: Enter takes the first.
+    offers.sort_by_key(|offer| offer.models.is_err());
     for offer in &offers {
         output.say(&format!("  {:14} {}", offer.provider, found(offer)));
         if let Some(note) = replaced(offer, config) {
@@ -62,6 +64,7 @@ pub(super) async fn first(config: &Config, output: Output) -> Result<bool, Failu
 fn found(offer: &Offer) -> String {
     match &offer.models {
         Ok(models) => format!("{}; lists {} models", offer.why, models.len()),
+        Err(why) if offer.why.is_empty() => why.clone(),
         Err(why) => format!("{}; lists no models: {why}", offer.why),
     }
 }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 
 use anyhow::Context as _;
 
-use crate::cli::args::KeysCommand;
+use crate::cli::args::{KeysArgs, KeysCommand};
 use crate::cli::config::load;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::interrupts::unless_interrupted;
@@ -19,22 +19,22 @@ use crate::projection::safe_text::shown;
 /// The most that is read of a pipe.
 const MOST_PIPED: u64 = 64 << 10;
 
-/// Runs a `keys` command.
-pub async fn run(command: &KeysCommand, environment: Environment, output: Output) -> Result<(), Failure> {
-    match command {
-        KeysCommand::List { workspace } => list(&load(workspace, environment, output)?, output),
+/// Runs a `keys` command; without one they are listed.
+pub async fn run(typed: KeysArgs, environment: Environment, output: Output) -> Result<(), Failure> {
+    match typed.command.unwrap_or(KeysCommand::List { workspace: typed.workspace }) {
+        KeysCommand::List { workspace } => list(&load(&workspace, environment, output)?, output),
         KeysCommand::Set { rest, .. } if !rest.is_empty() => {
             let words = "a key is no argument: it would stay in your shell's history";
             Err(Failure::usage(words)
                 .hint("paste it when agon asks, or pipe it: agon keys set PROVIDER < FILE"))
         }
         KeysCommand::Set { provider, workspace, .. } => {
-            let config = load(workspace, environment, output)?;
-            set(&config, provider, output).await
+            let config = load(&workspace, environment, output)?;
+            set(&config, &provider, output).await
         }
         KeysCommand::Rm { provider, workspace } => {
-            let file = load(workspace, environment, output)?.places().keys();
-            match Keys::remove(&file, provider)? {
+            let file = load(&workspace, environment, output)?.places().keys();
+            match Keys::remove(&file, &provider)? {
                 true => output.say(&format!("removed the key of `{provider}`")),
                 false => {
                     let words = format!("no key is stored for `{provider}`");

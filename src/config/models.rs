@@ -15,7 +15,7 @@ use crate::protocol::spec::{ModelSpec, Price};
 pub const UNKNOWN_CONTEXT: u64 = 128_000;
 
 /// When the numbers of the embedded table were right.
-pub const AS_OF: &str = "October 2025";
+pub const AS_OF: &str = "October 2025 to November 2026";
 
 /// Output limit of a model nothing is known of, in tokens.
 pub const UNKNOWN_MAX_OUTPUT: u64 = 8_192;

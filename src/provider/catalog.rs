@@ -11,6 +11,9 @@ use crate::provider::http::Endpoint;
 /// Tokens that Ollama and LM Studio give a model they have not loaded, unless their own settings say more.
 const UNLOADED: u64 = 4096;
 
+/// The most pages of a list that are read.
+const MOST_PAGES: usize = 50;
+
 /// Words in the names of models that take no conversation.
 const NO_CHAT: [&str; 16] = [
     "embed",
@@ -33,9 +36,9 @@ const NO_CHAT: [&str; 16] = [
 
 /// The server's list. LM Studio's own list says more of the same models than its compatible one.
 pub(super) async fn list(endpoint: &Endpoint) -> Result<Vec<OfferedModel>, ModelFailed> {
-    let mut models = of_list(&endpoint.fetch(beside(endpoint, &["models"]), None).await?);
+    let mut models = pages(endpoint).await?;
     if is_own_software(endpoint)
-        && let Ok(own) = endpoint.fetch(root(endpoint, &["api", "v0", "models"]), None).await
+        && let Ok(own) = endpoint.fetch(address(&endpoint.base, true, &["api", "v0", "models"]), None).await
     {
         let own = of_list(&own);
         for model in &mut models {
@@ -47,24 +50,40 @@ pub(super) async fn list(endpoint: &Endpoint) -> Result<Vec<OfferedModel>, Model
     Ok(models)
 }
 
+/// The list with all its pages: Anthropic gives twenty models at a time.
+async fn pages(endpoint: &Endpoint) -> Result<Vec<OfferedModel>, ModelFailed> {
+    let (mut models, mut url) = (Vec::new(), address(&endpoint.base, false, &["models"]));
+    for _ in 0..MOST_PAGES {
+        let list = endpoint.fetch(url.clone(), None).await?;
+        models.extend(of_list(&list));
+        let last = list.get("last_id").and_then(Value::as_str);
+        match last.filter(|_| list.get("has_more").and_then(Value::as_bool) == Some(true)) {
+            Some(last) => {
+                url = address(&endpoint.base, false, &["models"]);
+                url.query_pairs_mut().append_pair("after_id", last);
+            }
+            None => break,
+        }
+    }
+    Ok(models)
+}
+
 /// Asks in every way at once. Hosted services are asked for their list only: the rest is local software's own.
 pub(super) async fn describe(endpoint: &Endpoint, model: &str) -> Option<OfferedModel> {
     let get = |url| async move { endpoint.fetch(url, None).await.ok() };
-    let row = |list: Option<Value>| of_list(&list?).into_iter().find(|row| row.id == model);
-    let list = get(beside(endpoint, &["models"]));
+    let list = async { pages(endpoint).await.ok()?.into_iter().find(|row| row.id == model) };
     if !is_own_software(endpoint) {
-        return row(list.await);
+        return list.await;
     }
-    let show = endpoint.fetch(root(endpoint, &["api", "show"]), Some(json!({"model": model})));
-    let (list, props, studio, loaded, show) = futures_util::join!(
+    let show = endpoint.fetch(address(&endpoint.base, true, &["api", "show"]), Some(json!({"model": model})));
+    let (listed, props, studio, loaded, show) = futures_util::join!(
         list,
-        get(root(endpoint, &["props"])),
-        get(root(endpoint, &["api", "v0", "models", model])),
-        get(root(endpoint, &["api", "ps"])),
+        get(address(&endpoint.base, true, &["props"])),
+        get(address(&endpoint.base, true, &["api", "v0", "models", model])),
+        get(address(&endpoint.base, true, &["api", "ps"])),
         show,
     );
     let show = show.ok();
-    let listed = row(list);
     let context = listed.as_ref().and_then(|row| row.context).or_else(|| of_props(&props?));
     let sure = context.map(|context| OfferedModel { context: Some(context), ..OfferedModel::default() });
     let told = sure
@@ -92,23 +111,17 @@ fn is_own_software(endpoint: &Endpoint) -> bool {
     endpoint.url.scheme() == "http"
 }
 
-/// An address next to `chat/completions`, with its query: Azure wants a version everywhere.
-fn beside(endpoint: &Endpoint, own: &[&str]) -> Url {
-    address(endpoint, 2, own)
-}
-
-/// An address of the server itself, next to `v1`.
-fn root(endpoint: &Endpoint, own: &[&str]) -> Url {
-    let mut url = address(endpoint, 3, own);
-    url.set_query(None);
-    url
-}
-
-fn address(endpoint: &Endpoint, up: usize, own: &[&str]) -> Url {
-    let mut url = endpoint.url.clone();
+/// An address under the base URL, with its query: Azure wants a version everywhere. Or, for software that has addresses of
+/// its own next to `v1`, an address of the server itself.
+fn address(base: &Url, is_root: bool, own: &[&str]) -> Url {
+    let mut url = base.clone();
+    if is_root {
+        url.set_query(None);
+    }
     // Only an address without a host has no path.
     if let Ok(mut path) = url.path_segments_mut() {
-        for _ in 0..up {
+        path.pop_if_empty();
+        if is_root {
             path.pop();
         }
         path.extend(own);
@@ -128,7 +141,7 @@ fn of_list(list: &Value) -> Vec<OfferedModel> {
 }
 
 /// One model of a list. vLLM has `max_model_len`, OpenRouter `context_length`, Groq `context_window`, Mistral
-/// `max_context_length`; LM Studio both `loaded_context_length` and the most its file allows.
+/// `max_context_length`, Anthropic `max_input_tokens`; LM Studio both `loaded_context_length` and the most its file allows.
 fn of_row(row: &Value) -> Option<OfferedModel> {
     let id = row.get("id").or(row.get("name"))?.as_str()?;
     // Gemini lists `models/gemini-…`.
@@ -143,6 +156,7 @@ fn of_row_without_name(row: &Value) -> OfferedModel {
         "/top_provider/context_length",
         "/context_length",
         "/context_window",
+        "/max_input_tokens",
     ];
     let (known, most) = (count(row, &names), count(row, &["/max_context_length"]));
     let is_loaded_on_demand = row.get("state").is_some();
@@ -161,7 +175,10 @@ fn of_row_without_name(row: &Value) -> OfferedModel {
         id: String::new(),
         context: known.or(assumed),
         is_context_assumed: known.is_none() && is_loaded_on_demand,
-        max_output: count(row, &["/top_provider/max_completion_tokens", "/max_completion_tokens"]),
+        max_output: count(
+            row,
+            &["/top_provider/max_completion_tokens", "/max_completion_tokens", "/max_tokens"],
+        ),
         tools: param("tools").or(ability(["tools", "tool_use"], "/capabilities/function_calling")),
         images: modalities
             .map(|list| list.contains(&"image"))

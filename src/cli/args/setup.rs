@@ -15,6 +15,18 @@ pub struct InitArgs {
     pub workspace: WorkspaceArgs,
 }
 
+/// Arguments of `keys`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct KeysArgs {
+    /// What to do; default `list`
+    #[command(subcommand)]
+    pub command: Option<KeysCommand>,
+    /// Where to work.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+}
+
 /// Commands on keys.
 #[derive(Debug, Subcommand)]
 pub enum KeysCommand {

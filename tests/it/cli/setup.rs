@@ -172,12 +172,14 @@ fn every_provider_lists_its_own_models_and_what_is_unknown_is_called_so() {
 
 #[test]
 fn a_default_that_is_listed_no_more_is_named_with_what_replaces_it() {
-    let rows = ["gpt-5-mini", "gpt-5.1", "gpt-5.2", "text-embedding-3"].map(|id| json!({"id": id}));
+    let rows =
+        ["gpt-6.2-astra", "gpt-6.3-sol", "gpt-6.4-sol", "text-embedding-3"].map(|id| json!({"id": id}));
     let server = Server::start(|_, _| Reply::text("hi")).listing(json!({"data": rows}));
     let env = Env::new();
     env.config(&format!("[providers.openai]\nbase_url = \"{}\"\n", server.url()));
     let ran = env.run(&["models", "--provider", "openai"]);
-    let words = "`openai/gpt-5` is no longer listed; `openai/gpt-5.2` takes its place as the default";
+    let words =
+        "`openai/gpt-6.2-sol` is no longer listed; `openai/gpt-6.4-sol` takes its place as the default";
     assert!(ran.stderr.replace('\n', " ").replace("      ", "").contains(words), "{ran}");
 }
 
