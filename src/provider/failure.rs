@@ -263,7 +263,7 @@ impl Report {
         let words = self.words.to_lowercase();
         let said = |list: &[&str]| list.iter().any(|word| self.code.contains(word) || words.contains(word));
         match self.status {
-            Some(404) => "`agon models` lists the names of models; check the base URL as well",
+            Some(404) => "check the model's name (`agon models` lists them) and the base URL",
             _ if said(&["content_filter", "content management policy", "content policy"]) => {
                 "the provider's filter refused the input: rephrase it"
             }

@@ -188,6 +188,6 @@ fn a_list_of_ten_thousand_models_is_listed_whole() {
     let rows: Vec<Value> = (0..10_000).map(|n| json!({"id": format!("m-{n}")})).collect();
     let server = Server::start(|_, _| Reply::text("hi")).listing(json!({"data": rows}));
     let env = served(&server);
-    let ran = env.run(&["models"]);
+    let ran = env.run(&["models", "--provider", "mock"]);
     assert_eq!((ran.code, ran.stdout.lines().count()), (0, 10_001), "{}", ran.stderr);
 }
