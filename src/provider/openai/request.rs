@@ -1,6 +1,7 @@
 //! Writes a request in the chat completions format; knows no connection and no answer.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Number, Value, json};
 
@@ -27,7 +28,7 @@ pub(super) fn body(request: &Request, host: &Host) -> Value {
     let dialect = host.dialect;
     let mut body = Map::new();
     let mut messages = messages(&request.messages, host);
-    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let mut tools: Vec<Value> = request.tools.iter().map(|declared| tool(declared)).collect();
     if let Some(schema) = &request.params.schema {
         match dialect.typed(schema.via) {
             Typed::Schema | Typed::Object { .. } if is_left_out(request, "response_format") => {
@@ -170,7 +171,7 @@ fn is_strict(schema: &Value) -> bool {
     }
 }
 
-fn messages(messages: &[Message], host: &Host) -> Vec<Value> {
+fn messages(messages: &[Arc<Message>], host: &Host) -> Vec<Value> {
     let ids = CallIds { nine: host.dialect.nine_character_ids, ..CallIds::default() };
     let mut writer = Writer { host, ids, done: Vec::new(), held: Vec::new() };
     for message in messages {
