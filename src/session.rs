@@ -8,6 +8,7 @@ pub mod debate;
 mod decide;
 mod endings;
 mod fold;
+mod free_text;
 pub mod mention;
 mod mode;
 mod model;
@@ -91,6 +92,8 @@ pub struct Session {
     debate: Option<Debate>,
     /// How debates are scored.
     scorers: Scorers,
+    /// What could show that checks pass.
+    last_proof: free_text::LastProof,
     /// Events of the entry being made.
     open: Vec<ArenaEvent>,
 }

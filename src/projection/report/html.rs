@@ -72,6 +72,9 @@ fn colophon(page: &mut Markup, report: &Report, head: Option<&str>) {
     if session.sandbox.is_some() {
         page.raw(", sandbox ").line(&session.confined());
     }
+    for words in &session.answered {
+        page.raw(", ").line(words);
+    }
     page.raw(". ");
     if let Some((parent, seq)) = &session.parent {
         page.raw("It was forked from <code>").line(parent).raw("</code> after entry ");

@@ -32,6 +32,9 @@ pub fn page(report: &Report, head: Option<&str>) -> String {
     if session.sandbox.is_some() {
         let _ = write!(out, ", sandbox {}", line(&session.confined()));
     }
+    for words in &session.answered {
+        let _ = write!(out, ", {}", line(words));
+    }
     if let Some(head) = head {
         let _ = write!(out, ". The chain ends at `{}`", code(head));
     }

@@ -109,6 +109,8 @@ impl Session {
                 spark.seen.insert(file.path.clone(), file.sha256.clone());
             }
         }
+        let risk = self.use_mut(data.body.tool_use).and_then(|one| one.risk);
+        self.last_proof.fold_tool(at.seq, risk, &data.body);
         self.close_use(data.body.tool_use, at);
         self.fold_debate_result(at);
     }
