@@ -129,12 +129,12 @@ pub fn declaration(tool: &Selected, lookup: Lookup<'_>) -> Result<ToolDecl, Expa
         && let Some(index) = tool.sel.strip_prefix("/spec/tools/")
         && let Some(spec) = index.parse::<usize>().ok().and_then(|i| opened.spec.tools.get(i))
     {
-        return Ok(spec.declaration());
+        return Ok(spec.into());
     }
     let value = select(tool.from, &tool.sel, lookup)?;
     let spec: ToolSpec =
         serde_json::from_value(value).map_err(|_| ExpandError::Pointer(tool.from, tool.sel.clone()))?;
-    Ok(spec.declaration())
+    Ok((&spec).into())
 }
 
 /// The text of a persona or an instruction of the opening, without turning a large spec into JSON.

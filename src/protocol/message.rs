@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::protocol::EventRef;
 use crate::protocol::request_digest::{Chain, of_tool, of_words};
+use crate::protocol::spec::ToolSpec;
 use crate::protocol::stored::stored;
 
 stored! {
@@ -216,6 +217,16 @@ pub struct ToolDecl {
     pub description: String,
     /// JSON Schema of the arguments.
     pub schema: Value,
+}
+
+impl From<&ToolSpec> for ToolDecl {
+    fn from(spec: &ToolSpec) -> Self {
+        ToolDecl {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            schema: spec.schema.clone(),
+        }
+    }
 }
 
 /// A whole request, as [`crate::protocol::expand`] makes it and a provider sends it.

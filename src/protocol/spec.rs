@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::protocol::message::{Structured, ToolDecl};
+use crate::protocol::message::Structured;
 use crate::protocol::stored::stored;
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 
@@ -194,17 +194,6 @@ pub struct ToolSpec {
     pub repeatable: bool,
     /// Bytes of output shown to the model; the middle is cut beyond.
     pub output_cap: u32,
-}
-
-impl ToolSpec {
-    /// What a model is shown of it.
-    pub fn declaration(&self) -> ToolDecl {
-        ToolDecl {
-            name: self.name.clone(),
-            description: self.description.clone(),
-            schema: self.schema.clone(),
-        }
-    }
 }
 
 /// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.

@@ -292,7 +292,7 @@ pub struct OfferedTool {
 impl OfferedTool {
     /// A tool defined there.
     pub fn new(spec: ToolSpec, place: Selected) -> Self {
-        let declaration = Arc::new(spec.declaration());
+        let declaration = Arc::new(ToolDecl::from(&spec));
         let (digest, bytes) = (of_tool(&declaration), bytes_of_tool(&declaration));
         OfferedTool { spec, place, declaration, digest, bytes }
     }

@@ -7,6 +7,7 @@ pub mod golden;
 pub mod long;
 pub mod panel;
 pub mod refusing;
+pub mod requests;
 pub mod server;
 pub mod squad;
 pub mod world;
