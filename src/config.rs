@@ -167,7 +167,7 @@ pub const VARIABLES: &[(&str, &[&str])] = &[
 ];
 
 /// The merged configuration of one run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     places: Places,
     environment: Environment,

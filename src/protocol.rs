@@ -11,6 +11,7 @@ pub mod expand;
 pub mod fit;
 pub mod message;
 pub mod names;
+pub mod need;
 pub mod request_digest;
 pub mod signal;
 pub mod spec;
