@@ -46,6 +46,22 @@ pub trait Provider: Send + Sync {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed>;
+
+    /// How many tokens a model holds, where its server tells.
+    async fn window(&self, _model: &str) -> Option<Window> {
+        None
+    }
+}
+
+/// What a server tells of a model, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Input and output together.
+    pub context: u64,
+    /// Most output of one answer, where it tells.
+    pub max_output: Option<u64>,
+    /// False where the server may load the model with another window.
+    pub is_sure: bool,
 }
 
 /// Keeps what was learnt about a model for the sessions to come.

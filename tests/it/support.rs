@@ -10,6 +10,7 @@ pub mod refusing;
 pub mod requests;
 pub mod server;
 pub mod squad;
+pub mod wires;
 pub mod world;
 
 use std::sync::{Arc, Mutex};
