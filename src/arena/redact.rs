@@ -40,7 +40,7 @@ impl Redactor {
         let more = told.len().saturating_sub(MOST_TOLD);
         let short = |line: String| cut_middle(&self.text(&line), MOST_LINE).0;
         let mut lines: Vec<String> = told.into_iter().take(MOST_TOLD).map(short).collect();
-        lines.extend((more > 0).then(|| format!("and {more} more, told in what the command wrote")));
+        lines.extend((more > 0).then(|| format!("and {more} more, listed in what the command wrote")));
         lines
     }
 

@@ -77,7 +77,7 @@ pub enum WireError {
     #[error("policy: {0}")]
     Policy(String),
     /// A sandbox is not to be had.
-    #[error("the sandbox `{kind}` is not to be had here: {why}")]
+    #[error("the sandbox `{kind}` is not available on this machine: {why}")]
     NoSandbox { kind: &'static str, why: String },
     /// The workspace, or the folder for temporary files, has to be mended before anything can be confined.
     #[error("{0}")]

@@ -168,7 +168,7 @@ async fn model(config: &Config) -> Check {
             match crate::config::discover::first_model(base_url).await {
                 Some(_) => Check::ok(NAME, format!("{name}{why}; its server answers")),
                 None => {
-                    let found = format!("{name}: nobody lists models at {base_url}");
+                    let found = format!("{name}: no server lists models at {base_url}");
                     Check::bad(NAME, Verdict::Warning, found, Some("start the server".to_owned()))
                 }
             }
@@ -210,7 +210,7 @@ async fn server(config: &Config, name: &str) -> (String, bool) {
         Ok(Connection::Http { base_url, .. }) => {
             match crate::config::discover::first_model(&base_url).await {
                 Some(model) => (format!("{base_url} answers; its first model is {model}"), true),
-                None => (format!("nobody lists models at {base_url}"), false),
+                None => (format!("no server lists models at {base_url}"), false),
             }
         }
     }

@@ -168,7 +168,7 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
         let hint = format!("give it a new task: {}", way_on(&config, &id));
-        return Err(Failure::usage("the session has no open turn to go on with").hint(hint));
+        return Err(Failure::usage("the session has no open turn to continue").hint(hint));
     }
     let show = ShowPlan {
         json: typed.json,
@@ -308,9 +308,8 @@ fn refuse_open_turn(config: &Config, session: &str) -> Result<(), Failure> {
     let asks = asks.collect::<Vec<_>>().join(", ");
     let id = &board.id;
     Err(match asks.is_empty() {
-        true => {
-            Failure::usage("its last task is not done yet").hint(format!("go on with it: agon resume {id}"))
-        }
+        true => Failure::usage("the session's last turn is still open")
+            .hint(format!("continue it: agon resume {id}")),
         false => Failure::usage(format!("an approval is open: {asks}"))
             .hint(format!("answer it first: agon resume {id} (--yes says yes)")),
     })

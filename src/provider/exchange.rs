@@ -80,7 +80,7 @@ pub(super) async fn call<A: Incoming>(
     let mut exchange = Exchange { endpoint, answer, live };
     let ended = tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(endpoint.peer.failed(ErrorKind::Cancelled, "was told to stop", "")),
+        () = cancel.cancelled() => Err(endpoint.peer.failed(ErrorKind::Cancelled, "was stopped", "")),
         ended = exchange.run(body) => ended,
     };
     let usage = exchange.answer.usage_so_far(request);

@@ -378,7 +378,7 @@ mod tests {
             assert_eq!(store(&[("note.txt", Some("hi")), (path, text)]).await, ignored(expected));
         }
         let transient =
-            "the run is not stored: `note.txt` was changed by somebody else for a while, and read then";
+            "the run is not stored: `note.txt` was changed by another process for a while, and read then";
         assert_eq!(store(&[("note.txt", Some("in between"))]).await, transient);
         let told = [
             ("note.txt", Some("hi")),

@@ -128,7 +128,7 @@ async fn a_cancel_ends_the_call_and_the_connection() {
         };
         let (ended, ()) = tokio::join!(provider.call(&request, &live, &cancel), stopping);
         let failed = ended.unwrap_err();
-        assert_failed(wire, &failed, ErrorKind::Cancelled, "told to stop");
+        assert_failed(wire, &failed, ErrorKind::Cancelled, "was stopped");
         assert!(failed.usage.is_some_and(|usage| usage.estimated), "{wire:?}");
         while server.hung_up() == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -260,7 +260,7 @@ async fn cancelled_in_the_middle() {
     // The provider's own limits are minutes away: only the cancel can end this.
     let (ended, ()) = tokio::join!(asking, stopping);
     let failed = ended.unwrap_err();
-    assert_failed(&failed, ErrorKind::Cancelled, "told to stop");
+    assert_failed(&failed, ErrorKind::Cancelled, "was stopped");
     assert!(failed.usage.unwrap().estimated);
     while server.hung_up() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
