@@ -21,6 +21,7 @@ pub mod sse;
 mod think;
 pub mod tokens;
 mod window;
+mod written;
 
 pub use http::Timeouts;
 pub use secret::Secret;

@@ -17,10 +17,11 @@ use crate::provider::exchange;
 use crate::provider::http::Endpoint;
 use crate::provider::openai::answer::Answer;
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
-use crate::provider::openai::request::Host;
 pub(super) use crate::provider::openai::request::is_strict;
+use crate::provider::openai::request::{Host, Writer};
 use crate::provider::server::{ServerConfig, ServerConfigError};
 use crate::provider::window;
+use crate::provider::written::Written;
 
 /// A model source behind an OpenAI-compatible endpoint.
 ///
@@ -29,6 +30,7 @@ use crate::provider::window;
 pub struct OpenAi {
     endpoint: Endpoint,
     host: Host,
+    written: Written<Writer>,
 }
 
 impl fmt::Debug for OpenAi {
@@ -53,7 +55,7 @@ impl OpenAi {
             })?,
         };
         let host = Host { dialect, opaque_kind: format!("openai/{host}") };
-        Ok(OpenAi { endpoint, host })
+        Ok(OpenAi { endpoint, host, written: Written::default() })
     }
 }
 
@@ -65,7 +67,9 @@ impl Provider for OpenAi {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
-        let body = request::body(request, &self.host).to_string().into_bytes();
+        let begin = || Writer::new(&self.host);
+        let write = |writer: &Writer| request::body(request, writer);
+        let body = self.written.with(String::new(), &request.messages, begin, write);
         let forced = request::forced(request, self.host.dialect);
         let answer = Answer::new(forced, self.host.opaque_kind.clone());
         let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;

@@ -1,6 +1,7 @@
 //! One set of scenarios over every wire format and every row of a host, against strict servers on real sockets.
 
 mod breaks;
+mod continued;
 mod talks;
 
 use agon::protocol::event::{ModelFailed, ModelReply};
