@@ -42,31 +42,14 @@ pub(super) struct Sent {
 
 /// Writes the request; `opaque_kind` is what this model's own thinking is marked with.
 pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversations) -> Sent {
-    let typed = typed(request);
     let mut system: Vec<Value> = Vec::new();
     let mut tools: Vec<Value> =
         request.tools.iter().map(|t| tool(&t.name, &t.description, &t.schema)).collect();
-    let (mut body, mut forced) = (Map::new(), None);
+    let mut body = Map::new();
     let leading = request.messages.iter().take_while(|message| message.role == Role::System).count();
     let (first, rest) = request.messages.split_at(leading);
     system.extend(first.iter().flat_map(|message| said(&message.parts)));
-    match (&typed, &request.params.schema) {
-        (Typed::Format(schema), _) => {
-            let format = json!({"type": "json_schema", "schema": schema});
-            body.insert("output_config".into(), json!({"format": format}));
-        }
-        (Typed::Tool, Some(schema)) => {
-            tools.push(tool(
-                &schema.name,
-                "Gives the answer in the form that was asked for.",
-                &schema.schema,
-            ));
-            body.insert("tool_choice".into(), json!({"type": "tool", "name": schema.name}));
-            forced = Some(schema.name.clone());
-        }
-        (Typed::InWords, Some(schema)) => system.push(in_words(schema)),
-        _ => {}
-    }
+    let forced = ask_typed(request, &mut body, &mut tools, &mut system);
     // No model takes a forced tool or a temperature while it thinks. Thinking that is not asked for comes without
     // its words.
     let thinking = match forced {
@@ -114,6 +97,34 @@ pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversation
             Sent { body: written::body(&body, "messages", &messages), droppable, forced, prefix }
         },
     )
+}
+
+/// Asks for an answer that fits a schema; gives the tool whose arguments are the answer.
+fn ask_typed(
+    request: &Request,
+    body: &mut Map<String, Value>,
+    tools: &mut Vec<Value>,
+    system: &mut Vec<Value>,
+) -> Option<String> {
+    let schema = request.params.schema.as_ref()?;
+    match typed(request) {
+        Typed::Format(within) => {
+            let format = json!({"type": "json_schema", "schema": within});
+            body.insert("output_config".into(), json!({"format": format}));
+        }
+        Typed::Tool => {
+            tools.push(tool(
+                &schema.name,
+                "Gives the answer in the form that was asked for.",
+                &schema.schema,
+            ));
+            body.insert("tool_choice".into(), json!({"type": "tool", "name": schema.name}));
+            return Some(schema.name.clone());
+        }
+        Typed::InWords => system.push(in_words(schema)),
+        Typed::Not => {}
+    }
+    None
 }
 
 /// Parameters that a model may refuse and a request can do without.
