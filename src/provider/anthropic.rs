@@ -9,15 +9,14 @@ use std::fmt;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Live, Provider, Window};
+use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
 use crate::provider::anthropic::answer::Answer;
 use crate::provider::anthropic::request::Sent;
-use crate::provider::exchange;
 use crate::provider::http::Endpoint;
 use crate::provider::server::{ServerConfig, ServerConfigError};
-use crate::provider::window;
+use crate::provider::{catalog, exchange};
 
 /// The version of the API whose format this is.
 const VERSION: &str = "2023-06-01";
@@ -70,7 +69,11 @@ impl Provider for Anthropic {
         })
     }
 
-    async fn window(&self, model: &str) -> Option<Window> {
-        window::ask(&self.endpoint, model).await
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        catalog::list(&self.endpoint).await
+    }
+
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        catalog::describe(&self.endpoint, name).await
     }
 }

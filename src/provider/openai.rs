@@ -10,17 +10,16 @@ use std::fmt;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Live, Provider, Window};
+use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
-use crate::provider::exchange;
 use crate::provider::http::Endpoint;
 use crate::provider::openai::answer::Answer;
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
 use crate::provider::openai::request::Host;
 pub(super) use crate::provider::openai::request::is_strict;
 use crate::provider::server::{ServerConfig, ServerConfigError};
-use crate::provider::window;
+use crate::provider::{catalog, exchange};
 
 /// A model source behind an OpenAI-compatible endpoint.
 ///
@@ -75,7 +74,11 @@ impl Provider for OpenAi {
         })
     }
 
-    async fn window(&self, model: &str) -> Option<Window> {
-        window::ask(&self.endpoint, model).await
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        catalog::list(&self.endpoint).await
+    }
+
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        catalog::describe(&self.endpoint, name).await
     }
 }
