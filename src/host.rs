@@ -8,6 +8,7 @@
 mod consent;
 mod demo;
 mod folders;
+mod follow;
 mod handle;
 mod session_state;
 mod updates;
@@ -20,12 +21,13 @@ use crate::config::{Config, ConfigError, Environment, ModelName, Places};
 
 pub use crate::arena::{Ending, PROGRAM, SubmitError, replay};
 pub(crate) use crate::assembly::in_shell;
+pub use crate::assembly::offers;
 pub use crate::assembly::session_status::{AtLimit, SessionStatus, Stage, stage_of_debate};
 pub use crate::assembly::sessions::{Read, SessionSummary, Sessions};
 pub use crate::assembly::{
     Changes, ForkPlan, Instead, LimitChanges, LogError, Prepared, Proof, RandomAccessLog, RemovedRuns,
-    RunAge, Runs, SquadWish, Verdict, WireError, check_model, docker, is_demo, persona_of, personas, prove,
-    sandbox,
+    RunAge, Runs, SquadWish, Verdict, WireError, check_model, docker, is_demo, offers, persona_of, personas,
+    prove, sandbox,
 };
 pub use crate::ports::{FileChange, FoundRun, Head};
 pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};
@@ -33,6 +35,7 @@ pub use crate::session::debate::DEFAULT_ROUNDS;
 pub use consent::{Person, Question};
 pub use demo::{Demo, model_after_demo};
 pub use folders::workspace_files;
+pub use follow::Follow;
 pub use handle::{CommandError, Handle, task};
 pub use updates::{Update, Updates};
 

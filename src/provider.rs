@@ -21,6 +21,7 @@ mod server;
 pub mod sse;
 mod think;
 pub mod tokens;
+mod written;
 
 pub use http::Timeouts;
 pub use secret::Secret;

@@ -209,11 +209,14 @@ pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireE
         spark: String::new(),
         model: name.to_string(),
         params: Params { max_output: Some(TRIAL_OUTPUT), ..Params::default() },
-        messages: vec![Message {
-            role: Role::User,
-            from: crate::protocol::EventRef::fact(0),
-            parts: vec![Part::Text { text }],
-        }],
+        messages: vec![
+            Message {
+                role: Role::User,
+                from: crate::protocol::EventRef::fact(0),
+                parts: vec![Part::Text { text }],
+            }
+            .into(),
+        ],
         tools: Vec::new(),
     };
     let begun = Instant::now();

@@ -1,6 +1,5 @@
 //! The command `init`: finds keys and servers, asks for one model, tries it, writes a configuration.
 
-use crate::assembly::offers::{self, Offer};
 use crate::cli::args::InitArgs;
 use crate::cli::config::load;
 use crate::cli::desk::Desk;
@@ -11,6 +10,7 @@ use crate::cli::output::Output;
 use crate::cli::{keys, typed_lines};
 use crate::config::providers::PRESETS;
 use crate::config::{Config, ConfigError, Environment, KeyPath, ModelName, written};
+use crate::host::offers::{self, Offer};
 
 /// The most models of one server on this machine that are offered.
 const MOST_LOCAL: usize = 5;

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::assembly::offers::{self, Fact, ModelFacts, Offer};
 use crate::cli::args::{ModelsArgs, ModelsCommand, ModelsListArgs};
 use crate::cli::config::load;
 use crate::cli::error::{FAILED, Failure};
 use crate::cli::interrupts::unless_interrupted;
 use crate::cli::output::Output;
 use crate::config::{Config, ConfigError, Environment, ModelName};
+use crate::host::offers::{self, Fact, ModelFacts, Offer};
 use crate::projection::phrases::grouped;
 use crate::projection::safe_text::shown;
 use crate::protocol::spec::Price;

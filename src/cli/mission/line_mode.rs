@@ -117,12 +117,12 @@ impl LineMode {
     async fn begin(typed: &ChatArgs, environment: Environment, output: Output) -> Result<Self, Failure> {
         let mut kit = setup::kit(typed, environment)?;
         setup::ask_about_workspace(&mut kit, output).await?;
+        let host = Host::at(kit.config.places());
         let session = match typed.go_on {
-            true => Some(newest(&kit.sessions(), kit.config.workspace())?),
+            true => Some(newest(&host, kit.config.workspace())?),
             false => None,
         };
         let first = kit.with_bounds_of(&kit)?;
-        let host = Host::at(kit.config.places());
         Ok(LineMode { host, kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
     }
 

@@ -1,8 +1,8 @@
 //! Gathers the models that the list on the screen offers.
 
-use crate::assembly::offers;
 use crate::cli::models::{about, replaced};
 use crate::config::{Config, ModelName};
+use crate::host::offers;
 use crate::tui::{ModelRow, Msg};
 
 /// Asks every provider within reach; what one of them refuses is said next to what the others list.
