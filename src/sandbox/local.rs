@@ -20,6 +20,7 @@ mod proven;
 mod session_holder;
 mod tmp;
 pub(super) mod tools;
+mod view;
 mod watcher;
 
 use std::ffi::OsString;
@@ -28,7 +29,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::LocalError;
@@ -42,14 +42,13 @@ use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::Lane;
 use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
-use fs_layout::FsLayout;
 pub(super) use fs_layout::tool_folders_of;
-use held::Split;
 use kept_proof::KeptProof;
 pub use plan::Limits;
-use plan::{Cover, CoverKind, HeldPlan, StagePlan};
+use plan::{Cover, CoverKind, StagePlan};
 use session_holder::SessionHolder;
 use tmp::TmpFolders;
+use view::{LazyView, View};
 use watcher::Watcher;
 
 /// What a local sandbox is opened with.
@@ -96,39 +95,30 @@ pub struct LocalSandbox {
     files: Arc<WorkspaceFiles>,
     options: LocalOptions,
     has_namespaces: bool,
-    /// Decided with the first call.
-    view: OnceLock<View>,
+    view: Arc<LazyView>,
     holder: SessionHolder,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
     found: FoundPaths,
     keeper: Watcher,
     proven: OnceLock<Vec<String>>,
-    sockets: OnceCell<Vec<plan::Mount>>,
     scratch: TmpFolders,
-}
-
-/// What commands see, and who mounts what of it.
-struct View {
-    layout: FsLayout,
-    split: Split,
-    held: HeldPlan,
 }
 
 impl LocalSandbox {
     /// Opens the workspace. Whether this machine allows what is needed shows [`LocalSandbox::start`].
     pub fn open(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let secrets = protected_snapshot::globs(&options.secrets);
-        let mut sandbox = LocalSandbox::bare(root, options)?;
+        let mut sandbox = LocalSandbox::bare(root, options, true)?;
         sandbox.found = FoundPaths::of(sandbox.files.root(), &secrets, &sandbox.options.protected)
             .map_err(LocalError::Unfit)?;
         Ok(sandbox)
     }
 
     /// Without anything covered.
-    fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
+    fn bare(root: &Path, options: LocalOptions, has_namespaces: bool) -> Result<Self, LocalError> {
         let files = WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?;
         if !options.read_only && fs_layout::is_of_the_system(files.root()) {
-            // No fault of the machine's, so that nobody is told of weaker sandboxes.
+            // The machine is not at fault, so no weaker sandbox is advised.
             let root = files.root().display();
             let why = format!(
                 "`{root}` belongs to the system, which no sandboxed command can change; work in another folder"
@@ -139,20 +129,24 @@ impl LocalSandbox {
         options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
         let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;
         let keeper = Watcher::of(files.root(), scratch.path(), options.notes.clone());
-        let (filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
-        let (has_namespaces, view, sockets) = (true, OnceLock::new(), OnceCell::new());
+        let (mut filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
+        if !has_namespaces {
+            let filters = filters.as_mut().map_err(|error| LocalError::Machine(error.clone()))?;
+            filters.push(confine::no_sockets().map_err(LocalError::Machine)?);
+        }
         let holder = SessionHolder::new(options.program.clone());
+        let programs = filters.clone().unwrap_or_default();
+        let view = View::lazy((files.root(), scratch.path()), &options, has_namespaces, programs);
         Ok(LocalSandbox {
             files,
             options,
             has_namespaces,
-            view,
+            view: Arc::new(view),
             holder,
             filters,
             found,
             keeper,
             proven,
-            sockets,
             scratch,
         })
     }
@@ -162,39 +156,7 @@ impl LocalSandbox {
         if !confine::landlock_works() {
             return Err(LocalError::Machine("this kernel has no Landlock".to_owned()));
         }
-        let mut sandbox = LocalSandbox::bare(root, options)?;
-        sandbox.has_namespaces = false;
-        let filters = sandbox.filters.as_mut().map_err(|error| LocalError::Machine(error.clone()))?;
-        filters.push(confine::no_sockets().map_err(LocalError::Machine)?);
-        Ok(sandbox)
-    }
-
-    /// What commands see, as it is when the first of them runs.
-    fn view(&self) -> &View {
-        self.view.get_or_init(|| {
-            let (root, scratch, read_only) = (self.files.root(), self.scratch.path(), self.options.read_only);
-            let variable = |name: &str| std::env::var_os(name);
-            let seen = FsLayout::of(root, scratch, (read_only, &self.options.own), &variable);
-            let (readable, layout) = match self.has_namespaces {
-                true => (vec!["/".into()], seen),
-                false => seen.of_rules(root, scratch, read_only),
-            };
-            let split = Split::of(&layout.mounts, root);
-            let held = HeldPlan {
-                has_namespaces: self.has_namespaces,
-                is_single: false,
-                base: scratch.join("root").into_os_string(),
-                mounts: split.held.clone(),
-                points: split.points.clone(),
-                readable,
-                writable: layout.writable.clone(),
-                shell: session_holder::shell(layout.environment.get("PATH")),
-                environment: layout.environment.clone(),
-                filters: self.filters.clone().unwrap_or_default(),
-                limits: self.options.limits.clone(),
-            };
-            View { layout, split, held }
-        })
+        LocalSandbox::bare(root, options, false)
     }
 
     /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims, unless an
@@ -213,7 +175,19 @@ impl LocalSandbox {
         };
         // Started twice it has shown the same.
         let _ = self.proven.set(facts);
+        self.look_ahead();
         Ok(())
+    }
+
+    /// Decides what commands see while the model is asked, so that the first of them finds it done.
+    fn look_ahead(&self) {
+        let (view, needs_search) = (Arc::clone(&self.view), self.needs_search());
+        let look = move || {
+            let packages = Arc::clone(&view.packages);
+            needs_search.then(|| packages.search().len())
+        };
+        // Without a thread the first command decides.
+        let _ = std::thread::Builder::new().spawn(look);
     }
 
     /// The place for what is seen of it.
@@ -237,7 +211,7 @@ impl LocalSandbox {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
         let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
-        // agon's own command: it connects to nothing, so the large folders need not be searched for it.
+        // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
         let end = self.run(exec, self.covers_of_sockets(), &Deaf, &CancellationToken::new()).await;
         let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
             // Whoever asked says that it cannot be had.
@@ -257,28 +231,32 @@ impl LocalSandbox {
 
     /// What a call covers of the sockets that are there now, besides what is covered for the session.
     fn covers_of_sockets(&self) -> Vec<plan::Mount> {
-        kept_back::listening(&self.view().layout.mounts)
+        kept_back::listening(&self.view.layout.mounts)
     }
 
-    /// The same, with sockets in folders of packages, which are too large to be searched before a session opens: that
-    /// is done before its first command.
+    /// The same, with sockets in folders of packages.
     async fn searched_covers_of_sockets(&self) -> Result<Vec<plan::Mount>, String> {
         let mut covers = self.covers_of_sockets();
-        if self.has_namespaces && !confine::landlock_refuses_sockets() {
-            let layout = &self.view().layout;
-            let (packages, mut shown) = (layout.packages.clone(), layout.mounts.clone());
-            shown.extend(covers.iter().cloned());
-            let search = || async {
-                let found = tokio::task::spawn_blocking(move || kept_back::sockets(&packages, &shown)).await;
-                found.map_err(|error| format!("{}folders cannot be searched: {error}", launch::REFUSED))
-            };
-            covers.extend(self.sockets.get_or_try_init(search).await?.iter().cloned());
+        if self.needs_search() {
+            if !self.view.packages.is_searched() {
+                let packages = Arc::clone(&self.view.packages);
+                let searched = tokio::task::spawn_blocking(move || packages.search().len()).await;
+                searched
+                    .map_err(|error| format!("{}folders cannot be searched: {error}", launch::REFUSED))?;
+            }
+            let shown = [&self.view.layout.mounts[..], &covers].concat();
+            covers.extend(self.view.packages.covers(&shown));
         }
         Ok(covers)
     }
 
+    /// Where Landlock cannot refuse sockets, they have to be found.
+    fn needs_search(&self) -> bool {
+        self.has_namespaces && !confine::landlock_refuses_sockets()
+    }
+
     fn plan(&self, exec: &Exec, directory: &Path, sockets: Vec<plan::Mount>) -> StagePlan {
-        let mut mounts = self.view().split.own.clone();
+        let mut mounts = self.view.split.own.clone();
         mounts.extend(sockets);
         let mut covers = masks::of(&self.found);
         if self.options.read_only {
@@ -309,7 +287,7 @@ impl LocalSandbox {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
-        let (view, mut lost) = (self.view(), 0);
+        let (view, mut lost) = (&self.view, 0);
         let refused = |why: String| format!("{}{why}", launch::REFUSED);
         loop {
             let is_single = self.holder.why_single().is_some();

@@ -9,6 +9,7 @@ mod mentions;
 mod on_terminal;
 mod run;
 mod secrets;
+mod setup;
 mod takeup;
 mod why;
 mod words;
