@@ -19,18 +19,12 @@
 //! #[async_trait::async_trait]
 //! impl Tool for CountWords {
 //!     fn spec(&self) -> ToolSpec {
-//!         ToolSpec {
-//!             name: "count_words".to_owned(),
-//!             description: "Counts the words of a text.".to_owned(),
-//!             schema: serde_json::json!({
-//!                 "type": "object",
-//!                 "properties": {"text": {"type": "string"}},
-//!                 "required": ["text"]
-//!             }),
-//!             risk: Risk::Read,
-//!             repeatable: true,
-//!             output_cap: 1000,
-//!         }
+//!         let schema = serde_json::json!({
+//!             "type": "object",
+//!             "properties": {"text": {"type": "string"}},
+//!             "required": ["text"]
+//!         });
+//!         ToolSpec::new("count_words", "Counts the words of a text.", schema, Risk::Read)
 //!     }
 //!
 //!     async fn prepare(&self, call: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {

@@ -17,6 +17,7 @@ mod resume;
 mod retry;
 mod shown;
 mod solo;
+mod sources;
 pub mod squad;
 pub mod state;
 mod tool_calls;
