@@ -71,7 +71,7 @@ async fn automatic(
         Err(LocalError::Machine(why)) => why,
     };
     let line = |taken: &str, why: &str| {
-        Some(format!("the sandbox `auto` took `{taken}`, because `local` is not to be had: {why}"))
+        Some(format!("the sandbox `auto` took `{taken}`, because `local` is not available: {why}"))
     };
     let why = match docker::names_an_image(config) {
         false => why,

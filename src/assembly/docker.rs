@@ -151,7 +151,7 @@ fn keeps_apart(config: &Config, engine: &Engine, mount: &MountSettings) -> Resul
     let refused = |reason: &str| refused(&mount.source, reason);
     let socket = engine.address().strip_prefix("unix://").map(|socket| real(Path::new(socket)));
     if socket.is_some_and(|socket| socket.starts_with(&source)) {
-        return refused("it holds the engine's own socket, and whoever has that is as good as root");
+        return refused("it holds the engine's own socket, and access to that equals root");
     }
     // What lies in them may be wanted (`/run/postgresql`, `/etc/ssl/certs`), but for what is the kernel's own.
     let holds = |machine: &&&str| {

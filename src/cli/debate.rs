@@ -119,7 +119,7 @@ pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan,
         named => named.iter().map(|id| id.trim().to_owned()).collect(),
     };
     if personas.iter().any(String::is_empty) {
-        return Err(Failure::usage("`--personas` names nobody between two commas or at an end")
+        return Err(Failure::usage("`--personas` has an empty name")
             .hint("agon debate --personas pragmatist,devils-advocate \"...\""));
     }
     for id in personas.iter().chain([&typed.moderator]) {

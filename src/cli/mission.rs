@@ -76,7 +76,7 @@ fn has_screen(environment: &Environment, output: Output) -> Result<(), Failure> 
     match output.has_screen(environment) {
         true => Ok(()),
         false => {
-            Err(Failure::usage("there is no terminal to draw on").hint("without `--tui` it is told in lines"))
+            Err(Failure::usage("there is no terminal to draw on").hint("without `--tui`, agon prints lines"))
         }
     }
 }

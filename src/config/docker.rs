@@ -172,7 +172,7 @@ impl TryFrom<String> for AbsolutePath {
         let is_plain = !path.components().any(|part| part == std::path::Component::ParentDir);
         match path.is_absolute() && is_plain && path.parent().is_some() {
             true => Ok(AbsolutePath(path)),
-            false => Err(format!("`{text}` is not a path from the root without `..`, beneath `/`")),
+            false => Err(format!("`{text}` is not an absolute path under `/` without `..`")),
         }
     }
 }

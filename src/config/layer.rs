@@ -160,7 +160,7 @@ impl Layer {
             for word in tables {
                 let next = table.entry(word.clone()).or_insert_with(|| Value::Table(Table::new()));
                 let Value::Table(next) = next else {
-                    return Err(ConfigError::Internal(format!("`{key}` lies beneath a plain value")));
+                    return Err(ConfigError::Internal(format!("`{key}` is a key under a plain value")));
                 };
                 table = next;
             }

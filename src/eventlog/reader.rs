@@ -132,7 +132,7 @@ fn check(before: &Ending, line: &[u8]) -> Result<(Header, Link), &'static str> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let header = Header::read(line).ok_or("the line does not begin as an entry does")?;
     if header.seq != before.count {
-        return Err("another entry stands in its place");
+        return Err("another entry is in its place");
     }
     let previous = match header.seq {
         0 => Link::root_in(header.v, &root_session(line).ok_or("the first entry opens no session")?),

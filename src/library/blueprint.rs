@@ -167,7 +167,7 @@ mod tests {
             (with("read_only = true\n"), "line 8: `b` is read-only, so it cannot have `edit`"),
             (with("read_only = \"yes\"\n"), "line 10: "),
             (with("revise = [\"z\"]\n"), "line 10: no role is called `z`"),
-            (with("revise = [\"a\"]\n"), "line 10: `a` leads, so nobody can send it back"),
+            (with("revise = [\"a\"]\n"), "line 10: `a` leads, so no role can send it back"),
             (with(&format!("{third}revise = [\"b\"]")), "line 13: `c` cannot send `b` back without"),
             (
                 GOOD.replace("[\"a\"]", "[\"c\"]") + third + "after = [\"b\"]\n",

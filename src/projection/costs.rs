@@ -248,7 +248,7 @@ impl Costs {
         }
     }
 
-    /// Counts what still runs as cut off, for a log at its end: nobody waits for it any more.
+    /// Counts what still runs as cut off, for a log at its end: no longer waited for.
     #[must_use]
     pub fn at_the_end(mut self) -> Self {
         for call in self.ledger.running().collect::<Vec<_>>() {

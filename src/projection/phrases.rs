@@ -152,7 +152,7 @@ pub fn stop_cause(cause: StopCause) -> &'static str {
 /// Why a turn was left open.
 pub fn pause_cause(cause: PauseCause) -> &'static str {
     match cause {
-        PauseCause::Approval => "waiting for an approval nobody here can give",
+        PauseCause::Approval => "waiting for an approval that cannot be given here",
         PauseCause::Disk => "the disk is full",
         PauseCause::Quit => "left as it was",
         PauseCause::Unknown(_) => NEWER,

@@ -184,7 +184,7 @@ impl SquadSheet {
         }
         for (contradicted, heading) in [
             (true, "Claimed, but the log says otherwise:"),
-            (false, "Claimed, but not borne out by the log:"),
+            (false, "Claimed, but not supported by the log:"),
         ] {
             let flags: Vec<_> = self.flags.iter().filter(|flag| flag.contradicted == contradicted).collect();
             if !flags.is_empty() {
@@ -233,7 +233,7 @@ impl SquadSheet {
     pub fn standing(&self, cause: &str, changed: &BTreeSet<String>) -> String {
         let mut out = format!("The squad gave no answer: {cause}.\n\nWhat stands:");
         let steps = self.evidence.steps();
-        out.push_str(if steps.is_empty() { "\n- nobody came to a result" } else { &steps });
+        out.push_str(if steps.is_empty() { "\n- no role came to a result" } else { &steps });
         match changed.is_empty() {
             true => out.push_str("\n- no file that git looks at was changed"),
             false => out.push_str(&format!("\n- changed files: {}", names_shown(changed))),
@@ -273,12 +273,12 @@ const OWN: [&str; 11] = [
     "no check ran",
     "no file was changed",
     "no file that git looks at was changed",
-    "changed by somebody else after",
-    "changed meanwhile by somebody else",
+    "changed by another process after",
+    "changed meanwhile by another process",
     "findings still open",
     "missing:",
     "claimed, but",
-    "a check or somebody else",
+    "a check or another process",
 ];
 
 /// A model's words, with every line quoted that could be taken for one of agon's own, and what belongs to it.
@@ -322,7 +322,7 @@ mod tests {
         };
         let typed = r#"{"answer":"Done.\n","claims":[{"kind":"checks_pass","text":"tests pass","evidence":["e7"]}],"open":["F2"]}"#;
         let words = sheet.words(typed);
-        let flagged = "Claimed, but not borne out by the log:\n- \"tests pass\": the check of e7";
+        let flagged = "Claimed, but not supported by the log:\n- \"tests pass\": the check of e7";
         assert!(words.starts_with(&format!("Done.\n\nOpen:\n- F2\n\n{flagged}")), "{words}");
         let missing = "Missing:\n- reviewer: the model call failed: no route to host";
         assert!(words.ends_with(missing), "{words}");

@@ -29,7 +29,7 @@ pub struct Ballot {
     /// The reasons that carry the position, strongest first, one sentence each.
     #[schemars(length(min = 1, max = 6))]
     pub claims: Vec<String>,
-    /// What bears the claims out.
+    /// What supports the claims.
     #[schemars(length(max = 8))]
     pub evidence: Vec<Evidence>,
     /// What you would have to learn to change your mind.
@@ -116,7 +116,7 @@ pub struct Verdict {
     /// How sure you are, from 0 to 100.
     #[schemars(range(min = 0, max = 100))]
     pub confidence: u32,
-    /// The best case of those who still disagree, told fairly; empty when nobody does.
+    /// The best case of those who still disagree, stated fairly; empty when no one does.
     pub minority: String,
     /// What could still go wrong, and how one would notice.
     pub risks: Vec<String>,
@@ -134,7 +134,7 @@ pub struct Ruling {
     /// The argument that decides it.
     #[schemars(length(min = 1))]
     pub because: String,
-    /// References of cited tool results that bear it out, such as `e42`.
+    /// References of cited tool results that support it, such as `e42`.
     pub evidence: Vec<String>,
 }
 

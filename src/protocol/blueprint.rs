@@ -314,7 +314,7 @@ fn check_lead(blueprint: &Blueprint, tools: &[ToolSpec]) -> Result<(), Fault> {
     }
     for (i, role) in blueprint.roles.iter().enumerate() {
         if let Some(n) = role.revise.iter().position(|target| target == name) {
-            let words = format!("`{name}` leads, so nobody can send it back");
+            let words = format!("`{name}` leads, so no role can send it back");
             return Err(Fault::new(FaultAt::Revise(i, n), words).hint("name a role that writes"));
         }
     }

@@ -210,7 +210,7 @@ macro_rules! calls {
                 match self { $( Effect::$kind { order, .. } => Order::$kind(order.clone()), )+ }
             }
 
-            /// Milliseconds after which nobody waits for it any more.
+            /// Milliseconds after which no longer waited for.
             pub fn deadline_ms(&self) -> u64 {
                 match self { $( Effect::$kind { order, context } => $deadline(order, context), )+ }
             }

@@ -26,7 +26,7 @@ pub struct Found {
     /// The id of an open finding that is restated; absent for a new one.
     #[serde(default)]
     pub id: Option<String>,
-    /// `blocker` and `major` must be mended, `minor` could be, `note` is a remark.
+    /// `blocker` and `major` must be fixed, `minor` could be, `note` is a remark.
     pub severity: Severity,
     /// File, relative to the workspace.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct Found {
     pub line: Option<u32>,
     /// What is wrong and why it matters.
     pub problem: String,
-    /// What would mend it.
+    /// What would fix it.
     #[serde(default)]
     pub fix: Option<String>,
 }
@@ -48,7 +48,7 @@ pub struct SquadAnswer {
     /// The answer for the person who asked, in Markdown.
     #[schemars(with = "String")]
     pub answer: Value,
-    /// What the answer claims, each with what bears it out.
+    /// What the answer claims, each with the entries that support it.
     pub claims: Vec<Claim>,
     /// What is still open or missing; empty when nothing is.
     pub open: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Claim {
     /// For `changed`: the files, relative to the workspace; else empty.
     #[serde(default)]
     pub files: Vec<String>,
-    /// References of the entries that bear it out, such as `e42`.
+    /// References of the entries that support it, such as `e42`.
     pub evidence: Vec<String>,
 }
 

@@ -217,7 +217,7 @@ impl Provider for Script {
     ) -> Result<ModelReply, ModelFailed> {
         tokio::select! {
             biased;
-            () = cancel.cancelled() => Err(self.failed(ErrorKind::Cancelled, "was told to stop")),
+            () = cancel.cancelled() => Err(self.failed(ErrorKind::Cancelled, "was stopped")),
             answered = self.answer(request, live) => answered,
         }
     }

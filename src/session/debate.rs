@@ -392,7 +392,7 @@ fn early_end(debate: &Debate) -> Option<String> {
     let heard = debate.cast.last().map(Vec::len).unwrap_or_default();
     let [.., before, last] = debate.probes.as_slice() else { return None };
     if heard == 0 {
-        return Some("nobody could be heard in this phase".to_owned());
+        return Some("no debater could be heard in this phase".to_owned());
     }
     if let Some(reason) = agreement_held(debate, before, last) {
         return Some(reason);

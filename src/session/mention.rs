@@ -169,7 +169,7 @@ impl Session {
         let reading: Vec<CallId> =
             self.calls.iter().filter(|(_, call)| is_mention(&call.order)).map(|(id, _)| *id).collect();
         for call in reading {
-            self.cancel(call, "nobody waits for it any more");
+            self.cancel(call, "no longer waited for");
         }
     }
 

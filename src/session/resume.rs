@@ -226,7 +226,7 @@ impl Session {
     pub(super) fn on_compared(&mut self, before: &str, now: &str) {
         if before != now {
             for spark in self.readers() {
-                let text = "The workspace is not as it was last recorded: somebody changed it, or a call that was cut \
+                let text = "The workspace is not as it was last recorded: another process changed it, or a call that was cut \
                             off did. Read files again before you rely on what you saw.";
                 self.notice(spark, Notice::Workspace, text);
             }

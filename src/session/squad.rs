@@ -135,7 +135,7 @@ impl Session {
                 _ if role.proof.fails() => Some("a check did not pass".to_owned()),
                 _ => {
                     let first = role.proof.undone().into_iter().next();
-                    first.map(|path| format!("a check, or somebody else, undid the work in `{path}`"))
+                    first.map(|path| format!("a check or another process undid the work in `{path}`"))
                 }
             }
         };
@@ -274,7 +274,7 @@ impl Session {
 /// What is said of a file of the work that somebody changed once it was shown.
 fn changed_after(squad: &Squad, path: &str) -> String {
     let what = if squad.checks.is_empty() { "work" } else { "checks" };
-    format!("`{path}` was changed by somebody else after the {what}")
+    format!("`{path}` was changed by another process after the {what}")
 }
 
 fn writers_account(squad: &Squad) -> Option<EventRef> {

@@ -223,7 +223,7 @@ impl Lines {
         }
         let total = self.number - 1;
         if let Some(next) = self.stopped {
-            let words = format!("(stopped before line {next}; go on with start_line {next})\n");
+            let words = format!("(stopped before line {next}; continue with start_line {next})\n");
             return ToolEnd::ok(self.text + &words);
         }
         match (self.text.is_empty(), total) {

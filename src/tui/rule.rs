@@ -28,7 +28,7 @@ pub(super) fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
         (None, None) if pattern == "*" => Ok(Rule { call: None, cwd: None, ..exact }),
         (None, None) if pattern.is_empty() => Ok(exact),
         (None, None) => Err("a rule for this call ends with nothing, or with * for any arguments".to_owned()),
-        _ if pattern.is_empty() => Err("a rule ends with a pattern; * stands for anything".to_owned()),
+        _ if pattern.is_empty() => Err("a rule ends with a pattern; * matches anything".to_owned()),
         (None, Some(_)) => Ok(Rule { path: object, cwd: None, ..exact }),
         (Some(_), _) if is_stretched(pattern, plan) => {
             let why = "a pattern allows one plain command, and this line does more: only the whole line as it is can be allowed";

@@ -229,7 +229,7 @@ mod tests {
                 secrets: Vec::new(),
                 attended: false,
             };
-            let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]));
+            let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]).unwrap());
             let providers = Arc::new(ProviderPool::new(&BTreeMap::new(), &BTreeMap::new()));
             let handlers = Handlers { ports, redactor, providers, plans: Default::default() };
             Bench { folder, handlers, key: "0a".repeat(32) }
@@ -378,7 +378,7 @@ mod tests {
             assert_eq!(store(&[("note.txt", Some("hi")), (path, text)]).await, ignored(expected));
         }
         let transient =
-            "the run is not stored: `note.txt` was changed by somebody else for a while, and read then";
+            "the run is not stored: `note.txt` was changed by another process for a while, and read then";
         assert_eq!(store(&[("note.txt", Some("in between"))]).await, transient);
         let told = [
             ("note.txt", Some("hi")),

@@ -7,7 +7,7 @@ use super::{HeldArgs, WorkspaceArgs};
 /// Arguments of `agon` without a command: mission control.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ChatArgs {
-    /// Go on with the newest session of this workspace
+    /// Continue the newest session of this workspace
     #[arg(long = "continue")]
     pub go_on: bool,
     /// Use this model, as PROVIDER/MODEL

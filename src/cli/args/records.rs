@@ -125,7 +125,7 @@ pub struct CostArgs {
 pub struct WhyArgs {
     /// The session
     pub session: String,
-    /// An event, as `e12` or `e12.1`; without one every tool call is told, and who allowed it
+    /// An event, as `e12` or `e12.1`; without one, every tool call is shown with who allowed it
     pub event: Option<String>,
     /// Go back to the first cause; default the 30 nearest
     #[arg(long, requires = "event")]

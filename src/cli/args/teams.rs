@@ -24,7 +24,7 @@ pub struct SquadArgs {
     /// Neither look the run up in the team cache nor store it there
     #[arg(long, conflicts_with = "refresh")]
     pub no_cache: bool,
-    /// Make the run anew, and store it in place of a recorded one
+    /// Run again and replace the cached run
     #[arg(long)]
     pub refresh: bool,
     /// Require an answer that fits the JSON Schema in a file
@@ -62,7 +62,7 @@ pub struct DebateArgs {
     /// Give one persona a model (can be repeated): pragmatist=openai/gpt-5
     #[arg(long, value_name = "ID=PROVIDER/MODEL")]
     pub with_model: Vec<String>,
-    /// Go on with the debate of an earlier session, or with a TOPIC hold a new one there
+    /// Continue the debate of an earlier session; with a TOPIC, start a new one there
     #[arg(long, value_name = "SESSION")]
     pub resume: Option<String>,
     /// What `run`, `debate` and `demo` share.

@@ -18,7 +18,7 @@ pub(super) fn newest(sessions: &Sessions, workspace: &Path) -> Result<String, Fa
     let here = |root: &Option<String>| root.as_deref().is_some_and(|root| Path::new(root) == workspace);
     let found = sessions.list()?.into_iter().find(|summary| here(&summary.workspace));
     found.map(|summary| summary.id).ok_or_else(|| {
-        Failure::usage(format!("there is no session of `{}` to go on with", workspace.display())).hint("agon")
+        Failure::usage(format!("there is no session of `{}` to continue", workspace.display())).hint("agon")
     })
 }
 

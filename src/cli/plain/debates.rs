@@ -218,7 +218,7 @@ impl Renderer {
         let rulings = (0u32..).zip(&data.upheld);
         let rulings = rulings.map(|(n, side)| format!("{} {}", wording::name(n), said(Some(*side))));
         let sure = match is_vote {
-            true => "none by the moderator, the sealed majority stands in".to_owned(),
+            true => "none by the moderator; the sealed majority is used instead".to_owned(),
             false => format!("{} sure", wording::per_cent(data.confidence_pm)),
         };
         let text = format!("{sure}, {heard} [{}]", data.source);

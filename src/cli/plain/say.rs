@@ -305,7 +305,7 @@ impl Renderer {
 
     fn say_lost(&self, data: &CallLost) -> Line {
         let what = data.tool_use.map_or_else(|| data.call.to_string(), |tool_use| self.tool(tool_use));
-        let text = format!("{what}: nobody knows how it ended");
+        let text = format!("{what}: how it ended is unknown");
         Line::new(self.who(data.call, None), "lost", Tone::Bad, text).with(&data.text)
     }
 

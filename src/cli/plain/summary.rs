@@ -218,7 +218,7 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
         Some((event, AuditEnd::Refused(reason))) => {
             row(event, format!("not run: {}", phrases::refusal(reason)))
         }
-        Some((event, AuditEnd::Lost)) => row(event, "lost: nobody knows how it ended".to_owned()),
+        Some((event, AuditEnd::Lost)) => row(event, "lost: how it ended is unknown".to_owned()),
         None => out.push_str("         still open\n"),
     }
     out

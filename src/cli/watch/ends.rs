@@ -82,7 +82,7 @@ impl Watch {
             ),
             TurnCause::BadAnswer => (
                 self.misfit().map_or(words.clone(), |misfit| format!("{words}: {misfit}")),
-                format!("its last answer stands in the log: agon replay {id}"),
+                format!("its last answer is in the log: agon replay {id}"),
             ),
             TurnCause::Truncated => (
                 self.with_last_words(words),

@@ -14,7 +14,7 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         E::CodeProposed(data) => proposed(data),
         E::CritiqueIssued(data) => critique(data),
         E::FindingClosed(data) => format!("{} settled by {}", data.id, data.source),
-        E::InsightSurfaced(data) => format!("{} of {} told to {}", data.source, data.from, data.to),
+        E::InsightSurfaced(data) => format!("{} of {} sent to {}", data.source, data.from, data.to),
         E::RoleFailed(data) => format!("{}: {}", data.role, phrases::turn_cause(data.cause)),
         E::ClaimFlagged(data) => {
             let is = if data.contradicted { " is not so" } else { "" };

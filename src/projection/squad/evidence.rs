@@ -22,7 +22,7 @@ pub(super) struct Evidence {
     steps: Vec<String>,
     /// What the last diffs name, by path.
     diffs: BTreeMap<EventRef, BTreeMap<String, &'static str>>,
-    /// What a check or somebody else changed while the checks ran.
+    /// What a check or another process changed while the checks ran.
     left: BTreeMap<String, &'static str>,
     /// What of each one's last work was undone by that.
     undone: BTreeMap<SparkId, Vec<String>>,
@@ -217,7 +217,7 @@ impl Evidence {
     pub fn foreign_words(&self) -> String {
         match listed(&self.foreign) {
             files if files.is_empty() => files,
-            files => format!("\n\nChanged meanwhile by somebody else: {files}."),
+            files => format!("\n\nChanged meanwhile by another process: {files}."),
         }
     }
 
@@ -225,7 +225,7 @@ impl Evidence {
     pub fn overwritten_words(&self) -> String {
         match listed(self.overwritten.iter().flatten()) {
             files if files.is_empty() => files,
-            files => format!("\n\nChanged by somebody else after the {}: {files}.", self.shown_by()),
+            files => format!("\n\nChanged by another process after the {}: {files}.", self.shown_by()),
         }
     }
 
@@ -245,7 +245,7 @@ impl Evidence {
             none if none.is_empty() => none,
             files => format!("\nThat undid the work in {files}."),
         };
-        format!("\n\nA check or somebody else changed while the checks ran: {}.{undone}", files.join(", "))
+        format!("\n\nA check or another process changed while the checks ran: {}.{undone}", files.join(", "))
     }
 
     fn undone(&self) -> impl Iterator<Item = &String> {
@@ -295,13 +295,14 @@ impl Evidence {
     pub fn lacks(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.passed());
         let mut lacks: Vec<String> = failed.map(|check| format!("check {}", check.words())).collect();
-        lacks
-            .extend(self.undone().map(|path| format!("a check or somebody else undid the work in `{path}`")));
-        let overwritten = self.overwritten.iter().flatten();
         lacks.extend(
-            overwritten
-                .map(|path| format!("`{path}` was changed by somebody else after the {}", self.shown_by())),
+            self.undone().map(|path| format!("a check or another process undid the work in `{path}`")),
         );
+        let overwritten = self.overwritten.iter().flatten();
+        lacks
+            .extend(overwritten.map(|path| {
+                format!("`{path}` was changed by another process after the {}", self.shown_by())
+            }));
         let lost =
             self.lost().map(|path| format!("nothing that was written is left: `{path}` is as it was before"));
         lacks.extend(lost);

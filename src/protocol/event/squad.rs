@@ -37,7 +37,7 @@ pub struct CodeProposed {
     /// The `check_ran`s.
     #[serde(default)]
     pub checks: Vec<EventRef>,
-    /// The `diff_taken` of what changed while the checks ran: a check did it, or somebody else.
+    /// The `diff_taken` of what changed while the checks ran: a check or another process did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<EventRef>,
     /// Changed files of the work that are gone, or are again as they were before it, since the checks ran.
@@ -78,7 +78,7 @@ pub struct Finding {
     pub line: Option<u32>,
     /// What is wrong.
     pub problem: String,
-    /// What would mend it.
+    /// What would fix it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }

@@ -96,7 +96,7 @@ impl DockerError {
                 "pull or build it for this machine, or name another: `[sandbox.docker] image = …`"
             }
             DockerError::NotMade { verb: "fetched", .. } => {
-                "look at the name that was typed or stands in `[sandbox.docker] image`, and at the way to its registry"
+                "look at the name that was typed or is set in `[sandbox.docker] image`, and at the way to its registry"
             }
             DockerError::BadSettings(_) => {
                 "change it in `[sandbox.docker]`; `agon config show` says where each value comes from"
@@ -123,9 +123,7 @@ impl DockerError {
             DockerError::Gone { .. } => {
                 "a new container is made for the next command; what it left in the workspace stays"
             }
-            DockerError::Silent { .. } => {
-                "look whether the engine runs; `agon resume` goes on with the session"
-            }
+            DockerError::Silent { .. } => "check that the engine runs; `agon resume` continues the session",
             _ => return None,
         };
         Some(hint.to_owned())

@@ -72,7 +72,8 @@ impl MountSettings {
 }
 
 /// The engine's profile of system calls lets a command make such files; inside they give nothing.
-const SET_USER_ID: &str = "a command can leave files in the workspace that outside give whoever runs them its user's rights (set-user-id)";
+const SET_USER_ID: &str =
+    "a command can leave files in the workspace that run with its user's rights outside (set-user-id)";
 
 /// What a container is made for.
 #[derive(Clone, Debug)]
@@ -249,11 +250,8 @@ impl ContainerPlan {
         }
         for mount in &self.settings.mounts {
             let what = if mount.writable { "read and change" } else { "read" };
-            let socket = if mount.is_socket() {
-                ", which is a socket: whoever answers there does what commands say"
-            } else {
-                ""
-            };
+            let socket =
+                if mount.is_socket() { ", which is a socket: its owner does what commands ask" } else { "" };
             gaps.push(format!("commands can {what} `{}`{socket}", mount.source.display()));
         }
         for name in self.settings.env.keys() {

@@ -14,12 +14,12 @@ You moderate; you take no side. Above are the ballots of people who answered the
 propositions they are really divided on, at most seven, the weightiest first. Each is one sentence that one can be \
 for or against, about the question itself and not about a person; neutral in its wording, so that both sides would \
 say that it puts the point fairly; and independent of the others as far as that is possible. Do not say who holds \
-what or how many do, and name nobody. Leave out what all of them say alike, unless it is the answer itself.";
+what or how many do, and name no one. Leave out what all of them say alike, unless it is the answer itself.";
 
 const RATINGS: &str = "\
 Above are the propositions in dispute and your own ballot. Rate every proposition by its number, still alone: -2 \
 strongly against, -1 against, 0 undecided, 1 for, 2 strongly for, with how sure you are. Rate what the sentence \
-says, not what somebody might mean by it. 0 is for what you really cannot decide.";
+says, not what it might be taken to mean. 0 is for what you really cannot decide.";
 
 const COUNTER: &str = "\
 Above are the propositions, your last ballot, and your peers' ballots under letters in an order of their own; who \
@@ -34,7 +34,7 @@ Now the claims are held against what can be found out. You may use the tools you
 their results begin with a reference such as [e42]. If the question is about this workspace, read the files that \
 decide it before you argue about them, and look first for what would prove you wrong. Cite a result by its \
 reference in `evidence`, and never one you have not been given. What rests on no result is common knowledge or a \
-guess: leave its reference empty and say which. Then cast your ballot and rate the propositions anew, by what was \
+guess: leave its reference empty and say which. Then cast your ballot and rate the propositions again, by what was \
 found and not by what was said louder.";
 
 const SYNTHESIS: &str = "\
@@ -43,12 +43,12 @@ acted upon: what to do, under which conditions, and what to watch. Take over wha
 over what is still in dispute: name it and stay with your rating if nothing moved you.";
 
 const REFINEMENT: &str = "\
-Another round. Only what is new counts: an argument nobody has answered, a condition that would let both sides \
+Another round. Only what is new counts: an argument that is still unanswered, a condition that would let both sides \
 agree, or an error in your own position. Repeat nothing. If there is nothing new, keep your ballot short and your \
 ratings as they are.";
 
 const VERDICT: &str = "\
-You moderate and now write the verdict. You are none of the debaters. Above are the propositions, everybody's last \
+You moderate and now write the verdict. You are none of the debaters. Above are the propositions, each debater's last \
 ballot, their ratings before any talk and now, every change of a rating with the reason given for it, and the \
 results they cite. Rule on each proposition: upheld, \
 rejected, or open where the debate does not decide it. Weigh arguments and evidence, not heads and not confidence: \

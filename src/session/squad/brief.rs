@@ -68,7 +68,7 @@ impl Session {
         .to_owned();
         if role.proof.was_failed() {
             text.push_str(
-                " A check did not pass: mend what makes it fail, or say in your answer why that is not in this work.",
+                " A check did not pass: fix what makes it fail, or say in your answer why that is not in this work.",
             );
         }
         self.finish_brief(&mut text, role, sources);
@@ -149,7 +149,7 @@ impl Session {
             Some(ArenaEvent::DiffTaken(_))
                 if role.is_some_and(|role| role.proof.left_at() == Some(source)) =>
             {
-                "what changed while the checks ran: a check did it, or somebody else".to_owned()
+                "what changed while the checks ran: a check or another process did it".to_owned()
             }
             Some(ArenaEvent::DiffTaken(_)) => {
                 "the whole diff of the workspace since the squad began".to_owned()
@@ -169,7 +169,7 @@ fn plan_task(squad: &Squad) -> String {
         let does = match role.kind {
             RoleKind::Reviewer => format!("reviews {}", list(&role.spec.revise)),
             RoleKind::Writer => "does the work and may change files".to_owned(),
-            RoleKind::Adviser | RoleKind::Lead => "looks and tells".to_owned(),
+            RoleKind::Adviser | RoleKind::Lead => "looks and reports".to_owned(),
         };
         let _ = write!(text, "\n- `{}` {does}", role.spec.name);
     }
@@ -203,7 +203,7 @@ fn unseen(squad: &Squad, reader: &RoleState) -> String {
         if let Some(work) = role.proof.work.as_ref().filter(|work| !work.foreign.is_empty()) {
             let _ = write!(
                 text,
-                "\nNot the work of `{name}`, changed meanwhile by somebody else: {}.",
+                "\nNot the work of `{name}`, changed meanwhile by another process: {}.",
                 some(&work.foreign)
             );
         }

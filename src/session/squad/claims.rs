@@ -139,7 +139,7 @@ impl Session {
             path if squad.undone.contains(path) => Some(format!("`{path}` is again as it was before")),
             path if squad.written.contains_key(path) || !knows_all(squad) => None,
             path if squad.foreign().any(|other| other == path) => {
-                Some(format!("`{path}` was changed by somebody else"))
+                Some(format!("`{path}` was changed by another process"))
             }
             path => Some(format!("`{path}` was not changed")),
         };
@@ -159,7 +159,7 @@ impl Session {
         }
         let mut foreign = squad.foreign();
         if let Some(path) = foreign.find(|path| words_of(text).any(|word| is_named(word, path))) {
-            return Some(format!("`{path}` was changed by somebody else"));
+            return Some(format!("`{path}` was changed by another process"));
         }
         if own().next().is_none() {
             return Some("no file that git looks at was changed".to_owned());

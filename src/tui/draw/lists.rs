@@ -36,7 +36,7 @@ pub(super) fn help(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
         ("y Enter", "Allow this once"),
         ("s Enter", "Allow this and the same again for the session"),
         ("r … Enter", "Allow whatever fits a rule for the session; the rule is shown and can be changed"),
-        ("n … Enter", "Deny; what you write is told to the model"),
+        ("n … Enter", "Deny; what you write is sent to the model"),
         ("h", "Look at the next one that waits"),
     ] {
         lines.extend(pair(scene, keys, help, wide));

@@ -211,7 +211,7 @@ fn verdict(scene: &ViewModel<'_>, matrix: &Matrix, lines: &mut Vec<Line<'static>
     lines.push(Line::default());
     let words = match matrix.verdict_pm {
         Some(sure) => format!("verdict, {} sure", wording::per_cent(sure)),
-        None => "no verdict; the sealed majority stands in for it".to_owned(),
+        None => "no verdict; the sealed majority is used instead".to_owned(),
     };
     lines.push(Line::styled(words, scene.style(Tone::Accent)));
     for (nth, held) in upheld.iter().enumerate() {

@@ -51,7 +51,7 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
             lines.push(pair(scene, wide, "/demo", "a recorded model at work: no key, no network"));
         }
     }
-    lines.push(pair(scene, wide, "/sessions", "go on with an earlier session, or replay it"));
+    lines.push(pair(scene, wide, "/sessions", "continue an earlier session, or replay it"));
     lines.push(pair(scene, wide, "/help", "keys and commands"));
     let height = u16::try_from(lines.len()).unwrap_or(area.height).min(area.height);
     let x = area.x + area.width.saturating_sub(wide) / 2;

@@ -223,9 +223,7 @@ impl Page<'_> {
             ItemKind::Paused(cause) => {
                 self.remark(Tone::Quiet, "∙ ", &format!("paused: {}", phrases::pause_cause(cause)))
             }
-            ItemKind::Resumed => {
-                self.remark(Tone::Quiet, "∙ ", &format!("taken up again, {}", when(item.at)))
-            }
+            ItemKind::Resumed => self.remark(Tone::Quiet, "∙ ", &format!("resumed, {}", when(item.at))),
             ItemKind::Forked => self.remark(Tone::Quiet, "∙ ", &self.fork(item)),
             ItemKind::Recovered => self.remark(Tone::Warn, "! ", "a torn end of the log was set aside"),
             ItemKind::Sealed(cause) => {

@@ -137,7 +137,7 @@ impl Page<'_> {
             // Each thing that is passed on is an event; the reader needs to know once that something was.
             E::InsightSurfaced(data) if self.told_before(data.from, data.to) => Vec::new(),
             E::InsightSurfaced(data) => {
-                self.remark(Tone::Quiet, "→ ", &format!("told {}", self.scene.name(data.to)))
+                self.remark(Tone::Quiet, "→ ", &format!("sent to {}", self.scene.name(data.to)))
             }
             E::RoleFailed(data) => {
                 let text = format!(
@@ -178,7 +178,7 @@ impl Page<'_> {
             E::VerdictReached(data) => {
                 let is_vote = matches!(self.scene.event(data.source), Some(ArenaEvent::BallotsRevealed(_)));
                 let text = match is_vote {
-                    true => "no verdict; the sealed majority stands in for it".to_owned(),
+                    true => "no verdict; the sealed majority is used instead".to_owned(),
                     false => format!("verdict, {} sure", percent(data.confidence_pm)),
                 };
                 self.remark(Tone::Accent, "◆ ", &text)

@@ -57,7 +57,7 @@ pub(super) fn persona_words(id: &str) -> &'static str {
     match id {
         "pragmatist" => "on call for them",
         "security-maximalist" => "explain the breach",
-        "performance-extremist" => "what a person has to wait",
+        "performance-extremist" => "how long a person has to wait",
         "elegance-purist" => "as their reader",
         "future-architect" => "the ways they open and close",
         _ => "trying to break them",
@@ -154,8 +154,8 @@ fn bad_input_is_bad_usage_and_names_what_is_wrong() {
         (vec!["debate", "x", "--scorer", "gut"], "ballots, lexical"),
         (vec!["debate", "x", "--with-model", "pragmatist"], "ID=PROVIDER/MODEL"),
         (vec!["debate", "x", "--with-model", "pragmatst=mock/a"], "did you mean `pragmatist`?"),
-        (vec!["debate", "x", "--personas", ","], "`--personas` names nobody"),
-        (vec!["debate", "x", "--personas", "pragmatist,"], "`--personas` names nobody"),
+        (vec!["debate", "x", "--personas", ","], "`--personas` has an empty name"),
+        (vec!["debate", "x", "--personas", "pragmatist,"], "`--personas` has an empty name"),
         (vec!["debate", "x", "--personas", "pragmatist,coder"], "`coder` does work in sessions and squads"),
         (vec!["debate", "x", "--moderator", "reviewer"], "`reviewer` does work in sessions and squads"),
         (

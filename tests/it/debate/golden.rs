@@ -22,41 +22,6 @@ fn the_recorded_debate_folds_and_verifies() {
     assert!(log.iter().flat_map(|entry| &entry.events).all(|event| event.class() != Class::Unknown));
     let session = Session::fold(&log).unwrap();
     assert_eq!(session.last_turn().map(|turn| turn.cause), Some(TurnCause::Done));
-    let found = replay::verify(&log);
-    assert!(found.holds(false), "{:#?}", found.differences.first());
-    // Rules 4 differ from the rules it was recorded under in few things, and none of them is a count or a verdict.
-    assert!(!found.differences.is_empty());
-    for one in &found.differences {
-        let settled = |all: &[ArenaEvent]| all.iter().map(under_both).collect::<Vec<_>>();
-        assert_eq!(settled(&one.recorded), settled(&one.decided));
-    }
-    assert_eq!(found.entries, log.len() as u64);
-}
-
-/// A decision without what rules 4 decide otherwise: what a debater and the moderator are told and so what is held
-/// back for it, the moderator's record of who moved, and that the sealed ratings have no movement.
-fn under_both(event: &ArenaEvent) -> ArenaEvent {
-    match event.clone() {
-        ArenaEvent::ConvergenceProbed(data) if data.phase == "initial-analysis" => {
-            ArenaEvent::ConvergenceProbed(ConvergenceProbed { movement_pm: None, ..data })
-        }
-        ArenaEvent::NoticeGiven(data) if data.notice == Notice::Brief => {
-            ArenaEvent::NoticeGiven(NoticeGiven { text: String::new(), ..data })
-        }
-        ArenaEvent::BudgetReserved(data) => {
-            ArenaEvent::BudgetReserved(BudgetReserved { tokens: 0, micro_usd: 0, ..data })
-        }
-        ArenaEvent::ModelCalled(mut data) => {
-            data.digest.clear();
-            data.params.max_output = None;
-            ArenaEvent::ModelCalled(data)
-        }
-        ArenaEvent::RoundOpened(mut data) => {
-            data.debaters.iter_mut().for_each(|one| one.course.clear());
-            ArenaEvent::RoundOpened(data)
-        }
-        other => other,
-    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use agon::protocol::Lane;
 use agon::protocol::event::ErrorKind;
-use agon::provider::openai::{OpenAi, OpenAiConfigError};
+use agon::provider::ServerConfigError;
+use agon::provider::openai::OpenAi;
 use serde_json::json;
 
 use super::*;
@@ -259,7 +260,7 @@ async fn cancelled_in_the_middle() {
     // The provider's own limits are minutes away: only the cancel can end this.
     let (ended, ()) = tokio::join!(asking, stopping);
     let failed = ended.unwrap_err();
-    assert_failed(&failed, ErrorKind::Cancelled, "told to stop");
+    assert_failed(&failed, ErrorKind::Cancelled, "was stopped");
     assert!(failed.usage.unwrap().estimated);
     while server.hung_up() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -273,7 +274,7 @@ async fn cancelled_in_the_middle() {
 #[test]
 fn configurations_that_cannot_work() {
     for url in ["", "localhost:8080", "ftp://x/", "http://"] {
-        assert!(matches!(OpenAi::new(config(url)), Err(OpenAiConfigError::BaseUrl { .. })), "{url}");
+        assert!(matches!(OpenAi::new(config(url)), Err(ServerConfigError::BaseUrl { .. })), "{url}");
     }
     let mut bad = config("http://localhost/v1");
     bad.headers.push(("x-note".into(), "secret\nvalue".into()));

@@ -161,7 +161,7 @@ fn a_container_is_taken_where_an_image_is_named_and_nobody_is_asked() {
     let output = run(&env, &["run", "go", "--yes"]);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{told}");
-    let why = "note: the sandbox `auto` took `docker`, because `local` is not to be had: namespaces are refused here: ";
+    let why = "note: the sandbox `auto` took `docker`, because `local` is not available: namespaces are refused here: ";
     assert!(told.contains(why), "{told}");
     assert_eq!(std::fs::read_to_string(env.work().join("made")).unwrap(), "worked\n");
     let sandbox = opened(&env).unwrap();

@@ -321,7 +321,10 @@ fn a_file_that_somebody_else_changed_meanwhile_is_not_stored_as_the_squads() {
     world.run_tools();
     world.model_says(approve(&[]));
     world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
-    assert_eq!(skips(&world), [(CacheStep::Store, "`f` was changed by somebody else meanwhile".to_owned())]);
+    assert_eq!(
+        skips(&world),
+        [(CacheStep::Store, "`f` was changed by another process meanwhile".to_owned())]
+    );
     whole(&world);
 }
 

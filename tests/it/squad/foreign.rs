@@ -56,7 +56,7 @@ fn what_a_person_removes_while_the_reviewer_thinks_is_not_stored_as_the_squads()
     world.model_only_says(crate::support::squad::answer("It goes.", &[], &[]));
     look(&mut world, "tree2", "without precious", &["precious"]);
     look(&mut world, "tree", "without precious", &["f", "precious"]);
-    let reason = "the workspace was changed by somebody else while the squad worked".to_owned();
+    let reason = "the workspace was changed by another process while the squad worked".to_owned();
     assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
     assert_eq!(cause(&world), TurnCause::Done);
     whole(&world);
@@ -81,13 +81,13 @@ fn work_that_somebody_undid_after_the_checks_is_not_done_and_not_stored() {
     look(&mut world, "tree2", "tree", &["f"]);
     look(&mut world, "tree", "tree", &[]);
     assert_eq!(cause(&world), TurnCause::Incomplete);
-    let reason = "`f` was changed by somebody else after the checks".to_owned();
+    let reason = "`f` was changed by another process after the checks".to_owned();
     assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
     let mut sheet = agon::projection::squad::SquadSheet::default();
     world.log.iter().for_each(|entry| sheet.apply(entry));
     let said = sheet.words(r#"{"answer":"It goes.","claims":[],"open":[]}"#);
-    assert!(said.ends_with("\n\nChanged by somebody else after the checks: `f`."), "{said}");
-    assert_eq!(sheet.lacks().unwrap(), "`f` was changed by somebody else after the checks");
+    assert!(said.ends_with("\n\nChanged by another process after the checks: `f`."), "{said}");
+    assert_eq!(sheet.lacks().unwrap(), "`f` was changed by another process after the checks");
     whole(&world);
 }
 
@@ -120,14 +120,14 @@ fn written_beside_somebody_else(tool: &str) -> World {
 fn what_no_tool_of_the_squad_wrote_is_somebody_elses_in_brief_claims_and_ending() {
     let mut world = written_beside_somebody_else("put");
     let said = asked(&world, "reviewer");
-    let words = "Not the work of `coder`, changed meanwhile by somebody else: `note.txt`.";
+    let words = "Not the work of `coder`, changed meanwhile by another process: `note.txt`.";
     assert!(said.contains(words), "{said}");
     world.model_says(approve(&[]));
     assert!(asked(&world, "coordinator").contains(words));
     let claim = |text: &str| json!({"kind": "changed", "text": text, "evidence": ["e3"]});
     let typed = json!({"answer": "Both.", "claims": [claim("note.txt was changed"), claim("f was changed")], "open": []});
     world.model_says(text(&typed.to_string()));
-    assert_eq!(super::flags(&world), [(0, "`note.txt` was changed by somebody else".to_owned())]);
+    assert_eq!(super::flags(&world), [(0, "`note.txt` was changed by another process".to_owned())]);
     assert_eq!(cause(&world), TurnCause::Done);
     let mut sheet = agon::projection::squad::SquadSheet::default();
     let mut board = agon::projection::board::Board::default();
@@ -136,7 +136,7 @@ fn what_no_tool_of_the_squad_wrote_is_somebody_elses_in_brief_claims_and_ending(
         board.apply(entry);
     }
     let said = sheet.words(&typed.to_string());
-    assert!(said.contains("\n\nChanged meanwhile by somebody else: `note.txt`."), "{said}");
+    assert!(said.contains("\n\nChanged meanwhile by another process: `note.txt`."), "{said}");
     assert!(!board.changed.contains("note.txt"), "{:?}", board.changed);
     whole(&world);
 }
@@ -152,10 +152,10 @@ fn once_a_command_ran_nobody_says_whose_a_change_was() {
 fn a_check_that_leaves_files_is_told_to_the_others_and_its_run_is_not_stored() {
     let mut world = checked(checkpointed("tree3"), Some(left(&["junk"], &[])));
     let said = asked(&world, "reviewer");
-    assert!(said.contains("what changed while the checks ran: a check did it, or somebody else"), "{said}");
+    assert!(said.contains("what changed while the checks ran: a check or another process did it"), "{said}");
     world.model_says(approve(&[]));
     world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
-    let reason = "the workspace changed after the last diff: by a check or by somebody else".to_owned();
+    let reason = "the workspace changed after the last diff: by a check or by another process".to_owned();
     assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
     assert_eq!(cause(&world), TurnCause::Done, "leaving files is no failure of the work");
     whole(&world);
@@ -178,7 +178,7 @@ fn a_check_that_undoes_the_work_leaves_the_squad_not_done() {
         world.model_says(approve(&[]));
         world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
         assert_eq!(cause(&world), TurnCause::Incomplete);
-        let reason = "a check, or somebody else, undid the work in `f`".to_owned();
+        let reason = "a check or another process undid the work in `f`".to_owned();
         assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
         whole(&world);
     }
@@ -204,7 +204,7 @@ fn what_somebody_else_changes_between_two_calls_of_the_squad_is_seen_before_the_
     world.run_tools();
     world.model_says(approve(&[]));
     world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
-    let reason = "the workspace was changed by somebody else while the squad worked".to_owned();
+    let reason = "the workspace was changed by another process while the squad worked".to_owned();
     assert_eq!(skips(&world), [(CacheStep::Store, reason)]);
     whole(&world);
 }

@@ -124,7 +124,7 @@ fn a_squad_mends_a_real_project_over_http() {
     assert_eq!(ran.code, 0, "{ran}");
     assert_eq!(
         ran.stdout,
-        "It adds.\n\nClaimed, but not borne out by the log:\n- \"it is fast\": it cites nothing\n",
+        "It adds.\n\nClaimed, but not supported by the log:\n- \"it is fast\": it cites nothing\n",
     );
     for row in ["role", "coordinator", "coder", "reviewer", "share"] {
         assert!(ran.stderr.contains(row), "{ran}");

@@ -184,7 +184,7 @@ fn why_a_model_could_not_be_reached_is_said() {
     assert_eq!(ran.code, 1, "{ran}");
     let error = ran.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
     assert!(error.contains("coordinator: the model call failed: ") && error.contains("127.0.0.1"), "{ran}");
-    assert!(ran.stdout.contains("- nobody came to a result"), "{ran}");
+    assert!(ran.stdout.contains("- no role came to a result"), "{ran}");
     assert!(ran.stderr.contains("agon squad --resume"), "{ran}");
 }
 
@@ -317,13 +317,12 @@ fn a_recorded_run_that_no_longer_fits_is_told_before_its_squad_calls_a_model() {
     assert_eq!((paused.code, server.requests().len()), (4, CALLS), "{paused}");
     env.write("work/mine.txt", "written meanwhile\n");
     let resumed = env.run(&["resume", "latest", "--yes", "--sandbox", "none"]);
-    let told = "warning: the recorded run is not used: the workspace was changed by somebody else; the squad works now \
+    let told = "warning: the recorded run is not used: the workspace was changed by another process; the squad works now \
                 and calls its models\n";
     let (place, rest) = resumed.stderr.split_once("\n").unwrap();
     assert!(place.starts_with("warning: UNCONFINED: ") && rest.starts_with(told), "{resumed}");
     assert_eq!((resumed.code, server.requests().len()), (0, 2 * CALLS), "{resumed}");
-    let cache =
-        "a recorded run was not used and this one is not stored: the workspace was changed by somebody else";
+    let cache = "a recorded run was not used and this one is not stored: the workspace was changed by another process";
     assert!(resumed.stderr.contains(&format!("cache    {cache}\n")), "{resumed}");
 }
 
@@ -337,11 +336,11 @@ fn what_a_check_leaves_or_undoes_stands_beneath_the_answer() {
         let ran = squad(&env, &[]);
         assert_eq!(ran.code, code, "{ran}");
         let told = match code {
-            0 => "A check or somebody else changed while the checks ran: junk added, old.txt removed.",
+            0 => "A check or another process changed while the checks ran: junk added, old.txt removed.",
             _ => "greeting.txt removed.\nThat undid the work in `greeting.txt`.",
         };
         assert!(ran.stdout.contains(told), "{ran}");
-        let lacks = "error: not done: a check or somebody else undid the work in `greeting.txt`";
+        let lacks = "error: not done: a check or another process undid the work in `greeting.txt`";
         assert_eq!(ran.stderr.contains(lacks), code == 1, "{ran}");
         if code == 0 {
             assert!(ran.stderr.contains("changed: greeting.txt, junk, old.txt"), "{ran}");

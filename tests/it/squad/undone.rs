@@ -84,8 +84,8 @@ fn given_an_ignored_file_of_the_work_that_somebody_removes_after_the_checks_then
     place.set(env.work().join("greeting.txt")).unwrap();
     let ran = squad(&env, &["--check", &format!("grep -q '{}' greeting.txt", AFTER.trim())]);
     assert_eq!(ran.code, 1, "{ran}");
-    assert!(ran.stdout.contains("Changed by somebody else after the checks: `greeting.txt`."), "{ran}");
-    let words = "error: not done: `greeting.txt` was changed by somebody else after the checks";
+    assert!(ran.stdout.contains("Changed by another process after the checks: `greeting.txt`."), "{ran}");
+    let words = "error: not done: `greeting.txt` was changed by another process after the checks";
     assert!(ran.stderr.contains(words), "{ran}");
 }
 

@@ -44,7 +44,7 @@ async fn long_files_and_lines_are_read_in_pieces() {
     bench.put("long", "0123456789\n".repeat(20_000));
     let first = bench.ok("read_file", json!({"path": "long"})).await;
     assert!(first.len() <= 64 * 1024);
-    let (_, next) = first.rsplit_once("go on with start_line ").unwrap();
+    let (_, next) = first.rsplit_once("continue with start_line ").unwrap();
     let next: u64 = next.trim_end_matches(")\n").parse().unwrap();
     has(&first, &[&format!("{}\t0123456789\n(stopped before line {next}", next - 1)]);
     let second = bench.ok("read_file", json!({"path": "long", "start_line": next})).await;

@@ -9,7 +9,7 @@ pub(super) fn untold_words(Untold { path, left_out }: &Untold) -> String {
         true => {
             format!("`{path}` was read or written, which git ignores, so the key does not tell what it held")
         }
-        false => format!("`{path}` was changed by somebody else for a while, and read then"),
+        false => format!("`{path}` was changed by another process for a while, and read then"),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::session::squad::state::Squad;
 
 /// Kept for a run whose last diff does not show what it leaves.
 pub(super) const AFTER_DIFF: &str =
-    "the workspace changed after the last diff: by a check or by somebody else";
+    "the workspace changed after the last diff: by a check or by another process";
 
 impl Session {
     /// Why no run of this squad can ever be stored, so that looking for one is idle: known before it begins.
@@ -45,7 +45,7 @@ impl Session {
 /// A changed file that no tool of the squad wrote.
 fn foreign_change(squad: &Squad) -> Option<String> {
     let foreign = squad.foreign().next()?;
-    Some(format!("`{foreign}` was changed by somebody else meanwhile"))
+    Some(format!("`{foreign}` was changed by another process meanwhile"))
 }
 
 /// Why what the squad leaves is not what its last diff shows. What a run stores is what it leaves, so that anything

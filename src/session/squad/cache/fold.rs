@@ -253,7 +253,7 @@ impl Session {
     fn fold_cache_resumed(&mut self, changed: bool) {
         self.with_cache(|cache| match cache.stage {
             Stage::Closing | Stage::Storing | Stage::Ended | Stage::Patching | Stage::Patched => {}
-            Stage::Over => cache.spoil("the run was broken off and taken up again"),
+            Stage::Over => cache.spoil("the run was interrupted and resumed"),
             _ if changed => cache.give_up("settings changed while the run was looked up"),
             // A recorded yes may have been written by anybody: the workspace is looked at and the run judged again.
             Stage::Asking | Stage::Recorded | Stage::Binding | Stage::Bound | Stage::Allowed
@@ -281,12 +281,12 @@ impl Session {
             E::ToolInvoked(data) => return self.fold_invoked_tool(data),
             E::SteeringGiven(_) => "it was steered",
             E::SettingsChanged(_) => "settings changed while it worked",
-            E::FallbackTaken(_) => "another model stood in for one that could not be had",
+            E::FallbackTaken(_) => "a fallback model was used",
             // What the prompt itself mentions is read before anybody begins, and is part of the key.
             E::MentionExpanded(_) if self.turn.as_ref().is_some_and(|turn| !turn.begun) => return,
             E::MentionExpanded(_) => "it was shown what was loaded while it worked",
             E::NoticeGiven(data) if matches!(data.notice, Notice::Workspace | Notice::Moved) => {
-                "the workspace was changed by somebody else"
+                "the workspace was changed by another process"
             }
             _ => return,
         };
@@ -322,7 +322,7 @@ impl Caching {
             return;
         }
         if self.stage == Stage::Over && self.known.as_ref().is_some_and(|known| known != tree) {
-            self.spoil("the workspace was changed by somebody else while the squad worked");
+            self.spoil("the workspace was changed by another process while the squad worked");
         }
         self.known = Some(tree.to_owned());
     }
