@@ -20,7 +20,6 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sandbox;
-mod session_folder;
 pub mod sessions;
 mod typed_lines;
 pub mod verify;

@@ -14,7 +14,8 @@ use crate::protocol::spec::{
     WorkspaceSpec,
 };
 
-/// What is different from the recorded settings when a session is taken up again.
+/// What a session is opened with besides the configuration, or what is different from its recorded settings when it is
+/// resumed or copied.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Another default model.

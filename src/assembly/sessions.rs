@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::arena::replay::{Verification, Verifier};
 use crate::assembly::{WireError, fork, taken_up};
 use crate::config::{Config, Places};
 pub use crate::eventlog::SessionSummary;
@@ -15,6 +16,7 @@ use crate::protocol::event::SessionOpened;
 use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{ArenaEvent, Entry, EventRef};
 use crate::session::Session;
+use crate::session::convergence::Scorers;
 
 /// A log that was read to its end, or to where it is damaged.
 #[derive(Debug)]
@@ -98,6 +100,17 @@ impl Sessions {
         }
         let head = Head { count: ending.count, hash: ending.link.text() };
         Ok(Read { id: path.id, entries: Vec::new(), head, unfinished: ending.unfinished, fault })
+    }
+
+    /// Reads a log and decides again on its facts: what of it differs, and its last entry. Only the built-in scorers of
+    /// debates are known here.
+    pub fn verify(&self, name: &str) -> Result<(Read, Verification, Option<Arc<Entry>>), WireError> {
+        let (mut verifier, mut last) = (Verifier::new(&Scorers::default()), None);
+        let read = self.read_by(name, &mut |entry| {
+            verifier.apply(&entry);
+            last = Some(entry);
+        })?;
+        Ok((read, verifier.found(), last))
     }
 
     /// The log file of a session, to be read by position.

@@ -2,13 +2,12 @@
 
 use serde_json::json;
 
-use crate::assembly::Sessions;
-use crate::assembly::sessions::Read;
 use crate::cli::args::DebatesCommand;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::report;
 use crate::config::{Environment, Places};
+use crate::host::{Read, Sessions};
 use crate::projection::report::debate::{DebateReport, DebateState};
 use crate::projection::report::{plain, wording};
 use crate::projection::safe_text::safe_line;

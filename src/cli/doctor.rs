@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-use crate::assembly::Verdict as Tried;
 use crate::cli::args::DoctorArgs;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Connection, Environment, Places, SandboxKind, Secrets};
+use crate::host::Verdict as Tried;
 use crate::projection::safe_text::shown;
 use crate::protocol::spec::SandboxSpec;
 
@@ -219,7 +219,7 @@ async fn server(config: &Config, name: &str) -> (String, bool) {
 async fn sandbox(config: &Config) -> Check {
     const NAME: &str = "sandbox";
     let wanted = config.sandbox().word();
-    match crate::assembly::sandbox(config).await {
+    match crate::host::sandbox(config).await {
         Ok(spec) => kind_found(NAME, wanted, &spec),
         Err(error) => Check::bad(NAME, Verdict::Broken, error.to_string(), error.hint()),
     }
@@ -245,7 +245,7 @@ fn kind_found(name: &'static str, wanted: &str, spec: &SandboxSpec) -> Check {
 
 /// Tries everything a sandbox must refuse, in a workspace of its own. What succeeds is broken.
 async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
-    let (spec, proofs) = match crate::assembly::prove(config, kind).await {
+    let (spec, proofs) = match crate::host::prove(config, kind).await {
         Ok(done) => done,
         Err(error) => return vec![Check::bad("sandbox", Verdict::Broken, error.to_string(), error.hint())],
     };

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::assembly::Sessions;
 use crate::cli::args::{SessionsArgs, SessionsCommand};
 use crate::cli::error::Failure;
 use crate::cli::output::{Output, on_screen};
 use crate::cli::plain;
 use crate::config::{Environment, Places};
+use crate::host::Sessions;
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::safe_text::{safe_line, shown};
 use crate::projection::squad::SquadSheet;

@@ -6,18 +6,18 @@ use std::pin::pin;
 
 use clap::ValueEnum;
 
-use crate::assembly::ForkPlan;
 use crate::cli::args::{
     ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs, SessionsArgs,
     SessionsCommand,
 };
+use crate::cli::consent::AtTerminal;
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
-use crate::cli::session_folder::folder_of;
-use crate::cli::{debates, replay, run, sessions, typed_lines};
+use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
+use crate::host::{ForkPlan, Host};
 use crate::projection::{Board, phrases};
 use crate::tui::{ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash};
 
@@ -28,6 +28,7 @@ use super::text::newest;
 
 /// What the lines so far have led to.
 struct LineMode {
+    host: Host,
     kit: SessionOptions,
     /// What this program was started with.
     first: SessionOptions,
@@ -121,7 +122,8 @@ impl LineMode {
             false => None,
         };
         let first = kit.with_bounds_of(&kit)?;
-        Ok(LineMode { kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
+        let host = Host::at(kit.config.places());
+        Ok(LineMode { host, kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
     }
 
     /// The exit code, once it is said how the session is gone on with; a script has its exit code and the log.
@@ -178,11 +180,11 @@ impl LineMode {
 
     async fn task(&mut self, wish: &ModeRequest, text: &str) -> Result<Came, Failure> {
         let company = Company::of(wish, &self.kit.config)?;
-        let show = ShowPlan { yes: self.yes, ..ShowPlan::default() };
+        let show = ShowPlan { yes: plan::yes(self.yes), ..ShowPlan::default() };
         let root = match &self.session {
             Some(session) => {
-                let here = (None, self.kit.config.workspace());
-                folder_of(session, here, &self.kit.environment, (true, self.output)).await?
+                let person = AtTerminal { can_be_asked: true, output: self.output };
+                self.host.folder_of(session, self.kit.config.workspace(), &person).await?
             }
             None => None,
         };
@@ -280,10 +282,10 @@ impl LineMode {
         };
         let (config, changes) = self.kit.for_copy(&session)?;
         let plan = ForkPlan { session, at, changes, instead: None, goes_on: false };
-        let show = ShowPlan { yes: self.yes, ..ShowPlan::default() };
-        let fork = run::prepare_copy(&config, &plan, &show, self.output).await?;
-        let id = fork.id.clone();
-        fork.record().await?;
+        let show = ShowPlan { yes: plan::yes(self.yes), ..ShowPlan::default() };
+        let copy = run::prepare_copy(&config, &plan, &show, self.output).await?;
+        let id = copy.id.clone();
+        copy.record().await?;
         self.begin_with(Some(id))
     }
 

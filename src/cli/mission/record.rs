@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::assembly::RandomAccessLog;
-use crate::assembly::Sessions;
 use crate::cli::error::Failure;
+use crate::host::RandomAccessLog;
+use crate::host::Sessions;
 use crate::protocol::{ArenaEvent, Entry};
 use crate::tui::{EntrySource, SessionView};
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::assembly::Sessions;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, Environment};
+use crate::host::Sessions;
 use crate::tui::Trouble;
 
 /// A failure on one line.

@@ -1,8 +1,7 @@
 //! Why a turn ended without what was asked for, and what the person may try next; prints nothing.
 
-use crate::arena::Ending;
-use crate::assembly::session_status::{self, Stage};
 use crate::cli::error::INTERRUPTED;
+use crate::host::{self, Ending, Stage};
 use crate::projection::phrases;
 use crate::projection::report::{self, DebateReport, wording};
 use crate::protocol::event::{ArenaEvent, ErrorKind, LimitKind, TurnCause};
@@ -45,7 +44,7 @@ impl Watch {
 
     /// How an interrupted session is gone on with.
     pub(super) fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
-        let stage = session_status::stage_of_debate(&self.entries);
+        let stage = host::stage_of_debate(&self.entries);
         let again = match stage {
             _ if self.board.has_open_turn() => format!("agon resume {id}{}", self.show.held),
             Some(Stage::Stopped(_)) => {
