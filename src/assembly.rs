@@ -10,6 +10,7 @@ pub mod error;
 mod fork;
 mod git_head;
 pub mod lock;
+pub mod offers;
 mod ownership;
 mod place;
 mod prepared;

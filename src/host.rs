@@ -8,6 +8,7 @@
 mod consent;
 mod demo;
 mod folders;
+mod follow;
 mod handle;
 mod session_state;
 mod updates;
@@ -33,6 +34,7 @@ pub use crate::session::debate::DEFAULT_ROUNDS;
 pub use consent::{Person, Question};
 pub use demo::{Demo, model_after_demo};
 pub use folders::workspace_files;
+pub use follow::Follow;
 pub use handle::{CommandError, Handle, task};
 pub use updates::{Update, Updates};
 

@@ -1,9 +1,11 @@
 //! The traits through which the arena touches the world, each with its contract; holds no implementation.
 
 mod cache;
+mod offered;
 mod workers;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
+pub use offered::OfferedModel;
 pub use workers::{Sink, Workers};
 
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{
-    CheckRan, DiffTaken, ModelFailed, ModelReply, PathBase, ToolStatus, WorkspaceCheckpointed,
+    CheckRan, DiffTaken, ErrorKind, ModelFailed, ModelReply, PathBase, ToolStatus, WorkspaceCheckpointed,
     WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
@@ -47,21 +49,15 @@ pub trait Provider: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed>;
 
-    /// How many tokens a model holds, where its server tells.
-    async fn window(&self, _model: &str) -> Option<Window> {
-        None
+    /// The models its server lists, for people to choose from; no call depends on it.
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        Err(ModelFailed::new(ErrorKind::BadRequest, "it lists no models".to_owned()))
     }
-}
 
-/// What a server tells of a model, in tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Input and output together.
-    pub context: u64,
-    /// Most output of one answer, where it tells.
-    pub max_output: Option<u64>,
-    /// False where the server may load the model with another window.
-    pub is_sure: bool,
+    /// What its server says of one model; none where it says nothing.
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        self.models().await.ok()?.into_iter().find(|model| model.id == name)
+    }
 }
 
 /// Keeps what was learnt about a model for the sessions to come.

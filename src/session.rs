@@ -3,6 +3,7 @@
 pub mod budget;
 mod context;
 pub mod convergence;
+mod conversation;
 pub mod debate;
 mod decide;
 mod endings;

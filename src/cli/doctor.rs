@@ -262,14 +262,17 @@ async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
     checks
 }
 
-/// Which of the variables that hold keys of providers are set. The keys themselves are never shown.
+/// Which providers have a key, in the environment or stored. The keys themselves are never shown.
 fn keys(config: &Config) -> Check {
     let set = |name: &&&str| config.environment().get(name).is_some();
     let named = crate::config::providers::key_names(&config.file().providers);
     let names: Vec<&str> = named.iter().filter(set).copied().collect();
-    match names.as_slice() {
-        [] => Check::ok("keys", "no key is set"),
-        names => Check::ok("keys", format!("set: {}", names.join(", "))),
+    let stored: Vec<&str> = config.keys().all().map(|(provider, _)| provider).collect();
+    let found = [("set", names), ("stored", stored)].into_iter().filter(|(_, names)| !names.is_empty());
+    let found: Vec<String> = found.map(|(how, names)| format!("{how}: {}", names.join(", "))).collect();
+    match found.as_slice() {
+        [] => Check::ok("keys", "no key is set or stored"),
+        found => Check::ok("keys", found.join("; ")),
     }
 }
 

@@ -25,7 +25,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::LocalError;
@@ -41,6 +40,7 @@ use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
 use fs_layout::FsLayout;
 pub(super) use fs_layout::tool_folders_of;
+use kept_back::Packages;
 pub use plan::Limits;
 use plan::{Cover, CoverKind, StagePlan};
 use tmp::TmpFolders;
@@ -93,7 +93,7 @@ pub struct LocalSandbox {
     found: FoundPaths,
     keeper: Watcher,
     proven: OnceLock<Vec<String>>,
-    sockets: OnceCell<Vec<plan::Mount>>,
+    packages: Arc<Packages>,
     scratch: TmpFolders,
 }
 
@@ -111,7 +111,7 @@ impl LocalSandbox {
     fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let files = WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?;
         if !options.read_only && fs_layout::is_of_the_system(files.root()) {
-            // No fault of the machine's, so that nobody is told of weaker sandboxes.
+            // The machine is not at fault, so no weaker sandbox is advised.
             let root = files.root().display();
             let why = format!(
                 "`{root}` belongs to the system, which no sandboxed command can change; work in another folder"
@@ -125,7 +125,7 @@ impl LocalSandbox {
         let view = FsLayout::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
         let keeper = Watcher::of(files.root(), scratch.path(), options.notes.clone());
         let (filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
-        let (readable, stage, sockets) = (vec!["/".into()], "namespaces", OnceCell::new());
+        let (readable, stage, packages) = (vec!["/".into()], "namespaces", Packages::of(&view.packages));
         Ok(LocalSandbox {
             files,
             options,
@@ -136,7 +136,7 @@ impl LocalSandbox {
             found,
             keeper,
             proven,
-            sockets,
+            packages,
             scratch,
         })
     }
@@ -164,7 +164,7 @@ impl LocalSandbox {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
         let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
-        // agon's own command: it connects to nothing, so the large folders need not be searched for it.
+        // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
         let end = self.run(exec, self.mounts(), &Deaf, &CancellationToken::new()).await;
         let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
             // Whoever asked says that it cannot be had.
@@ -181,6 +181,9 @@ impl LocalSandbox {
         };
         // Started twice it has shown the same.
         let _ = self.proven.set(held.map_err(LocalError::Machine)?);
+        if self.needs_search() && !self.packages.is_searched() {
+            self.packages.begin();
+        }
         Ok(())
     }
 
@@ -190,19 +193,24 @@ impl LocalSandbox {
         mounts
     }
 
-    /// The same, with sockets in folders of packages, which are too large to be searched before a session opens: that
-    /// is done before its first command.
+    /// The same, with sockets in folders of packages.
     async fn searched_mounts(&self) -> Result<Vec<plan::Mount>, String> {
         let mut mounts = self.mounts();
-        if self.has_namespaces() && !confine::landlock_refuses_sockets() {
-            let (packages, shown) = (self.view.packages.clone(), mounts.clone());
-            let search = || async {
-                let found = tokio::task::spawn_blocking(move || kept_back::sockets(&packages, &shown)).await;
-                found.map_err(|error| format!("{}folders cannot be searched: {error}", launch::REFUSED))
-            };
-            mounts.extend(self.sockets.get_or_try_init(search).await?.iter().cloned());
+        if self.needs_search() {
+            if !self.packages.is_searched() {
+                let packages = Arc::clone(&self.packages);
+                let searched = tokio::task::spawn_blocking(move || packages.search().len()).await;
+                searched
+                    .map_err(|error| format!("{}folders cannot be searched: {error}", launch::REFUSED))?;
+            }
+            mounts.extend(self.packages.covers(&mounts));
         }
         Ok(mounts)
+    }
+
+    /// Where Landlock cannot refuse sockets, they have to be found.
+    fn needs_search(&self) -> bool {
+        self.has_namespaces() && !confine::landlock_refuses_sockets()
     }
 
     fn plan(&self, exec: &Exec, directory: &Path, mounts: Vec<plan::Mount>) -> StagePlan {

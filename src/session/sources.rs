@@ -7,6 +7,7 @@ use crate::protocol::event::{Answered, EffectFailed, FailStatus, Selected, Tools
 use crate::protocol::{CallId, EventRef};
 
 use super::Session;
+use super::state::OfferedTool;
 
 /// Milliseconds that a turn waits for lists before it begins without them. One that comes later counts from then on.
 const WAITED_MS: u64 = 300;
@@ -49,12 +50,12 @@ impl Session {
         self.places.listed.insert(source.clone(), digest.clone());
         let (Some(tools), Some(spec)) = (tools, self.spec.as_mut().map(Arc::make_mut)) else { return };
         spec.list(source, tools);
-        self.places.tools.retain(|_, (tool, _)| tool.source.as_ref() != Some(source));
+        self.places.tools.retain(|_, tool| tool.spec.source.as_ref() != Some(source));
         for (i, tool) in tools.iter().enumerate() {
             let taken = spec.tools.iter().find(|known| known.name == tool.name);
             if let Some(tool) = taken.filter(|known| known.source.as_ref() == Some(source)) {
                 let place = Selected { from: at, sel: format!("/body/tools/{i}") };
-                self.places.tools.insert(tool.name.clone(), (tool.clone(), place));
+                self.places.tools.insert(tool.name.clone(), OfferedTool::new(tool.clone(), place));
             }
         }
     }
@@ -66,7 +67,7 @@ impl Session {
             return;
         }
         self.places.listed.remove(source);
-        self.places.tools.retain(|_, (tool, _)| tool.source.as_deref() != Some(source));
+        self.places.tools.retain(|_, tool| tool.spec.source.as_deref() != Some(source));
         if let Some(spec) = self.spec.as_mut().map(Arc::make_mut) {
             spec.list(source, &[]);
         }

@@ -181,7 +181,7 @@ impl Session {
     pub(super) fn role_may_write(&self, spark: SparkId) -> Option<bool> {
         let (squad, i) = self.role(spark)?;
         let writes =
-            |name: &String| self.places.tools.get(name).is_some_and(|(tool, _)| tool.risk == Risk::Write);
+            |name: &String| self.places.tools.get(name).is_some_and(|tool| tool.spec.risk == Risk::Write);
         Some(squad.roles[i].tools.iter().any(writes))
     }
 

@@ -8,6 +8,7 @@ mod mentions;
 mod on_terminal;
 mod run;
 mod secrets;
+mod setup;
 mod takeup;
 mod why;
 mod words;

@@ -133,16 +133,7 @@ impl Mission {
                 let _ = self.question.take().map(|question| question.send(answer));
             }
             Act::Submit(command) => self.submit(command, None),
-            Act::New => {
-                self.leave();
-                self.id = None;
-                self.forget_bounds()?;
-                let record = Box::default();
-                return Ok(vec![
-                    Msg::Profile(Box::new(self.profile())),
-                    Msg::SessionView { record, is_live: false, is_elsewhere: false },
-                ]);
-            }
+            Act::New => return self.empty(),
             Act::Open(name) => {
                 self.forget_bounds()?;
                 return Ok(self.open(name));
@@ -171,6 +162,11 @@ impl Mission {
                 let kit = self.kit.with_model(&name)?;
                 return Ok(self.change(kit, format!("model {name}")));
             }
+            Act::Models => {
+                let kit = Arc::clone(&self.kit);
+                self.pending
+                    .push(Box::pin(async move { Done::News(super::pick::models(&kit.config).await) }));
+            }
             Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
             Act::Policy(file) => {
                 return Ok(self.change(self.kit.with_policy(&file)?, format!("policy of {file}")));
@@ -189,6 +185,18 @@ impl Mission {
             Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
         }
         Ok(Vec::new())
+    }
+
+    /// Leaves the session on the screen for none.
+    fn empty(&mut self) -> Result<Vec<Msg>, Failure> {
+        self.leave();
+        self.id = None;
+        self.forget_bounds()?;
+        let record = Box::default();
+        Ok(vec![
+            Msg::Profile(Box::new(self.profile())),
+            Msg::SessionView { record, is_live: false, is_elsewhere: false },
+        ])
     }
 
     fn fork(&mut self, id: Option<String>, seq: Option<u64>) -> Vec<Msg> {

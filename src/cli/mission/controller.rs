@@ -13,13 +13,13 @@ use tokio::task::JoinHandle;
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, ModelName, SandboxKind};
-use crate::host::{Answers, Ending, Host, Update, Updates};
+use crate::host::{Answers, Ending, Follow, Host, Update, Updates};
 use crate::protocol::{Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
 
 use super::consent_prompt::{Asked, Asker};
-use super::record::{self, Following, PACE, Seen};
+use super::record::{self, PACE, Seen};
 use super::session_ops::{self, Front, Opened};
 use super::session_options::SessionOptions;
 use super::text::{homely, in_words, newest, trouble};
@@ -63,7 +63,7 @@ pub(super) struct Mission {
     /// Tells the counting of a long session that nobody wants it any more.
     counting: Option<Arc<AtomicBool>>,
     /// The session on the screen, while another process writes it.
-    following: Option<Following>,
+    following: Option<Follow>,
     /// Opens sessions, and takes questions of what is being opened to the screen.
     pub(super) front: Front,
     asked: mpsc::UnboundedReceiver<Asked>,
@@ -146,7 +146,7 @@ impl Mission {
 
     /// The newest session of this workspace.
     pub fn newest_here(&self) -> Result<String, Failure> {
-        newest(&self.kit.sessions(), self.kit.config.workspace())
+        newest(&self.front.host, self.kit.config.workspace())
     }
 
     /// Begins with a recorded session.
@@ -247,7 +247,7 @@ impl Mission {
 
     fn show_record(&mut self, seen: Seen) -> Vec<Msg> {
         if seen.is_elsewhere {
-            self.following = Following::of(&self.kit, &seen.id, seen.record.next());
+            self.following = self.front.host.follow(&seen.id, seen.record.next()).ok();
         }
         let is_elsewhere = seen.is_elsewhere;
         let mut news = vec![Msg::SessionView { record: Box::new(seen.record), is_live: false, is_elsewhere }];

@@ -117,12 +117,12 @@ impl LineMode {
     async fn begin(typed: &ChatArgs, environment: Environment, output: Output) -> Result<Self, Failure> {
         let mut kit = setup::kit(typed, environment)?;
         setup::ask_about_workspace(&mut kit, output).await?;
+        let host = Host::at(kit.config.places());
         let session = match typed.go_on {
-            true => Some(newest(&kit.sessions(), kit.config.workspace())?),
+            true => Some(newest(&host, kit.config.workspace())?),
             false => None,
         };
         let first = kit.with_bounds_of(&kit)?;
-        let host = Host::at(kit.config.places());
         Ok(LineMode { host, kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
     }
 
@@ -329,7 +329,10 @@ impl LineMode {
 fn wanted<'a>(name: &str, rest: &'a str) -> Result<&'a str, Failure> {
     let row = SLASHES.iter().find(|slash| slash.name == name);
     match rest {
-        "" => Err(Failure::usage(format!("{name} wants {}", row.map_or("a value", |row| row.takes)))),
+        "" => Err(Failure::usage(format!(
+            "{name} wants {}",
+            row.map_or("a value", |row| row.takes.trim_matches(['[', ']']))
+        ))),
         rest => Ok(rest),
     }
 }

@@ -41,7 +41,7 @@ pub struct FsLayout {
     pub mounts: Vec<Mount>,
     pub writable: Vec<OsString>,
     pub environment: BTreeMap<String, OsString>,
-    /// Shown folders that nobody has searched yet.
+    /// Shown folders that are not searched yet.
     pub packages: Vec<Shown>,
 }
 
@@ -138,7 +138,7 @@ impl FsLayout {
     }
 }
 
-/// Whether a workspace is or holds what every sandbox shows read-only or makes anew: commands could never change it.
+/// Whether a workspace is or holds what every sandbox shows read-only or mounts itself: commands could never change it.
 pub fn is_of_the_system(workspace: &Path) -> bool {
     let is_device = workspace.starts_with("/dev") && !workspace.starts_with("/dev/shm");
     let made = ["/proc", "/sys"].iter().any(|made| workspace.starts_with(made));

@@ -73,7 +73,7 @@ fn offered(log: &[Entry]) -> Vec<Vec<String>> {
         _ => None,
     });
     let requests = called.map(|called| agon::protocol::expand::expand(called, &event).unwrap());
-    requests.map(|request| request.tools.into_iter().map(|tool| tool.name).collect()).collect()
+    requests.map(|request| request.tools.iter().map(|tool| tool.name.clone()).collect()).collect()
 }
 
 const SCRIPT: &str = "[[answer]]\ncalls = [{ tool = \"tracker_close\" }]\n[[answer]]\nexpect = \"it is closed\"\n\
