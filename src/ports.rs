@@ -317,6 +317,19 @@ pub trait Files: Send + Sync {
     fn list(&self, path: &str) -> Result<Vec<DirEntry>, FileError>;
     /// Files beneath a directory, ignore rules honoured, sorted, at most `max`; true when there were more.
     fn walk(&self, path: &str, max: usize) -> Result<(Vec<DirEntry>, bool), FileError>;
+    /// Hands on what is beneath a directory, ignore rules honoured, from several threads and in no order. A directory
+    /// comes before what is in it, which is left out where `visit` says false. False when it took too long to finish.
+    fn visit(&self, path: &str, visit: &(dyn Fn(Visited<'_>) -> bool + Sync)) -> Result<bool, FileError>;
+}
+
+/// Something that a walk has come by.
+pub struct Visited<'a> {
+    /// As it stands in logs; shown as far as it can be where its kind says that it has no name.
+    pub path: &'a str,
+    /// What it is.
+    pub kind: FileKind,
+    /// Opens an ordinary file for reading, in the directory that is being walked.
+    pub open: &'a dyn Fn() -> Result<std::fs::File, FileError>,
 }
 
 /// Where tools touch files and run commands.
