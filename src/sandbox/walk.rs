@@ -40,14 +40,14 @@ pub fn visit(
             FileType::Symlink => FileKind::Link,
             _ => FileKind::Special,
         };
+        if kind != FileKind::Directory {
+            is_empty.store(false, Ordering::Relaxed);
+        }
         let Some(path) = found.path.to_str() else {
             let path = quoted(found.path.as_os_str().as_bytes());
             let kind = if kind == FileKind::Directory { kind } else { FileKind::Unnamed };
             return visit(Visited { path: &path, kind, open: &|| Err(FileError::Missing(path.clone())) });
         };
-        if kind != FileKind::Directory {
-            is_empty.store(false, Ordering::Relaxed);
-        }
         let name = found.name.to_str().unwrap_or_default();
         let open = || -> Result<File, FileError> { beneath::open_file(found.folder, name, path) };
         visit(Visited { path, kind, open: &open })
