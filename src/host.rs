@@ -21,6 +21,7 @@ use crate::config::{Config, ConfigError, Environment, ModelName, Places};
 
 pub use crate::arena::{Ending, PROGRAM, SubmitError, replay};
 pub(crate) use crate::assembly::in_shell;
+pub use crate::assembly::offers;
 pub use crate::assembly::session_status::{AtLimit, SessionStatus, Stage, stage_of_debate};
 pub use crate::assembly::sessions::{Read, SessionSummary, Sessions};
 pub use crate::assembly::{
