@@ -141,6 +141,7 @@ pub struct Arena {
     providers: Arc<provider_pool::ProviderPool>,
     sandbox: Arc<dyn Sandbox>,
     places: Arc<RoleSandboxes>,
+    vault: Arc<ToolVault>,
     /// Fires on a hard stop; every task of this session listens to it.
     stop: CancellationToken,
     tracker: TaskTracker,
@@ -196,6 +197,7 @@ impl Arena {
         let tracker = TaskTracker::new();
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
         let (sandbox, places) = (Arc::clone(&ports.sandbox), Arc::clone(&ports.places));
+        let vault = Arc::clone(&ports.vault);
         let redactor = Arc::new(Redactor::new(&ports.secrets).map_err(ArenaError::Redaction)?);
         let providers = Arc::new(provider_pool::ProviderPool::new(&ports.providers, &ports.provider_limits));
         let executor = executor::Executor::new(
@@ -214,12 +216,17 @@ impl Arena {
             let _ = ended.send(Some(ending));
         });
         tracker.close();
-        Ok(Arena { id, inbox, bus, log, ending, providers, sandbox, places, stop, tracker })
+        Ok(Arena { id, inbox, bus, log, ending, providers, sandbox, places, vault, stop, tracker })
     }
 
     /// The session's id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The tools and their sources, which may be taken in and out while the session runs.
+    pub fn tools(&self) -> &ToolVault {
+        &self.vault
     }
 
     /// Hands a command in and waits until the session's answer to it is on disk.

@@ -331,6 +331,11 @@ impl Config {
         self.file.persona.as_deref().unwrap_or("solo")
     }
 
+    /// The tools that sparks are offered; all when absent.
+    pub fn tools(&self) -> Option<&[String]> {
+        self.file.tools.as_deref()
+    }
+
     /// Where a session stops by itself.
     pub fn limits(&self) -> Limits {
         let defaults = Limits::default();

@@ -171,6 +171,15 @@ pub trait Tool: Send + Sync {
     async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String>;
 }
 
+/// Where tools come from while a session runs: a server, or the program that holds the arena.
+///
+/// What it gives may differ each time. A tool that it no longer gives is offered no more.
+#[async_trait]
+pub trait ToolSource: Send + Sync {
+    /// The tools it offers now, or why there are none; the words are for people.
+    async fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, String>;
+}
+
 /// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
@@ -318,6 +327,10 @@ pub trait Files: Send + Sync {
 pub trait Sandbox: Send + Sync {
     /// Kind and gaps.
     fn spec(&self) -> SandboxSpec;
+    /// How commands get what they see, for people; none where there is one way only.
+    fn way(&self) -> Option<String> {
+        None
+    }
     /// The workspace's files.
     fn files(&self) -> Arc<dyn Files>;
     /// Runs a command to its end.

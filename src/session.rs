@@ -18,6 +18,7 @@ mod resume;
 mod retry;
 mod shown;
 mod solo;
+mod sources;
 pub mod squad;
 pub mod state;
 mod tool_calls;

@@ -12,7 +12,7 @@ use crate::assembly::taken_up::{self, Here, Origin};
 use crate::assembly::{Running, WireError, confine, load, opened, providers, resumed, spec};
 use crate::config::SandboxKind;
 use crate::eventlog::SessionStore;
-use crate::ports::{Provider, Tool, Workers};
+use crate::ports::{Provider, Tool, ToolSource, Workers};
 use crate::protocol::blueprint;
 use crate::protocol::spec::{
     Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec, WorkspaceSpec,
@@ -51,18 +51,12 @@ use crate::toolvault::VaultError;
 /// #[async_trait::async_trait]
 /// impl Tool for CountWords {
 ///     fn spec(&self) -> ToolSpec {
-///         ToolSpec {
-///             name: "count_words".to_owned(),
-///             description: "Counts the words of a text.".to_owned(),
-///             schema: serde_json::json!({
-///                 "type": "object",
-///                 "properties": {"text": {"type": "string"}},
-///                 "required": ["text"]
-///             }),
-///             risk: Risk::Read,
-///             repeatable: true,
-///             output_cap: 1000,
-///         }
+///         let schema = serde_json::json!({
+///             "type": "object",
+///             "properties": {"text": {"type": "string"}},
+///             "required": ["text"]
+///         });
+///         ToolSpec::new("count_words", "Counts the words of a text.", schema, Risk::Read)
 ///     }
 ///
 ///     async fn prepare(&self, call: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
@@ -183,6 +177,8 @@ pub struct ArenaBuilder {
     personas: Vec<PersonaSpec>,
     blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
+    sources: BTreeMap<String, Arc<dyn ToolSource>>,
+    offered: Option<Vec<String>>,
     scorers: Scorers,
     workers: BTreeMap<CallKind, Arc<dyn Workers>>,
     policy: Policy,
@@ -204,6 +200,8 @@ impl ArenaBuilder {
             personas: Vec::new(),
             blueprint: None,
             tools: Vec::new(),
+            sources: BTreeMap::new(),
+            offered: None,
             scorers: Scorers::default(),
             workers: BTreeMap::new(),
             policy: policy::standard(),
@@ -248,6 +246,20 @@ impl ArenaBuilder {
     #[must_use]
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);
+        self
+    }
+
+    /// Adds a source of tools, which may come and go while the session runs: each turn asks it for its list.
+    #[must_use]
+    pub fn source(mut self, name: impl Into<String>, source: Arc<dyn ToolSource>) -> Self {
+        self.sources.insert(name.into(), source);
+        self
+    }
+
+    /// Offers only some of the tools: names, families (`files`, `run`, `web`, `agents`, `plan`) and patterns.
+    #[must_use]
+    pub fn offered(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.offered = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
@@ -344,6 +356,8 @@ impl ArenaBuilder {
             models: std::mem::take(&mut self.models),
             personas: std::mem::take(&mut self.personas),
             tools: place.vault.specs(),
+            offered: self.offered.take(),
+            sources: self.sources.keys().cloned().collect(),
             policy: self.policy.clone(),
             limits: self.limits.clone(),
             retry: self.retry.clone(),
@@ -374,6 +388,10 @@ impl ArenaBuilder {
         }
         if here != spec.workspace {
             changed.push(Setting::Workspace(here));
+        }
+        let sources: Vec<String> = self.sources.keys().cloned().collect();
+        if sources != spec.sources {
+            changed.push(Setting::Sources(sources));
         }
         changed.iter().for_each(|setting| spec.set(setting));
         spec::check(&spec)?;
@@ -406,6 +424,7 @@ impl ArenaBuilder {
         for tool in std::mem::take(&mut self.tools) {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
         }
+        self.sources.iter().for_each(|(name, source)| place.vault.add_source(name, Arc::clone(source)));
         Ok(place)
     }
 

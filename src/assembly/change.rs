@@ -178,6 +178,10 @@ pub(super) fn changes(
     if limits != spec.limits {
         changed.push(Setting::Limits(limits));
     }
+    let offered = spec::offered(config, &spec.tools)?;
+    if offered != spec.offered {
+        changed.push(Setting::Offered(offered));
+    }
     changed.extend(company(config, &spec, wanted)?);
     changed[known..].iter().for_each(|setting| spec.set(setting));
     // Whatever else changed, a squad of this session must not be looked up by what used to answer.

@@ -62,7 +62,7 @@ impl Sessions {
         Sessions { store: SessionStore::new(places.state.clone()), state: places.state.clone() }
     }
 
-    /// Every session, newest entry first. Only the ends of each log are looked at.
+    /// Every session, newest entry first. Only the ends of each log are looked at, and nothing is written.
     pub fn list(&self) -> Result<Vec<SessionSummary>, WireError> {
         Ok(self.store.list()?)
     }
@@ -74,6 +74,18 @@ impl Sessions {
             row.fault = self.store.check(&row.id).err().map(|error| error.to_string());
         }
         Ok(all)
+    }
+
+    /// Those whose log has this text somewhere, newest entry first.
+    pub fn list_with(&self, text: &[u8]) -> Result<Vec<SessionSummary>, WireError> {
+        Ok(self.store.list_with(text)?)
+    }
+
+    /// The newest session that began in a workspace, or works in it as a copy.
+    pub fn newest_in(&self, workspace: &Path) -> Result<Option<String>, WireError> {
+        let here =
+            |row: &SessionSummary| row.workspace.as_ref().is_some_and(|root| Path::new(root) == workspace);
+        Ok(self.store.newest(&here)?.map(|found| found.id))
     }
 
     /// Finds a session by id, unique prefix, `latest` or path; gives its id.
@@ -211,10 +223,10 @@ impl Sessions {
     /// How a session stands.
     pub fn standing(&self, id: &str) -> SessionStatus {
         let Ok(path) = self.store.find(id) else { return SessionStatus::Unknown };
-        match self.store.check_free(&path) {
-            Ok(()) => session_status::of(&path.log),
-            Err(LogError::Held { .. }) if session_status::is_idle(&path.log) => SessionStatus::Open,
-            Err(LogError::Held { .. }) => SessionStatus::Running,
+        match self.store.is_held(&path) {
+            Ok(false) => session_status::of(&path.log),
+            Ok(true) if session_status::is_idle(&path.log) => SessionStatus::Open,
+            Ok(true) => SessionStatus::Running,
             Err(_) => SessionStatus::Unknown,
         }
     }

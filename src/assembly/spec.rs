@@ -5,7 +5,8 @@ use crate::assembly::squad::Crew;
 use crate::assembly::{Changes, WireError, cache, providers};
 use crate::config::{Config, ConfigError, ModelName, Trust, places, unknown};
 use crate::library::{self, BadPersona, Library, demo};
-use crate::protocol::spec::{ModelSpec, PersonaSpec, Price, Spec, ToolSpec, WorkspaceSpec};
+use crate::protocol::fit::did_you_mean;
+use crate::protocol::spec::{ModelSpec, PersonaSpec, Price, Spec, ToolSpec, WorkspaceSpec, names_tools};
 use crate::session::policy;
 
 /// The most a spec may hold as JSON, so that its entry fits into a line of the log.
@@ -58,7 +59,9 @@ pub(super) fn make(
         seed: uuid::Uuid::now_v7().as_u64_pair().1,
         workspace,
         personas,
+        offered: offered(config, &tools)?,
         tools,
+        sources: Vec::new(),
         policy,
         limits: config.limits(),
         retry: config.retry(),
@@ -97,12 +100,24 @@ fn size(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
 
+/// The tools the configuration offers; an entry that names nothing is a slip.
+pub(super) fn offered(config: &Config, tools: &[ToolSpec]) -> Result<Option<Vec<String>>, WireError> {
+    let offered = config.tools();
+    match offered.into_iter().flatten().find(|entry| !names_tools(entry, tools.iter())) {
+        None => Ok(offered.map(<[String]>::to_vec)),
+        Some(tool) => Err(WireError::Tool(format!(
+            "the configuration offers an unknown tool `{tool}`{}",
+            did_you_mean(tool, &tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>())
+        ))),
+    }
+}
+
 /// A persona by id. One with a tool that is not there is refused: left out silently, a slip would be a persona
 /// without it.
 pub(super) fn persona(config: &Config, id: &str, tools: &[ToolSpec]) -> Result<PersonaSpec, WireError> {
     let library = personas(config);
     let persona = persona_of(config, &library, id)?;
-    let is_there = |name: &&String| tools.iter().any(|tool| tool.name == **name);
+    let is_there = |name: &&String| names_tools(name, tools.iter());
     match persona.tools.iter().flatten().find(|name| !is_there(name)) {
         None => Ok(persona.clone()),
         Some(tool) => Err(WireError::NoTool {

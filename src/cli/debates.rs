@@ -49,10 +49,13 @@ fn has_debate(read: &Read) -> bool {
     })
 }
 
+/// How the mode of a prompt stands in a log where it is a debate. Within a string its quotes are escaped.
+const IN_A_DEBATE: &[u8] = b"\"mode\":{\"debate\"";
+
 /// A session that cannot be read is said and passed over.
 fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> {
     let mut rows = Vec::new();
-    let summaries = sessions.list()?;
+    let summaries = sessions.list_with(IN_A_DEBATE)?;
     let all: Vec<String> = summaries.iter().map(|summary| summary.id.clone()).collect();
     let length = short_ids(&all);
     for summary in summaries {

@@ -220,7 +220,11 @@ async fn sandbox(config: &Config) -> Check {
     const NAME: &str = "sandbox";
     let wanted = config.sandbox().word();
     match crate::host::sandbox(config).await {
-        Ok(spec) => kind_found(NAME, wanted, &spec),
+        Ok((spec, way)) => {
+            let mut check = kind_found(NAME, wanted, &spec);
+            check.details.extend(way);
+            check
+        }
         Err(error) => Check::bad(NAME, Verdict::Broken, error.to_string(), error.hint()),
     }
 }

@@ -27,10 +27,7 @@ impl Host {
 
     /// The newest session of a workspace.
     pub fn newest_in(&self, workspace: &Path) -> Result<Option<String>, WireError> {
-        let is_here =
-            |root: &Option<String>| root.as_deref().is_some_and(|root| Path::new(root) == workspace);
-        let found = self.sessions.list()?.into_iter().find(|summary| is_here(&summary.workspace));
-        Ok(found.map(|summary| summary.id))
+        self.sessions.newest_in(workspace)
     }
 }
 

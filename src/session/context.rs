@@ -3,7 +3,7 @@
 use crate::protocol::event::{ArenaEvent, ModelReply, Notice, Purpose, RequestPart, TurnCause};
 use crate::protocol::expand::{Lookup, text_in_spec};
 use crate::protocol::message::{Args, Part, Role, ToolDecl};
-use crate::protocol::spec::ModelSpec;
+use crate::protocol::spec::{ModelSpec, ToolSpec, is_chosen};
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
@@ -50,11 +50,13 @@ impl Session {
     /// Names of the tools a spark may use, in the order they were offered.
     pub(super) fn tools_for(&self, spark: &Spark) -> impl Iterator<Item = &str> {
         let allowed = self.allowed_tools(spark);
-        self.places
-            .tool_order
-            .iter()
-            .filter(move |name| allowed.as_ref().is_none_or(|list| list.contains(name)))
-            .map(String::as_str)
+        let offered = self.spec.as_ref().and_then(|spec| spec.offered.as_deref());
+        let is_offered = move |tool: &ToolSpec| {
+            offered.is_none_or(|list| is_chosen(list, tool))
+                && allowed.as_ref().is_none_or(|list| is_chosen(list, tool))
+        };
+        let tools = self.spec.iter().flat_map(|spec| &spec.tools);
+        tools.filter(move |tool| is_offered(tool)).map(|tool| tool.name.as_str())
     }
 
     /// Orders a summary of the oldest part of a conversation that fits into one request, or ends the spark

@@ -48,6 +48,7 @@ impl Session {
             E::ToolResolved(data) => self.fold_resolved(at, data),
             E::WorkspaceCheckpointed(data) => self.fold_checkpoint(data.call, Some(&data.body.tree)),
             E::MentionExpanded(data) => self.fold_mentioned(at, data),
+            E::ToolsListed(data) => self.fold_listed(at, data),
             E::EffectFailed(data) => self.fold_effect_failed(at, data),
             E::TimerFired(data) => self.fold_timer(data.call),
             E::CheckRan(data) => {
@@ -101,7 +102,6 @@ impl Session {
             self.places.instructions.push(sel(format!("/spec/instructions/{i}/text")));
         }
         for (i, tool) in data.spec.tools.iter().enumerate() {
-            self.places.tool_order.push(tool.name.clone());
             let offered = OfferedTool::new(tool.clone(), sel(format!("/spec/tools/{i}")));
             self.places.tools.insert(tool.name.clone(), offered);
         }
@@ -190,6 +190,8 @@ impl Session {
             }
         }
         if !changed.is_empty() {
+            let there = &spec.tools;
+            self.places.tools.retain(|name, _| there.iter().any(|tool| tool.name == *name));
             self.follow_settings(changed);
         }
     }

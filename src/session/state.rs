@@ -257,8 +257,8 @@ pub struct TextLocations {
     pub instructions: Vec<Selected>,
     /// Tool name → definition and its place.
     pub tools: BTreeMap<String, OfferedTool>,
-    /// Tool names in the order they were offered.
-    pub tool_order: Vec<String>,
+    /// Source of tools → digest of the list it gave last.
+    pub listed: BTreeMap<String, String>,
 }
 
 impl TextLocations {

@@ -35,6 +35,7 @@ impl Session {
             Order::CachePut(order) => Effect::CachePut { context: self.stored_run(&order)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
             Order::Timer(order) => Effect::Timer { order, context: Bare },
+            Order::Tools(order) => Effect::Tools { order, context: Bare },
             Order::Fingerprint(order) => Effect::Fingerprint { order, context: Bare },
             Order::Checkpoint(order) => Effect::Checkpoint { order, context: Bare },
             Order::Diff(order) => {

@@ -4,6 +4,7 @@ mod foreign;
 mod foreign_words;
 mod forks;
 mod lines;
+mod many;
 mod mentions;
 mod on_terminal;
 mod run;

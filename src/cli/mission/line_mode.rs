@@ -224,8 +224,8 @@ impl LineMode {
     /// Shows what the command line shows of the session, or of all.
     async fn show(&self, order: Order, rest: &str) -> Result<(), Failure> {
         let (environment, output) = (&self.kit.environment, self.output);
-        let listed = SessionsCommand::List { json: false };
-        let of = |command| SessionsArgs { command: Some(command), json: false };
+        let listed = SessionsCommand::List { json: false, check: false };
+        let of = |command| SessionsArgs { command: Some(command), json: false, check: false };
         if order == Order::Sessions {
             return sessions::run(of(listed), environment, output);
         }

@@ -167,7 +167,7 @@ pub(super) async fn demo(
 pub(super) fn list(kit: &SessionOptions) -> Result<Vec<SessionRow>, Failure> {
     let sessions = kit.sessions();
     let row = |summary: SessionSummary| SessionRow {
-        state: sessions.standing(&summary.id).words(),
+        state: summary.standing.words(),
         name: sessions.name_of(&summary.id),
         id: summary.id,
         prompt: summary.prompt.unwrap_or_default(),

@@ -170,12 +170,12 @@ fn system(mounts: &mut Mounts, shown: &mut Vec<Shown>) {
         .extend(SEARCHED.iter().map(|folder| searched(Path::new(folder), Path::new(folder), Search::Closed)));
     mounts.insert("/proc".into(), MountKind::Processes);
     for folder in ["/run", "/var"] {
-        mounts.insert(folder.into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: false });
+        mounts.insert(folder.into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: true });
     }
 }
 
 fn devices(mounts: &mut Mounts) {
-    mounts.insert("/dev".into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: false });
+    mounts.insert("/dev".into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: true });
     mounts.insert("/dev/shm".into(), MountKind::Memory { mib: 64, mode: 0o1777, sealed: false });
     mounts.insert("/dev/pts".into(), MountKind::Terminals);
     for (name, to) in [
@@ -188,7 +188,7 @@ fn devices(mounts: &mut Mounts) {
         mounts.insert(name.into(), MountKind::Link { to: to.into() });
     }
     for device in DEVICES.iter().filter(|device| Path::new(device).exists()) {
-        mounts.insert(device.into(), MountKind::Device);
+        mounts.insert(device.into(), MountKind::Device { source: device.into() });
     }
 }
 

@@ -88,13 +88,6 @@ impl Packages {
         })
     }
 
-    /// Searches while the model is asked, so that the first command finds it done.
-    pub fn begin(self: &Arc<Self>) {
-        let this = Arc::clone(self);
-        // Without a thread the first command searches.
-        let _ = std::thread::Builder::new().spawn(move || this.search().len());
-    }
-
     /// Searches, or waits for the search that was begun.
     pub fn search(&self) -> &BTreeMap<PathBuf, MountKind> {
         self.found.get_or_init(|| find(&self.folders, &BTreeSet::new()).0)

@@ -5,7 +5,7 @@ use crate::protocol::event::{
     SparkIgnited,
 };
 use crate::protocol::message::Role;
-use crate::protocol::spec::Risk;
+use crate::protocol::spec::{Risk, is_chosen};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::state::{Item, Turn};
@@ -95,7 +95,7 @@ impl Session {
         let own = own.and_then(|one| one.tools.as_ref());
         let tools = self.places.tools.values().map(|tool| &tool.spec);
         tools
-            .filter(|tool| tool.risk == Risk::Read && own.is_none_or(|list| list.contains(&tool.name)))
+            .filter(|tool| tool.risk == Risk::Read && own.is_none_or(|list| is_chosen(list, tool)))
             .map(|tool| tool.name.clone())
             .collect()
     }

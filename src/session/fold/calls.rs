@@ -154,6 +154,7 @@ impl Session {
                 self.set_use(tool_use, UseState::Prepared);
             }
             Some(Order::Mention(_)) => self.fold_unread(at, data),
+            Some(Order::Tools(order)) => self.fold_unlisted(&order.source, data),
             _ => self.close(call),
         }
     }

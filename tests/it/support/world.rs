@@ -19,13 +19,9 @@ use super::requests;
 
 /// A spec with two models, one persona and three tools: `look` (read), `put` (write), `run` (execute).
 pub fn spec() -> Spec {
-    let tool = |name: &str, risk, repeatable| ToolSpec {
-        name: name.to_owned(),
-        description: format!("the tool {name}"),
-        schema: json!({"type": "object"}),
-        risk,
-        repeatable,
-        output_cap: 1000,
+    let tool = |name: &str, risk, repeatable| {
+        let spec = ToolSpec::new(name, format!("the tool {name}"), json!({"type": "object"}), risk);
+        ToolSpec { repeatable, output_cap: 1000, ..spec }
     };
     let model = |name: &str, fallbacks: &[&str]| ModelSpec {
         name: name.to_owned(),
@@ -62,6 +58,8 @@ pub fn spec() -> Spec {
             tool("put", Risk::Write, false),
             tool("run", Risk::Execute, false),
         ],
+        offered: None,
+        sources: vec![],
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
