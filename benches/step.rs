@@ -48,6 +48,13 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        BYTES.fetch_add(size.saturating_sub(layout.size()) as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise is passed on.
         unsafe { System.dealloc(pointer, layout) }
@@ -134,9 +141,10 @@ async fn session(folder: &Path, address: &str, steps: u64) {
     arena.ended().await;
     let entries: Vec<Arc<Entry>> =
         log.lines(0).unwrap().iter().map(|line| Arc::new(Entry::read(line).unwrap())).collect();
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), processor_time());
     assert!(replay::verify(&entries).holds(true));
-    println!("verify: {} entries in {:.3} s", entries.len(), began.elapsed().as_secs_f64());
+    let (wall, busy) = (began.elapsed().as_secs_f64(), (processor_time() - before).as_secs_f64());
+    println!("verify: {} entries in {wall:.3} s wall, {busy:.3} s processor", entries.len());
 }
 
 /// Looks at the last steps before each mark: a tenth of them, of 100 at most.

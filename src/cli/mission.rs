@@ -15,8 +15,8 @@ mod text;
 use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
+use crate::cli::plain;
 use crate::cli::run::next_step;
-use crate::cli::{init, plain};
 use crate::config::{Environment, Places};
 use crate::host::Sessions;
 use crate::tui::screen::{self, Left};
@@ -29,10 +29,7 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     if typed.plain || !output.has_screen(&environment) {
         return line_mode::chat(typed, environment, output).await;
     }
-    let mut kit = setup::kit(typed, environment.clone())?;
-    if setup::lacks_model(&kit).await && init::first(&kit.config, output).await? {
-        kit = setup::kit(typed, environment)?;
-    }
+    let mut kit = setup::kit(typed, environment)?;
     setup::ask_about_workspace(&mut kit, output).await?;
     let mut mission = setup::mission_with(typed, kit);
     let mut state = State::new(mission.profile(), 80, 24);

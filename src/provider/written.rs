@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::protocol::message::Message;
 
+/// Bytes of a body beside the messages that are text already.
+const ROOM: usize = 64 << 10;
+
 /// Conversations that are kept: those of the sparks of a squad or a debate, and as many again.
 const MOST: usize = 16;
 
@@ -182,6 +185,9 @@ pub(super) fn body(fields: &Map<String, Value>, name: &str, messages: &Whole<'_>
             map.end()
         }
     }
-    // JSON values always serialise.
-    serde_json::to_vec(&Body(fields, name, messages)).unwrap_or_default()
+    let texts: usize = messages.text.iter().map(|text| text.get().len() + 1).sum();
+    let mut body = Vec::with_capacity(texts + ROOM);
+    // JSON values always serialise, and a vector takes every byte.
+    let _ = serde_json::to_writer(&mut body, &Body(fields, name, messages));
+    body
 }

@@ -162,11 +162,7 @@ impl Mission {
                 let kit = self.kit.with_model(&name)?;
                 return Ok(self.change(kit, format!("model {name}")));
             }
-            Act::Models => {
-                let kit = Arc::clone(&self.kit);
-                self.pending
-                    .push(Box::pin(async move { Done::News(super::pick::models(&kit.config).await) }));
-            }
+            Act::Models => self.list_models(),
             Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
             Act::Policy(file) => {
                 return Ok(self.change(self.kit.with_policy(&file)?, format!("policy of {file}")));

@@ -7,7 +7,7 @@ use crate::cli::consent::{AtTerminal, about_workspace};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan;
-use crate::config::{Config, ConfigError, Environment};
+use crate::config::{Config, Environment};
 use crate::host::Answers;
 use crate::tui::Theme;
 
@@ -27,11 +27,6 @@ pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
     let mut mission = Mission::new(Arc::new(kit), by, theme, answers);
     mission.is_calm = typed.look.calm;
     mission
-}
-
-/// True when nothing was configured yet and nothing is found by itself: the user is asked before anything is drawn.
-pub(super) async fn lacks_model(kit: &SessionOptions) -> bool {
-    kit.named_model().is_none() && matches!(kit.config.choose_model().await, Err(ConfigError::NoModel))
 }
 
 /// Asks whether a home or a folder of the system may be the workspace, before anything is drawn.
