@@ -54,6 +54,8 @@ fn opened() -> ArenaEvent {
         models: Vec::new(),
         personas: Vec::new(),
         tools: Vec::new(),
+        offered: None,
+        sources: Vec::new(),
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),

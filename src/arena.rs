@@ -22,10 +22,8 @@ use crate::ports::{
     AppendError, Checks, Clock, EventLog, Learnings, Provider, Sandbox, SignalBus, Subscription, TeamCache,
     Workers, Workspace,
 };
-use crate::protocol::event::{
-    ArenaEvent, PauseCause, SessionOpened, SessionPaused, SessionResumed, TurnClosed,
-};
-use crate::protocol::spec::{Setting, Spec};
+use crate::protocol::event::{ArenaEvent, PauseCause, SessionOpened, SessionPaused, TurnClosed};
+use crate::protocol::spec::Spec;
 use crate::protocol::{CallKind, Command, Fact, Input, RULES};
 use crate::session::convergence::Scorers;
 use crate::session::{OutOfOrder, Session};
@@ -76,17 +74,6 @@ pub struct ArenaPorts {
     pub secrets: Vec<(String, String)>,
     /// False when nobody can answer an approval: the session then pauses instead of waiting.
     pub attended: bool,
-}
-
-/// How a recorded session is taken up.
-#[derive(Clone, Debug, Default)]
-pub struct Resumption {
-    /// Facts to record first (`fault_recovered`).
-    pub before: Vec<ArenaEvent>,
-    /// Settings that differ from before.
-    pub changed: Vec<Setting>,
-    /// True when the log was not begun here, so that nothing granted in it counts.
-    pub foreign: bool,
 }
 
 /// Why an arena cannot be opened.
@@ -154,6 +141,7 @@ pub struct Arena {
     providers: Arc<provider_pool::ProviderPool>,
     sandbox: Arc<dyn Sandbox>,
     places: Arc<RoleSandboxes>,
+    vault: Arc<ToolVault>,
     /// Fires on a hard stop; every task of this session listens to it.
     stop: CancellationToken,
     tracker: TaskTracker,
@@ -163,25 +151,12 @@ impl Arena {
     /// Opens a new session under `id` and waits until that is on disk.
     pub async fn open(id: String, spec: Spec, ports: ArenaPorts) -> Result<Arena, ArenaError> {
         let opened = SessionOpened { id, rules: RULES, spec };
-        let session = Session::new().with_scorers(ports.scorers.clone());
-        Arena::start(session, vec![ArenaEvent::SessionOpened(Box::new(opened))], 0, ports).await
+        let facts = vec![ArenaEvent::SessionOpened(Box::new(opened))];
+        Arena::take_up(Recorded::default(), facts, ports).await
     }
 
-    /// Takes a recorded session up again.
-    pub async fn resume(
-        recorded: Recorded,
-        resumption: Resumption,
-        ports: ArenaPorts,
-    ) -> Result<Arena, ArenaError> {
-        let (active_ms, program) = (recorded.active_ms(), PROGRAM.to_owned());
-        let Resumption { before, changed, foreign } = resumption;
-        let resumed = SessionResumed { rules: RULES, program, changed, active_ms, foreign };
-        let mut facts = before;
-        facts.push(ArenaEvent::SessionResumed(resumed));
-        Arena::take_up(recorded, facts, ports).await
-    }
-
-    /// Takes a recorded prefix up with facts of the caller's making: a fork.
+    /// Continues recorded entries, none of them for a new session, with facts of the caller's making: that it was
+    /// opened, resumed or forked.
     pub async fn take_up(
         recorded: Recorded,
         facts: Vec<ArenaEvent>,
@@ -222,6 +197,7 @@ impl Arena {
         let tracker = TaskTracker::new();
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
         let (sandbox, places) = (Arc::clone(&ports.sandbox), Arc::clone(&ports.places));
+        let vault = Arc::clone(&ports.vault);
         let redactor = Arc::new(Redactor::new(&ports.secrets).map_err(ArenaError::Redaction)?);
         let providers = Arc::new(provider_pool::ProviderPool::new(&ports.providers, &ports.provider_limits));
         let executor = executor::Executor::new(
@@ -240,12 +216,17 @@ impl Arena {
             let _ = ended.send(Some(ending));
         });
         tracker.close();
-        Ok(Arena { id, inbox, bus, log, ending, providers, sandbox, places, stop, tracker })
+        Ok(Arena { id, inbox, bus, log, ending, providers, sandbox, places, vault, stop, tracker })
     }
 
     /// The session's id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The tools and their sources, which may be taken in and out while the session runs.
+    pub fn tools(&self) -> &ToolVault {
+        &self.vault
     }
 
     /// Hands a command in and waits until the session's answer to it is on disk.

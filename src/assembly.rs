@@ -10,8 +10,10 @@ pub mod error;
 mod fork;
 mod git_head;
 pub mod lock;
+pub mod offers;
 mod ownership;
 mod place;
+mod prepared;
 mod providers;
 mod role_sandboxes;
 pub mod sessions;
@@ -22,7 +24,6 @@ mod taken_up;
 mod windows;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub use crate::eventlog::LogError;
 pub use crate::eventlog::random_access::RandomAccessLog;
@@ -33,24 +34,26 @@ pub use change::{Changes, LimitChanges, change};
 pub use clock::SystemClock;
 pub use error::WireError;
 pub(crate) use error::in_shell;
-pub use fork::{Fork, ForkPlan, Instead};
+pub use fork::{ForkPlan, Instead, fork};
 pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, prove, sandbox};
+pub use prepared::Prepared;
 pub use providers::is_demo;
 pub use sessions::{Read, Sessions};
-pub use spec::{Request, check_model, persona_of, personas};
+pub use spec::{check_model, persona_of, personas};
 pub use squad::SquadWish;
 pub use taken_up::Origin;
 
 use place::Place;
-use providers::AnsweredCounts;
+use prepared::Loaded;
 use role_sandboxes::Means;
 
-use crate::arena::{Arena, Recorded, Resumption};
-use crate::config::Config;
-use crate::eventlog::SessionStore;
-use crate::protocol::ArenaEvent;
-use crate::protocol::spec::{Risk, SandboxSpec, Spec, ToolSpec};
+use crate::arena::{Arena, PROGRAM};
+use crate::config::{Config, ModelName};
+use crate::eventlog::{SessionPath, SessionStore};
+use crate::protocol::event::{FaultRecovered, SessionOpened, SessionResumed};
+use crate::protocol::spec::{Risk, SandboxSpec, Setting, Spec, ToolSpec};
+use crate::protocol::{ArenaEvent, RULES};
 pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
 
 /// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
@@ -85,46 +88,39 @@ pub struct Running {
     pub notes: Vec<String>,
 }
 
-/// Opens a new session in the configured workspace. `attended`: somebody can answer approvals.
-pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<Running, WireError> {
-    let id = uuid::Uuid::now_v7().to_string();
-    let at = (config.workspace(), id.as_str());
-    let mut place =
-        Place::configured(config, config.sandbox(), at, (&request.rules, request.consent.clone())).await?;
-    let mut spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
-    place.furnish(Means::Configured(config, &id), &mut Vec::new(), &mut spec).await?;
+/// Prepares a new session in the configured workspace on this model; its sandbox, limits and persona are those of
+/// `config`. `attended`: somebody can answer approvals.
+pub async fn open(
+    config: &Config,
+    model: &ModelName,
+    wanted: &Changes,
+    attended: bool,
+) -> Result<Prepared, WireError> {
+    let new = Loaded::new();
+    let at = (config.workspace(), new.id.as_str());
+    let held = (wanted.rules.as_slice(), wanted.consent.clone());
+    let mut place = Place::configured(config, config.sandbox(), at, held).await?;
+    let mut spec = spec::make(config, (model, wanted), place.vault.specs(), place.workspace_spec())?;
+    place.furnish(Means::Configured(config, &new.id), &mut Vec::new(), &mut spec).await?;
     place.notes.extend(windows::complete(config, spec.models.iter_mut()).await);
-    let connected = providers::connect(config, &spec.models, &AnsweredCounts::default())?;
-    let lock = if request.reads_only { None } else { lock_for(config, &spec, &spec.tools)? };
-    let log = store(config).create(&id)?;
-    ownership::mark(&config.places().state, &id, config.workspace())?;
-    let sandbox = spec.workspace.sandbox.clone();
-    let notes = std::mem::take(&mut place.notes);
-    let ports = place.ports(log, connected, attended);
-    let arena = Arena::open(id.clone(), spec, ports).await?;
-    let workspace = config.workspace().to_owned();
-    Ok(Running { arena, id, recorded: 0, has_open_turn: false, sandbox, workspace, lock, notes })
+    let connected = providers::connect(config, &spec.models, &new.answered)?;
+    let lock = if wanted.reads_only { None } else { lock_for(config, &spec, &spec.tools)? };
+    let facts = vec![opened(&new.id, spec.clone())];
+    new.prepare(&config.places().state, (place, lock), (connected, attended), (&spec, facts))
 }
 
-/// Takes a session up again. What lets it do something comes from `config` and `wanted` and never from its log;
+/// Prepares a recorded session. What lets it do something comes from `config` and `wanted` and never from its log;
 /// `config` must have been loaded for the workspace: [`Sessions::home`], or the one `wanted` names.
 pub async fn resume(
     config: &Config,
     name: &str,
     wanted: &Changes,
     attended: bool,
-) -> Result<Running, WireError> {
-    let store = store(config);
-    let path = store.find(name)?;
-    let (mut recorded, mut answered) = (Recorded::default(), AnsweredCounts::default());
-    let opened = store.open(&path, &mut |entry| {
-        answered.apply(&entry);
-        recorded.apply(&Arc::new(entry));
-    })?;
-    let session = recorded.session();
-    let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
-    let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
-    let (origin, began_in) = taken_up::origin(&config.places().state, &path);
+) -> Result<Prepared, WireError> {
+    let (path, recovered, loaded) = load(store(config), name)?;
+    let spec = loaded.spec()?;
+    let state = &config.places().state;
+    let (origin, began_in) = taken_up::origin(state, &path);
     let root = wanted.root.clone().or(began_in).ok_or_else(|| WireError::ForeignRoot {
         id: path.id.clone(),
         root: PathBuf::from(&spec.workspace.root),
@@ -132,24 +128,43 @@ pub async fn resume(
     let kind = taken_up::kind(config, wanted, &spec.workspace.sandbox)?;
     let held = (wanted.rules.as_slice(), wanted.consent.clone());
     let mut place = Place::configured(config, kind, (&root, &path.id), held).await?;
-    let (changed, spec) = place.take_over(config, (&path.id, session), &spec, (wanted, origin)).await?;
-    let connected = providers::connect(config, &spec.models, &answered)?;
+    let session = (path.id.as_str(), loaded.recorded.session());
+    let (changed, spec) = place.take_over(config, session, &spec, (wanted, origin)).await?;
+    let connected = providers::connect(config, &spec.models, &loaded.answered)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec, &place.vault.specs())? };
-    let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
-    let notes = std::mem::take(&mut place.notes);
-    let ports = place.ports(opened.log, connected, attended);
-    let resumption = Resumption { before, changed, foreign: origin == Origin::Foreign };
-    let arena = Arena::resume(recorded, resumption, ports).await?;
-    Ok(Running {
-        arena,
-        id: path.id,
-        recorded: count,
-        has_open_turn,
-        sandbox: spec.workspace.sandbox,
-        workspace: PathBuf::from(spec.workspace.root),
-        lock,
-        notes,
-    })
+    let facts = resumed(&loaded, recovered, (changed, origin));
+    loaded.prepare(state, (place, lock), (connected, attended), (&spec, facts))
+}
+
+/// Opens a log for writing and folds it; with what had to be cut off its end.
+fn load(store: SessionStore, name: &str) -> Result<(SessionPath, Option<FaultRecovered>, Loaded), WireError> {
+    let path = store.find(name)?;
+    let mut loaded = Loaded::named(path.id.clone());
+    let opened = store.open(&path, &mut |entry| loaded.apply(entry))?;
+    loaded.log = Some(opened.log);
+    Ok((path, opened.recovered, loaded))
+}
+
+/// The fact a session begins with.
+fn opened(id: &str, spec: Spec) -> ArenaEvent {
+    ArenaEvent::SessionOpened(Box::new(SessionOpened { id: id.to_owned(), rules: RULES, spec }))
+}
+
+/// The facts a session is resumed with.
+fn resumed(
+    loaded: &Loaded,
+    recovered: Option<FaultRecovered>,
+    (changed, origin): (Vec<Setting>, Origin),
+) -> Vec<ArenaEvent> {
+    let resumed = SessionResumed {
+        rules: RULES,
+        program: PROGRAM.to_owned(),
+        changed,
+        active_ms: loaded.recorded.active_ms(),
+        foreign: origin == Origin::Foreign,
+    };
+    let recovered = recovered.map(ArenaEvent::FaultRecovered);
+    recovered.into_iter().chain([ArenaEvent::SessionResumed(resumed)]).collect()
 }
 
 /// Two writers in one workspace would overwrite each other's work.
@@ -157,11 +172,6 @@ fn lock_for(config: &Config, spec: &Spec, tools: &[ToolSpec]) -> Result<Option<W
     let writes = tools.iter().any(|tool| tool.risk != Risk::Read);
     let root = Path::new(&spec.workspace.root);
     writes.then(|| WorkspaceLock::take(&config.places().state, root)).transpose()
-}
-
-/// Copies a session up to an entry into a new one with a workspace of its own.
-pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Running, WireError> {
-    Fork::prepare(config, plan, attended).await?.start().await
 }
 
 /// The session store of a configuration.

@@ -9,9 +9,12 @@ pub mod debates;
 pub mod desk;
 pub mod doctor;
 pub mod error;
+pub mod init;
 mod interrupts;
+pub mod keys;
 pub mod live_line;
 pub mod mission;
+pub mod models;
 pub mod output;
 pub mod personas;
 pub mod plain;
@@ -20,7 +23,6 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sandbox;
-mod session_folder;
 pub mod sessions;
 mod typed_lines;
 pub mod verify;
@@ -119,6 +121,9 @@ fn report(result: Result<u8, Failure>, output: Output) -> u8 {
 
 fn perform(command: Command, environment: Environment, output: Output) -> Result<u8, Failure> {
     match command {
+        Command::Init(typed) => wait(init::run(&typed, environment, output))?.map(|()| DONE),
+        Command::Models(typed) => wait(models::run(&typed, environment, output))?.map(|()| DONE),
+        Command::Keys(typed) => wait(keys::run(typed, environment, output))?.map(|()| DONE),
         Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
         Command::Personas(command) => personas::run(command, environment, output).map(|()| DONE),

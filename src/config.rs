@@ -4,6 +4,7 @@ pub mod discover;
 pub mod docker;
 pub mod environment;
 pub mod file;
+pub mod keys;
 pub mod layer;
 pub mod learnt;
 pub mod models;
@@ -13,15 +14,18 @@ pub mod policy;
 pub mod providers;
 pub mod secrets;
 pub mod show;
+mod successor;
 pub mod trust;
 pub mod unknown;
 pub mod wide;
+pub mod written;
 
 use std::path::{Path, PathBuf};
 
 pub use docker::DockerTable;
 pub use environment::Environment;
 pub use file::{CacheTable, ConfigFile, SandboxKind};
+pub use keys::{KeySource, Keys};
 pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
 pub use models::{KnownModels, ModelName};
@@ -42,6 +46,12 @@ pub enum ConfigError {
     /// A file or folder cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    /// A file cannot be written.
+    #[error("cannot write `{}`", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+    /// A configuration that agon cannot change without touching more than the model.
+    #[error("`{}` is left as it is: its model cannot be set without changing more", path.display())]
+    NotWritten { path: PathBuf, line: String },
     /// The workspace cannot be entered.
     #[error("the workspace `{}` is closed to you", .0.display())]
     Closed(PathBuf),
@@ -76,7 +86,7 @@ pub enum ConfigError {
     #[error("provider `{provider}`: `{url}` is not an http or https address")]
     BadUrl { provider: String, url: String },
     /// A provider's key is not in the environment.
-    #[error("provider `{provider}` needs a key, and `{variable}` is not set")]
+    #[error("provider `{provider}` needs a key: `{variable}` is not set and no key is stored")]
     NoKey { provider: String, variable: String },
     /// No model is configured and none was found.
     #[error("no model is configured, no key is in the environment, and no local server answers")]
@@ -101,17 +111,18 @@ impl ConfigError {
             ConfigError::Closed(path) => {
                 Some(format!("a command may have closed it; `chmod u+rwx '{}'` opens it", path.display()))
             }
-            ConfigError::NoKey { variable, .. } => Some(format!("export {variable}=...")),
-            ConfigError::NoProvider { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
-            ConfigError::NoProvider { name, .. } => {
-                Some(format!("add a table [providers.{name}] with `kind` and `base_url`; see `agon config path`"))
+            ConfigError::NoKey { provider, variable } => {
+                Some(format!("agon keys set {provider}, or export {variable}=..."))
             }
+            ConfigError::NotWritten { line, .. } => Some(format!("write it yourself: {line}")),
+            ConfigError::NoProvider { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
+            ConfigError::NoProvider { name, .. } => Some(format!(
+                "add a table [providers.{name}] with `kind` and `base_url`; see `agon config path`"
+            )),
             ConfigError::BadModelName(_) => Some("for example `openai/gpt-5` or `ollama/qwen3`".to_owned()),
-            ConfigError::NoModel => Some(
-                "export OPENAI_API_KEY, XAI_API_KEY, OPENROUTER_API_KEY or GEMINI_API_KEY, start Ollama, or set \
-                 `model` in the file `agon config path` names; `agon demo` needs no model at all"
-                    .to_owned(),
-            ),
+            ConfigError::NoModel => {
+                Some("agon init sets one up; `agon demo` needs no model at all".to_owned())
+            }
             ConfigError::Docker(_) => {
                 Some("`agon config show` says where each value of sandbox.docker comes from".to_owned())
             }
@@ -176,6 +187,7 @@ pub struct Config {
     layer: Layer,
     known: KnownModels,
     learnt: Learnt,
+    keys: Keys,
     trust: Trust,
     warnings: Vec<String>,
 }
@@ -212,14 +224,15 @@ impl Config {
             set_checked(&mut layer, set.key, set.value.clone(), Source::Flag(set.flag), &shown)?;
         }
         let (file, known) = (layer.typed()?, KnownModels::embedded()?);
-        let learnt = Learnt::read(&places.learnt())?;
+        let (learnt, keys) = (Learnt::read(&places.learnt())?, Keys::read(&places.keys())?);
         let names = file.names.iter().flat_map(|names| &names.protected);
         if let Some((name, why)) = names.into_iter().find_map(|name| Some((name, complaint_about(name)?))) {
             return Err(ConfigError::BadName { name: name.clone(), why });
         }
         let workspace = workspace.to_owned();
+        let warnings = keys.warning(&places.keys()).into_iter().chain(warnings).collect();
         let mut config =
-            Config { places, environment, workspace, file, layer, known, learnt, trust, warnings };
+            Config { places, environment, workspace, file, layer, known, learnt, keys, trust, warnings };
         config.warn_of_variables();
         Ok(config)
     }
@@ -254,6 +267,19 @@ impl Config {
         &self.known
     }
 
+    /// The keys that agon keeps.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Where a provider's key comes from; none where there is no key.
+    pub fn key_source(&self, provider: &str) -> Option<KeySource> {
+        let table = providers::complete(provider, self.file.providers.get(provider))?;
+        let set = table.api_key_env.filter(|variable| self.environment.get(variable).is_some());
+        let server = table.base_url.as_deref().map(learnt::server_of)?;
+        set.map(KeySource::Variable).or_else(|| self.keys.of(provider, &server).map(|_| KeySource::Stored))
+    }
+
     /// Whether the project's files count in full.
     pub fn trust(&self) -> &Trust {
         &self.trust
@@ -280,7 +306,9 @@ impl Config {
     pub fn connection(&self, provider: &str) -> Result<Connection, ConfigError> {
         let table = providers::complete(provider, self.file.providers.get(provider));
         let table = table.ok_or_else(|| self.no_provider(provider))?;
-        providers::connect(provider, &table, &self.folder_of(provider), &self.environment)
+        let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
+        let stored = self.keys.of(provider, &server);
+        providers::connect(provider, &table, &self.folder_of(provider), (&self.environment, stored))
     }
 
     /// A model's capability and price rows.
@@ -301,6 +329,11 @@ impl Config {
     /// The persona of a solo spark.
     pub fn persona(&self) -> &str {
         self.file.persona.as_deref().unwrap_or("solo")
+    }
+
+    /// The tools that sparks are offered; all when absent.
+    pub fn tools(&self) -> Option<&[String]> {
+        self.file.tools.as_deref()
     }
 
     /// Where a session stops by itself.
@@ -355,11 +388,10 @@ impl Config {
     /// Values of the environment that are blanked out of all that is recorded and shown.
     pub fn secrets(&self) -> Secrets {
         let ignored = self.file.redaction.as_ref().map(|table| table.ignore.as_slice());
-        Secrets::of(
-            &self.environment,
-            &providers::key_names(&self.file.providers),
-            ignored.unwrap_or_default(),
-        )
+        let named = providers::key_names(&self.file.providers);
+        let mut secrets = Secrets::of(&self.environment, &named, ignored.unwrap_or_default());
+        secrets.taken.extend(self.keys.secrets());
+        secrets
     }
 
     /// Which sandbox is wanted.
@@ -391,7 +423,15 @@ impl Config {
         folder.unwrap_or_else(|| self.workspace.clone())
     }
 
-    fn no_provider(&self, name: &str) -> ConfigError {
+    /// The names of all providers: presets and those of the configuration.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        let is_preset = |name: &&str| providers::PRESETS.iter().any(|preset| preset.name == *name);
+        let own = self.file.providers.keys().map(String::as_str).filter(move |name| !is_preset(name));
+        providers::PRESETS.iter().map(|preset| preset.name).chain(own)
+    }
+
+    /// That there is no provider of this name, and which was probably meant.
+    pub fn no_provider(&self, name: &str) -> ConfigError {
         let presets = providers::PRESETS.iter().map(|preset| preset.name);
         let known = self.file.providers.keys().map(String::as_str).chain(presets);
         ConfigError::NoProvider { name: name.to_owned(), suggestion: unknown::closest(name, known) }

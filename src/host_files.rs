@@ -4,6 +4,7 @@
 //! waits for a writer without end, so every such file is opened with `O_NONBLOCK` and looked at once it is open.
 
 pub mod rules;
+pub mod tree;
 pub mod walk;
 
 use std::fs::File;

@@ -1,9 +1,11 @@
 //! The traits through which the arena touches the world, each with its contract; holds no implementation.
 
 mod cache;
+mod offered;
 mod workers;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
+pub use offered::OfferedModel;
 pub use workers::{Sink, Workers};
 
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{
-    CheckRan, DiffTaken, ModelFailed, ModelReply, PathBase, ToolStatus, WorkspaceCheckpointed,
+    CheckRan, DiffTaken, ErrorKind, ModelFailed, ModelReply, PathBase, ToolStatus, WorkspaceCheckpointed,
     WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
@@ -47,21 +49,15 @@ pub trait Provider: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed>;
 
-    /// How many tokens a model holds, where its server tells.
-    async fn window(&self, _model: &str) -> Option<Window> {
-        None
+    /// The models its server lists, for people to choose from; no call depends on it.
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        Err(ModelFailed::new(ErrorKind::BadRequest, "it lists no models".to_owned()))
     }
-}
 
-/// What a server tells of a model, in tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Input and output together.
-    pub context: u64,
-    /// Most output of one answer, where it tells.
-    pub max_output: Option<u64>,
-    /// False where the server may load the model with another window.
-    pub is_sure: bool,
+    /// What its server says of one model; none where it says nothing.
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        self.models().await.ok()?.into_iter().find(|model| model.id == name)
+    }
 }
 
 /// Keeps what was learnt about a model for the sessions to come.
@@ -173,6 +169,15 @@ pub trait Tool: Send + Sync {
 
     /// Looks what the call would do; the error's words are for the model.
     async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String>;
+}
+
+/// Where tools come from while a session runs: a server, or the program that holds the arena.
+///
+/// What it gives may differ each time. A tool that it no longer gives is offered no more.
+#[async_trait]
+pub trait ToolSource: Send + Sync {
+    /// The tools it offers now, or why there are none; the words are for people.
+    async fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, String>;
 }
 
 /// A command to run.
@@ -312,6 +317,19 @@ pub trait Files: Send + Sync {
     fn list(&self, path: &str) -> Result<Vec<DirEntry>, FileError>;
     /// Files beneath a directory, ignore rules honoured, sorted, at most `max`; true when there were more.
     fn walk(&self, path: &str, max: usize) -> Result<(Vec<DirEntry>, bool), FileError>;
+    /// Hands on what is beneath a directory, ignore rules honoured, from several threads and in no order. A directory
+    /// comes before what is in it, which is left out where `visit` says false. False when it took too long to finish.
+    fn visit(&self, path: &str, visit: &(dyn Fn(Visited<'_>) -> bool + Sync)) -> Result<bool, FileError>;
+}
+
+/// Something that a walk has come by.
+pub struct Visited<'a> {
+    /// As it stands in logs; shown as far as it can be where its kind says that it has no name.
+    pub path: &'a str,
+    /// What it is.
+    pub kind: FileKind,
+    /// Opens an ordinary file for reading, in the directory that is being walked.
+    pub open: &'a dyn Fn() -> Result<std::fs::File, FileError>,
 }
 
 /// Where tools touch files and run commands.
@@ -322,6 +340,10 @@ pub trait Files: Send + Sync {
 pub trait Sandbox: Send + Sync {
     /// Kind and gaps.
     fn spec(&self) -> SandboxSpec;
+    /// How commands get what they see, for people; none where there is one way only.
+    fn way(&self) -> Option<String> {
+        None
+    }
     /// The workspace's files.
     fn files(&self) -> Arc<dyn Files>;
     /// Runs a command to its end.

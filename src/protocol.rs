@@ -12,6 +12,7 @@ pub mod fit;
 pub mod message;
 pub mod names;
 pub mod need;
+pub mod request_digest;
 pub mod signal;
 pub mod spec;
 pub mod stored;

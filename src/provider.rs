@@ -6,6 +6,7 @@ use crate::ports::Provider;
 
 pub mod anthropic;
 mod call_ids;
+mod catalog;
 mod exchange;
 mod failure;
 mod http;
@@ -20,7 +21,7 @@ mod server;
 pub mod sse;
 mod think;
 pub mod tokens;
-mod window;
+mod written;
 
 pub use http::Timeouts;
 pub use secret::Secret;

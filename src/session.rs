@@ -3,6 +3,7 @@
 pub mod budget;
 mod context;
 pub mod convergence;
+mod conversation;
 pub mod debate;
 mod decide;
 mod endings;
@@ -17,6 +18,7 @@ mod resume;
 mod retry;
 mod shown;
 mod solo;
+mod sources;
 pub mod squad;
 pub mod state;
 mod tool_calls;

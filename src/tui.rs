@@ -33,7 +33,7 @@ pub use keys::{KEYS, KeyRow};
 pub use mode_request::{ModeRequest, Worker, limits as parse_limits};
 pub use session_view::{EntrySource, SessionView};
 pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
-pub use state::{Profile, SessionRow, State, Trouble};
+pub use state::{ModelRow, Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
 pub use update::update;
 
@@ -65,6 +65,8 @@ pub enum Msg {
     Ended,
     /// The recorded sessions, newest first.
     Sessions(Vec<SessionRow>),
+    /// The models that the providers within reach list.
+    Models(Vec<ModelRow>),
     /// Files of the workspace, for completion.
     Files(Vec<String>),
     /// The personas, for completion: id and what it is.
@@ -144,6 +146,8 @@ pub enum Act {
         /// The entry.
         seq: Option<u64>,
     },
+    /// Asks the providers which models there are.
+    Models,
     /// Uses another model from the next call on.
     Model(String),
     /// Works as another persona from the next call on.

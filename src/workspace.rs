@@ -24,6 +24,9 @@ use objects::Objects;
 use scan::{Scan, Scanner};
 use tree::Tree;
 
+/// The index is written down once this part of it is new.
+const UNSAVED_SHARE: usize = 16;
+
 /// One workspace and the store its content is recorded in.
 ///
 /// What is recorded: files with their executable bit and symbolic links, as the workspace's own ignore rules
@@ -39,7 +42,15 @@ struct Inner {
     objects: Objects,
     index_file: PathBuf,
     /// One scan at a time: two would only do the same work twice.
-    index: Mutex<Option<Index>>,
+    known: Mutex<Option<Seen>>,
+}
+
+/// What the last look found.
+#[derive(Debug)]
+struct Seen {
+    index: Index,
+    /// Files that were read since the index was written down.
+    unsaved: usize,
 }
 
 impl WorkspaceStore {
@@ -53,7 +64,7 @@ impl WorkspaceStore {
         let objects = Objects::open(&state.join("objects"))?;
         let name = hex(&Sha256::digest(real.as_os_str().as_encoded_bytes()));
         let index_file = state.join("index").join(format!("{name}.json"));
-        let inner = Inner { root: real, objects, index_file, index: Mutex::new(None) };
+        let inner = Inner { root: real, objects, index_file, known: Mutex::new(None) };
         Ok(WorkspaceStore { inner: Arc::new(inner) })
     }
 
@@ -83,23 +94,30 @@ impl WorkspaceStore {
 impl Inner {
     /// Looks at every file; with `record`, puts what is new into the store.
     fn scan(&self, record: bool, dropped: &CancellationToken) -> Result<Scan, String> {
-        let mut slot = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = slot.take().unwrap_or_else(|| Index::load(&self.index_file));
+        let mut slot = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = slot.take().unwrap_or_else(|| Seen { index: Index::load(&self.index_file), unsaved: 0 });
         let objects = record.then_some(&self.objects);
-        let (scan, index) = Scanner::new(&self.root, self.objects.state(), objects, &known)?.run(dropped)?;
-        if index != known {
+        let scanner = Scanner::new(&self.root, self.objects.state(), objects, &known.index)?;
+        let (scan, index) = scanner.run(dropped)?;
+        let mut unsaved = known.unsaved + scan.noted;
+        // A step writes down what it changed and not all there is: what is missing here is read again, once.
+        if unsaved > index.len() / UNSAVED_SHARE {
             // Losing the index costs time, never truth, so a state folder that is full does not stop the scan.
             let _ = index.save(&self.index_file);
+            unsaved = 0;
         }
-        *slot = Some(index);
+        *slot = Some(Seen { index, unsaved });
         Ok(scan)
     }
 
     fn checkpoint(&self, dropped: &CancellationToken) -> Result<(String, Scan), String> {
         let scan = self.scan(true, dropped)?;
-        let id = scan.tree.store(&self.objects)?;
-        self.objects.flush()?;
-        Ok((id, scan))
+        let stored = scan.tree.store(&self.objects).and_then(|id| self.objects.flush().map(|()| id));
+        if stored.is_err() {
+            // What was put may not be in the store.
+            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok((stored?, scan))
     }
 }
 

@@ -120,6 +120,10 @@ impl Handlers {
                 self.ports.checks.run(&order.command, context.timeout_ms, live, cancel).await,
             ),
             Effect::Mention { order, context } => self.read_mention(order, &context, cancel).await,
+            Effect::Tools { order, .. } => tokio::select! {
+                listed = self.ports.vault.list(order) => or_failed(listed.map(OutcomeBody::ToolsListed)),
+                () = cancel.cancelled() => failed(FailStatus::Cancelled, "listing was cancelled".to_owned()),
+            },
             Effect::Fingerprint { .. } => {
                 or_failed(workspace.fingerprint().await.map(OutcomeBody::WorkspaceFingerprinted))
             }

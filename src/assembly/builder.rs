@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{Arena, ArenaPorts, PROGRAM, Recorded, Resumption};
-use crate::assembly::confine;
+use crate::arena::{ArenaPorts, PROGRAM};
 use crate::assembly::place::Place;
+use crate::assembly::prepared::{Loaded, Prepared};
 use crate::assembly::role_sandboxes::Means;
 use crate::assembly::taken_up::{self, Here, Origin};
-use crate::assembly::{Running, WireError, ownership, providers, spec};
+use crate::assembly::{Running, WireError, confine, load, opened, providers, resumed, spec};
 use crate::config::SandboxKind;
-use crate::eventlog::{LogError, SessionLog, SessionStore};
-use crate::ports::{Provider, Tool, Workers};
+use crate::eventlog::SessionStore;
+use crate::ports::{Provider, Tool, ToolSource, Workers};
 use crate::protocol::blueprint;
 use crate::protocol::spec::{
     Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec, WorkspaceSpec,
@@ -23,11 +23,152 @@ use crate::session::convergence::{Scorer, Scorers};
 use crate::session::policy;
 use crate::toolvault::VaultError;
 
-/// Opens a session from Rust. See the example of the [crate].
+/// Opens sessions from Rust values: the same as a configuration, without its files.
 ///
-/// The workspace is where the tools work; the state folder keeps log, blobs and recorded trees. Tools run
-/// unconfined unless [`ArenaBuilder::sandbox`] says otherwise. Without personas the spark is a plain one; without a policy reads are allowed and everything
-/// else is asked about.
+/// The workspace is where the tools work; the state folder keeps log, blobs and recorded trees. Tools run unconfined
+/// unless [`ArenaBuilder::sandbox`] says otherwise. Without personas the spark is a plain one; without a policy reads are
+/// allowed and everything else is asked about.
+///
+/// [`Host::open_built`](crate::Host::open_built) opens a session that any number of front ends may use;
+/// [`ArenaBuilder::open`] gives the bare [`Arena`](crate::Arena).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use agon::config::Places;
+/// use agon::host::{Answers, Update, Updates};
+/// use agon::ports::{Preparation, Sandbox, Tool, ToolEnd};
+/// use agon::protocol::effect::ToolCall;
+/// use agon::protocol::spec::{DebatePlan, Mode, ModelSpec, PersonaSpec, Risk, ToolSpec};
+/// use agon::protocol::{ArenaEvent, Command};
+/// use agon::provider::script::Script;
+/// use agon::session::convergence::{Panel, Scored};
+/// use agon::{ArenaBuilder, Host};
+///
+/// /// A tool: says how many words a text has.
+/// struct CountWords;
+///
+/// #[async_trait::async_trait]
+/// impl Tool for CountWords {
+///     fn spec(&self) -> ToolSpec {
+///         let schema = serde_json::json!({
+///             "type": "object",
+///             "properties": {"text": {"type": "string"}},
+///             "required": ["text"]
+///         });
+///         ToolSpec::new("count_words", "Counts the words of a text.", schema, Risk::Read)
+///     }
+///
+///     async fn prepare(&self, call: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
+///         let text = call.args["text"].as_str().unwrap_or_default();
+///         let words = text.split_whitespace().count();
+///         Ok(Preparation::new("count words", Risk::Read, move |_| {
+///             Box::pin(async move { ToolEnd::ok(format!("{words} words")) })
+///         }))
+///     }
+/// }
+///
+/// /// A scorer: a debate has converged as far as its personas were heard, in thousandths.
+/// fn heard(panel: &Panel) -> Scored {
+///     let heard = panel.voters.iter().filter(|voter| voter.now.is_some()).count();
+///     Scored { score_pm: Some((1000 * heard / panel.voters.len().max(1)) as u32), parts: Vec::new() }
+/// }
+///
+/// /// What the models say, in place of a provider that costs money.
+/// const SCRIPT: &str = r#"
+/// [[answer]]
+/// spark = "solo"
+/// calls = [{ tool = "count_words", args = { text = "all that is gold" } }]
+///
+/// [[answer]]
+/// spark = "solo"
+/// expect = "4 words"
+/// text = "four"
+///
+/// [[answer]]
+/// spark = "ann"
+/// text = '{"position": "Yes", "confidence": 80, "claims": ["It is short."], "evidence": [], "would_change": "A test"}'
+/// [[answer]]
+/// spark = "ann"
+/// text = '{"ratings": [{"proposition": 1, "rating": 2, "confidence": 80}]}'
+///
+/// [[answer]]
+/// spark = "ben"
+/// text = '{"position": "Yes", "confidence": 70, "claims": ["It is old."], "evidence": [], "would_change": "A poem"}'
+/// [[answer]]
+/// spark = "ben"
+/// text = '{"ratings": [{"proposition": 1, "rating": 2, "confidence": 70}]}'
+///
+/// [[answer]]
+/// spark = "cat"
+/// text = '{"propositions": ["The proverb is worth keeping."]}'
+/// [[answer]]
+/// spark = "cat"
+/// text = '{"answer": "Keep it.", "rulings": [{"proposition": 1, "stance": "upheld", "because": "Both agree.", "evidence": []}], "confidence": 80, "minority": "", "risks": []}'
+/// "#;
+///
+/// /// Prints the entries of a turn.
+/// async fn print_turn(updates: &mut Updates) -> std::io::Result<()> {
+///     loop {
+///         match updates.next().await? {
+///             Update::Entries(entries) => {
+///                 for event in entries.iter().flat_map(|entry| &entry.events) {
+///                     println!("{} {}", event.kind(), serde_json::to_string(event)?);
+///                     if matches!(event, ArenaEvent::TurnClosed(_)) {
+///                         return Ok(());
+///                     }
+///                 }
+///             }
+///             Update::Ended(_) => return Ok(()),
+///             Update::Signal(_) | Update::NotTaken(_) => {}
+///         }
+///     }
+/// }
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let workspace = tempfile::tempdir()?;
+/// let state = tempfile::tempdir()?;
+/// let mut builder = ArenaBuilder::new(workspace.path(), state.path())
+///     .provider("mock", Arc::new(Script::from_toml("mock", SCRIPT)?))
+///     .model(ModelSpec::named("mock/any"))
+///     .persona(PersonaSpec::with_text("counter", "You count."))
+///     .tool(Arc::new(CountWords))
+///     .scorer("heard", heard);
+/// for id in ["ann", "ben", "cat"] {
+///     builder = builder.persona(PersonaSpec::with_text(id, "You think."));
+/// }
+///
+/// let host = Host::at(&Places::beneath(state.path()));
+/// let session = host.open_built(builder, Answers::Nobody).await?;
+/// let mut updates = session.subscribe(0);
+///
+/// let text = "How many words has `all that is gold`?".to_owned();
+/// session.command(Command::Prompt { text, mode: Mode::Solo, schema: None }).await?;
+/// print_turn(&mut updates).await?;
+///
+/// let plan = DebatePlan {
+///     personas: vec!["ann".to_owned(), "ben".to_owned()],
+///     moderator: "cat".to_owned(),
+///     rounds: 2,
+///     scorer: "heard".to_owned(),
+///     models: Vec::new(),
+/// };
+/// let text = "Is the proverb worth keeping?".to_owned();
+/// session.command(Command::Prompt { text, mode: Mode::Debate(plan), schema: None }).await?;
+/// print_turn(&mut updates).await?;
+///
+/// updates.leave().await;
+/// # let log = host.sessions().read(session.id())?;
+/// # let events: Vec<_> = log.entries.iter().flat_map(|entry| &entry.events).collect();
+/// # let answers = |event: &&&ArenaEvent| matches!(event, ArenaEvent::TurnClosed(data) if data.answer.is_some());
+/// # assert_eq!(events.iter().filter(answers).count(), 2);
+/// # let scored = |event: &&&ArenaEvent| matches!(event, ArenaEvent::ConvergenceProbed(data) if data.score_pm == Some(1000));
+/// # assert!(events.iter().any(|event| scored(&event)));
+/// # assert!(matches!(events.last(), Some(ArenaEvent::SessionSealed(_))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ArenaBuilder {
     workspace: PathBuf,
     state: PathBuf,
@@ -36,6 +177,8 @@ pub struct ArenaBuilder {
     personas: Vec<PersonaSpec>,
     blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
+    sources: BTreeMap<String, Arc<dyn ToolSource>>,
+    offered: Option<Vec<String>>,
     scorers: Scorers,
     workers: BTreeMap<CallKind, Arc<dyn Workers>>,
     policy: Policy,
@@ -57,6 +200,8 @@ impl ArenaBuilder {
             personas: Vec::new(),
             blueprint: None,
             tools: Vec::new(),
+            sources: BTreeMap::new(),
+            offered: None,
             scorers: Scorers::default(),
             workers: BTreeMap::new(),
             policy: policy::standard(),
@@ -101,6 +246,20 @@ impl ArenaBuilder {
     #[must_use]
     pub fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.tools.push(tool);
+        self
+    }
+
+    /// Adds a source of tools, which may come and go while the session runs: each turn asks it for its list.
+    #[must_use]
+    pub fn source(mut self, name: impl Into<String>, source: Arc<dyn ToolSource>) -> Self {
+        self.sources.insert(name.into(), source);
+        self
+    }
+
+    /// Offers only some of the tools: names, families (`files`, `run`, `web`, `agents`, `plan`) and patterns.
+    #[must_use]
+    pub fn offered(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.offered = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
@@ -161,14 +320,29 @@ impl ArenaBuilder {
         self
     }
 
+    pub(crate) fn attended_if(self, attended: bool) -> Self {
+        ArenaBuilder { attended, ..self }
+    }
+
     /// Opens the session and waits until that is on disk.
-    pub async fn open(mut self) -> Result<Running, WireError> {
+    pub async fn open(self) -> Result<Running, WireError> {
+        self.prepare().await?.start().await
+    }
+
+    /// Resumes a recorded session of the state folder, by its id or the start of it. Providers, tools, scorers,
+    /// secrets, workspace, sandbox and policy are those of this builder; models, personas, limits and retries are the
+    /// recorded ones. Of a session that no builder began in this state folder, no grant, check, price or size counts:
+    /// the builder must have its models, its retries apply, and of each limit the lower one.
+    pub async fn resume(self, name: &str) -> Result<Running, WireError> {
+        self.prepare_resume(name).await?.start().await
+    }
+
+    /// Prepares a new session.
+    pub(crate) async fn prepare(mut self) -> Result<Prepared, WireError> {
         if self.models.is_empty() {
             return Err(WireError::Provider("no model is named for this session".to_owned()));
         }
-        let id = uuid::Uuid::now_v7().to_string();
-        let policy = self.policy.clone();
-        let mut place = self.place(self.sandbox, &policy).await?;
+        let mut place = self.place().await?;
         if self.personas.is_empty() {
             self.personas.push(PersonaSpec::with_text(
                 "solo",
@@ -182,6 +356,8 @@ impl ArenaBuilder {
             models: std::mem::take(&mut self.models),
             personas: std::mem::take(&mut self.personas),
             tools: place.vault.specs(),
+            offered: self.offered.take(),
+            sources: self.sources.keys().cloned().collect(),
             policy: self.policy.clone(),
             limits: self.limits.clone(),
             retry: self.retry.clone(),
@@ -192,35 +368,20 @@ impl ArenaBuilder {
         spec::check(&spec)?;
         blueprint::check_spec(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut Vec::new(), &mut spec).await?;
-        let log = SessionStore::new(self.state.clone()).create(&id)?;
-        ownership::mark(&self.state, &id, &self.workspace)?;
-        let notes = std::mem::take(&mut place.notes);
-        let sandbox = spec.workspace.sandbox.clone();
-        let ports = self.ports(place, log);
-        let arena = Arena::open(id.clone(), spec, ports).await?;
-        // A program that embeds agon may hold several arenas in one workspace; it keeps them apart itself.
-        let (workspace, lock) = (self.workspace, None);
-        Ok(Running { arena, id, recorded: 0, has_open_turn: false, sandbox, workspace, lock, notes })
+        let new = Loaded::new();
+        let facts = vec![opened(&new.id, spec.clone())];
+        self.finish(new, place, (&spec, facts))
     }
 
-    /// Resumes a recorded session of the state folder, by its id or the start of it. Providers, tools, scorers,
-    /// secrets, workspace, sandbox and policy are those of this builder; models, personas, limits and retries are the
-    /// recorded ones. Of a session that no builder began in this state folder, no grant, check, price or size counts:
-    /// the builder must have its models, its retries apply, and of each limit the lower one.
-    pub async fn resume(mut self, name: &str) -> Result<Running, WireError> {
-        let store = SessionStore::new(self.state.clone());
-        let path = store.find(name)?;
-        let mut recorded = Recorded::default();
-        let opened = store.open(&path, &mut |entry| recorded.apply(&Arc::new(entry)))?;
-        let session = recorded.session();
-        let (count, has_open_turn) = (session.next_seq(), session.has_open_turn());
-        let mut spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(path.id.clone()))?;
+    /// Prepares a recorded session.
+    pub(crate) async fn prepare_resume(mut self, name: &str) -> Result<Prepared, WireError> {
+        let (path, recovered, loaded) = load(SessionStore::new(self.state.clone()), name)?;
+        let before = loaded.spec()?;
         let (origin, _) = taken_up::origin(&self.state, &path);
-        let before = spec.clone();
-        let policy = self.policy.clone();
-        let mut place = self.place(self.sandbox, &policy).await?;
+        let mut spec = before.clone();
+        let mut place = self.place().await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-        let held = Here { policy: &policy, retry: &self.retry, limits: &self.limits };
+        let held = Here { policy: &self.policy, retry: &self.retry, limits: &self.limits };
         let mut changed = taken_up::of_here(&spec, held, origin);
         if origin == Origin::Foreign {
             changed.extend(self.own_models(&spec)?);
@@ -228,25 +389,16 @@ impl ArenaBuilder {
         if here != spec.workspace {
             changed.push(Setting::Workspace(here));
         }
+        let sources: Vec<String> = self.sources.keys().cloned().collect();
+        if sources != spec.sources {
+            changed.push(Setting::Sources(sources));
+        }
         changed.iter().for_each(|setting| spec.set(setting));
         spec::check(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut changed, &mut spec).await?;
-        let mut notes = std::mem::take(&mut place.notes);
-        notes.extend(taken_up::differences(&before, &spec, origin, false));
-        let before = opened.recovered.map(ArenaEvent::FaultRecovered).into_iter().collect();
-        let ports = self.ports(place, opened.log);
-        let resumption = Resumption { before, changed, foreign: origin == Origin::Foreign };
-        let arena = Arena::resume(recorded, resumption, ports).await?;
-        Ok(Running {
-            arena,
-            id: path.id,
-            recorded: count,
-            has_open_turn,
-            sandbox: spec.workspace.sandbox,
-            workspace: self.workspace,
-            lock: None,
-            notes,
-        })
+        place.notes.extend(taken_up::differences(&before, &spec, origin, false));
+        let facts = resumed(&loaded, recovered, (changed, origin));
+        self.finish(loaded, place, (&spec, facts))
     }
 
     /// The recorded models as this builder has them, in the order they have; none where they are alike.
@@ -263,22 +415,29 @@ impl ArenaBuilder {
     }
 
     /// The workspace with the tools of this builder.
-    async fn place(&mut self, kind: SandboxKind, policy: &Policy) -> Result<Place, WireError> {
-        let sandbox = confine::plain(kind, &self.workspace, (false, &policy.rules), &self.state).await?;
+    async fn place(&mut self) -> Result<Place, WireError> {
+        let held = (false, self.policy.rules.as_slice());
+        let sandbox = confine::plain(self.sandbox, &self.workspace, held, &self.state).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;
         let notes = crash_journal::notes_of(&self.state);
         place.notes = crash_journal::settle(&notes, &self.workspace).map_err(WireError::Workspace)?;
         for tool in std::mem::take(&mut self.tools) {
             place.vault.register(tool).map_err(|error: VaultError| WireError::Tool(error.to_string()))?;
         }
+        self.sources.iter().for_each(|(name, source)| place.vault.add_source(name, Arc::clone(source)));
         Ok(place)
     }
 
-    fn ports(&mut self, place: Place, log: SessionLog) -> ArenaPorts {
-        let providers = std::mem::take(&mut self.providers);
-        let secrets = std::mem::take(&mut self.secrets);
+    /// A program that embeds agon may hold several sessions in one workspace and keeps them apart itself: no lock.
+    fn finish(
+        self,
+        loaded: Loaded,
+        place: Place,
+        what: (&Spec, Vec<ArenaEvent>),
+    ) -> Result<Prepared, WireError> {
+        let ArenaBuilder { state, providers, secrets, scorers, workers, attended, .. } = self;
         let connected = providers::Connected { providers, limits: BTreeMap::new(), secrets, learnings: None };
-        let ports = place.ports(log, connected, self.attended);
-        ArenaPorts { scorers: self.scorers.clone(), workers: std::mem::take(&mut self.workers), ..ports }
+        let made = loaded.prepare(&state, (place, None), (connected, attended), what)?;
+        Ok(made.with_ports(|ports| ArenaPorts { scorers, workers, ..ports }))
     }
 }

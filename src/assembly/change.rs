@@ -14,7 +14,8 @@ use crate::protocol::spec::{
     WorkspaceSpec,
 };
 
-/// What is different from the recorded settings when a session is taken up again.
+/// What a session is opened with besides the configuration, or what is different from its recorded settings when it is
+/// resumed or copied.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Another default model.
@@ -176,6 +177,10 @@ pub(super) fn changes(
     let limits = wanted.limits.over(&spec.limits);
     if limits != spec.limits {
         changed.push(Setting::Limits(limits));
+    }
+    let offered = spec::offered(config, &spec.tools)?;
+    if offered != spec.offered {
+        changed.push(Setting::Offered(offered));
     }
     changed.extend(company(config, &spec, wanted)?);
     changed[known..].iter().for_each(|setting| spec.set(setting));

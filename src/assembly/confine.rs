@@ -24,6 +24,8 @@ pub(super) struct Wanted<'a> {
     pub read_only: bool,
     /// Somebody was told that nothing can confine the tools here, and let them work all the same.
     pub has_consent: bool,
+    /// It is started to be looked at, so no earlier proof counts.
+    pub is_looked_at: bool,
 }
 
 /// The kind of a sandbox that was started; one that is not known is refused, whatever it holds.
@@ -119,6 +121,7 @@ struct Options {
     read_only: bool,
     notes: PathBuf,
     own: Vec<PathBuf>,
+    proofs: Option<PathBuf>,
 }
 
 fn options(config: &Config, wanted: Wanted<'_>) -> Options {
@@ -128,7 +131,13 @@ fn options(config: &Config, wanted: Wanted<'_>) -> Options {
         read_only: wanted.read_only,
         notes: crash_journal::notes_of(&config.places().state),
         own: own_folders(config),
+        proofs: (!wanted.is_looked_at).then(|| proofs(&config.places().state)),
     }
+}
+
+/// Where it is kept what sandboxes were seen to hold.
+fn proofs(state: &Path) -> PathBuf {
+    state.join("sandbox-proofs.json")
 }
 
 /// The names that no tool changes.
@@ -186,6 +195,7 @@ fn plain_options(read_only: bool, rules: &[Rule], state: &Path) -> Options {
         read_only,
         notes: crash_journal::notes_of(state),
         own: vec![state.to_owned()],
+        proofs: Some(proofs(state)),
     }
 }
 
@@ -197,6 +207,7 @@ fn local_options(options: &Options) -> crate::sandbox::LocalOptions {
         read_only: options.read_only,
         notes: Some(options.notes.clone()),
         own: options.own.clone(),
+        proofs: options.proofs.clone(),
         ..crate::sandbox::LocalOptions::default()
     }
 }

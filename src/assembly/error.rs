@@ -129,6 +129,15 @@ pub enum WireError {
     /// A fork is to replace what is not there.
     #[error("{0}")]
     NothingToReplace(String),
+    /// A session takes no task while its last one is open.
+    #[error("{}", if .asks.is_empty() { "the session's last turn is still open".to_owned() } else { format!("an approval is open: {asks}") })]
+    OpenTurn { id: String, asks: String },
+    /// The demo's script would have to answer.
+    #[error("the demo's script answers no other task than its own")]
+    OnlyDemo,
+    /// A task does not fit into a line of the log.
+    #[error("the prompt has {bytes} bytes; a prompt may have {max}")]
+    LongPrompt { bytes: usize, max: usize },
     /// There is nothing to change any more.
     #[error("the session has ended")]
     Ended,
@@ -205,6 +214,25 @@ impl WireError {
                  can be had, `--sandbox none` runs the tools with your own rights, and nothing confines them"
                     .to_owned(),
             ),
+            _ => self.hint_on_task(),
+        }
+    }
+
+    /// The same for a task that a session does not take.
+    fn hint_on_task(&self) -> Option<String> {
+        match self {
+            WireError::OpenTurn { id, asks } if asks.is_empty() => {
+                Some(format!("continue it: agon resume {id}"))
+            }
+            WireError::OpenTurn { id, .. } => {
+                Some(format!("answer it first: agon resume {id} (--yes says yes)"))
+            }
+            WireError::OnlyDemo => {
+                Some("/model PROVIDER/MODEL names a model that does; /demo plays it again".to_owned())
+            }
+            WireError::LongPrompt { .. } => {
+                Some("put what is long into a file of the workspace and name the file".to_owned())
+            }
             _ => None,
         }
     }

@@ -1,5 +1,5 @@
 //! Makes a fork: the copied log, a workspace made from the tree of that moment, the fact that says so.
-//! Whether it goes on or is only made is for whoever asked.
+//! Whether it goes on or is only made is the caller's decision.
 
 mod instead;
 
@@ -9,16 +9,13 @@ use std::sync::Arc;
 pub use instead::Instead;
 use instead::Replaced;
 
-use crate::arena::{Arena, ArenaPorts, Recorded};
+use crate::assembly::prepared::{Loaded, Prepared, discard};
 use crate::assembly::taken_up::{self, Origin};
-use crate::assembly::{
-    AnsweredCounts, Changes, Place, Running, WireError, WorkspaceLock, ownership, providers, store,
-};
+use crate::assembly::{Changes, Place, WireError, ownership, providers, store};
 use crate::config::Config;
-use crate::eventlog::{LogError, SessionLog, SessionPath, SessionStore};
+use crate::eventlog::{LogError, SessionPath, SessionStore};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
-use crate::protocol::spec::SandboxSpec;
 use crate::protocol::{ArenaEvent, RULES};
 use crate::sandbox::crash_journal;
 use crate::session::Session;
@@ -48,86 +45,28 @@ impl ForkPlan {
     }
 }
 
-/// A copy that is made but neither recorded as a fork nor started.
-pub struct Fork {
-    /// Its id.
-    pub id: String,
-    /// The folder it works in.
-    pub workspace: PathBuf,
-    /// True when it has an open turn to go on with.
-    pub has_open_turn: bool,
-    /// What its files lack of what the parent had at that entry, for people.
-    pub lacks: Option<String>,
-    /// What people have to know of how its workspace was opened.
-    pub notes: Vec<String>,
-    store: SessionStore,
-    sandbox: SandboxSpec,
-    recorded: Recorded,
-    forked: SessionForked,
-    replaced: Option<ArenaEvent>,
-    ports: ArenaPorts,
-    lock: Option<WorkspaceLock>,
-}
-
-impl Fork {
-    /// Copies and restores. When that fails nothing is left of the fork.
-    pub async fn prepare(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Fork, WireError> {
-        let store = store(config);
-        let parent = store.find(&plan.session)?;
-        let last = match plan.at {
-            Some(at) => at,
-            None => last_entry(&store, &parent)?,
-        };
-        let replaced = match &plan.instead {
-            Some(instead) => Some(instead.find(store.read(&parent)?, last)?),
-            None => None,
-        };
-        let at = replaced.as_ref().map_or(last, |replaced| replaced.after);
-        let id = uuid::Uuid::now_v7().to_string();
-        let (mut recorded, mut answered) = (Recorded::default(), AnsweredCounts::default());
-        let log = store.fork(&parent, at, &id, &mut |entry| {
-            answered.apply(&entry);
-            recorded.apply(&Arc::new(entry));
-        })?;
-        let copied =
-            Copied { store: store.clone(), parent, id: id.clone(), recorded, answered, log, replaced };
-        let made = take_up(config, plan, copied, attended).await;
-        if made.is_err() {
-            discard(&folder(&config.places().state, &id), &store, &id);
-        }
-        made
+/// Copies a session up to an entry into a new one with a workspace of its own, neither recorded as a fork nor started.
+/// When that fails nothing is left of it.
+pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Prepared, WireError> {
+    let store = store(config);
+    let parent = store.find(&plan.session)?;
+    let last = match plan.at {
+        Some(at) => at,
+        None => last_entry(&store, &parent)?,
+    };
+    let replaced = match &plan.instead {
+        Some(instead) => Some(instead.find(store.read(&parent)?, last)?),
+        None => None,
+    };
+    let at = replaced.as_ref().map_or(last, |replaced| replaced.after);
+    let mut loaded = Loaded::new();
+    let id = loaded.id.clone();
+    loaded.log = Some(store.fork(&parent, at, &id, &mut |entry| loaded.apply(entry))?);
+    let made = take_up(config, plan, (Copied { store, parent, loaded }, replaced), attended).await;
+    if made.is_err() {
+        discard(&config.places().state, &id);
     }
-
-    /// Goes on in the copy.
-    pub async fn start(self) -> Result<Running, WireError> {
-        let Fork {
-            id,
-            workspace,
-            has_open_turn,
-            store,
-            sandbox,
-            recorded,
-            forked,
-            ports,
-            lock,
-            replaced,
-            notes,
-            ..
-        } = self;
-        let count = recorded.session().next_seq();
-        let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
-        let arena = Arena::take_up(recorded, facts, ports).await;
-        let arena = arena.inspect_err(|_| discard(&workspace, &store, &id))?;
-        Ok(Running { arena, id, recorded: count, has_open_turn, sandbox, workspace, lock, notes })
-    }
-
-    /// Only records that it was made: nothing is asked, run or sent.
-    pub async fn record(self) -> Result<(), WireError> {
-        let Fork { id, workspace, store, recorded, forked, ports, replaced, .. } = self;
-        let facts = [ArenaEvent::SessionForked(forked)].into_iter().chain(replaced).collect();
-        let made = Arena::record(recorded, facts, &ports).await;
-        Ok(made.inspect_err(|_| discard(&workspace, &store, &id))?)
-    }
+    made
 }
 
 /// The folder of a fork's files.
@@ -135,30 +74,20 @@ pub(super) fn folder(state: &Path, id: &str) -> PathBuf {
     state.join("forks").join(id)
 }
 
-/// The first error is the one to tell; a copy that cannot be removed is only a stray session.
-fn discard(folder: &Path, store: &SessionStore, id: &str) {
-    let _ = store.find(id).and_then(|path| store.remove(&path));
-    let _ = std::fs::remove_dir_all(folder);
-}
-
 /// A copied log that no arena has taken up yet.
 struct Copied {
     store: SessionStore,
     parent: SessionPath,
-    id: String,
-    recorded: Recorded,
-    answered: AnsweredCounts,
-    log: SessionLog,
-    replaced: Option<Replaced>,
+    loaded: Loaded,
 }
 
 async fn take_up(
     config: &Config,
     plan: &ForkPlan,
-    copied: Copied,
+    (copied, replaced): (Copied, Option<Replaced>),
     attended: bool,
-) -> Result<Fork, WireError> {
-    let session = copied.recorded.session();
+) -> Result<Prepared, WireError> {
+    let (id, session) = (copied.loaded.id.clone(), copied.loaded.recorded.session());
     let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(copied.parent.id.clone()))?;
     let state = &config.places().state;
     let (origin, began_in) = taken_up::origin(state, &copied.parent);
@@ -167,51 +96,37 @@ async fn take_up(
     let root = plan.changes.root.clone().or(began_in);
     let root = root.ok_or_else(|| PathBuf::from(&spec.workspace.root));
     let (tree, lacks) = tree_at(config, &copied, session, root, &mut notes).await?;
-    let folder = folder(state, &copied.id);
+    let folder = folder(state, &id);
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
     let held = (plan.changes.rules.as_slice(), plan.changes.consent.clone());
-    let mut place = Place::configured(config, kind, (&folder, &copied.id), held).await?;
+    let mut place = Place::configured(config, kind, (&folder, &id), held).await?;
     let wanted = (&plan.changes, origin);
-    let (changed, spec) = place.take_over(config, (&copied.id, session), &spec, wanted).await?;
-    notes.append(&mut place.notes);
+    let (changed, spec) = place.take_over(config, (&id, session), &spec, wanted).await?;
+    place.notes.splice(0..0, notes);
     if origin == Origin::Own {
-        ownership::mark(state, &copied.id, &folder)?;
+        ownership::mark(state, &id, &folder)?;
     }
-    // A prompt that is given anew opens its turn.
-    let has_open_turn = session.has_open_turn() || copied.replaced.is_some();
-    let Copied { store, parent, id, recorded, answered, log, replaced } = copied;
     let forked = SessionForked {
-        id: id.clone(),
+        id,
         rules: RULES,
-        parent: parent.id,
-        seq: recorded.session().next_seq().saturating_sub(1),
-        head: log.head().hash,
+        parent: copied.parent.id,
+        seq: session.next_seq().saturating_sub(1),
+        head: copied.loaded.log.as_ref().map(|log| log.head().hash).unwrap_or_default(),
         workspace: spec.workspace.root.clone(),
         tree: Some(tree),
         changed,
         change: plan.in_words(),
-        active_ms: recorded.active_ms(),
+        active_ms: copied.loaded.recorded.active_ms(),
         awaits: replaced.as_ref().and_then(|replaced| replaced.awaits),
         goes_on: plan.goes_on,
         foreign: origin == Origin::Foreign,
     };
     let lock = super::lock_for(config, &spec, &place.vault.specs())?;
-    let connected = providers::connect(config, &spec.models, &answered)?;
-    Ok(Fork {
-        id,
-        workspace: folder,
-        has_open_turn,
-        lacks,
-        notes,
-        store,
-        sandbox: spec.workspace.sandbox,
-        recorded,
-        forked,
-        replaced: replaced.map(|replaced| replaced.fact),
-        ports: place.ports(log, connected, attended),
-        lock,
-    })
+    let connected = providers::connect(config, &spec.models, &copied.loaded.answered)?;
+    let facts = vec![ArenaEvent::SessionForked(forked)];
+    let made = copied.loaded.prepare(state, (place, lock), (connected, attended), (&spec, facts))?;
+    Ok(made.copied(lacks, replaced.map(|replaced| replaced.fact)))
 }
 
 /// The workspace as it was at the fork: as recorded, or as recorded next when nothing was started in between

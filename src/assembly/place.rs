@@ -24,12 +24,12 @@ use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
 
 /// What would confine the tools of a new session here, after it was started.
-pub async fn sandbox(config: &Config) -> Result<SandboxSpec, WireError> {
+pub async fn sandbox(config: &Config) -> Result<(SandboxSpec, Option<String>), WireError> {
     keeps_apart(config, config.workspace())?;
     let sandbox = confined(config, looked_at(config.sandbox(), config.workspace())).await?;
-    let spec = sandbox.spec();
+    let seen = (sandbox.spec(), sandbox.way());
     sandbox.close().await;
-    Ok(spec)
+    Ok(seen)
 }
 
 /// Starts a sandbox on a workspace made for that and tries every forbidden act in it.
@@ -50,7 +50,15 @@ pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, V
 
 /// A sandbox that is only looked at.
 fn looked_at(kind: SandboxKind, root: &Path) -> Wanted<'_> {
-    Wanted { kind, root, session: "doctor", rules: &[], read_only: false, has_consent: false }
+    Wanted {
+        kind,
+        root,
+        session: "doctor",
+        rules: &[],
+        read_only: false,
+        has_consent: false,
+        is_looked_at: true,
+    }
 }
 
 /// Refuses a workspace that holds agon's own files: a tool could rewrite the record of what it did, or the policy. And
@@ -106,7 +114,8 @@ impl Place {
     ) -> Result<Self, WireError> {
         keeps_apart(config, root)?;
         let has_consent = consent.is_some();
-        let wanted = Wanted { kind, root, session, rules, read_only: false, has_consent };
+        let wanted =
+            Wanted { kind, root, session, rules, read_only: false, has_consent, is_looked_at: false };
         let (sandbox, weaker) = chosen(config, wanted).await?;
         // After the sandbox was started, which ends what a dead one left, and before instructions are read.
         let notes = crash_journal::notes_of(&config.places().state);

@@ -115,8 +115,14 @@ fn provider(
     }
 }
 
+/// A provider, to ask it what it offers.
+pub(super) fn reach(config: &Config, provider_name: &str) -> Result<Arc<dyn Provider>, WireError> {
+    let name = ModelName { provider: provider_name.to_owned(), model: String::new() };
+    provider(config, &name, &AnsweredCounts::default(), &mut Vec::new())
+}
+
 /// The provider behind a connection over HTTP, by the row of its wire format.
-pub(super) fn server(name: &str, connection: Connection) -> Result<Arc<dyn Provider>, WireError> {
+fn server(name: &str, connection: Connection) -> Result<Arc<dyn Provider>, WireError> {
     let Connection::Http {
         kind,
         base_url,

@@ -31,7 +31,8 @@ impl Means<'_> {
             Means::Plain(state) => return plain(kind, root, (read_only, rules), state).await,
             Means::Configured(config, session) => (config, session),
         };
-        let wanted = Wanted { kind, root, session, rules, read_only, has_consent: false };
+        let wanted =
+            Wanted { kind, root, session, rules, read_only, has_consent: false, is_looked_at: false };
         let has_less = main.spec().kind == "landlock-only";
         match kind {
             SandboxKind::Local if has_less => {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::arena::replay::{Verification, Verifier};
 use crate::assembly::{WireError, fork, taken_up};
 use crate::config::{Config, Places};
 pub use crate::eventlog::SessionSummary;
@@ -15,6 +16,7 @@ use crate::protocol::event::SessionOpened;
 use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{ArenaEvent, Entry, EventRef};
 use crate::session::Session;
+use crate::session::convergence::Scorers;
 
 /// A log that was read to its end, or to where it is damaged.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ impl Sessions {
         Sessions { store: SessionStore::new(places.state.clone()), state: places.state.clone() }
     }
 
-    /// Every session, newest entry first. Only the ends of each log are looked at.
+    /// Every session, newest entry first. Only the ends of each log are looked at, and nothing is written.
     pub fn list(&self) -> Result<Vec<SessionSummary>, WireError> {
         Ok(self.store.list()?)
     }
@@ -72,6 +74,18 @@ impl Sessions {
             row.fault = self.store.check(&row.id).err().map(|error| error.to_string());
         }
         Ok(all)
+    }
+
+    /// Those whose log has this text somewhere, newest entry first.
+    pub fn list_with(&self, text: &[u8]) -> Result<Vec<SessionSummary>, WireError> {
+        Ok(self.store.list_with(text)?)
+    }
+
+    /// The newest session that began in a workspace, or works in it as a copy.
+    pub fn newest_in(&self, workspace: &Path) -> Result<Option<String>, WireError> {
+        let here =
+            |row: &SessionSummary| row.workspace.as_ref().is_some_and(|root| Path::new(root) == workspace);
+        Ok(self.store.newest(&here)?.map(|found| found.id))
     }
 
     /// Finds a session by id, unique prefix, `latest` or path; gives its id.
@@ -98,6 +112,17 @@ impl Sessions {
         }
         let head = Head { count: ending.count, hash: ending.link.text() };
         Ok(Read { id: path.id, entries: Vec::new(), head, unfinished: ending.unfinished, fault })
+    }
+
+    /// Reads a log and decides again on its facts: what of it differs, and its last entry. Only the built-in scorers of
+    /// debates are known here.
+    pub fn verify(&self, name: &str) -> Result<(Read, Verification, Option<Arc<Entry>>), WireError> {
+        let (mut verifier, mut last) = (Verifier::new(&Scorers::default()), None);
+        let read = self.read_by(name, &mut |entry| {
+            verifier.apply(&entry);
+            last = Some(entry);
+        })?;
+        Ok((read, verifier.found(), last))
     }
 
     /// The log file of a session, to be read by position.
@@ -198,10 +223,10 @@ impl Sessions {
     /// How a session stands.
     pub fn standing(&self, id: &str) -> SessionStatus {
         let Ok(path) = self.store.find(id) else { return SessionStatus::Unknown };
-        match self.store.check_free(&path) {
-            Ok(()) => session_status::of(&path.log),
-            Err(LogError::Held { .. }) if session_status::is_idle(&path.log) => SessionStatus::Open,
-            Err(LogError::Held { .. }) => SessionStatus::Running,
+        match self.store.is_held(&path) {
+            Ok(false) => session_status::of(&path.log),
+            Ok(true) if session_status::is_idle(&path.log) => SessionStatus::Open,
+            Ok(true) => SessionStatus::Running,
             Err(_) => SessionStatus::Unknown,
         }
     }

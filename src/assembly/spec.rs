@@ -2,35 +2,15 @@
 
 use crate::arena::PROGRAM;
 use crate::assembly::squad::Crew;
-use crate::assembly::{SquadWish, WireError, cache, providers};
+use crate::assembly::{Changes, WireError, cache, providers};
 use crate::config::{Config, ConfigError, ModelName, Trust, places, unknown};
 use crate::library::{self, BadPersona, Library, demo};
-use crate::protocol::spec::{
-    Consent, DebatePlan, ModelSpec, PersonaSpec, Price, Rule, Spec, ToolSpec, WorkspaceSpec,
-};
+use crate::protocol::fit::did_you_mean;
+use crate::protocol::spec::{ModelSpec, PersonaSpec, Price, Spec, ToolSpec, WorkspaceSpec, names_tools};
 use crate::session::policy;
 
 /// The most a spec may hold as JSON, so that its entry fits into a line of the log.
 const MAX_SPEC: usize = 700 * 1024;
-
-/// What a new session is opened with beside the configuration.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The default model.
-    pub model: ModelName,
-    /// True when the model was named for this run, so that it counts more than the persona's own.
-    pub model_is_wanted: bool,
-    /// Policy rules beside those of the configuration.
-    pub rules: Vec<Rule>,
-    /// The squad that will work; none for a session of one spark.
-    pub squad: Option<SquadWish>,
-    /// Somebody let the tools work where nothing can confine them.
-    pub consent: Option<Consent>,
-    /// The debate that will be held; its personas and their models become part of the session.
-    pub debate: Option<DebatePlan>,
-    /// True when nothing but that debate is held until the process ends: its tools only read, so others may write.
-    pub reads_only: bool,
-}
 
 /// The personas that count here: of the binary, the user and, where it is trusted, the project.
 pub fn personas(config: &Config) -> Library {
@@ -41,35 +21,36 @@ pub fn personas(config: &Config) -> Library {
     Library::load(&folders)
 }
 
-/// Puts the spec together and checks that a session can be held to it.
+/// Puts the spec of a new session together and checks that the session can be held to it. `default` is its model; one
+/// that is wanted counts more than the personas' own.
 pub(super) fn make(
     config: &Config,
-    request: &Request,
+    (default, wanted): (&ModelName, &Changes),
     tools: Vec<ToolSpec>,
     workspace: WorkspaceSpec,
 ) -> Result<Spec, WireError> {
     let mut persona = persona(config, config.persona(), &tools)?;
-    if request.model_is_wanted {
+    let model_is_wanted = wanted.model.is_some();
+    if model_is_wanted {
         persona.model = None;
     }
     let root = config.workspace();
-    let crew =
-        request.squad.as_ref().map(|wish| Crew::of(config, wish, None, &tools, request.model_is_wanted));
+    let crew = wanted.squad.as_ref().map(|wish| Crew::of(config, wish, None, &tools, model_is_wanted));
     let crew = crew.transpose()?;
-    let debaters = match &request.debate {
+    let debaters = match &wanted.debate {
         Some(plan) => {
             let ids = plan.personas.iter().chain([&plan.moderator]);
             ids.map(|id| self::persona(config, id, &tools)).collect::<Result<Vec<_>, _>>()?
         }
         None => Vec::new(),
     };
-    let planned = request.debate.iter().flat_map(|plan| &plan.models).map(|(_, model)| model.as_str());
+    let planned = wanted.debate.iter().flat_map(|plan| &plan.models).map(|(_, model)| model.as_str());
     let own = persona.model.as_deref().into_iter().chain(crew.iter().flat_map(Crew::models));
     let own = own.chain(debaters.iter().filter_map(|one| one.model.as_deref())).chain(planned);
-    let models = models(config, &request.model, own)?;
+    let models = models(config, default, own)?;
     let (blueprint, roles) = crew.map(|crew| (crew.blueprint, crew.personas)).unzip();
     let mut policy = config.policy();
-    policy.add(&request.rules);
+    policy.add(&wanted.rules);
     let mut personas = vec![persona];
     let roles = roles.into_iter().flatten().chain(debaters);
     personas.extend(roles.filter(|role| role.id != personas[0].id).collect::<Vec<_>>());
@@ -78,13 +59,15 @@ pub(super) fn make(
         seed: uuid::Uuid::now_v7().as_u64_pair().1,
         workspace,
         personas,
+        offered: offered(config, &tools)?,
         tools,
+        sources: Vec::new(),
         policy,
         limits: config.limits(),
         retry: config.retry(),
         instructions: library::instructions(&config.places().instructions(), root)?,
         blueprint,
-        cache: request.squad.as_ref().and_then(|_| cache::spec(config, &models)),
+        cache: wanted.squad.as_ref().and_then(|_| cache::spec(config, &models)),
         models,
     };
     check(&spec)?;
@@ -117,12 +100,24 @@ fn size(value: &impl serde::Serialize) -> usize {
     serde_json::to_string(value).map_or(usize::MAX, |text| text.len())
 }
 
+/// The tools the configuration offers; an entry that names nothing is a slip.
+pub(super) fn offered(config: &Config, tools: &[ToolSpec]) -> Result<Option<Vec<String>>, WireError> {
+    let offered = config.tools();
+    match offered.into_iter().flatten().find(|entry| !names_tools(entry, tools.iter())) {
+        None => Ok(offered.map(<[String]>::to_vec)),
+        Some(tool) => Err(WireError::Tool(format!(
+            "the configuration offers an unknown tool `{tool}`{}",
+            did_you_mean(tool, &tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>())
+        ))),
+    }
+}
+
 /// A persona by id. One with a tool that is not there is refused: left out silently, a slip would be a persona
 /// without it.
 pub(super) fn persona(config: &Config, id: &str, tools: &[ToolSpec]) -> Result<PersonaSpec, WireError> {
     let library = personas(config);
     let persona = persona_of(config, &library, id)?;
-    let is_there = |name: &&String| tools.iter().any(|tool| tool.name == **name);
+    let is_there = |name: &&String| names_tools(name, tools.iter());
     match persona.tools.iter().flatten().find(|name| !is_there(name)) {
         None => Ok(persona.clone()),
         Some(tool) => Err(WireError::NoTool {

@@ -6,7 +6,6 @@ use futures_util::future::join_all;
 
 use crate::assembly::providers;
 use crate::config::models::UNKNOWN_MAX_OUTPUT;
-use crate::config::providers::is_loopback;
 use crate::config::{Config, Connection, ModelName};
 use crate::protocol::spec::{ModelSpec, Setting, Spec};
 use crate::protocol::text::grouped;
@@ -50,24 +49,27 @@ async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
         return None;
     }
     let connection = config.connection(&name.provider).ok()?;
-    let Connection::Http { base_url, .. } = &connection else { return None };
-    let is_local = is_loopback(base_url);
-    let server = providers::server(&name.provider, connection).ok()?;
-    let told = tokio::time::timeout(PATIENCE, server.window(&name.model)).await.ok().flatten();
-    model.context = match told {
-        Some(told) => told.context,
-        None if is_local => LOCAL_CONTEXT,
+    if matches!(connection, Connection::Script { .. }) {
+        return None;
+    }
+    let server = providers::reach(config, &name.provider).ok()?;
+    let told = tokio::time::timeout(PATIENCE, server.model(&name.model)).await.ok().flatten();
+    let told = told.unwrap_or_default();
+    model.context = match told.context {
+        Some(context) => context,
+        None if connection.is_local() => LOCAL_CONTEXT,
         None => model.context,
     };
     if written.is_none_or(|written| written.max_output.is_none()) {
-        let most = told.and_then(|told| told.max_output).unwrap_or(UNKNOWN_MAX_OUTPUT.min(model.context / 4));
+        let most = told.max_output.unwrap_or(UNKNOWN_MAX_OUTPUT.min(model.context / 4));
         model.max_output = most.min(model.context);
     }
-    let is_sure = told.is_some_and(|told| told.is_sure);
+    model.price = model.price.or(told.price);
+    let is_sure = told.context.is_some() && !told.is_context_assumed;
     (!is_sure).then(|| {
         let (name, context) = (&model.name, grouped(model.context));
         format!(
-            "the window of `{name}` is not known: {context} tokens are assumed; set `context` in [models.\"{name}\"]"
+            "the window of `{name}` is unknown: agon assumes {context} tokens; set `context` in [models.\"{name}\"]"
         )
     })
 }

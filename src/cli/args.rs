@@ -4,6 +4,7 @@ mod cache;
 mod chat;
 mod records;
 mod sandbox;
+mod setup;
 mod teams;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub use records::{
     SessionsCommand, VerifyArgs, WhyArgs,
 };
 pub use sandbox::SandboxCommand;
+pub use setup::{InitArgs, KeysArgs, KeysCommand, ModelsArgs, ModelsCommand, ModelsListArgs};
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
 
 /// An arena for AI agents in your terminal
@@ -80,6 +82,12 @@ pub enum Command {
     Cost(CostArgs),
     /// Show who allowed each tool call, or what led to one event
     Why(WhyArgs),
+    /// Find keys and servers, choose a model, try it and write a configuration
+    Init(InitArgs),
+    /// List what the models of your providers are called, hold and cost
+    Models(ModelsArgs),
+    /// List, store and remove keys of providers
+    Keys(KeysArgs),
     /// Show, locate and trust configuration
     #[command(subcommand)]
     Config(ConfigCommand),

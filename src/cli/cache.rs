@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::assembly::{RunAge, Runs};
 use crate::cli::args::{CacheCommand, WorkspaceArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::config::Environment;
-use crate::ports::{FileChange, FoundRun};
+use crate::host::{FileChange, FoundRun};
+use crate::host::{RunAge, Runs};
 use crate::projection::phrases::{self, counted};
 use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::squad::SquadSheet;
@@ -145,7 +145,7 @@ fn file_line(change: &FileChange) -> String {
     format!("{word:<8} {}\n", safe_line(&change.path))
 }
 
-fn say_removed(removed: crate::assembly::RemovedRuns, output: Output) -> Result<(), Failure> {
+fn say_removed(removed: crate::host::RemovedRuns, output: Output) -> Result<(), Failure> {
     output.data(&format!("removed {}, {}\n", counted(removed.runs, "run"), size(removed.bytes)))
 }
 

@@ -1,19 +1,19 @@
 //! The command `debate`: what is held, on what, by whom.
 
-use crate::assembly::session_status::{AtLimit, Stage, stage_of_debate};
-use crate::assembly::{self, Changes, ForkPlan, Instead, Sessions};
 use crate::cli::args::DebateArgs;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::run;
 use crate::config::{Config, Environment, ModelName, unknown};
+use crate::host::{
+    self, AtLimit, Changes, DEFAULT_ROUNDS, DEFAULT_SCORER, ForkPlan, Host, Instead, Scorers, Sessions,
+    Stage, stage_of_debate,
+};
 use crate::library::Library;
 use crate::library::persona::{DEBATERS, MODERATOR};
 use crate::projection::phrases;
 use crate::protocol::spec::{DebatePlan, Mode};
-use crate::session::convergence::{DEFAULT_SCORER, Scorers};
-use crate::session::debate::DEFAULT_ROUNDS;
 
 /// Model calls a debate may make where no limit is configured: the longest one, evidence included.
 pub(super) const MAX_STEPS: u32 = 600;
@@ -45,7 +45,8 @@ async fn go_on(
     refuse_another(typed)?;
     let root = typed.arena.workspace.workspace.clone();
     let overrides = plan::overrides(&typed.arena.held);
-    let mut config = run::config_for((session, root.as_deref()), environment, &overrides)?;
+    let host = Host::of(&environment)?;
+    let mut config = host.config_for((session, root.as_deref()), environment, &overrides)?;
     // A debate needs more steps than one spark.
     config.default_max_steps(MAX_STEPS);
     super::config::warn(&config, output);
@@ -113,7 +114,7 @@ fn topic(typed: &str) -> Result<Option<String>, Failure> {
 
 /// Who debates how, every name checked.
 pub(super) fn plan_of(typed: &DebateArgs, config: &Config) -> Result<DebatePlan, Failure> {
-    let library = assembly::personas(config);
+    let library = host::personas(config);
     let personas: Vec<String> = match typed.personas.as_slice() {
         [] => DEBATERS.iter().map(|id| (*id).to_owned()).collect(),
         named => named.iter().map(|id| id.trim().to_owned()).collect(),
@@ -159,7 +160,7 @@ fn known(config: &Config, library: &Library, id: &str) -> Result<(), Failure> {
         ))
         .hint(format!("there are {debaters}, and your own: agon personas new ID")));
     }
-    Ok(assembly::persona_of(config, library, id).map(drop)?)
+    Ok(host::persona_of(config, library, id).map(drop)?)
 }
 
 /// A model for each persona that is given one, and only one.

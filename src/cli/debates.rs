@@ -2,13 +2,12 @@
 
 use serde_json::json;
 
-use crate::assembly::Sessions;
-use crate::assembly::sessions::Read;
 use crate::cli::args::DebatesCommand;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::report;
 use crate::config::{Environment, Places};
+use crate::host::{Read, Sessions};
 use crate::projection::report::debate::{DebateReport, DebateState};
 use crate::projection::report::{plain, wording};
 use crate::projection::safe_text::safe_line;
@@ -50,10 +49,13 @@ fn has_debate(read: &Read) -> bool {
     })
 }
 
+/// How the mode of a prompt stands in a log where it is a debate. Within a string its quotes are escaped.
+const IN_A_DEBATE: &[u8] = b"\"mode\":{\"debate\"";
+
 /// A session that cannot be read is said and passed over.
 fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> {
     let mut rows = Vec::new();
-    let summaries = sessions.list()?;
+    let summaries = sessions.list_with(IN_A_DEBATE)?;
     let all: Vec<String> = summaries.iter().map(|summary| summary.id.clone()).collect();
     let length = short_ids(&all);
     for summary in summaries {

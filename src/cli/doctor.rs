@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-use crate::assembly::Verdict as Tried;
 use crate::cli::args::DoctorArgs;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Connection, Environment, Places, SandboxKind, Secrets};
+use crate::host::Verdict as Tried;
 use crate::projection::safe_text::shown;
 use crate::protocol::spec::SandboxSpec;
 
@@ -219,8 +219,12 @@ async fn server(config: &Config, name: &str) -> (String, bool) {
 async fn sandbox(config: &Config) -> Check {
     const NAME: &str = "sandbox";
     let wanted = config.sandbox().word();
-    match crate::assembly::sandbox(config).await {
-        Ok(spec) => kind_found(NAME, wanted, &spec),
+    match crate::host::sandbox(config).await {
+        Ok((spec, way)) => {
+            let mut check = kind_found(NAME, wanted, &spec);
+            check.details.extend(way);
+            check
+        }
         Err(error) => Check::bad(NAME, Verdict::Broken, error.to_string(), error.hint()),
     }
 }
@@ -245,7 +249,7 @@ fn kind_found(name: &'static str, wanted: &str, spec: &SandboxSpec) -> Check {
 
 /// Tries everything a sandbox must refuse, in a workspace of its own. What succeeds is broken.
 async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
-    let (spec, proofs) = match crate::assembly::prove(config, kind).await {
+    let (spec, proofs) = match crate::host::prove(config, kind).await {
         Ok(done) => done,
         Err(error) => return vec![Check::bad("sandbox", Verdict::Broken, error.to_string(), error.hint())],
     };
@@ -262,14 +266,17 @@ async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
     checks
 }
 
-/// Which of the variables that hold keys of providers are set. The keys themselves are never shown.
+/// Which providers have a key, in the environment or stored. The keys themselves are never shown.
 fn keys(config: &Config) -> Check {
     let set = |name: &&&str| config.environment().get(name).is_some();
     let named = crate::config::providers::key_names(&config.file().providers);
     let names: Vec<&str> = named.iter().filter(set).copied().collect();
-    match names.as_slice() {
-        [] => Check::ok("keys", "no key is set"),
-        names => Check::ok("keys", format!("set: {}", names.join(", "))),
+    let stored: Vec<&str> = config.keys().all().map(|(provider, _)| provider).collect();
+    let found = [("set", names), ("stored", stored)].into_iter().filter(|(_, names)| !names.is_empty());
+    let found: Vec<String> = found.map(|(how, names)| format!("{how}: {}", names.join(", "))).collect();
+    match found.as_slice() {
+        [] => Check::ok("keys", "no key is set or stored"),
+        found => Check::ok("keys", found.join("; ")),
     }
 }
 

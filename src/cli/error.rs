@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::assembly::WireError;
 use crate::cli::output::one;
 use crate::config::ConfigError;
+use crate::host::{CommandError, WireError};
 
 /// The work is done.
 pub const DONE: u8 = 0;
@@ -85,6 +85,15 @@ impl From<WireError> for Failure {
         };
         let hint = error.hint();
         Failure { code, error: error.into(), hints: hint.into_iter().collect() }
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Wire(error) => error.into(),
+            other => Failure::usage(other),
+        }
     }
 }
 

@@ -5,19 +5,20 @@ mod consent_prompt;
 mod controller;
 pub mod line_mode;
 mod mode_request;
+mod pick;
 mod record;
 mod session_ops;
 mod session_options;
 mod setup;
 mod text;
 
-use crate::assembly::Sessions;
 use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::cli::run::next_step;
 use crate::config::{Environment, Places};
+use crate::host::Sessions;
 use crate::tui::screen::{self, Left};
 use crate::tui::{Msg, State, update};
 
@@ -60,7 +61,7 @@ pub async fn replay(typed: &ReplayArgs, environment: Environment, output: Output
         false
     })?;
     if let Some(fault) = fault.filter(|_| !is_readable) {
-        return Err(crate::assembly::WireError::from(fault).into());
+        return Err(crate::host::WireError::from(fault).into());
     }
     let chat = ChatArgs { look: typed.look.clone(), ..ChatArgs::default() };
     let mut mission = setup::mission(&chat, environment)?;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::assembly::persona_of;
 use crate::cli::args::{PersonasArgs, PersonasCommand};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::config::{Config, Environment};
+use crate::host::persona_of;
 use crate::library::{Library, PersonaOrigin};
 use crate::projection::safe_text::shown;
 
@@ -40,7 +40,7 @@ pub fn run(typed: PersonasArgs, environment: Environment, output: Output) -> Res
         }
         PersonasCommand::Show { id, workspace } => {
             let config = super::config::load(workspace, environment, output)?;
-            let library = crate::assembly::personas(&config);
+            let library = crate::host::personas(&config);
             let spec = persona_of(&config, &library, id)?;
             warn_of_broken(&library, output);
             output.data(&format!("{}\n", shown(&spec.text)))
@@ -71,7 +71,7 @@ fn write_new(folder: &Path, id: &str, text: &str, output: Output) -> Result<(), 
 
 /// The personas that count in a workspace; says which files are broken.
 fn load(config: &Config, output: Output) -> Library {
-    let library = crate::assembly::personas(config);
+    let library = crate::host::personas(config);
     warn_of_broken(&library, output);
     library
 }

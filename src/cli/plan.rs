@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
-use crate::assembly::{Changes, Instead, LimitChanges, Sessions, SquadWish, in_shell};
 use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, WorkspaceArgs};
+use crate::cli::consent::AtTerminal;
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
 use crate::cli::error::{Failure, USAGE};
-use crate::config::{Config, ConfigError, Environment, ModelName, Override, Places, PolicyFile, SandboxKind};
+use crate::cli::output::Output;
+use crate::config::{Config, ConfigError, Environment, ModelName, Override, PolicyFile, SandboxKind};
+use crate::host::{Answers, Changes, Host, Instead, LimitChanges, SquadWish, in_shell};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
 use crate::protocol::spec::Rule;
@@ -48,8 +50,8 @@ pub struct ShowPlan {
     pub signals: bool,
     /// File for the answer.
     pub output: Option<PathBuf>,
-    /// Answer approvals with yes.
-    pub yes: bool,
+    /// Answer approvals with yes, signed so.
+    pub yes: Option<&'static str>,
     /// What bounds the session by flag, which no log brings back: a hint repeats it.
     pub held: String,
 }
@@ -71,16 +73,20 @@ impl RunPlan {
     ) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
         let is_named = typed.arena.workspace.workspace.is_some();
-        let workspace = match &typed.resume {
-            Some(session) if !is_named => recorded_workspace(session, &environment)?,
-            _ => workspace(&typed.arena.workspace)?,
-        };
         let who = (typed.model.as_deref(), typed.persona.as_deref());
         let mut overrides = overrides(&typed.arena.held);
         overrides.extend(more);
         overrides.extend(named(who));
-        let config = Config::load(environment, &workspace, &overrides)?;
-        let root = is_named.then_some(workspace);
+        let (config, root) = match &typed.resume {
+            Some(session) if !is_named => {
+                let host = Host::of(&environment)?;
+                (host.config_for((session, None), environment, &overrides)?, None)
+            }
+            _ => {
+                let root = workspace(&typed.arena.workspace)?;
+                (Config::load(environment, &root, &overrides)?, is_named.then_some(root))
+            }
+        };
         Ok(RunPlan {
             changes: Changes { root, ..changes(&typed.arena.held, who, &config)? },
             prompt: prompt(verb, typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
@@ -132,9 +138,18 @@ impl RunPlan {
 }
 
 impl ShowPlan {
-    /// True when approvals can be answered: by `--yes`, or by a person at the terminal.
-    pub fn is_attended(&self) -> bool {
-        self.yes || (!self.json && Desk::is_attended())
+    /// Who answers approvals: `--yes`, or a person at the terminal.
+    pub fn answers(&self) -> Answers {
+        match self.yes {
+            Some(by) => Answers::Yes(by.to_owned()),
+            None if !self.json && Desk::is_attended() => Answers::People,
+            None => Answers::Nobody,
+        }
+    }
+
+    /// The person that can be asked before a session is opened.
+    pub(super) fn person(&self, output: Output) -> AtTerminal {
+        AtTerminal { can_be_asked: !self.json, output }
     }
 
     /// How the shared flags want a session shown.
@@ -143,10 +158,15 @@ impl ShowPlan {
             json: typed.json,
             signals: typed.signals,
             output: typed.output.clone(),
-            yes: typed.held.yes,
+            yes: yes(typed.held.yes),
             held: bounds(typed.held.sandbox, typed.held.policy.as_deref()),
         }
     }
+}
+
+/// Who says yes to approvals when `--yes` was given.
+pub fn yes(given: bool) -> Option<&'static str> {
+    given.then_some("--yes")
 }
 
 /// Flags as they are typed after a command, each after a blank.
@@ -154,12 +174,6 @@ pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>) -> String {
     let sandbox = sandbox.map(|kind| format!(" --sandbox {}", kind.word()));
     let policy = policy.map(|file| format!(" --policy {}", in_shell(file)));
     sandbox.into_iter().chain(policy).collect()
-}
-
-/// The workspace of a session of this user. One that is gone is told by whoever needs it; a fork may not.
-pub fn recorded_workspace(session: &str, environment: &Environment) -> Result<PathBuf, Failure> {
-    let root = Sessions::at(&Places::find(environment)?).home(session)?;
-    Ok(if root.is_dir() { root } else { PathBuf::from("/") })
 }
 
 /// The workspace as an absolute path without links; it must be a folder.

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::assembly::{LogError, Sessions, WireError};
 use crate::cli::args::ReplayArgs;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::sessions::{copy_out, settled};
 use crate::config::{Environment, Places};
+use crate::host::{LogError, Sessions, WireError};
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::assembly::{Read, Sessions};
 use crate::cli::args::{ReportArgs, ReportFormat};
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::whole_file::write_whole;
 use crate::config::{Environment, Places};
+use crate::host::{Read, Sessions};
 use crate::projection::Report;
 use crate::projection::report::{html, markdown};
 

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::assembly::docker::{Containers, DEFAULT_IMAGE, FoundContainers, Owner, Progress, lacks_image};
 use crate::cli::args::{SandboxCommand, WorkspaceArgs};
 use crate::cli::desk::Desk;
 use crate::cli::error::Failure;
@@ -13,6 +12,7 @@ use crate::cli::output::Output;
 use crate::cli::plan::named_file;
 use crate::cli::typed_lines;
 use crate::config::{Config, Environment, SandboxKind};
+use crate::host::docker::{Containers, DEFAULT_IMAGE, FoundContainers, Owner, Progress, lacks_image};
 use crate::projection::phrases::{self, counted};
 use crate::projection::safe_text::safe_line;
 
@@ -37,7 +37,7 @@ pub async fn run(command: &SandboxCommand, environment: Environment, output: Out
         }
         SandboxCommand::Build { show: true, file, .. } => {
             let text = dockerfile(file.as_deref())?;
-            output.data(text.as_deref().unwrap_or(crate::assembly::docker::DOCKERFILE))
+            output.data(text.as_deref().unwrap_or(crate::host::docker::DOCKERFILE))
         }
         SandboxCommand::Build { image, file, workspace, .. } => {
             let text = dockerfile(file.as_deref())?;

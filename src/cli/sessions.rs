@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::assembly::Sessions;
 use crate::cli::args::{SessionsArgs, SessionsCommand};
 use crate::cli::error::Failure;
 use crate::cli::output::{Output, on_screen};
 use crate::cli::plain;
 use crate::config::{Environment, Places};
+use crate::host::{SessionSummary, Sessions};
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::safe_text::{safe_line, shown};
 use crate::projection::squad::SquadSheet;
@@ -16,8 +16,11 @@ use crate::projection::{Board, Costs, phrases};
 /// Runs a `sessions` command; without one the sessions are listed.
 pub fn run(typed: SessionsArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
     let sessions = Sessions::at(&Places::find(environment)?);
-    match typed.command.unwrap_or(SessionsCommand::List { json: typed.json }) {
-        SessionsCommand::List { json } => list(&sessions, json, output),
+    match typed.command.unwrap_or(SessionsCommand::List { json: typed.json, check: typed.check }) {
+        SessionsCommand::List { json, check } => {
+            let all = if check { sessions.list_checked()? } else { sessions.list()? };
+            list(&sessions, &all, json, output)
+        }
         SessionsCommand::Show { session, json } => show(&sessions, &session, json, output),
         SessionsCommand::Rename { session, name } => {
             let id = sessions.rename(&session, &name)?;
@@ -66,11 +69,10 @@ fn say_copied(what: &str, entries: u64, missing: &[String], output: Output) {
     }
 }
 
-fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> {
-    let all = sessions.list_checked()?;
+fn list(sessions: &Sessions, all: &[SessionSummary], json: bool, output: Output) -> Result<(), Failure> {
     if json {
         let rows = all.iter().map(|row| {
-            json!({ "id": row.id, "name": sessions.name_of(&row.id), "state": sessions.standing(&row.id).words(), "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
+            json!({ "id": row.id, "name": sessions.name_of(&row.id), "state": row.standing.words(), "entries": row.entries, "bytes": row.bytes, "opened_at": row.opened_at,
                     "newest_at": row.newest_at, "workspace": row.workspace, "prompt": row.prompt, "fault": row.fault,
                     "parent": row.parent.as_ref().map(|(id, seq)| json!({ "session": id, "seq": seq })) })
         });
@@ -86,7 +88,7 @@ fn list(sessions: &Sessions, json: bool, output: Output) -> Result<(), Failure> 
         let fault = row.fault.as_ref().map(|fault| format!("  [{fault}]")).unwrap_or_default();
         let parent = row.parent.as_ref().map(|(id, seq)| format!("  (fork of {id} at e{seq})"));
         let parent = parent.unwrap_or_default();
-        let state = sessions.standing(&row.id).words();
+        let state = row.standing.words();
         format!(
             "{}  {when}  {state:<8}  {:>7}  {}{parent}{fault}\n",
             row.id,

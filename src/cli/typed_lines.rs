@@ -48,6 +48,33 @@ pub async fn line() -> io::Result<Option<String>> {
     line.unwrap_or(Ok(None))
 }
 
+/// The next line, which the terminal does not show while it is typed.
+pub async fn hidden_line() -> io::Result<Option<String>> {
+    let _hidden = Hidden::begin()?;
+    line().await
+}
+
+/// A terminal that shows nothing of what is typed, until this is dropped.
+struct Hidden(rustix::termios::Termios);
+
+impl Hidden {
+    fn begin() -> io::Result<Self> {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let before = tcgetattr(io::stdin())?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
+        Ok(Hidden(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // A terminal that is gone shows nothing anyway.
+        let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, &self.0);
+    }
+}
+
 /// Drops what was typed so far: it was not meant for the question to come.
 pub fn forget() {
     if io::stdin().is_terminal() {

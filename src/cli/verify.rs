@@ -3,20 +3,19 @@
 
 use serde_json::json;
 
-use crate::arena::replay::{self, Difference, Redecided, Verification, Verifier};
-use crate::assembly::{LogError, Read, Sessions, WireError};
 use crate::cli::args::VerifyArgs;
 use crate::cli::error::{DIVERGED, DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plain;
 use crate::cli::plan::rules_of;
 use crate::config::{Environment, Places};
+use crate::host::replay::{self, Difference, Redecided, Verification};
+use crate::host::{LogError, Read, Sessions, WireError};
 use crate::projection::phrases::counted;
 use crate::projection::safe_text::shown;
 use crate::protocol::event::PolicyDecided;
 use crate::protocol::spec::Rule;
 use crate::protocol::{ArenaEvent, Entry, EventRef};
-use crate::session::convergence::Scorers;
 
 /// Checks the chain, then whether the same facts give the same decisions.
 pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Result<u8, Failure> {
@@ -24,12 +23,7 @@ pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Res
     if let Some(file) = &typed.policy {
         return redecided(sessions.read(&typed.session)?, &rules_of(Some(file))?, typed.json, output);
     }
-    let (mut verifier, mut last) = (Verifier::new(&Scorers::default()), None);
-    let read = sessions.read_by(&typed.session, &mut |entry| {
-        verifier.apply(&entry);
-        last = Some(entry);
-    })?;
-    let found = verifier.found();
+    let (read, found, last) = sessions.verify(&typed.session)?;
     let is_head = typed.head.as_ref().is_none_or(|head| *head == read.head.hash);
     let holds = found.holds(typed.strict) && read.fault.is_none() && is_head;
     if typed.json {

@@ -6,10 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tokio_stream::StreamExt;
 
-use crate::arena::{Arena, Ending};
-use crate::assembly::Running;
 use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::interrupts::Interrupts;
@@ -18,7 +15,7 @@ use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
-use crate::ports::Subscription;
+use crate::host::{Answers, Ending, Handle, Update, Updates};
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::phrases;
 use crate::projection::report;
@@ -27,14 +24,12 @@ use crate::projection::{Board, Costs};
 use crate::protocol::event::{ArenaEvent, CacheStep, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::text::unfenced;
-use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
+use crate::protocol::{CallId, Command, Entry, EventRef, Signal, StopCause};
 
 /// One view on one session.
 pub struct Watch {
     output: Output,
     show: ShowPlan,
-    /// Who answers approvals, for the audit.
-    by: &'static str,
     /// True when the story is told on standard error as it happens.
     tells: bool,
     live: LiveLine,
@@ -45,8 +40,7 @@ pub struct Watch {
     cache: CacheSheet,
     /// Entries of the newest task, and before it those that hold settings: what the end is told from.
     entries: Vec<Arc<Entry>>,
-    /// Position of the entry to come, and of the first that was made here.
-    next: u64,
+    /// Position of the first entry that was made here.
     first: u64,
     /// The last ask that was answered here; asks are answered in their order.
     answered: Option<CallId>,
@@ -65,24 +59,21 @@ pub struct Watch {
 
 /// What woke the view.
 enum News {
-    Entry,
+    Update(Update),
     Said(Said),
-    Signal(Signal),
     Interrupt,
-    End(Ending),
 }
 
 impl Watch {
-    /// A view that has seen nothing yet. `by` signs its answers to approvals.
-    pub fn new(output: Output, show: ShowPlan, by: &'static str) -> Self {
+    /// A view that has seen nothing yet.
+    pub fn new(output: Output, show: ShowPlan) -> Self {
         let tells = output.is_live() && !show.json;
-        let desk = (show.is_attended() && !show.yes).then(Desk::default);
+        let desk = (show.answers() == Answers::People).then(Desk::default);
         let (color, columns) = (output.has_colour(), output.talk_columns());
         let options = Options { color, summed_up: true, columns, ..Options::default() };
         Watch {
             output,
             show,
-            by,
             tells,
             live: LiveLine::new(tells, output),
             renderer: Renderer::new(options),
@@ -91,7 +82,6 @@ impl Watch {
             squad: SquadSheet::default(),
             cache: CacheSheet::default(),
             entries: Vec::new(),
-            next: 0,
             first: 0,
             answered: None,
             desk,
@@ -112,41 +102,41 @@ impl Watch {
     }
 
     /// Gives the first command, if any, and follows the session to its end.
-    pub async fn follow(mut self, running: Running, first: Option<Command>) -> Result<u8, Failure> {
-        super::run::warn_of_sandbox(&running, self.output);
-        let Running { arena, id, recorded, .. } = running;
-        self.first = recorded;
-        let mut news = arena.subscribe();
+    pub async fn follow(mut self, handle: Handle, first: Option<Command>) -> Result<u8, Failure> {
+        super::run::warn_of_sandbox(&handle, self.output);
+        self.first = handle.recorded();
+        let mut updates = handle.subscribe(0);
         let mut signals = Interrupts::listen()?;
         if let Some(command) = first {
-            arena.submit(command).await.map_err(Failure::usage)?;
+            handle.command(command).await?;
         }
-        self.catch_up(&arena)?;
-        self.act(&arena).await;
         let ending = loop {
-            let news = next(&mut news, &mut signals, &mut self.desk, &arena).await;
-            if let News::Signal(signal) = news {
+            let news = next(&mut updates, &mut signals, &mut self.desk).await?;
+            if let News::Update(Update::Signal(signal)) = news {
                 self.signal(&signal)?;
                 continue;
             }
             self.live.clear(self.output);
             match news {
-                News::Signal(_) | News::Entry => {}
+                News::Update(Update::Entries(entries)) => self.take(&handle, entries)?,
+                News::Update(Update::NotTaken(words)) => self.output.warn(&words),
+                News::Update(Update::Signal(_)) => {}
+                News::Update(Update::Ended(ending)) => break ending,
                 News::Said(Said::Gone) => {
                     // Nobody can answer any more: the question stays open for a resume.
-                    arena.stop_hard().await;
+                    handle.cut_off().await;
                     break Ending::Paused;
                 }
-                News::Said(said) => self.hear(said, &arena).await,
+                News::Said(said) => self.hear(said, &handle).await,
                 News::Interrupt if self.is_interrupted => {
-                    arena.stop_hard().await;
+                    handle.cut_off().await;
                     break Ending::Stopped;
                 }
                 // The roles' conversations would be lost with the turn: it stays open, as after a crash.
                 News::Interrupt if self.squad.is_squad && self.board.cause.is_none() => {
                     self.is_interrupted = true;
                     self.output.say("interrupted; the turn stays open");
-                    arena.leave().await;
+                    handle.pause().await;
                 }
                 News::Interrupt => {
                     self.is_interrupted = true;
@@ -155,46 +145,50 @@ impl Watch {
                         false => "interrupted; once more ends it at once",
                     });
                     // A session that ended meanwhile needs no stop.
-                    let _ = arena.submit(Command::Stop { cause: StopCause::Interrupted }).await;
+                    let _ = handle.command(Command::Stop { cause: StopCause::Interrupted }).await;
                 }
-                News::End(ending) => break ending,
             }
-            self.catch_up(&arena)?;
-            self.act(&arena).await;
+            self.act(&handle).await;
         };
-        self.catch_up(&arena)?;
-        self.finish(&arena, &id, ending)
+        // What was recorded until a hard end.
+        loop {
+            match updates.next().await.map_err(unread)? {
+                Update::Entries(entries) => self.take(&handle, entries)?,
+                Update::Signal(_) | Update::NotTaken(_) => {}
+                Update::Ended(_) => break,
+            }
+        }
+        self.finish(&handle, ending)
     }
 
-    /// Reads from the log what is new there. What the bus lost is in the log.
-    fn catch_up(&mut self, arena: &Arena) -> Result<(), Failure> {
-        let mut taken = Ok(());
-        let read = arena.log().visit(self.next, &mut |line| {
-            taken = self.take(line);
-            taken.is_ok()
-        });
-        read.context("cannot read the log back").map_err(|error| Failure::new(USAGE, error))?;
-        taken
-    }
-
-    fn take(&mut self, line: &[u8]) -> Result<(), Failure> {
-        let entry: Arc<Entry> = Arc::new(serde_json::from_slice(line)?);
-        self.next = entry.seq + 1;
-        self.remember(&entry);
-        if entry.seq < self.first {
-            self.renderer.skip(&entry);
+    /// Takes entries in, and prints their lines as they are recorded where the log is asked for.
+    fn take(&mut self, handle: &Handle, entries: Vec<Arc<Entry>>) -> Result<(), Failure> {
+        let Some(last) = entries.last().map(|entry| entry.seq) else { return Ok(()) };
+        let from = entries[0].seq.max(self.first);
+        if self.show.json && from <= last {
+            let (mut seq, mut printed) = (from, Ok(()));
+            let read = handle.lines(from, &mut |line| {
+                printed = self.output.json_lines(line);
+                seq += 1;
+                printed.is_ok() && seq <= last
+            });
+            read.map_err(unread)?;
+            printed?;
+        }
+        for entry in entries {
+            self.remember(&entry);
+            if entry.seq < self.first {
+                self.renderer.skip(&entry);
+                self.fold(&entry);
+                self.is_closed = false;
+                continue;
+            }
+            self.tell(&entry);
+            let told = entry.effective().flat_map(|(_, event)| event.told());
+            told.for_each(|line| self.output.note(line));
             self.fold(&entry);
-            self.is_closed = false;
-            return Ok(());
+            self.tell_of_unused_run(&entry);
         }
-        if self.show.json {
-            self.output.json_lines(line)?;
-        }
-        self.tell(&entry);
-        let told = entry.effective().flat_map(|(_, event)| event.told());
-        told.for_each(|line| self.output.note(line));
-        self.fold(&entry);
-        self.tell_of_unused_run(&entry);
         Ok(())
     }
 
@@ -253,13 +247,8 @@ impl Watch {
         }
     }
 
-    /// Answers approvals and ends the session once the turn is closed.
-    async fn act(&mut self, arena: &Arena) {
-        if self.show.yes {
-            while let Some((call, digest)) = self.open_ask() {
-                self.answer_ask(arena, (call, digest), Choice::Once, self.by).await;
-            }
-        }
+    /// Asks the person for the next answer and ends the session once the turn is closed.
+    async fn act(&mut self, handle: &Handle) {
         if let Some((call, _)) = self.open_ask()
             && let Some(desk) = &mut self.desk
             && self.asking != Some(call)
@@ -269,19 +258,23 @@ impl Watch {
         }
         if std::mem::take(&mut self.is_closed) && !self.is_interrupted {
             // A session that ended meanwhile needs no stop.
-            let _ = arena.submit(Command::Stop { cause: StopCause::Finished }).await;
+            let _ = handle.command(Command::Stop { cause: StopCause::Finished }).await;
         }
     }
 
     /// Takes the person's word, but only for the ask they were shown.
-    async fn hear(&mut self, said: Said, arena: &Arena) {
+    async fn hear(&mut self, said: Said, handle: &Handle) {
         let shown = self.asking.take();
         let Said::Answer(choice) = said else {
             self.output.tell(UNCLEAR);
             return;
         };
-        if let Some(ask) = self.open_ask().filter(|(call, _)| Some(*call) == shown) {
-            self.answer_ask(arena, ask, choice, PERSON).await;
+        if let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) {
+            self.answered = Some(call);
+            let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
+            if let Err(error) = handle.command(answer).await {
+                self.output.warn(&format!("the answer to {call} was not taken: {error}"));
+            }
         }
     }
 
@@ -289,15 +282,6 @@ impl Watch {
     fn open_ask(&self) -> Option<(CallId, String)> {
         let mut open = self.board.approvals.iter().filter(|ask| Some(ask.call) > self.answered);
         open.next().map(|ask| (ask.call, ask.digest.clone()))
-    }
-
-    async fn answer_ask(&mut self, arena: &Arena, ask: (CallId, String), choice: Choice, by: &str) {
-        let (call, digest) = ask;
-        self.answered = Some(call);
-        let answer = Command::Answer { call, digest, choice, by: by.to_owned() };
-        if let Err(error) = arena.submit(answer).await {
-            self.output.warn(&format!("the answer to {call} was not taken: {error}"));
-        }
     }
 
     fn signal(&mut self, signal: &Signal) -> Result<(), Failure> {
@@ -313,8 +297,8 @@ impl Watch {
     }
 
     /// Prints the answer and the summary.
-    fn finish(&self, arena: &Arena, id: &str, ending: Ending) -> Result<u8, Failure> {
-        let debate = self.debate();
+    fn finish(&self, handle: &Handle, ending: Ending) -> Result<u8, Failure> {
+        let (debate, id) = (self.debate(), handle.id());
         let costs = match ending {
             // Nobody waits any more for what still runs.
             Ending::Stopped => self.costs.clone().at_the_end(),
@@ -357,7 +341,7 @@ impl Watch {
         if (self.squad.is_squad || debate.is_some()) && self.costs.total.calls > 0 {
             self.output.tell(&plain::role_table(&costs));
         }
-        let head = arena.log().head();
+        let head = handle.head();
         // What is lacking has just been said.
         let lacks = self.squad.lacks().filter(|_| complaint.is_none());
         let team = plain::TeamWords { lacks, cache: self.cache.words() };
@@ -434,13 +418,16 @@ fn event(entries: &[Arc<Entry>], at: EventRef) -> Option<&ArenaEvent> {
     entries.get(place)?.events.get(usize::from(at.i))
 }
 
-/// Waits for whatever comes first; an end only once nothing else is waiting.
+fn unread(error: std::io::Error) -> Failure {
+    Failure::new(USAGE, anyhow::Error::from(error).context("cannot read the log back"))
+}
+
+/// Waits for whatever comes first.
 async fn next(
-    news: &mut Subscription,
+    updates: &mut Updates,
     interrupts: &mut Interrupts,
     desk: &mut Option<Desk>,
-    arena: &Arena,
-) -> News {
+) -> Result<News, Failure> {
     let said = async {
         match desk {
             Some(desk) => desk.said().await,
@@ -449,10 +436,8 @@ async fn next(
     };
     tokio::select! {
         biased;
-        () = interrupts.next() => News::Interrupt,
-        Some(signal) = news.signals.next() => News::Signal(signal),
-        Some(_) = news.entries.next() => News::Entry,
-        said = said => News::Said(said),
-        ending = arena.ended() => News::End(ending),
+        () = interrupts.next() => Ok(News::Interrupt),
+        update = updates.next() => update.map(News::Update).map_err(unread),
+        said = said => Ok(News::Said(said)),
     }
 }

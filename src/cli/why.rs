@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::assembly::{Read, Sessions};
 use crate::cli::args::{CostArgs, WhyArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::{plain, sessions};
 use crate::config::{Environment, Places};
+use crate::host::{Read, Sessions};
 use crate::projection::{Costs, Reasons, Report};
 use crate::protocol::EventRef;
 

@@ -23,14 +23,13 @@ pub struct Discovered {
     pub why: String,
 }
 
-/// The first preset whose key is in the environment, with its default model.
+/// The first preset that has a key, with its default model.
 pub fn by_key(config: &Config) -> Option<Discovered> {
     PRESETS.iter().find_map(|preset| {
-        let table = complete(preset.name, config.file().providers.get(preset.name))?;
-        let variable = table.api_key_env?;
-        config.environment().get(&variable)?;
+        preset.api_key_env?;
+        let source = config.key_source(preset.name)?;
         let model = config.known_models().default_of(preset.name)?;
-        Some(Discovered { model, why: format!("`{variable}` is set and no model is configured") })
+        Some(Discovered { model, why: format!("{source} and no model is configured") })
     })
 }
 

@@ -21,6 +21,8 @@ pub struct ConfigFile {
     pub model: Option<String>,
     /// The persona of a solo spark; default `solo`.
     pub persona: Option<String>,
+    /// The tools that sparks are offered: names, families (`files`, `run`, `web`, `agents`, `plan`) and patterns; default all.
+    pub tools: Option<Vec<String>>,
     /// Where sessions stop by themselves.
     pub limits: Option<LimitsTable>,
     /// How failed model calls are repeated.

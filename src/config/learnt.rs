@@ -1,12 +1,12 @@
 //! Reads and writes what agon has learnt about models from the errors of their servers.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::layer::read_bounded;
+use crate::config::written::replace;
 use crate::config::{ConfigError, ModelName};
 
 const HEAD: &str = "\
@@ -58,14 +58,9 @@ impl Learnt {
         }
         row.refuses.extend(new);
         let table = toml::to_string(&learnt.0).map_err(|error| ConfigError::Internal(error.to_string()))?;
-        replace(file, &format!("{HEAD}\n{table}")).map_err(|error| ConfigError::read(file, error))
+        replace(file, &format!("{HEAD}\n{table}"))
+            .map_err(|source| ConfigError::Write { path: file.to_owned(), source })
     }
-}
-
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let mut whole = tempfile::Builder::new().prefix(".agon-").tempfile_in(file.parent().unwrap_or(file))?;
-    whole.write_all(text.as_bytes())?;
-    whole.persist(file).map(drop).map_err(|error| error.error)
 }
 
 /// Scheme, host and port of a base URL.

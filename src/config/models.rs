@@ -8,10 +8,14 @@ use serde::Deserialize;
 
 use crate::config::ConfigError;
 use crate::config::file::{ModelTable, PriceTable};
+use crate::config::successor::successor;
 use crate::protocol::spec::{ModelSpec, Price};
 
 /// Context window of a model nothing is known of, in tokens.
 pub const UNKNOWN_CONTEXT: u64 = 128_000;
+
+/// When the numbers of the embedded table were right.
+pub const AS_OF: &str = "October 2025 to November 2026";
 
 /// Output limit of a model nothing is known of, in tokens.
 pub const UNKNOWN_MAX_OUTPUT: u64 = 8_192;
@@ -84,6 +88,18 @@ impl KnownModels {
     pub fn default_of(&self, provider: &str) -> Option<ModelName> {
         let (model, _) = self.0.get(provider)?.iter().find(|(_, known)| known.default)?;
         Some(ModelName { provider: provider.to_owned(), model: model.clone() })
+    }
+
+    /// The default of a provider that lists these models: the shipped one, or what took its place.
+    pub fn default_among<'a>(
+        &self,
+        provider: &str,
+        listed: impl Iterator<Item = &'a str> + Clone,
+    ) -> Option<&'a str> {
+        let own = self.default_of(provider);
+        let gone = own.as_ref().map(|name| name.model.as_str());
+        let same = gone.and_then(|gone| listed.clone().find(|name| *name == gone));
+        same.or_else(|| successor(gone?, listed.clone())).or_else(|| listed.clone().next())
     }
 
     /// A model's rows: what the user wrote, else what is known, else careful guesses and no price.

@@ -64,6 +64,11 @@ impl Places {
         self.state.join("models-learnt.toml")
     }
 
+    /// Keys that agon keeps.
+    pub fn keys(&self) -> PathBuf {
+        self.state.join("keys.toml")
+    }
+
     /// Records of trusted workspaces.
     pub fn trust(&self) -> PathBuf {
         self.state.join("trust")

@@ -189,12 +189,13 @@ pub fn complete(name: &str, written: Option<&ProviderTable>) -> Option<ProviderT
     Some(table)
 }
 
-/// Turns a completed table into a connection. `folder` is where the table's file lies.
+/// Turns a completed table into a connection. `folder` is the folder of the table's file. A key of the environment
+/// counts before the `stored` one.
 pub fn connect(
     name: &str,
     table: &ProviderTable,
     folder: &std::path::Path,
-    environment: &Environment,
+    (environment, stored): (&Environment, Option<Secret>),
 ) -> Result<Connection, ConfigError> {
     let missing = |key| ConfigError::ProviderKey { provider: name.to_owned(), key };
     match table.kind.as_deref().ok_or_else(|| missing("kind"))? {
@@ -211,7 +212,7 @@ pub fn connect(
             Ok(Connection::Http {
                 kind: kind.to_owned(),
                 base_url: base_url.trim_end_matches('/').to_owned(),
-                key: key_of(name, table, environment)?,
+                key: key_of(name, table, environment, stored)?,
                 headers: table.headers.clone(),
                 dialect: table.dialect.clone(),
                 connect_timeout_ms: table.connect_timeout_ms.unwrap_or(10_000),
@@ -226,11 +227,12 @@ fn key_of(
     name: &str,
     table: &ProviderTable,
     environment: &Environment,
+    stored: Option<Secret>,
 ) -> Result<Option<Secret>, ConfigError> {
-    let Some(variable) = &table.api_key_env else { return Ok(None) };
+    let Some(variable) = &table.api_key_env else { return Ok(stored) };
     let missing = || ConfigError::NoKey { provider: name.to_owned(), variable: variable.clone() };
-    let key = environment.get(variable).map(str::trim).ok_or_else(missing)?;
-    Ok(Some(Secret::new(key)))
+    let set = environment.get(variable).map(|key| Secret::new(key.trim()));
+    set.or(stored).ok_or_else(missing).map(Some)
 }
 
 /// True when the address is this machine's own.
@@ -276,10 +278,12 @@ mod tests {
     #[test]
     fn a_missing_key_names_its_variable() {
         let table = complete("xai", None).unwrap();
-        let error = connect("xai", &table, "/".as_ref(), &environment(&[])).unwrap_err();
-        assert_eq!(error.to_string(), "provider `xai` needs a key, and `XAI_API_KEY` is not set");
-        let connection =
-            connect("xai", &table, "/".as_ref(), &environment(&[("XAI_API_KEY", "k-123456789")])).unwrap();
+        let error = connect("xai", &table, "/".as_ref(), (&environment(&[]), None)).unwrap_err();
+        let words = "provider `xai` needs a key: `XAI_API_KEY` is not set and no key is stored";
+        assert_eq!(error.to_string(), words);
+        let set = environment(&[("XAI_API_KEY", "k-123456789")]);
+        // Two keys: that of the environment, which the user has just set.
+        let connection = connect("xai", &table, "/".as_ref(), (&set, Some(Secret::new("k-stored")))).unwrap();
         assert_eq!(connection.secrets("xai"), [("xai".to_owned(), "k-123456789".to_owned())]);
         assert!(!format!("{connection:?}").contains("k-123"));
     }

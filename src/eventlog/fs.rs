@@ -30,6 +30,14 @@ pub trait LogFs: Send + Sync {
     /// Opens or creates a file and takes the exclusive lock on it without waiting, held until the file is
     /// dropped; none when somebody else has it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Arc<dyn LogFile>>>;
+    /// True when somebody has that lock; leaves the file as it is.
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.exists(path) && self.try_lock(path)?.is_none())
+    }
+    /// When the file was last written, in microseconds since the Unix epoch; none where that is not known.
+    fn written_at(&self, _: &Path) -> Option<u64> {
+        None
+    }
     /// Creates a folder and those above it that are missing. Mode 0700.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a folder durable.
@@ -89,6 +97,27 @@ impl LogFs for RealFs {
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file?,
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                // Closing is not enough: a child process between fork and exec still has the descriptor.
+                rustix::fs::flock(&file, FlockOperation::Unlock)?;
+                Ok(false)
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn written_at(&self, path: &Path) -> Option<u64> {
+        let since = path.metadata().ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_micros()).ok()
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -12,6 +13,10 @@ use super::{LOCK_NAME, LOG_NAME, LogError};
 use crate::protocol::Entry;
 use crate::protocol::event::FaultRecovered;
 use crate::protocol::expand::hex;
+
+/// Who lists sessions has the lock for a moment while it is looked at: how often and how long that is waited for.
+const LOOKS: usize = 4;
+const LOOK: Duration = Duration::from_millis(1);
 
 /// A log opened for writing.
 pub struct Opened {
@@ -38,7 +43,15 @@ impl Site {
     /// Takes the writer's lock and writes this process's id into it.
     pub fn lock(&self) -> Result<Arc<dyn LogFile>, LogError> {
         let path = self.folder.join(LOCK_NAME);
-        let Some(lock) = self.fs.try_lock(&path).map_err(LogError::io(&path))? else {
+        let mut lock = self.fs.try_lock(&path);
+        for _ in 0..LOOKS {
+            if !matches!(lock, Ok(None)) {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            lock = self.fs.try_lock(&path);
+        }
+        let Some(lock) = lock.map_err(LogError::io(&path))? else {
             return Err(LogError::Held { id: self.id.clone(), pid: self.holder(&path) });
         };
         // The id is for people; a lock file that cannot be written (a full disk) locks all the same.

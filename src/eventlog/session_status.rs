@@ -20,7 +20,7 @@ const END: u64 = 64 * 1024;
 const MAX_NAME: usize = 200;
 
 /// How a session stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionStatus {
     /// A process works on it.
     Running,
@@ -41,6 +41,7 @@ pub enum SessionStatus {
     /// Its process is gone in the middle of a turn.
     CutOff,
     /// Its end cannot be read.
+    #[default]
     Unknown,
 }
 
@@ -147,26 +148,32 @@ fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
 
 /// How the session of a log that nobody has open stands.
 pub fn of(log: &Path) -> SessionStatus {
-    let Ok(lines) = end(log) else { return SessionStatus::Unknown };
+    let lines = end(log).ok();
+    lines.and_then(|lines| of_lines(&lines, true)).unwrap_or_default()
+}
+
+/// The same from the last lines of a log. None when more of it must be looked at, unless these are `all` there are.
+pub(super) fn of_lines(lines: &[u8], all: bool) -> Option<SessionStatus> {
     let mut entries = lines.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let read = |line| Entry::read(line).ok();
     let header = entries.clone().next().and_then(Header::read);
     if header.is_some_and(|last| last.v < u64::from(FORMAT)) {
-        return SessionStatus::Older;
+        return Some(SessionStatus::Older);
     }
-    let Some(last) = entries.next().and_then(read) else { return SessionStatus::Unknown };
+    let Some(last) = entries.next().and_then(read) else { return all.then_some(SessionStatus::Unknown) };
     if last.newer().is_some() {
-        return SessionStatus::Newer;
+        return Some(SessionStatus::Newer);
     }
-    let told = last.events.iter().rev().find_map(told);
-    let told = match told {
+    let stands = match last.events.iter().rev().find_map(told) {
         // A copy of a session whose turn was over.
-        Some(SessionStatus::Paused(PauseCause::Quit)) if is_idle(log) => Some(SessionStatus::Ready),
-        told => told,
+        Some(SessionStatus::Paused(PauseCause::Quit)) => match is_idle_at(lines).or(all.then_some(false))? {
+            true => SessionStatus::Ready,
+            false => SessionStatus::Paused(PauseCause::Quit),
+        },
+        told => told.unwrap_or(SessionStatus::CutOff),
     };
-    let stands = told.unwrap_or(SessionStatus::CutOff);
     if !matches!(stands, SessionStatus::Ready | SessionStatus::Sealed(StopCause::Finished)) {
-        return stands;
+        return Some(stands);
     }
     // That it was ended says nothing of how its last turn went.
     let closed = |entry: &Entry| {
@@ -177,21 +184,26 @@ pub fn of(log: &Path) -> SessionStatus {
         })
     };
     let cause = closed(&last).or_else(|| entries.map_while(read).find_map(|entry| closed(&entry)));
-    cause.filter(|cause| *cause != TurnCause::Done).map_or(stands, SessionStatus::Failed)
+    match cause {
+        None if !all => None,
+        cause => Some(cause.filter(|cause| *cause != TurnCause::Done).map_or(stands, SessionStatus::Failed)),
+    }
 }
 
 /// True when no turn is open at a log's end, as far as that can be seen there.
 pub fn is_idle(log: &Path) -> bool {
-    let Ok(lines) = end(log) else { return false };
+    end(log).ok().and_then(|lines| is_idle_at(&lines)).unwrap_or(false)
+}
+
+fn is_idle_at(lines: &[u8]) -> Option<bool> {
     let read = |line| Entry::read(line).ok();
     let entries = lines.rsplit(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map_while(read);
     let mut last = entries.flat_map(|entry| entry.events.into_iter().rev());
-    let ended = last.find_map(|event| match event {
+    last.find_map(|event| match event {
         ArenaEvent::TurnOpened(_) => Some(false),
         ArenaEvent::TurnClosed(_) | ArenaEvent::SessionSealed(_) | ArenaEvent::SessionOpened(_) => Some(true),
         _ => None,
-    });
-    ended.unwrap_or(false)
+    })
 }
 
 fn told(event: &ArenaEvent) -> Option<SessionStatus> {

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::fs::{Access, LogFs, RealFs, create_durable_dir};
+use super::fs::{Access, LogFs, RealFs, create_durable_dir, read_full_at};
 use super::open::{self, Opened, Site};
 use super::reader::{Ending, EntryReader};
 use super::summary::{self, SessionSummary};
 use super::writer::{Marks, SessionLog, Start};
-use super::{LOG_NAME, LogError, blobs, chain::Link};
+use super::{LOCK_NAME, LOG_NAME, LogError, blobs, chain::Link};
 use crate::protocol::Entry;
 use crate::protocol::expand::is_sha256;
 
@@ -152,11 +153,39 @@ impl SessionStore {
 
     /// Every session, newest entry first. One that cannot be read stands there with its fault.
     ///
-    /// Only the ends of each log are looked at; damage in its middle shows when it is opened.
+    /// Only the ends of each log are looked at, and nothing is written; damage in its middle shows when it is checked.
     pub fn list(&self) -> Result<Vec<SessionSummary>, LogError> {
-        let mut all: Vec<_> = self.ids()?.iter().map(|id| summary::of(self, &self.stored(id))).collect();
+        let mut all = on_all_cores(&self.ids()?, |id| summary::of(self, &self.stored(id)));
         all.sort_by(|a, b| (b.newest_at, &b.id).cmp(&(a.newest_at, &a.id)));
         Ok(all)
+    }
+
+    /// Those whose log has this text somewhere, newest entry first.
+    pub fn list_with(&self, text: &[u8]) -> Result<Vec<SessionSummary>, LogError> {
+        let finder = memchr::memmem::Finder::new(text);
+        let found = on_all_cores(&self.ids()?, |id| {
+            let session = self.stored(id);
+            // What cannot be searched may have it.
+            let has_it = holds(&*self.fs, &session.log, &finder).unwrap_or(true);
+            has_it.then(|| summary::of(self, &session))
+        });
+        let mut found: Vec<_> = found.into_iter().flatten().collect();
+        found.sort_by(|a, b| (b.newest_at, &b.id).cmp(&(a.newest_at, &a.id)));
+        Ok(found)
+    }
+
+    /// The newest session that fits. Sessions whose files are older are not looked at.
+    pub fn newest(&self, fits: &dyn Fn(&SessionSummary) -> bool) -> Result<Option<SessionSummary>, LogError> {
+        summary::newest_of(self, fits)
+    }
+
+    /// True while a process has a session open for writing. Nothing is written to find out.
+    pub fn is_held(&self, session: &SessionPath) -> Result<bool, LogError> {
+        if !session.stored {
+            return Err(LogError::Outside(session.log.clone()));
+        }
+        let lock = self.sessions().join(&session.id).join(LOCK_NAME);
+        self.fs.is_locked(&lock).map_err(LogError::io(&lock))
     }
 
     /// Removes a session that nobody has open for writing. Its blobs stay, other sessions may name them.
@@ -230,6 +259,54 @@ impl SessionStore {
     }
 }
 
+/// Does the same for each, in no order.
+fn on_all_cores<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let some = || {
+        let mine = std::iter::from_fn(|| all.get(next.fetch_add(1, Ordering::Relaxed)));
+        mine.map(&work).collect::<Vec<R>>()
+    };
+    // A few are done before a thread has begun.
+    if cores == 1 || all.len() < 64 {
+        return some();
+    }
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..cores).map(|_| scope.spawn(some)).collect();
+        let mut done = some();
+        for other in others {
+            match other.join() {
+                Ok(theirs) => done.extend(theirs),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    })
+}
+
+/// Whether a file has a text anywhere.
+fn holds(fs: &dyn LogFs, path: &Path, text: &memchr::memmem::Finder<'_>) -> std::io::Result<bool> {
+    let file = fs.open(path, Access::Read)?;
+    let size = usize::try_from(file.size()?).unwrap_or(usize::MAX);
+    let overlap = text.needle().len().saturating_sub(1);
+    let mut block = vec![0; size.min(256 * 1024).max(2 * overlap)];
+    let (mut at, mut kept) = (0, 0);
+    loop {
+        let Some(room) = block.get_mut(kept..) else { return Ok(false) };
+        let read = read_full_at(&*file, room, at)?;
+        let filled = kept + read;
+        if text.find(block.get(..filled).unwrap_or_default()).is_some() {
+            return Ok(true);
+        }
+        at += read as u64;
+        if filled < block.len() {
+            return Ok(false);
+        }
+        kept = overlap;
+        block.copy_within(filled - overlap..filled, 0);
+    }
+}
+
 pub(super) fn checked_id(id: &str) -> Result<&str, LogError> {
     if is_id(id) { Ok(id) } else { Err(LogError::BadId(id.to_owned())) }
 }
@@ -237,4 +314,35 @@ pub(super) fn checked_id(id: &str) -> Result<&str, LogError> {
 /// A UUID in lower case with its dashes: the only names the store makes and believes.
 fn is_id(name: &str) -> bool {
     uuid::Uuid::try_parse(name).is_ok_and(|uuid| uuid.hyphenated().to_string() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_found_across_the_border_of_two_blocks_and_not_where_it_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let finder = memchr::memmem::Finder::new(b"needle");
+        for (before, text, found) in [
+            (256 * 1024 - 3, "needle", true),
+            (256 * 1024 - 6, "needle", true),
+            (512 * 1024 - 8, "needle and more", true),
+            (512 * 1024 - 3, "needl", false),
+            (0, "needle", true),
+            (0, "", false),
+        ] {
+            std::fs::write(&path, "x".repeat(before) + text).unwrap();
+            assert_eq!(holds(&RealFs, &path, &finder).unwrap(), found, "{before} {text}");
+        }
+    }
+
+    #[test]
+    fn each_of_many_is_done_once() {
+        let all: Vec<usize> = (0..1000).collect();
+        let mut done = on_all_cores(&all, |number| *number);
+        done.sort_unstable();
+        assert_eq!(done, all);
+    }
 }

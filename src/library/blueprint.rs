@@ -131,14 +131,7 @@ mod tests {
     use crate::protocol::spec::{Risk, ToolSpec};
 
     fn tool(name: &str, risk: Risk) -> ToolSpec {
-        ToolSpec {
-            name: name.to_owned(),
-            description: String::new(),
-            schema: serde_json::json!({}),
-            risk,
-            repeatable: false,
-            output_cap: 0,
-        }
+        ToolSpec::new(name, "", serde_json::Value::Null, risk)
     }
 
     fn read(text: &str) -> Result<Blueprint, String> {

@@ -57,6 +57,7 @@ pub fn about(event: &ArenaEvent) -> String {
         E::OutcomeIgnored(data) => short(&data.reason),
         E::SessionSealed(data) => phrases::stop_cause(data.cause).to_owned(),
         E::MentionExpanded(data) => data.body.mention.clone(),
+        E::ToolsListed(data) => phrases::listed(&data.body),
         E::EffectFailed(data) => short(&data.body.error),
         E::CallCancelled(data) => format!("{} · {}", data.call, short(&data.reason)),
         E::CallLost(data) => format!("{} · {}", data.call, short(&data.text)),

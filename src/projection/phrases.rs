@@ -4,10 +4,11 @@ use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
     ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus,
-    TurnCause,
+    ToolsListed, TurnCause,
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
+use crate::protocol::text::names_shown;
 pub use crate::protocol::text::{grouped, money};
 
 /// Said in place of a word that only a newer program knows.
@@ -336,6 +337,22 @@ pub fn limit_flag(limit: LimitKind) -> &'static str {
         LimitKind::Seconds => "--max-seconds",
         LimitKind::Unknown(_) => NEWER,
     }
+}
+
+/// The tools that are offered, in words.
+pub fn offered(list: Option<&[String]>) -> String {
+    list.map_or("all tools".to_owned(), |list| format!("tools: {}", names_shown(list)))
+}
+
+/// What a source offers, in words.
+pub fn listed(listed: &ToolsListed) -> String {
+    let count = match &listed.tools {
+        Some(tools) => counted(tools.len() as u64, "tool"),
+        None => "the same tools as before".to_owned(),
+    };
+    let faults = listed.faults.len() as u64;
+    let left = if faults == 0 { String::new() } else { format!(", {faults} not taken") };
+    format!("`{}` offers {count}{left}", listed.source)
 }
 
 #[cfg(test)]

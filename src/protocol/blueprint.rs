@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec};
+use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec, is_chosen, names_tools};
 
 /// Why something cannot be had, and what one may try.
 pub type Complaint = (String, Option<String>);
@@ -145,7 +145,8 @@ pub fn lead_of(blueprint: &Blueprint) -> Option<usize> {
 /// blueprint says who writes; a role that is read-only has commands and changes nothing by them.
 pub fn writes(role: &RoleSpec, tools: &[ToolSpec]) -> bool {
     let given = role.tools.iter().flatten().filter(|_| !role.read_only);
-    given.into_iter().any(|name| tools.iter().any(|tool| tool.name == *name && tool.risk != Risk::Read))
+    let given: Vec<String> = given.cloned().collect();
+    tools.iter().any(|tool| tool.risk != Risk::Read && is_chosen(&given, tool))
 }
 
 fn place_of(blueprint: &Blueprint, name: &str) -> Option<usize> {
@@ -174,7 +175,7 @@ fn check_role(blueprint: &Blueprint, i: usize, role: &RoleSpec, known: &Known<'_
         faults.push(fault.hint("`agon personas list` shows them all"));
     }
     for (n, name) in role.tools.iter().flatten().enumerate() {
-        if !known.tools.iter().any(|tool| tool.name == *name) {
+        if !names_tools(name, known.tools.iter()) {
             let names = known.tools.iter().map(|tool| tool.name.clone()).collect();
             let fault = Fault::new(FaultAt::Tool(i, n), format!("there is no tool `{name}`"));
             faults.push(Fault { meant: Some((name.clone(), names)), ..fault });
@@ -209,7 +210,9 @@ fn check_sandbox(i: usize, role: &RoleSpec, tools: &[ToolSpec]) -> Result<(), Fa
             return Err(Fault { meant, ..fault });
         }
     }
-    let writes = |name: &str| tools.iter().any(|tool| tool.name == name && tool.risk == Risk::Write);
+    let writes = |entry: &String| {
+        tools.iter().any(|tool| tool.risk == Risk::Write && is_chosen(std::slice::from_ref(entry), tool))
+    };
     let given = role.tools.iter().flatten().enumerate();
     match given.into_iter().find(|(_, tool)| role.read_only && writes(tool)) {
         Some((n, tool)) => {

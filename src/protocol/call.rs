@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::protocol::effect::{
     Bare, CacheGetOrder, CachePutContext, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
     Failing, Failure, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome, PatchOrder,
-    PrepareOrder, PreparedUse, TimerOrder, TimerPurpose, ToolCall,
+    PrepareOrder, PreparedUse, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
 };
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
     MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired, ToolPrepared,
-    ToolResolved, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::stored::{self, Foreign, Stored, Unread};
 use crate::protocol::{CallId, EventRef, Lane, SparkId};
@@ -292,6 +292,12 @@ calls! {
         resume: Again, deadline: longest, lanes: [],
         words: "reading what the task mentions", "read {}"
     }
+    /// List what a source of tools offers.
+    Tools(ToolsOrder, Bare) = "tools" {
+        ordered: EffectOrdered, answers: [ToolsListed(ToolsListed)], fails: EffectFailed,
+        resume: Again, deadline: ToolsOrder::deadline, lanes: [],
+        words: "listing the tools of {}", "list the tools of {}"
+    }
     /// Digest the workspace's content.
     Fingerprint(Bare, Bare) = "fingerprint" {
         ordered: EffectOrdered, answers: [WorkspaceFingerprinted(WorkspaceFingerprinted)], fails: EffectFailed,
@@ -356,6 +362,7 @@ impl Order {
             Order::Timer(_)
             | Order::Check(_)
             | Order::Mention(_)
+            | Order::Tools(_)
             | Order::Fingerprint(_)
             | Order::Checkpoint(_) => vec![],
             Order::Diff(_) | Order::CacheGet(_) | Order::Patch(_) | Order::Unknown(_) => vec![],

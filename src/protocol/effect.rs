@@ -67,6 +67,22 @@ pub struct PreparedUse {
     pub digest: String,
 }
 
+/// Orders the list of what a source of tools offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolsOrder {
+    /// The source.
+    pub source: String,
+    /// Digest of the list that is known already, and need not be given again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<String>,
+}
+
+impl ToolsOrder {
+    pub(super) fn deadline(_: &ToolsOrder, _: &Bare) -> u64 {
+        10_000
+    }
+}
+
 /// Orders a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimerOrder {
@@ -90,6 +106,8 @@ stored! {
         TurnLimit,
         /// The delay before a retry.
         Retry,
+        /// How long a turn waits for what it reads before it begins.
+        Loads,
     }
 }
 

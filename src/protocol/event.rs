@@ -202,6 +202,8 @@ events! {
     Fact PatchApplied(Answered<PatchApplied>) = "patch_applied";
     /// A cached run's changes did not fit.
     Fact PatchRefused(Answered<PatchRefused>) = "patch_refused";
+    /// A source said which tools it offers.
+    Fact ToolsListed(Answered<ToolsListed>) = "tools_listed";
     /// A mention in a prompt was replaced by what it names.
     Fact MentionExpanded(Answered<MentionExpanded>) = "mention_expanded";
     /// A turn began.

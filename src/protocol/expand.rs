@@ -1,5 +1,7 @@
 //! Turns a request's references back into the whole request; the only place that does.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -32,7 +34,11 @@ pub enum ExpandError {
 /// Expands a recorded model call, following `base` as far as it goes.
 pub fn expand(called: &ModelCalled, lookup: Lookup<'_>) -> Result<Request, ExpandError> {
     let parts = flat_parts(called, lookup)?;
-    expand_parts(called, &parts, lookup)
+    let messages = parts.iter().map(|part| message(part, lookup).map(Arc::new)).collect::<Result<_, _>>()?;
+    let tools = called.tools.iter().map(|tool| declaration(tool, lookup).map(Arc::new));
+    let (model, params, tools) =
+        (called.model.clone(), called.params.clone(), tools.collect::<Result<_, _>>()?);
+    Ok(Request { spark: String::new(), model, params, messages, tools })
 }
 
 /// The whole list of parts of a recorded call, bases resolved.
@@ -52,25 +58,6 @@ pub fn flat_parts(called: &ModelCalled, lookup: Lookup<'_>) -> Result<Vec<Reques
         parts.extend(call.parts.add.iter().cloned());
     }
     Ok(parts)
-}
-
-/// Expands a call whose parts are already flat.
-pub fn expand_parts(
-    called: &ModelCalled,
-    parts: &[RequestPart],
-    lookup: Lookup<'_>,
-) -> Result<Request, ExpandError> {
-    let messages = expand_messages(parts, lookup)?;
-    let mut memo = Memo { lookup, last: None };
-    let tools = called.tools.iter().map(|tool| declaration(tool, &mut memo)).collect::<Result<_, _>>()?;
-    let (model, params) = (called.model.clone(), called.params.clone());
-    Ok(Request { spark: String::new(), model, params, messages, tools })
-}
-
-/// The messages that parts stand for.
-pub fn expand_messages(parts: &[RequestPart], lookup: Lookup<'_>) -> Result<Vec<Message>, ExpandError> {
-    let mut memo = Memo { lookup, last: None };
-    parts.iter().map(|part| message(part, &mut memo)).collect()
 }
 
 /// SHA-256 of a value's JSON, in hex.
@@ -110,60 +97,44 @@ pub fn cited(from: EventRef, text: &str) -> String {
     format!("[{from}] {text}")
 }
 
-/// Remembers the last event that was turned into JSON: a spec is asked for many times in a row.
-struct Memo<'a> {
-    lookup: Lookup<'a>,
-    last: Option<(EventRef, Value)>,
+fn event<'a>(from: EventRef, lookup: Lookup<'a>) -> Result<&'a ArenaEvent, ExpandError> {
+    lookup(from).ok_or(ExpandError::Missing(from))
 }
 
-impl<'a> Memo<'a> {
-    fn event(&self, from: EventRef) -> Result<&'a ArenaEvent, ExpandError> {
-        (self.lookup)(from).ok_or(ExpandError::Missing(from))
-    }
-
-    fn select(&mut self, from: EventRef, sel: &str) -> Result<&Value, ExpandError> {
-        if self.last.as_ref().is_none_or(|(at, _)| *at != from) {
-            self.last = Some((from, self.event(from)?.data()));
-        }
-        self.last
-            .as_ref()
-            .and_then(|(_, data)| data.pointer(sel))
-            .ok_or_else(|| ExpandError::Pointer(from, sel.to_owned()))
-    }
+fn select(from: EventRef, sel: &str, lookup: Lookup<'_>) -> Result<Value, ExpandError> {
+    let data = event(from, lookup)?.data();
+    data.pointer(sel).cloned().ok_or_else(|| ExpandError::Pointer(from, sel.to_owned()))
 }
 
-fn message(part: &RequestPart, memo: &mut Memo<'_>) -> Result<Message, ExpandError> {
+/// The message that a part stands for.
+pub fn message(part: &RequestPart, lookup: Lookup<'_>) -> Result<Message, ExpandError> {
     let parts = match &part.sel {
-        Some(sel) if let Some(text) = debate_digest(part.from, sel, memo)? => vec![Part::Text { text }],
-        Some(sel) => vec![Part::Text { text: selected_text(part.from, sel, memo)? }],
-        None => words(part, memo)?,
+        Some(sel) if let Some(text) = debate_digest(part.from, sel, lookup)? => vec![Part::Text { text }],
+        Some(sel) => vec![Part::Text { text: selected_text(part.from, sel, lookup)? }],
+        None => words(part, lookup)?,
     };
     Ok(Message { role: part.role, parts, from: part.from })
 }
 
 /// What a debater or the moderator is shown: selected by its place in the order of the round.
-fn debate_digest(from: EventRef, sel: &str, memo: &Memo<'_>) -> Result<Option<String>, ExpandError> {
-    let ArenaEvent::RoundOpened(round) = memo.event(from)? else { return Ok(None) };
+fn debate_digest(from: EventRef, sel: &str, lookup: Lookup<'_>) -> Result<Option<String>, ExpandError> {
+    let ArenaEvent::RoundOpened(round) = event(from, lookup)? else { return Ok(None) };
     let place = sel.strip_prefix("/order/").and_then(|place| place.parse().ok());
-    Ok(place.map(|place| digest(round, place, memo.lookup)))
+    Ok(place.map(|place| digest(round, place, lookup)))
 }
 
-/// A tool spec's typed fast path keeps large specs out of the JSON detour.
-fn declaration(tool: &Selected, memo: &mut Memo<'_>) -> Result<ToolDecl, ExpandError> {
-    if let ArenaEvent::SessionOpened(opened) = memo.event(tool.from)?
+/// The tool that a model is offered. A tool of the opening is found without turning a large spec into JSON.
+pub fn declaration(tool: &Selected, lookup: Lookup<'_>) -> Result<ToolDecl, ExpandError> {
+    if let ArenaEvent::SessionOpened(opened) = event(tool.from, lookup)?
         && let Some(index) = tool.sel.strip_prefix("/spec/tools/")
         && let Some(spec) = index.parse::<usize>().ok().and_then(|i| opened.spec.tools.get(i))
     {
-        return Ok(decl(spec));
+        return Ok(spec.into());
     }
-    let value = memo.select(tool.from, &tool.sel)?.clone();
+    let value = select(tool.from, &tool.sel, lookup)?;
     let spec: ToolSpec =
         serde_json::from_value(value).map_err(|_| ExpandError::Pointer(tool.from, tool.sel.clone()))?;
-    Ok(decl(&spec))
-}
-
-fn decl(spec: &ToolSpec) -> ToolDecl {
-    ToolDecl { name: spec.name.clone(), description: spec.description.clone(), schema: spec.schema.clone() }
+    Ok((&spec).into())
 }
 
 /// The text of a persona or an instruction of the opening, without turning a large spec into JSON.
@@ -178,20 +149,20 @@ pub(crate) fn text_in_spec<'a>(event: &'a ArenaEvent, sel: &str) -> Option<&'a s
     }
 }
 
-fn selected_text(from: EventRef, sel: &str, memo: &mut Memo<'_>) -> Result<String, ExpandError> {
-    if let Some(text) = text_in_spec(memo.event(from)?, sel) {
+fn selected_text(from: EventRef, sel: &str, lookup: Lookup<'_>) -> Result<String, ExpandError> {
+    if let Some(text) = text_in_spec(event(from, lookup)?, sel) {
         return Ok(text.to_owned());
     }
-    Ok(match memo.select(from, sel)? {
-        Value::String(text) => text.clone(),
+    Ok(match select(from, sel, lookup)? {
+        Value::String(text) => text,
         other => other.to_string(),
     })
 }
 
-fn words(part: &RequestPart, memo: &Memo<'_>) -> Result<Vec<Part>, ExpandError> {
+fn words(part: &RequestPart, lookup: Lookup<'_>) -> Result<Vec<Part>, ExpandError> {
     use ArenaEvent as E;
     let from = part.from;
-    let event = memo.event(from)?;
+    let event = event(from, lookup)?;
     let text = |text: &str| vec![Part::Text { text: text.to_owned() }];
     Ok(match event {
         E::PromptGiven(data) => text(&data.text),
@@ -200,13 +171,13 @@ fn words(part: &RequestPart, memo: &Memo<'_>) -> Result<Vec<Part>, ExpandError> 
         E::AnswerRejected(data) => text(&rejection(&data.errors)),
         E::ModelAnswered(data) if part.role == Role::Assistant => data.body.message.clone(),
         E::ModelAnswered(data) => text(&data.body.text()),
-        E::ContextCompacted(data) => text(&summary(data, memo)?),
+        E::ContextCompacted(data) => text(&summary(data, lookup)?),
         E::ToolResolved(data) => {
-            result(from, data.body.tool_use, &data.body.content, data.body.status != ToolStatus::Ok, memo)?
+            result(from, data.body.tool_use, &data.body.content, data.body.status != ToolStatus::Ok, lookup)?
         }
-        E::ToolRefused(data) => result(from, data.tool_use, &data.text, true, memo)?,
+        E::ToolRefused(data) => result(from, data.tool_use, &data.text, true, lookup)?,
         E::CallLost(data) => match data.tool_use {
-            Some(tool_use) => result(from, tool_use, &data.text, true, memo)?,
+            Some(tool_use) => result(from, tool_use, &data.text, true, lookup)?,
             None => text(&data.text),
         },
         E::CacheHit(data) => text(&data.body.answer),
@@ -252,8 +223,11 @@ fn critique(data: &CritiqueIssued) -> String {
     text
 }
 
-fn summary(data: &crate::protocol::event::ContextCompacted, memo: &Memo<'_>) -> Result<String, ExpandError> {
-    let ArenaEvent::ModelAnswered(answer) = memo.event(data.summary)? else {
+fn summary(
+    data: &crate::protocol::event::ContextCompacted,
+    lookup: Lookup<'_>,
+) -> Result<String, ExpandError> {
+    let ArenaEvent::ModelAnswered(answer) = event(data.summary, lookup)? else {
         return Err(ExpandError::Missing(data.summary));
     };
     let span = match (data.covers.first(), data.covers.last()) {
@@ -268,10 +242,10 @@ fn result(
     tool_use: ToolUse,
     content: &str,
     is_error: bool,
-    memo: &Memo<'_>,
+    lookup: Lookup<'_>,
 ) -> Result<Vec<Part>, ExpandError> {
     let missing = ExpandError::Missing(tool_use.answer);
-    let ArenaEvent::ModelAnswered(answer) = memo.event(tool_use.answer)? else {
+    let ArenaEvent::ModelAnswered(answer) = event(tool_use.answer, lookup)? else {
         return Err(missing);
     };
     match answer.body.message.get(usize::from(tool_use.part)) {

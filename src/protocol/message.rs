@@ -1,10 +1,14 @@
 //! What models are sent and what they answer, in agon's own words; knows no provider's wire format.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::EventRef;
+use crate::protocol::request_digest::{Chain, of_tool, of_words};
+use crate::protocol::spec::ToolSpec;
 use crate::protocol::stored::stored;
 
 stored! {
@@ -227,6 +231,16 @@ pub struct ToolDecl {
     pub schema: Value,
 }
 
+impl From<&ToolSpec> for ToolDecl {
+    fn from(spec: &ToolSpec) -> Self {
+        ToolDecl {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            schema: spec.schema.clone(),
+        }
+    }
+}
+
 /// A whole request, as [`crate::protocol::expand`] makes it and a provider sends it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Request {
@@ -237,20 +251,18 @@ pub struct Request {
     pub model: String,
     /// How the call is made.
     pub params: Params,
-    /// What is said.
-    pub messages: Vec<Message>,
+    /// What is said. Requests of one conversation share their messages.
+    pub messages: Vec<Arc<Message>>,
     /// The tools offered.
-    pub tools: Vec<ToolDecl>,
+    pub tools: Vec<Arc<ToolDecl>>,
 }
 
 impl Request {
-    /// SHA-256 over the request's JSON, in hex: equal requests have equal digests whatever events they came from.
+    /// SHA-256 over what is sent, in hex: equal requests have equal digests whatever events they came from.
     pub fn digest(&self) -> String {
-        crate::protocol::expand::digest_of(&(
-            &self.model,
-            &self.params,
-            self.messages.iter().map(|m| (m.role, &m.parts)).collect::<Vec<_>>(),
-            &self.tools,
-        ))
+        let begun = Chain::default();
+        let said = self.messages.iter().fold(begun, |chain, one| chain.with(one.role, &of_words(&one.parts)));
+        let tools: Vec<String> = self.tools.iter().map(|tool| of_tool(tool)).collect();
+        said.request(&self.model, &self.params, &tools.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }

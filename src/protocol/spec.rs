@@ -2,17 +2,18 @@
 
 mod place;
 mod policy;
+mod tools;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::protocol::message::Structured;
 use crate::protocol::stored::stored;
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 pub use policy::{Action, Policy, Rule};
+pub use tools::{Family, ToolSpec, is_chosen, names_tools};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,8 +28,14 @@ pub struct Spec {
     pub models: Vec<ModelSpec>,
     /// The personas in use. The first is the default of a solo spark.
     pub personas: Vec<PersonaSpec>,
-    /// The built-in tools offered.
+    /// The tools there are: the built-in ones, those a program registered, and those that sources have listed since.
     pub tools: Vec<ToolSpec>,
+    /// The tools that sparks are offered, as names, families and patterns; all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Vec<String>>,
+    /// Where further tools come from: asked for their list as each turn begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
     /// Who may do what.
     pub policy: Policy,
     /// Where the session stops by itself.
@@ -182,23 +189,6 @@ stored! {
         /// Talks to other machines.
         Network,
     }
-}
-
-/// One tool, as offered to models and judged by the policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ToolSpec {
-    /// Name.
-    pub name: String,
-    /// What it does, for the model.
-    pub description: String,
-    /// JSON Schema of the arguments.
-    pub schema: Value,
-    /// The most it may do.
-    pub risk: Risk,
-    /// True when running it twice is as good as once.
-    pub repeatable: bool,
-    /// Bytes of output shown to the model; the middle is cut beyond.
-    pub output_cap: u32,
 }
 
 /// As many model calls as a turn wants: nobody pays for the last of them.
@@ -395,6 +385,10 @@ stored! {
             /// `PROVIDER/MODEL`, one of the spec's.
             model: String,
         },
+        /// The tools that sparks are offered; all when absent.
+        Offered(Option<Vec<String>>),
+        /// Where further tools come from.
+        Sources(Vec<String>),
     }
 }
 
@@ -433,7 +427,22 @@ impl Spec {
                     part.model = Some(model.clone());
                 }
             }
+            Setting::Offered(offered) => self.offered.clone_from(offered),
+            Setting::Sources(sources) => {
+                self.sources.clone_from(sources);
+                self.tools.retain(|tool| tool.source.as_ref().is_none_or(|source| sources.contains(source)));
+            }
             Setting::Unknown(_) => {}
+        }
+    }
+
+    /// Takes the tools of a source in place of those it listed before. A name that another has is not taken.
+    pub fn list(&mut self, source: &str, tools: &[ToolSpec]) {
+        self.tools.retain(|tool| tool.source.as_deref() != Some(source));
+        for tool in tools {
+            if self.tools.iter().all(|known| known.name != tool.name) {
+                self.tools.push(ToolSpec { source: Some(source.to_owned()), ..tool.clone() });
+            }
         }
     }
 }

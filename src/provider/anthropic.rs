@@ -9,15 +9,14 @@ use std::fmt;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Live, Provider, Window};
+use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
 use crate::provider::anthropic::answer::Answer;
-use crate::provider::anthropic::request::Sent;
-use crate::provider::exchange;
+use crate::provider::anthropic::request::{Conversations, Sent};
 use crate::provider::http::Endpoint;
 use crate::provider::server::{ServerConfig, ServerConfigError};
-use crate::provider::window;
+use crate::provider::{catalog, exchange};
 
 /// The version of the API whose format this is.
 const VERSION: &str = "2023-06-01";
@@ -30,6 +29,7 @@ pub struct Anthropic {
     endpoint: Endpoint,
     /// Host without its port: what opaque parts are marked with, before the model's name.
     host: String,
+    written: Conversations,
 }
 
 impl fmt::Debug for Anthropic {
@@ -47,7 +47,7 @@ impl Anthropic {
         own.extend(key.as_ref().map(|key| ("x-api-key", key.reveal())));
         let endpoint = config.endpoint(&["messages"], &own)?;
         let host = endpoint.url.host_str().unwrap_or_default().to_owned();
-        Ok(Anthropic { endpoint, host })
+        Ok(Anthropic { endpoint, host, written: Conversations::default() })
     }
 }
 
@@ -60,10 +60,9 @@ impl Provider for Anthropic {
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
         let opaque_kind = format!("anthropic/{}/{}", self.host, exchange::model_name(request));
-        let Sent { body, forced, prefix } = request::write(request, &opaque_kind);
+        let Sent { body, droppable, forced, prefix } = request::write(request, &opaque_kind, &self.written);
         let answer = Answer::new(forced, opaque_kind, prefix);
-        let bytes = body.to_string().into_bytes();
-        let ended = exchange::call(&self.endpoint, request, bytes, answer, live, cancel).await;
+        let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;
         ended.map_err(|mut failed| {
             // Proxies name what they made of thinking.
             failed
@@ -71,12 +70,16 @@ impl Provider for Anthropic {
                 .iter_mut()
                 .filter(|name| *name == "reasoning")
                 .for_each(|name| *name = "thinking".into());
-            failed.refused.retain(|name| request::can_drop(&body, name));
+            failed.refused.retain(|name| droppable.contains(&name.as_str()));
             failed
         })
     }
 
-    async fn window(&self, model: &str) -> Option<Window> {
-        window::ask(&self.endpoint, model).await
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        catalog::list(&self.endpoint).await
+    }
+
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        catalog::describe(&self.endpoint, name).await
     }
 }

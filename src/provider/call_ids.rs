@@ -1,6 +1,6 @@
 //! Ids of tool calls as they are sent; knows no wire format.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::expand::digest_of;
 
@@ -14,6 +14,8 @@ pub(super) struct CallIds {
     /// Exactly nine letters and digits are taken.
     nine: bool,
     used: BTreeSet<String>,
+    /// The last form that was tried, by the first one: some servers give every call the same id.
+    tried: BTreeMap<String, u32>,
     /// Calls of the last assistant message without a result yet: id as recorded, tool, id as sent.
     open: Vec<(String, String, String)>,
 }
@@ -33,12 +35,14 @@ impl CallIds {
 
     /// The id a call is sent with.
     pub fn named(&mut self, id: &str, name: &str) -> String {
-        let mut sent = self.shaped(id, 1);
-        let mut n = 1;
+        let first = self.shaped(id, 1);
+        let mut n = self.tried.get(&first).copied().unwrap_or(1);
+        let mut sent = self.shaped(id, n);
         while !self.used.insert(sent.clone()) {
             n += 1;
             sent = self.shaped(id, n);
         }
+        self.tried.insert(first, n);
         self.open.push((id.to_owned(), name.to_owned(), sent.clone()));
         sent
     }

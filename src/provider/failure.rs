@@ -263,7 +263,7 @@ impl Report {
         let words = self.words.to_lowercase();
         let said = |list: &[&str]| list.iter().any(|word| self.code.contains(word) || words.contains(word));
         match self.status {
-            Some(404) => "check the model's name and the base URL",
+            Some(404) => "check the model's name (`agon models` lists them) and the base URL",
             _ if said(&["content_filter", "content management policy", "content policy"]) => {
                 "the provider's filter refused the input: rephrase it"
             }
@@ -272,6 +272,9 @@ impl Report {
             }
             _ if said(&["response_format", "json_schema"]) => {
                 "set `structured` of the model to `json_object` or `words`"
+            }
+            _ if said(&["no such model", "model_not_found", "model not found"]) => {
+                "`agon models` lists the names of models"
             }
             Some(422) => "the server does not know a field: set `dialect` of the provider (docs/models.md)",
             _ => "trying again will not help: check the model's name and settings",

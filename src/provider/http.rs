@@ -15,7 +15,7 @@ use crate::provider::failure::{Peer, Report, retry_after_ms};
 const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// Bytes of a list of models that are read.
-const MAX_FETCHED: usize = 8 << 20;
+const MAX_FETCHED: usize = 32 << 20;
 
 /// Packed bytes that are unpacked at a time, and the most they may become: no answer packs 256 to 1.
 const UNPACK: (usize, usize) = (4096, 1 << 20);
@@ -70,15 +70,43 @@ impl Endpoint {
 
     /// Posts JSON; an answer that is no success is a failure already.
     pub async fn post(&self, json: Vec<u8>) -> Result<Body<'_>, ModelFailed> {
-        let client = match self.client.get_or_init(|| client(&self.url, self.timeouts.connect)) {
-            Ok(client) => client,
-            Err(words) => {
-                let what = format!("cannot be asked: {words}");
-                return Err(self.peer.failed(ErrorKind::Network, &what, "check this machine's TLS setup"));
-            }
+        self.send(self.client()?.post(self.url.clone()).body(json)).await
+    }
+
+    /// Asks for JSON at another address of the same server, by a post where there is something to post.
+    pub async fn fetch(
+        &self,
+        url: reqwest::Url,
+        json: Option<serde_json::Value>,
+    ) -> Result<serde_json::Value, ModelFailed> {
+        let bad = |what: &str| self.peer.failed(ErrorKind::BadResponse, what, "check the base URL");
+        let client = self.client()?;
+        let request = match json {
+            Some(json) => client.post(url).body(json.to_string()),
+            None => client.get(url),
         };
+        let mut body = self.send(request).await?;
+        let mut whole = Vec::new();
+        while let Some(piece) = body.piece().await? {
+            whole.extend_from_slice(&piece);
+            if whole.len() > MAX_FETCHED {
+                return Err(bad(&format!("answered with more than {MAX_FETCHED} bytes")));
+            }
+        }
+        serde_json::from_slice(&whole).map_err(|_| bad("answered no JSON"))
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, ModelFailed> {
+        let built = self.client.get_or_init(|| client(&self.url, self.timeouts.connect));
+        built.as_ref().map_err(|words| {
+            let what = format!("cannot be asked: {words}");
+            self.peer.failed(ErrorKind::Network, &what, "check this machine's TLS setup")
+        })
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Body<'_>, ModelFailed> {
         let deadline = Instant::now() + self.timeouts.first_token;
-        let request = client.post(self.url.clone()).headers(self.headers.clone()).body(json);
+        let request = request.headers(self.headers.clone());
         let response = match timeout_at(deadline, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.send_failed(error)),
@@ -98,31 +126,6 @@ impl Endpoint {
             200..=299 => Ok(body),
             status => Err(body.refusal(status).await),
         }
-    }
-
-    /// Asks for JSON at another address of the same server; none for whatever is no whole answer.
-    pub async fn fetch(
-        &self,
-        url: reqwest::Url,
-        json: Option<serde_json::Value>,
-    ) -> Option<serde_json::Value> {
-        let client = self.client.get_or_init(|| client(&self.url, self.timeouts.connect)).as_ref().ok()?;
-        let request = match json {
-            Some(json) => client.post(url).body(json.to_string()),
-            None => client.get(url),
-        };
-        let mut response = request.headers(self.headers.clone()).send().await.ok()?;
-        if !response.status().is_success() {
-            return None;
-        }
-        let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.ok()? {
-            body.extend_from_slice(&piece);
-            if body.len() > MAX_FETCHED {
-                return None;
-            }
-        }
-        serde_json::from_slice(&body).ok()
     }
 
     fn silent(&self) -> ModelFailed {

@@ -10,17 +10,17 @@ use std::fmt;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Live, Provider, Window};
+use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
-use crate::provider::exchange;
 use crate::provider::http::Endpoint;
 use crate::provider::openai::answer::Answer;
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
-use crate::provider::openai::request::Host;
 pub(super) use crate::provider::openai::request::is_strict;
+use crate::provider::openai::request::{Host, Writer};
 use crate::provider::server::{ServerConfig, ServerConfigError};
-use crate::provider::window;
+use crate::provider::written::Written;
+use crate::provider::{catalog, exchange};
 
 /// A model source behind an OpenAI-compatible endpoint.
 ///
@@ -29,6 +29,7 @@ use crate::provider::window;
 pub struct OpenAi {
     endpoint: Endpoint,
     host: Host,
+    written: Written<Writer>,
 }
 
 impl fmt::Debug for OpenAi {
@@ -53,7 +54,7 @@ impl OpenAi {
             })?,
         };
         let host = Host { dialect, opaque_kind: format!("openai/{host}") };
-        Ok(OpenAi { endpoint, host })
+        Ok(OpenAi { endpoint, host, written: Written::default() })
     }
 }
 
@@ -65,7 +66,9 @@ impl Provider for OpenAi {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
-        let body = request::body(request, &self.host).to_string().into_bytes();
+        let begin = || Writer::new(&self.host);
+        let write = |writer: &Writer| request::body(request, writer);
+        let body = self.written.with(String::new(), &request.messages, begin, write);
         let forced = request::forced(request, self.host.dialect);
         let answer = Answer::new(forced, self.host.opaque_kind.clone());
         let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;
@@ -75,7 +78,11 @@ impl Provider for OpenAi {
         })
     }
 
-    async fn window(&self, model: &str) -> Option<Window> {
-        window::ask(&self.endpoint, model).await
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        catalog::list(&self.endpoint).await
+    }
+
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        catalog::describe(&self.endpoint, name).await
     }
 }

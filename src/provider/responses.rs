@@ -8,14 +8,14 @@ use std::fmt;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Live, Provider, Window};
+use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
-use crate::provider::exchange;
 use crate::provider::http::Endpoint;
 use crate::provider::responses::answer::Answer;
+use crate::provider::responses::request::{Conversations, Sent};
 use crate::provider::server::{ServerConfig, ServerConfigError};
-use crate::provider::window;
+use crate::provider::{catalog, exchange};
 
 /// A model source behind the Responses API.
 ///
@@ -24,6 +24,7 @@ pub struct Responses {
     endpoint: Endpoint,
     /// Host without its port: what opaque parts are marked with, before the model's name.
     host: String,
+    written: Conversations,
 }
 
 impl fmt::Debug for Responses {
@@ -40,7 +41,7 @@ impl Responses {
         let own: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
         let endpoint = config.endpoint(&["responses"], &own)?;
         let host = endpoint.url.host_str().unwrap_or_default().to_owned();
-        Ok(Responses { endpoint, host })
+        Ok(Responses { endpoint, host, written: Conversations::default() })
     }
 }
 
@@ -53,17 +54,20 @@ impl Provider for Responses {
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
         let opaque_kind = format!("openai-responses/{}/{}", self.host, exchange::model_name(request));
-        let body = request::body(request, &opaque_kind);
+        let Sent { body, droppable } = request::write(request, &opaque_kind, &self.written);
         let answer = Answer::new(request::forced(request), opaque_kind);
-        let bytes = body.to_string().into_bytes();
-        let ended = exchange::call(&self.endpoint, request, bytes, answer, live, cancel).await;
+        let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;
         ended.map_err(|mut failed| {
-            failed.refused.retain(|name| request::can_drop(&body, name));
+            failed.refused.retain(|name| droppable.contains(&name.as_str()));
             failed
         })
     }
 
-    async fn window(&self, model: &str) -> Option<Window> {
-        window::ask(&self.endpoint, model).await
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        catalog::list(&self.endpoint).await
+    }
+
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        catalog::describe(&self.endpoint, name).await
     }
 }

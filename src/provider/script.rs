@@ -257,7 +257,7 @@ fn contains(message: &Message, expected: &str) -> bool {
     })
 }
 
-fn last_words(messages: &[Message]) -> String {
+fn last_words(messages: &[Arc<Message>]) -> String {
     let Some(last) = messages.last() else {
         return "the request says nothing".to_owned();
     };

@@ -1,5 +1,7 @@
 //! Counts tokens, exactly where the encoding is known and roughly where that is enough; loads nothing before it is needed.
 
+mod tables;
+
 use tiktoken_rs::CoreBPE;
 use tiktoken_rs::tokenizer::{Tokenizer, get_tokenizer};
 
@@ -60,16 +62,17 @@ fn measure_part(part: &Part, tokens: &dyn Fn(&str) -> u64) -> u64 {
     }
 }
 
-fn encoded(encoding: &CoreBPE, text: &str) -> u64 {
-    encoding.encode_ordinary(text).len() as u64
+fn encoded(encoding: Option<&CoreBPE>, text: &str) -> u64 {
+    // Without its table, which ships with the program, a count is as good as an estimate.
+    encoding.map_or_else(|| estimate_text(text), |encoding| encoding.encode_ordinary(text).len() as u64)
 }
 
-fn encoding(model: &str) -> &'static CoreBPE {
+fn encoding(model: &str) -> Option<&'static CoreBPE> {
     let bare = model.rsplit('/').next().unwrap_or(model);
     // Two tables serve every model of today. The older ones would add two megabytes to the program.
     match get_tokenizer(bare) {
-        Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony) | None => tiktoken_rs::o200k_base_singleton(),
-        Some(_) => tiktoken_rs::cl100k_base_singleton(),
+        Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony) | None => tables::O200K.as_ref(),
+        Some(_) => tables::CL100K.as_ref(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::beneath::{self, Beneath, io_error, shown};
 use super::link_targets::Leads;
 use super::protected::ProtectedNames;
 use super::{patch, protected, protected_snapshot, walk, write};
-use crate::ports::{DirEntry, FileChange, FileError, FileKind, Files};
+use crate::ports::{DirEntry, FileChange, FileError, FileKind, Files, Visited};
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
 use crate::protocol::text::quoted;
@@ -214,8 +214,11 @@ impl Files for WorkspaceFiles {
 
     fn walk(&self, path: &str, max: usize) -> Result<(Vec<DirEntry>, bool), FileError> {
         let path = self.canonical(path)?;
-        self.beneath.directory(&path)?;
-        Ok(walk::files(&self.root, &path, max))
+        walk::files((&self.root, &self.beneath), &path, max)
+    }
+
+    fn visit(&self, path: &str, visit: &(dyn Fn(Visited<'_>) -> bool + Sync)) -> Result<bool, FileError> {
+        walk::visit((&self.root, &self.beneath), &self.canonical(path)?, visit)
     }
 }
 

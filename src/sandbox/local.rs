@@ -1,22 +1,26 @@
 //! The kind `local`: namespaces, Landlock and seccomp of this machine's kernel; knows no tool and no policy.
 //!
-//! A call starts this program again, twice: the first process makes the namespaces and waits, the second is the
-//! first process in them, builds the view, gives up its rights and starts the command. Everything they do is
-//! decided here, before. agon's own threads are never restricted.
+//! With the first call this program is started again, as the holder of what stays the same for a session. It forks for
+//! each call: a process takes a private copy of the holder's mounts, adds the call's own, gives up its rights and
+//! starts the command. Everything they do is decided here, before. agon's own threads are never restricted.
 
 mod child_stage;
 mod confine;
 mod fs_layout;
+mod held;
 mod home_layout;
 mod kept_back;
+mod kept_proof;
 mod launch;
 mod loopback;
 mod masks;
 mod mounts;
 mod plan;
 mod proven;
+mod session_holder;
 mod tmp;
 pub(super) mod tools;
+mod view;
 mod watcher;
 
 use std::ffi::OsString;
@@ -25,7 +29,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::LocalError;
@@ -39,11 +42,13 @@ use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::Lane;
 use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
-use fs_layout::FsLayout;
 pub(super) use fs_layout::tool_folders_of;
+use kept_proof::KeptProof;
 pub use plan::Limits;
 use plan::{Cover, CoverKind, StagePlan};
+use session_holder::SessionHolder;
 use tmp::TmpFolders;
+use view::{LazyView, View};
 use watcher::Watcher;
 
 /// What a local sandbox is opened with.
@@ -63,6 +68,8 @@ pub struct LocalOptions {
     pub notes: Option<PathBuf>,
     /// Folders that are never shown: agon's own.
     pub own: Vec<PathBuf>,
+    /// The file in which it is kept what a sandbox was seen to hold; none where it is looked at each time.
+    pub proofs: Option<PathBuf>,
 }
 
 impl Default for LocalOptions {
@@ -78,6 +85,7 @@ impl Default for LocalOptions {
             limits: Limits::default(),
             notes: None,
             own: Vec::new(),
+            proofs: None,
         }
     }
 }
@@ -86,14 +94,13 @@ impl Default for LocalOptions {
 pub struct LocalSandbox {
     files: Arc<WorkspaceFiles>,
     options: LocalOptions,
-    view: FsLayout,
-    readable: Vec<OsString>,
-    stage: &'static str,
+    has_namespaces: bool,
+    view: Arc<LazyView>,
+    holder: SessionHolder,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
     found: FoundPaths,
     keeper: Watcher,
     proven: OnceLock<Vec<String>>,
-    sockets: OnceCell<Vec<plan::Mount>>,
     scratch: TmpFolders,
 }
 
@@ -101,17 +108,17 @@ impl LocalSandbox {
     /// Opens the workspace. Whether this machine allows what is needed shows [`LocalSandbox::start`].
     pub fn open(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let secrets = protected_snapshot::globs(&options.secrets);
-        let mut sandbox = LocalSandbox::bare(root, options)?;
+        let mut sandbox = LocalSandbox::bare(root, options, true)?;
         sandbox.found = FoundPaths::of(sandbox.files.root(), &secrets, &sandbox.options.protected)
             .map_err(LocalError::Unfit)?;
         Ok(sandbox)
     }
 
     /// Without anything covered.
-    fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
+    fn bare(root: &Path, options: LocalOptions, has_namespaces: bool) -> Result<Self, LocalError> {
         let files = WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?;
         if !options.read_only && fs_layout::is_of_the_system(files.root()) {
-            // No fault of the machine's, so that nobody is told of weaker sandboxes.
+            // The machine is not at fault, so no weaker sandbox is advised.
             let root = files.root().display();
             let why = format!(
                 "`{root}` belongs to the system, which no sandboxed command can change; work in another folder"
@@ -121,22 +128,25 @@ impl LocalSandbox {
         let files = Arc::new(files.protecting(options.protected.clone()));
         options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
         let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;
-        let variable = |name: &str| std::env::var_os(name);
-        let view = FsLayout::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
         let keeper = Watcher::of(files.root(), scratch.path(), options.notes.clone());
-        let (filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
-        let (readable, stage, sockets) = (vec!["/".into()], "namespaces", OnceCell::new());
+        let (mut filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
+        if !has_namespaces {
+            let filters = filters.as_mut().map_err(|error| LocalError::Machine(error.clone()))?;
+            filters.push(confine::no_sockets().map_err(LocalError::Machine)?);
+        }
+        let holder = SessionHolder::new(options.program.clone());
+        let programs = filters.clone().unwrap_or_default();
+        let view = View::lazy((files.root(), scratch.path()), &options, has_namespaces, programs);
         Ok(LocalSandbox {
             files,
             options,
-            view,
-            readable,
-            stage,
+            has_namespaces,
+            view: Arc::new(view),
+            holder,
             filters,
             found,
             keeper,
             proven,
-            sockets,
             scratch,
         })
     }
@@ -146,66 +156,108 @@ impl LocalSandbox {
         if !confine::landlock_works() {
             return Err(LocalError::Machine("this kernel has no Landlock".to_owned()));
         }
-        let mut sandbox = LocalSandbox::bare(root, options)?;
-        let read_only = sandbox.options.read_only;
-        let (readable, view) = sandbox.view.of_rules(sandbox.files.root(), sandbox.scratch.path(), read_only);
-        (sandbox.readable, sandbox.view, sandbox.stage) = (readable, view, "guard");
-        let filters = sandbox.filters.as_mut().map_err(|error| LocalError::Machine(error.clone()))?;
-        filters.push(confine::no_sockets().map_err(LocalError::Machine)?);
-        Ok(sandbox)
+        LocalSandbox::bare(root, options, false)
     }
 
-    fn has_namespaces(&self) -> bool {
-        self.stage == "namespaces"
-    }
-
-    /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims.
+    /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims, unless an
+    /// earlier one has seen the very same.
     pub async fn start(&self) -> Result<(), LocalError> {
+        let kept = self.proof().filter(|_| self.covers_can_be_reached());
+        let facts = match kept.as_ref().and_then(KeptProof::facts) {
+            Some(facts) => facts,
+            None => {
+                let facts = self.prove().await?;
+                if let Some(kept) = self.proof() {
+                    kept.keep(&facts);
+                }
+                facts
+            }
+        };
+        // Started twice it has shown the same.
+        let _ = self.proven.set(facts);
+        self.look_ahead();
+        Ok(())
+    }
+
+    /// Decides what commands see while the model is asked, so that the first of them finds it done.
+    fn look_ahead(&self) {
+        let (view, needs_search) = (Arc::clone(&self.view), self.needs_search());
+        let look = move || {
+            let packages = Arc::clone(&view.packages);
+            needs_search.then(|| packages.search().len())
+        };
+        // Without a thread the first command decides.
+        let _ = std::thread::Builder::new().spawn(look);
+    }
+
+    /// The place for what is seen of it.
+    fn proof(&self) -> Option<KeptProof> {
+        let options = (&self.options, self.files.root(), &self.found.names, self.has_namespaces);
+        let around = (super::passed_on(), super::temporary(), self.filters.is_ok());
+        let all = format!("{options:?} {around:?}");
+        KeptProof::of(self.options.proofs.as_ref()?, &self.options.program, &all)
+    }
+
+    /// Where one cannot, the command that looks says which.
+    fn covers_can_be_reached(&self) -> bool {
+        let closed = |name: &PathBuf| {
+            let looked = std::fs::symlink_metadata(self.files.root().join(name));
+            looked.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+        };
+        !self.found.names.keys().any(closed)
+    }
+
+    async fn prove(&self) -> Result<Vec<String>, LocalError> {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
         let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
-        // agon's own command: it connects to nothing, so the large folders need not be searched for it.
-        let end = self.run(exec, self.mounts(), &Deaf, &CancellationToken::new()).await;
+        // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
+        let end = self.run(exec, self.covers_of_sockets(), &Deaf, &CancellationToken::new()).await;
         let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
             // Whoever asked says that it cannot be had.
             true => LocalError::Unfit(without_refused(&why)),
             false => LocalError::Machine(without_refused(&why)),
         })?;
         let held = match end.exit {
-            Some(0) => proven::read(&end.stdout, self.has_namespaces(), self.options.read_only),
+            Some(0) => proven::read(&end.stdout, self.has_namespaces, self.options.read_only),
             _ => Err(format!(
                 "a command in it ended with {:?}: {}",
                 end.exit.or(end.signal),
                 end.stderr.trim()
             )),
         };
-        // Started twice it has shown the same.
-        let _ = self.proven.set(held.map_err(LocalError::Machine)?);
-        Ok(())
+        held.map_err(LocalError::Machine)
     }
 
-    fn mounts(&self) -> Vec<plan::Mount> {
-        let mut mounts = self.view.mounts.clone();
-        mounts.extend(kept_back::listening(&mounts));
-        mounts
+    /// What a call covers of the sockets that are there now, besides what is covered for the session.
+    fn covers_of_sockets(&self) -> Vec<plan::Mount> {
+        kept_back::listening(&self.view.layout.mounts)
     }
 
-    /// The same, with sockets in folders of packages, which are too large to be searched before a session opens: that
-    /// is done before its first command.
-    async fn searched_mounts(&self) -> Result<Vec<plan::Mount>, String> {
-        let mut mounts = self.mounts();
-        if self.has_namespaces() && !confine::landlock_refuses_sockets() {
-            let (packages, shown) = (self.view.packages.clone(), mounts.clone());
-            let search = || async {
-                let found = tokio::task::spawn_blocking(move || kept_back::sockets(&packages, &shown)).await;
-                found.map_err(|error| format!("{}folders cannot be searched: {error}", launch::REFUSED))
-            };
-            mounts.extend(self.sockets.get_or_try_init(search).await?.iter().cloned());
+    /// The same, with sockets in folders of packages.
+    async fn searched_covers_of_sockets(&self) -> Result<Vec<plan::Mount>, String> {
+        let mut covers = self.covers_of_sockets();
+        if self.needs_search() {
+            if !self.view.packages.is_searched() {
+                let packages = Arc::clone(&self.view.packages);
+                let searched = tokio::task::spawn_blocking(move || packages.search().len()).await;
+                searched
+                    .map_err(|error| format!("{}folders cannot be searched: {error}", launch::REFUSED))?;
+            }
+            let shown = [&self.view.layout.mounts[..], &covers].concat();
+            covers.extend(self.view.packages.covers(&shown));
         }
-        Ok(mounts)
+        Ok(covers)
     }
 
-    fn plan(&self, exec: &Exec, directory: &Path, mounts: Vec<plan::Mount>) -> StagePlan {
+    /// Where Landlock cannot refuse sockets, they have to be found.
+    fn needs_search(&self) -> bool {
+        self.has_namespaces && !confine::landlock_refuses_sockets()
+    }
+
+    fn plan(&self, exec: &Exec, directory: &Path, sockets: Vec<plan::Mount>) -> StagePlan {
+        let mut mounts = self.view.split.own.clone();
+        mounts.extend(sockets);
         let mut covers = masks::of(&self.found);
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
@@ -217,47 +269,80 @@ impl LocalSandbox {
         let parts = |path: &Path| path.iter().map(OsString::from).collect();
         let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
         StagePlan {
-            base: self.scratch.path().join("root").into_os_string(),
             mounts,
             workspace: self.files.root().as_os_str().to_owned(),
             covers: covers.collect(),
-            readable: self.readable.clone(),
-            writable: self.view.writable.clone(),
             cwd: directory.as_os_str().to_owned(),
             command: exec.command.clone(),
-            environment: self.view.environment.clone(),
-            filters: self.filters.clone().unwrap_or_default(),
-            limits: self.options.limits.clone(),
+        }
+    }
+
+    /// Runs a command in a copy of what the holder holds. A holder that was ended is replaced, and where copies are
+    /// refused each call gets one of its own.
+    async fn run_in_a_copy(
+        &self,
+        exec: &Exec,
+        plan: &StagePlan,
+        started: Instant,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        let (view, mut lost) = (&self.view, 0);
+        let refused = |why: String| format!("{}{why}", launch::REFUSED);
+        loop {
+            let is_single = self.holder.why_single().is_some();
+            let holder = self.holder.get(&view.split, &view.held).await.map_err(refused)?;
+            let ended = match holder.call(plan).await {
+                Ok(hold) => process::watch(exec, hold, started, live, cancel).await,
+                Err(why) => Err(why),
+            };
+            match ended {
+                Err(why) if why == launch::LOST => {
+                    self.holder.lose(&holder).await;
+                    lost += 1;
+                    if lost > MOST_LOST {
+                        return Err(refused(why));
+                    }
+                }
+                Err(why) if why.starts_with(launch::NO_COPY) && is_single => return Err(refused(why)),
+                Err(why) if why.starts_with(launch::NO_COPY) => {
+                    drop(holder);
+                    self.holder.make_single(&why).await;
+                }
+                ended => {
+                    let notes = (0..lost).map(|_| format!("{}; agon started another", launch::LOST));
+                    return ended.map(|end| ExecEnd { notes: notes.collect(), ..end });
+                }
+            }
         }
     }
 
     async fn run(
         &self,
         exec: Exec,
-        mounts: Vec<plan::Mount>,
+        sockets: Vec<plan::Mount>,
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
         let started = Instant::now();
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
         // Names can only be kept where they can be covered, and need it only where they can be made.
-        let keeps = self.has_namespaces() && !self.options.read_only;
+        let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let plan = self.plan(&exec, &directory, mounts);
-        let ended = match launch::launch(&self.options.program, self.stage, &plan).await {
-            Ok((child, reach)) => process::watch(&exec, child, reach, started, live, cancel).await,
-            Err(why) => Err(format!("{}{why}", launch::REFUSED)),
-        };
-        let mut end = match ended {
+        let plan = self.plan(&exec, &directory, sockets);
+        let mut end = match self.run_in_a_copy(&exec, &plan, started, live, cancel).await {
             Ok(end) => end,
             // No command began, so there is nothing to be settled after it.
             Err(why) if why.starts_with(launch::REFUSED) => {
+                if let Some(kept) = self.proof() {
+                    kept.forget();
+                }
                 let told = call.map(watcher::Call::end).unwrap_or_default();
                 return Err([vec![why], told].concat().join("; "));
             }
             Err(why) => return Err(why),
         };
-        end.notes = call.map(watcher::Call::end).unwrap_or_default();
+        end.notes.extend(call.map(watcher::Call::end).unwrap_or_default());
         let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
         for line in
             lines.chain(protected_snapshot::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>()
@@ -269,11 +354,14 @@ impl LocalSandbox {
     }
 }
 
+/// How many holders may be gone before a command has begun.
+const MOST_LOST: usize = 2;
+
 #[async_trait]
 impl Sandbox for LocalSandbox {
     fn spec(&self) -> SandboxSpec {
         let proven = self.proven.get().cloned().unwrap_or_default();
-        if !self.has_namespaces() {
+        if !self.has_namespaces {
             let mut gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
             gaps.push(SandboxSpec::SHARED_MEMORY.to_owned());
             if rustix::process::geteuid().is_root() {
@@ -300,15 +388,25 @@ impl Sandbox for LocalSandbox {
         SandboxSpec { kind: "local".to_owned(), gaps, proven, ..SandboxSpec::default() }
     }
 
+    fn way(&self) -> Option<String> {
+        let way = match self.holder.why_single() {
+            None => "each call copies the mounts of one process that holds them for the session".to_owned(),
+            Some(why) => format!("each call mounts everything for itself, because copies are refused: {why}"),
+        };
+        self.has_namespaces.then_some(way)
+    }
+
     fn files(&self) -> Arc<dyn Files> {
         self.files.clone()
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
-        self.run(exec, self.searched_mounts().await?, live, cancel).await
+        let sockets = self.searched_covers_of_sockets().await?;
+        self.run(exec, sockets, live, cancel).await
     }
 
     async fn close(&self) {
+        self.holder.close().await;
         self.keeper.close();
         self.scratch.remove();
     }

@@ -22,16 +22,23 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long output is waited for after the command itself has ended.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// How far a started command can be reached, and how it ended.
+/// One of a command's output streams.
+pub type Output = Box<dyn AsyncRead + Send + Unpin>;
+
+/// A started command: what it writes, how far it can be reached, and how it ended.
 pub trait Reach: Send {
+    /// Standard output and standard error, once.
+    fn outputs(&mut self) -> [Option<Output>; 2];
+    /// Waits for its end. Dropped before, it can be called again.
+    fn ended(&mut self) -> impl Future<Output = std::io::Result<()>> + Send;
     /// Asks it, and what it started, to end.
     fn ask_to_end(&mut self);
     /// Ends it, and what it started. Dropping the value does so too.
     fn end(&mut self);
     /// Whether something it started may still be running after its own end.
     fn is_alive(&self) -> bool;
-    /// Exit code and signal, from the status of the process that was waited for.
-    fn verdict(&mut self, status: ExitStatus) -> Result<(Option<i32>, Option<i32>), String>;
+    /// Exit code and signal of what was waited for.
+    fn verdict(&mut self) -> Result<(Option<i32>, Option<i32>), String>;
 }
 
 /// Runs `exec.command` with `sh -c` in `directory`, with nothing but `environment`.
@@ -45,22 +52,20 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<ExecEnd, String> {
     let started = Instant::now();
-    let child = spawn(&exec.command, directory, environment)?;
-    let group = Group::of(&child)?;
-    watch(exec, child, group, started, live, cancel).await
+    let group = Group::of(spawn(&exec.command, directory, environment)?)?;
+    watch(exec, group, started, live, cancel).await
 }
 
 /// Sees a started command to its end, bounded in time and output.
 pub async fn watch(
     exec: &Exec,
-    mut child: Child,
     mut reach: impl Reach,
     started: Instant,
     live: &dyn Live,
     cancel: &CancellationToken,
 ) -> Result<ExecEnd, String> {
     let outputs = [Lane::Stdout, Lane::Stderr].map(|lane| Mutex::new(Stream::new(exec.capture_cap, lane)));
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let [stdout, stderr] = reach.outputs();
     let mut pumps = Pumps {
         both: Box::pin(async {
             tokio::join!(pump(stdout, live, &outputs[0]), pump(stderr, live, &outputs[1]));
@@ -68,10 +73,10 @@ pub async fn watch(
         done: false,
     };
     let limit = Duration::from_millis(exec.timeout_ms);
-    let (status, stopped) = supervise(&mut child, &mut pumps, &mut reach, limit, cancel).await?;
+    let stopped = supervise(&mut pumps, &mut reach, limit, cancel).await?;
     settle(&mut pumps, &mut reach).await;
     drop(pumps);
-    let (exit, signal) = reach.verdict(status)?;
+    let (exit, signal) = reach.verdict()?;
     let text = |stream: &Mutex<Stream>| stream.lock().unwrap_or_else(PoisonError::into_inner).text();
     Ok(ExecEnd {
         exit,
@@ -110,33 +115,35 @@ fn spawn(command: &str, directory: &Path, environment: &BTreeMap<String, String>
 
 /// Waits for the end, for the time limit or for the cancellation, whichever comes first.
 async fn supervise(
-    child: &mut Child,
     pumps: &mut Pumps<'_>,
     reach: &mut impl Reach,
     limit: Duration,
     cancel: &CancellationToken,
-) -> Result<(ExitStatus, Option<Stopped>), String> {
+) -> Result<Option<Stopped>, String> {
     let lost = |error: std::io::Error| format!("the command was started but cannot be waited for: {error}");
     let first = pumps
         .beside(async {
             tokio::select! {
                 biased;
-                status = child.wait() => Ok(status),
+                ended = reach.ended() => Ok(ended),
                 () = cancel.cancelled() => Err(Stopped::Cancelled),
                 () = tokio::time::sleep(limit) => Err(Stopped::TimedOut),
             }
         })
         .await;
     let stopped = match first {
-        Ok(status) => return Ok((status.map_err(lost)?, None)),
+        Ok(ended) => return ended.map(|()| None).map_err(lost),
         Err(stopped) => stopped,
     };
     reach.ask_to_end();
-    if let Ok(status) = pumps.beside(tokio::time::timeout(GRACE, child.wait())).await {
-        return Ok((status.map_err(lost)?, Some(stopped)));
+    match pumps.beside(tokio::time::timeout(GRACE, reach.ended())).await {
+        Ok(ended) => ended.map_err(lost)?,
+        Err(_) => {
+            reach.end();
+            pumps.beside(reach.ended()).await.map_err(lost)?;
+        }
     }
-    reach.end();
-    Ok((pumps.beside(child.wait()).await.map_err(lost)?, Some(stopped)))
+    Ok(Some(stopped))
 }
 
 /// Reads what is still in the pipes, and ends what the command left running. A grandchild that holds a pipe
@@ -152,7 +159,7 @@ async fn settle(pumps: &mut Pumps<'_>, reach: &mut impl Reach) {
 }
 
 /// Reads one stream to its end.
-async fn pump(pipe: Option<impl AsyncRead + Unpin>, live: &dyn Live, stream: &Mutex<Stream>) {
+async fn pump(pipe: Option<Output>, live: &dyn Live, stream: &Mutex<Stream>) {
     let Some(mut pipe) = pipe else { return };
     let mut block = vec![0; 16 * 1024];
     // A pipe that fails has ended as far as its reader is concerned.
@@ -190,14 +197,16 @@ impl Pumps<'_> {
 /// A process group that dies with this value. A command that makes a group of its own leaves it; `none`
 /// names that gap.
 struct Group {
+    child: Child,
     leader: Option<Pid>,
+    status: Option<ExitStatus>,
 }
 
 impl Group {
-    fn of(child: &Child) -> Result<Self, String> {
+    fn of(child: Child) -> Result<Self, String> {
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         match leader {
-            Some(leader) => Ok(Group { leader: Some(leader) }),
+            Some(leader) => Ok(Group { child, leader: Some(leader), status: None }),
             None => Err("the command ended before it could be watched".to_owned()),
         }
     }
@@ -211,6 +220,16 @@ impl Group {
 }
 
 impl Reach for Group {
+    fn outputs(&mut self) -> [Option<Output>; 2] {
+        let (stdout, stderr) = (self.child.stdout.take(), self.child.stderr.take());
+        [stdout.map(|pipe| Box::new(pipe) as Output), stderr.map(|pipe| Box::new(pipe) as Output)]
+    }
+
+    async fn ended(&mut self) -> std::io::Result<()> {
+        self.status = Some(self.child.wait().await?);
+        Ok(())
+    }
+
     fn ask_to_end(&mut self) {
         self.signal(Signal::TERM);
     }
@@ -223,10 +242,10 @@ impl Reach for Group {
         self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok())
     }
 
-    fn verdict(&mut self, status: ExitStatus) -> Result<(Option<i32>, Option<i32>), String> {
+    fn verdict(&mut self) -> Result<(Option<i32>, Option<i32>), String> {
         use std::os::unix::process::ExitStatusExt;
         self.leader = None;
-        Ok((status.code(), status.signal()))
+        Ok(self.status.map_or((None, None), |status| (status.code(), status.signal())))
     }
 }
 

@@ -73,7 +73,8 @@ pub struct ProtectedSnapshot {
 /// Device, number and time of birth: what is still the same.
 pub type Same = (u64, u64, Option<SystemTime>);
 
-fn same(path: &Path) -> Option<Same> {
+/// Which file or folder is there now; none for a link.
+pub(super) fn same(path: &Path) -> Option<Same> {
     let data = fs::symlink_metadata(path).ok().filter(|data| !data.is_symlink())?;
     Some((data.dev(), data.ino(), data.created().ok()))
 }

@@ -1,87 +1,107 @@
-//! Names the files of a workspace, ignore rules honoured; yields names only, every open goes beneath the root.
+//! Names the files of a workspace, ignore rules honoured; every folder is opened beneath the root.
 
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ignore::{DirEntry as Found, WalkBuilder};
+use rustix::fs::{AtFlags, FileType};
 
+use super::beneath::{self, Beneath};
 use super::protected;
-use crate::host_files::walk;
-use crate::ports::{DirEntry, FileKind};
+use crate::host_files::rules::Rules;
+use crate::host_files::tree::{Found, Tree};
+use crate::ports::{DirEntry, FileError, FileKind, Visited};
 use crate::protocol::text::quoted;
 
 /// How long a walk may take before it ends with what it has found.
 const LONGEST: Duration = Duration::from_secs(30);
+/// Most names that are held to find the first of them.
+const MOST_HELD: usize = 1_000_000;
 
-/// Files and links beneath `path` (canonical), sorted, at most `max`; true when there were more.
+/// Hands on what is beneath `path` (canonical). False when there was not the time to finish.
 ///
 /// Only the workspace's own rules count, none from above it or from the user's home, so that the same
 /// workspace gives the same names everywhere. A directory that is named outright is looked into even when
 /// the rules leave it out.
-pub fn files(root: &Path, path: &str, max: usize) -> (Vec<DirEntry>, bool) {
-    let found = collect(root, root, path, max);
-    match found.0.is_empty() && !path.is_empty() {
-        true => collect(root, &root.join(path), path, max),
-        false => found,
-    }
-}
-
-fn collect(root: &Path, start: &Path, path: &str, max: usize) -> (Vec<DirEntry>, bool) {
-    let (mut entries, since) = (Vec::new(), Instant::now());
-    for found in builder(root, start, path).build().flatten() {
-        if since.elapsed() > LONGEST {
-            return (sorted(entries), true);
+pub fn visit(
+    (root, beneath): (&Path, &Beneath),
+    path: &str,
+    visit: &(dyn Fn(Visited<'_>) -> bool + Sync),
+) -> Result<bool, FileError> {
+    let (is_empty, until) = (AtomicBool::new(true), Instant::now() + LONGEST);
+    let hand_on = |found: &Found<'_>| {
+        let kind = match found.kind {
+            FileType::Directory => FileKind::Directory,
+            FileType::RegularFile => FileKind::File,
+            FileType::Symlink => FileKind::Link,
+            _ => FileKind::Special,
+        };
+        if kind != FileKind::Directory {
+            is_empty.store(false, Ordering::Relaxed);
         }
-        let Some(entry) = entry_of(root, &found) else { continue };
-        // What has no name was only come by beneath it.
-        if entry.kind != FileKind::Unnamed && !beneath(&entry.path, path) {
-            continue;
-        }
-        if entries.len() == max {
-            return (sorted(entries), true);
-        }
-        entries.push(entry);
-    }
-    (sorted(entries), false)
-}
-
-fn builder(root: &Path, start: &Path, path: &str) -> WalkBuilder {
-    let (root, path) = (root.to_owned(), path.to_owned());
-    let mut builder = walk::builder(start, move |found| {
-        let relative = found.path().strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy();
-        // Downwards on the way to `path`, and everything beneath it.
-        let on_the_way = beneath(&path, &relative) || beneath(&relative, &path);
-        on_the_way && !found.file_name().to_str().is_some_and(protected::is_private_folder)
-    });
-    builder.sort_by_file_name(std::ffi::OsStr::cmp);
-    builder
-}
-
-fn entry_of(root: &Path, found: &Found) -> Option<DirEntry> {
-    let kind = match found.file_type()? {
-        kind if kind.is_dir() => return None,
-        kind if kind.is_file() => FileKind::File,
-        kind if kind.is_symlink() => FileKind::Link,
-        _ => FileKind::Special,
+        let Some(path) = found.path.to_str() else {
+            let path = quoted(found.path.as_os_str().as_bytes());
+            let kind = if kind == FileKind::Directory { kind } else { FileKind::Unnamed };
+            return visit(Visited { path: &path, kind, open: &|| Err(FileError::Missing(path.clone())) });
+        };
+        let name = found.name.to_str().unwrap_or_default();
+        let open = || -> Result<File, FileError> { beneath::open_file(found.folder, name, path) };
+        visit(Visited { path, kind, open: &open })
     };
-    let path = found.path().strip_prefix(root).ok()?;
-    let bytes = found.metadata().map_or(0, |metadata| metadata.len());
-    Some(match path.to_str() {
-        Some(path) => DirEntry { path: path.to_owned(), kind, bytes },
-        None => {
-            let path = quoted(path.as_os_str().as_encoded_bytes());
-            DirEntry { path, kind: FileKind::Unnamed, bytes }
+    let keeps = |name: &std::ffi::OsStr| !name.to_str().is_some_and(protected::is_private_folder);
+    let tree = Tree { root, keeps: &keeps, visit: &hand_on, until };
+    let start = |path: &str| -> Result<OwnedFd, FileError> { beneath.directory(path) };
+    let (is_left_out, above) = above(root, path);
+    if !is_left_out {
+        let is_whole = tree.walk(start(path)?, Path::new(path), above);
+        if path.is_empty() || !is_empty.load(Ordering::Relaxed) {
+            return Ok(is_whole);
         }
-    })
+    }
+    Ok(tree.walk(start(path)?, Path::new(path), None))
 }
 
-/// True when a canonical path is a directory itself or lies beneath it.
-fn beneath(path: &str, directory: &str) -> bool {
-    directory.is_empty()
-        || path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Whether the rules above a directory leave it out, and those rules; the root has none.
+fn above(root: &Path, path: &str) -> (bool, Option<Arc<Rules>>) {
+    let (mut rules, mut at) = (None, root.to_owned());
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        let within = Rules::within(rules, &at);
+        at.push(name);
+        if protected::is_private_folder(name) || within.ignore(&at, true) {
+            return (true, None);
+        }
+        rules = Some(within);
+    }
+    (false, rules)
 }
 
-fn sorted(mut entries: Vec<DirEntry>) -> Vec<DirEntry> {
-    entries.sort_by(|a, b| a.path.cmp(&b.path));
-    entries
+/// Files and links beneath `path` (canonical), sorted, at most `max`; true when there were more.
+pub fn files(
+    (root, beneath): (&Path, &Beneath),
+    path: &str,
+    max: usize,
+) -> Result<(Vec<DirEntry>, bool), FileError> {
+    let held = Mutex::new(Vec::new());
+    let is_whole = visit((root, beneath), path, &|found| {
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.kind != FileKind::Directory && held.len() < MOST_HELD {
+            held.push(DirEntry { path: found.path.to_owned(), kind: found.kind, bytes: 0 });
+        }
+        held.len() < MOST_HELD
+    })?;
+    let mut entries = held.into_inner().unwrap_or_else(PoisonError::into_inner);
+    entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    let is_more = entries.len() > max || !is_whole;
+    entries.truncate(max);
+    for entry in entries.iter_mut().filter(|entry| entry.kind != FileKind::Unnamed) {
+        let (parent, name) = beneath::split(&entry.path);
+        let stat = beneath.directory(parent).ok();
+        let stat = stat.and_then(|folder| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok());
+        entry.bytes = stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+    }
+    Ok((entries, is_more))
 }

@@ -1,14 +1,14 @@
 //! The context window: what the next request says, how large it is, and what a summary may replace.
 
-use crate::protocol::event::{ArenaEvent, ModelReply, Notice, Parts, Purpose, RequestPart, TurnCause};
+use crate::protocol::event::{ArenaEvent, ModelReply, Notice, Purpose, RequestPart, TurnCause};
 use crate::protocol::expand::{Lookup, text_in_spec};
-use crate::protocol::message::{Args, Part, Role};
-use crate::protocol::spec::ModelSpec;
+use crate::protocol::message::{Args, Part, Role, ToolDecl};
+use crate::protocol::spec::{ModelSpec, ToolSpec, is_chosen};
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
 use super::output_limit::of_summary;
-use super::state::{Item, Spark};
+use super::state::{Conversation, Item, OfferedTool, Spark};
 
 /// Summaries in a row without a usable answer between them.
 const MOST_COMPACTIONS: u32 = 8;
@@ -19,53 +19,44 @@ word for word where it matters; what was done, with file paths and the reference
 was found out, including what did not work; what is still to be done, next step first.";
 
 impl Session {
-    /// The parts of a spark's next request.
-    pub(super) fn next_parts(&self, spark: &Spark) -> Vec<RequestPart> {
-        spark.transcript.iter().chain(&spark.queue).map(|item| item.part.clone()).collect()
+    /// What a spark's next request says.
+    pub(super) fn next_request(&self, spark: &Spark) -> Conversation {
+        let added = spark.fresh.iter().chain(&spark.queue).cloned();
+        spark.said.clone().with_all(added, &|at| self.event(at))
     }
 
     /// Bytes of text in a list of items.
-    pub(super) fn bytes_in<'a>(&self, items: impl Iterator<Item = &'a Item>) -> u64 {
-        let lookup = |at| self.event(at);
-        items.map(|item| if item.bytes > 0 { item.bytes } else { bytes_of(&item.part, &lookup) }).sum()
+    pub(super) fn bytes_in<'a>(&self, items: impl IntoIterator<Item = &'a Item>) -> u64 {
+        items.into_iter().map(|item| item.bytes(&|at| self.event(at))).sum()
+    }
+
+    /// The tools a spark is offered.
+    pub(super) fn offered_to(&self, spark: &Spark) -> impl Iterator<Item = &OfferedTool> {
+        self.tools_for(spark).filter_map(|name| self.places.tools.get(name))
     }
 
     /// Bytes of the tool definitions a spark is offered.
     pub(super) fn tool_bytes(&self, spark: &Spark) -> u64 {
-        self.tools_for(spark)
-            .filter_map(|name| self.places.tools.get(name))
-            .map(|(tool, _)| bytes(&tool.name) + bytes(&tool.description) + json_bytes(&tool.schema))
-            .sum()
+        self.offered_to(spark).map(|tool| tool.bytes).sum()
     }
 
     /// Estimated input tokens of a spark's next request.
     pub(super) fn input_estimate(&self, spark: &Spark) -> u64 {
-        let items = || spark.transcript.iter().chain(&spark.queue);
-        let bytes = self.bytes_in(items()) + self.tool_bytes(spark);
-        self.ledger.estimate(bytes, items().count() as u64)
+        let added = || spark.fresh.iter().chain(&spark.queue);
+        let bytes = spark.said.bytes() + self.bytes_in(added()) + self.tool_bytes(spark);
+        self.ledger.estimate(bytes, (spark.said.len() + added().count()) as u64)
     }
 
     /// Names of the tools a spark may use, in the order they were offered.
     pub(super) fn tools_for(&self, spark: &Spark) -> impl Iterator<Item = &str> {
         let allowed = self.allowed_tools(spark);
-        self.places
-            .tool_order
-            .iter()
-            .filter(move |name| allowed.as_ref().is_none_or(|list| list.contains(name)))
-            .map(String::as_str)
-    }
-
-    /// A request by reference to the spark's last one, so that no list is repeated in the log.
-    pub(super) fn relative(&self, spark: &Spark, parts: &[RequestPart]) -> Parts {
-        let Some((base, sent)) = &spark.sent else {
-            return Parts { base: None, keep: 0, add: parts.to_vec() };
+        let offered = self.spec.as_ref().and_then(|spec| spec.offered.as_deref());
+        let is_offered = move |tool: &ToolSpec| {
+            offered.is_none_or(|list| is_chosen(list, tool))
+                && allowed.as_ref().is_none_or(|list| is_chosen(list, tool))
         };
-        let keep = sent.iter().zip(parts).take_while(|(a, b)| a == b).count();
-        Parts {
-            base: Some(*base),
-            keep: u32::try_from(keep).unwrap_or(u32::MAX),
-            add: parts.get(keep..).unwrap_or_default().to_vec(),
-        }
+        let tools = self.spec.iter().flat_map(|spec| &spec.tools);
+        tools.filter(move |tool| is_offered(tool)).map(|tool| tool.name.as_str())
     }
 
     /// Orders a summary of the oldest part of a conversation that fits into one request, or ends the spark
@@ -75,44 +66,31 @@ impl Session {
             return self.end_spark(id, TurnCause::ContextFull);
         };
         let Some(spark) = self.sparks.get(&id) else { return };
-        let hidden = self.hidden(spark, &model);
-        let shown = || spark.transcript.iter().zip(&hidden).take(end).filter(|(_, hidden)| !**hidden);
-        let bytes = self.bytes_in(shown().map(|(item, _)| item)) + self.tool_bytes(spark);
-        let mut parts: Vec<RequestPart> = shown().map(|(item, _)| item.part.clone()).collect();
-        let left_out = self.named(spark, &hidden);
-        let text = format!("{ORDER_FOR_SUMMARY}{left_out}");
-        let order = self.notice(id, Notice::Compacted, &text);
-        parts.push(RequestPart { role: Role::User, from: order, sel: None });
-        let input = self.ledger.estimate(bytes + text.len() as u64, parts.len() as u64);
+        let transcript = spark.transcript();
+        let hidden = self.hidden(&transcript, &model);
+        let shown = transcript.iter().zip(&hidden).take(end).filter(|(_, hidden)| !**hidden);
+        let shown: Vec<Item> = shown.map(|(item, _)| item.clone()).collect();
+        let bytes = self.bytes_in(&shown) + self.tool_bytes(spark);
+        let text = format!("{ORDER_FOR_SUMMARY}{}", named(&transcript, &hidden));
+        let order = Item::of(Role::User, self.notice(id, Notice::Compacted, &text));
+        let request = shown.into_iter().chain([order]);
+        let request = Conversation::default().with_all(request, &|at| self.event(at));
+        let input = self.ledger.estimate(bytes + text.len() as u64, request.len() as u64);
         let output = of_summary(&model);
-        self.order_model_call(id, Purpose::Compact, parts, input, output);
-    }
-
-    /// What the order for a summary says of messages that are too large to be shown again.
-    fn named(&self, spark: &Spark, hidden: &[bool]) -> String {
-        let gone = spark.transcript.iter().zip(hidden).filter(|(_, hidden)| **hidden).map(|(item, _)| item);
-        let names: Vec<String> = gone.map(|item| format!("[{}]", item.part.from)).collect();
-        match names.as_slice() {
-            [] => String::new(),
-            names => format!(
-                " Left out above, since larger than your window, and dropped for good: {}. If you need them, \
-                 look again in smaller parts.",
-                names.join(" ")
-            ),
-        }
+        self.order_model_call(id, Purpose::Compact, request, input, output);
     }
 
     /// Which messages are too large to be shown even to whoever summarises them, with the call or result that each
     /// belongs to. By bytes alone: what a summary covers is worked out twice, before its call and after.
-    fn hidden(&self, spark: &Spark, model: &ModelSpec) -> Vec<bool> {
+    fn hidden(&self, transcript: &[Item], model: &ModelSpec) -> Vec<bool> {
         let prompt = self.turn.as_ref().map(|turn| turn.prompt);
-        let mut hidden = vec![false; spark.transcript.len()];
+        let mut hidden = vec![false; transcript.len()];
         let mut group = 0;
-        for (i, item) in spark.transcript.iter().enumerate() {
+        for (i, item) in transcript.iter().enumerate() {
             if item.part.role != Role::Tool {
                 group = i;
             }
-            let is_large = self.bytes_in(std::iter::once(item)) > model.context.saturating_mul(2);
+            let is_large = self.bytes_in([item]) > model.context.saturating_mul(2);
             hidden[i] = (i > group && hidden[group]) || (is_large && self.is_coverable(item, prompt));
             if hidden[i] {
                 hidden[group..i].fill(true);
@@ -130,10 +108,10 @@ impl Session {
         if spark.compacted >= MOST_COMPACTIONS {
             return None;
         }
-        let (all, hidden) = (&spark.transcript, self.hidden(spark, &model));
+        let all = spark.transcript();
+        let hidden = self.hidden(&all, &model);
         let prompt = self.turn.as_ref().map(|turn| turn.prompt);
-        let sizes: Vec<u64> =
-            all.iter().map(|item| self.ledger.estimate(self.bytes_in(std::iter::once(item)), 1)).collect();
+        let sizes: Vec<u64> = all.iter().map(|item| self.ledger.estimate(self.bytes_in([item]), 1)).collect();
         let sum = |range: std::ops::Range<usize>, counts: &dyn Fn(usize) -> bool| -> u64 {
             range.filter(|i| counts(*i)).filter_map(|i| sizes.get(i)).sum()
         };
@@ -142,7 +120,7 @@ impl Session {
         let room = model.context.saturating_sub(summary + tools);
         let is_covered = |i: usize| all.get(i).is_some_and(|item| self.is_coverable(item, prompt));
         // What the next request would hold: what no summary covers, the summary, and room for an answer.
-        let queue = self.ledger.estimate(self.bytes_in(spark.queue.iter()), spark.queue.len() as u64);
+        let queue = self.ledger.estimate(self.bytes_in(&spark.queue), spark.queue.len() as u64);
         let answer = self.output_limit(id, &model).min(model.context / 4);
         let stays = |end: usize| sum(0..end, &|i| !is_covered(i)) + sum(end..len, &|_| true);
         let suffices = |end: &usize| stays(*end) + summary + tools + queue + answer <= model.context;
@@ -178,17 +156,37 @@ impl Session {
         };
         let prompt = self.turn.as_ref().map(|turn| turn.prompt);
         let shown = parts.split_last().map(|(_, shown)| shown).unwrap_or_default();
-        let hidden = self.hidden(spark, model);
-        let last = spark.transcript.iter().rposition(|item| shown.contains(&item.part));
+        let transcript = spark.transcript();
+        let hidden = self.hidden(&transcript, model);
+        let last = transcript.iter().rposition(|item| shown.contains(&item.part));
         let from = last.map_or(0, |last| last + 1);
         let more = hidden.iter().skip(from).take_while(|hidden| **hidden).count();
-        let items = spark.transcript.iter().zip(&hidden).take(from + more);
+        let items = transcript.iter().zip(&hidden).take(from + more);
         items
             .filter(|(item, hidden)| **hidden || shown.contains(&item.part))
             .filter(|(item, _)| self.is_coverable(item, prompt))
             .map(|(item, _)| item.part.from)
             .collect()
     }
+}
+
+/// What the order for a summary says of messages that are too large to be shown again.
+fn named(transcript: &[Item], hidden: &[bool]) -> String {
+    let gone = transcript.iter().zip(hidden).filter(|(_, hidden)| **hidden).map(|(item, _)| item);
+    let names: Vec<String> = gone.map(|item| format!("[{}]", item.part.from)).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        names => format!(
+            " Left out above, since larger than your window, and dropped for good: {}. If you need them, \
+             look again in smaller parts.",
+            names.join(" ")
+        ),
+    }
+}
+
+/// Bytes of text in a tool's declaration.
+pub(super) fn bytes_of_tool(tool: &ToolDecl) -> u64 {
+    bytes(&tool.name) + bytes(&tool.description) + json_bytes(&tool.schema)
 }
 
 fn bytes(text: &str) -> u64 {

@@ -46,6 +46,7 @@ impl Session {
             E::PromptGiven(_) => Due::Prompt,
             E::SteeringGiven(data) => Due::Steering { spark: data.spark, text: data.text.clone() },
             E::MentionExpanded(data) => self.due_mentioned(data.call),
+            E::ToolsListed(_) => Due::Mentioned(None),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
             E::ApprovalAnswered(data) => self.due_approval(data),
             E::ModelAnswered(data) => AnsweredCall::before(self, data.call, data.attempt, &data.body)
@@ -89,7 +90,7 @@ impl Session {
                 cancelled: status == FailStatus::Cancelled,
             },
             Some(Order::Checkpoint(_)) => self.due_checkpoint(call, None),
-            Some(Order::Mention(_)) => self.due_mentioned(call),
+            Some(Order::Mention(_) | Order::Tools(_)) => self.due_mentioned(call),
             _ => Due::Ended,
         }
     }
@@ -102,6 +103,7 @@ impl Session {
         match (self.timer_purpose(timer), self.waiting_for(timer)) {
             (Some(TimerPurpose::Retry), Some(call)) => Due::RetryTimer(call),
             (Some(TimerPurpose::TurnLimit), _) => Due::TurnTimer { active_ms },
+            (Some(TimerPurpose::Loads), _) => Due::Mentioned(None),
             _ => Due::Nothing,
         }
     }

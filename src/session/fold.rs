@@ -3,6 +3,7 @@
 mod calls;
 mod taken_up;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::protocol::call::OrderedCall;
@@ -17,9 +18,8 @@ use crate::protocol::spec::{Action, Mode, Setting};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
-use super::context::bytes_of;
 use super::debate::Debate;
-use super::state::{Call, Item, Spark, Turn};
+use super::state::{Call, Conversation, Item, OfferedTool, Spark, Turn};
 
 impl Session {
     /// Folds one event. Called for what was just decided and for what is read back, alike.
@@ -48,6 +48,7 @@ impl Session {
             E::ToolResolved(data) => self.fold_resolved(at, data),
             E::WorkspaceCheckpointed(data) => self.fold_checkpoint(data.call, Some(&data.body.tree)),
             E::MentionExpanded(data) => self.fold_mentioned(at, data),
+            E::ToolsListed(data) => self.fold_listed(at, data),
             E::EffectFailed(data) => self.fold_effect_failed(at, data),
             E::TimerFired(data) => self.fold_timer(data.call),
             E::CheckRan(data) => {
@@ -101,8 +102,8 @@ impl Session {
             self.places.instructions.push(sel(format!("/spec/instructions/{i}/text")));
         }
         for (i, tool) in data.spec.tools.iter().enumerate() {
-            self.places.tool_order.push(tool.name.clone());
-            self.places.tools.insert(tool.name.clone(), (tool.clone(), sel(format!("/spec/tools/{i}"))));
+            let offered = OfferedTool::new(tool.clone(), sel(format!("/spec/tools/{i}")));
+            self.places.tools.insert(tool.name.clone(), offered);
         }
     }
 
@@ -174,9 +175,8 @@ impl Session {
     }
 
     pub(super) fn enqueue(&mut self, spark: SparkId, part: RequestPart) {
-        // The text is in an entry that may still be open: its length is counted when the request is made.
         if let Some(spark) = self.sparks.get_mut(&spark) {
-            spark.queue.push(Item { part, bytes: 0 });
+            spark.queue.push(Item::new(part));
         }
     }
 
@@ -190,6 +190,8 @@ impl Session {
             }
         }
         if !changed.is_empty() {
+            let there = &spec.tools;
+            self.places.tools.retain(|name, _| there.iter().any(|tool| tool.name == *name));
             self.follow_settings(changed);
         }
     }
@@ -212,8 +214,7 @@ impl Session {
                         spark.persona.clone_from(&spec.id);
                         let head = self.head(&spec.id);
                         if let Some(spark) = self.sparks.get_mut(&id) {
-                            spark.transcript.retain(|item| !item.is_pinned());
-                            spark.transcript.splice(0..0, head);
+                            spark.set_head(head);
                         }
                     }
                     _ => {}
@@ -223,11 +224,11 @@ impl Session {
     }
 
     /// What a conversation starts with: the persona, then the instructions.
-    pub(super) fn head(&self, persona: &str) -> Vec<Item> {
+    pub(super) fn head(&self, persona: &str) -> Vec<RequestPart> {
         let part =
             |at: &Selected| RequestPart { role: Role::System, from: at.from, sel: Some(at.sel.clone()) };
         let places = self.places.personas.get(persona).into_iter().chain(&self.places.instructions);
-        places.map(|at| Item { part: part(at), bytes: 0 }).collect()
+        places.map(part).collect()
     }
 
     fn fold_ignited(&mut self, data: &SparkIgnited) {
@@ -236,33 +237,30 @@ impl Session {
         // The conversation with the person outlives turns in which it is not gone on with.
         let lead = self.lead_name().map(str::to_owned);
         self.sparks.retain(|_, spark| spark.completed.is_none() || spark.talks(lead.as_deref()));
-        let mut transcript = self.head(&data.persona);
-        let mut seen = Default::default();
-        let mut sent = None;
-        if let Some(before) = before {
-            let said = before.transcript.into_iter().filter(|item| !item.is_pinned());
-            transcript.extend(said.chain(before.queue));
-            seen = before.seen;
-            sent = before.sent;
-        }
-        let spark = Spark {
+        let mut spark = Spark {
             role: data.role.clone(),
             persona: data.persona.clone(),
             model: data.model.clone(),
             given_up: Vec::new(),
-            transcript,
+            head: Vec::new(),
+            said: Conversation::default(),
+            fresh: Vec::new(),
             queue: Vec::new(),
-            sent,
+            sent: None,
             uses: Vec::new(),
             recent: Default::default(),
             warned: false,
             rejected: 0,
             compacted: 0,
-            seen,
+            seen: Default::default(),
             answer: None,
             stopping: None,
             completed: None,
         };
+        spark.set_head(self.head(&data.persona));
+        if let Some(before) = before {
+            spark.continue_from(before);
+        }
         self.sparks.insert(data.spark, spark);
         self.fold_debater(data);
         self.fold_asked_for(data.spark);
@@ -300,59 +298,63 @@ impl Session {
 
     fn fold_called(&mut self, at: EventRef, data: &ModelCalled) {
         let spark = self.sparks.get(&data.spark);
-        let base = match (&data.parts.base, spark.and_then(|s| s.sent.as_ref())) {
-            (Some(base), Some((sent, parts))) if base == sent => parts.as_slice(),
-            _ => &[],
+        let kept = match (&data.parts.base, spark.and_then(|s| s.sent.as_ref())) {
+            (Some(base), Some((sent, request))) if base == sent => request.first(data.parts.keep as usize),
+            _ => Conversation::default(),
         };
-        let keep = usize::try_from(data.parts.keep).unwrap_or(usize::MAX).min(base.len());
-        let parts: Vec<RequestPart> = base.iter().take(keep).chain(&data.parts.add).cloned().collect();
-        if data.attempt == 1 && data.purpose == Purpose::Think {
-            self.fold_step(at, data.spark, &parts);
-        }
+        let is_step = data.attempt == 1 && data.purpose == Purpose::Think;
+        let request = match is_step && self.sparks.contains_key(&data.spark) {
+            true => self.fold_step(at, data.spark, kept, &data.parts.add),
+            false => kept.with_all(data.parts.add.iter().cloned().map(Item::new), &|at| self.event(at)),
+        };
         // A repeated attempt names the same base, which may have been replaced since: keep what is known.
-        if let Some(call) = self.calls.get_mut(&data.call).filter(|call| call.parts.is_empty()) {
-            call.parts = parts;
+        if let Some(call) = self.calls.get_mut(&data.call).filter(|call| call.request.is_empty()) {
+            call.request = request;
         }
     }
 
     fn await_call(&mut self, ordered: OrderedCall) {
         let OrderedCall { call, attempt, spark, order } = ordered;
         self.next_call = self.next_call.max(call.0 + 1);
-        let parts = self.calls.remove(&call).map(|known| known.parts).unwrap_or_default();
-        let open = Call { attempt, spark, order, parts, timer: None, cancelled: false, unsent: false };
+        let request = self.calls.remove(&call).map(|known| known.request).unwrap_or_default();
+        let open = Call { attempt, spark, order, request, timer: None, cancelled: false, unsent: false };
         self.calls.insert(call, open);
     }
 
-    /// The conversation is what was really sent, whatever program sent it.
-    fn fold_step(&mut self, at: EventRef, spark: SparkId, parts: &[RequestPart]) {
+    /// The conversation is what was really sent, whatever program sent it: what is kept of the request before, and
+    /// what was added.
+    fn fold_step(
+        &mut self,
+        at: EventRef,
+        spark: SparkId,
+        kept: Conversation,
+        add: &[RequestPart],
+    ) -> Conversation {
         if let Some(turn) = self.turn.as_mut() {
             turn.steps += 1;
         }
         let finished = self.sparks.get(&spark).map(|known| self.signatures(known)).unwrap_or_default();
-        let Some(known) = self.sparks.get_mut(&spark) else { return };
+        let Some(known) = self.sparks.get_mut(&spark) else { return kept };
         known.recent.extend(finished);
         let surplus = known.recent.len().saturating_sub(super::tool_calls::KEPT_RECENT);
         known.recent.drain(..surplus);
-        let mut old: Vec<Item> = std::mem::take(&mut known.transcript);
-        old.append(&mut known.queue);
         known.uses.clear();
-        known.sent = Some((at, parts.to_vec()));
-        let mut old = old.into_iter().peekable();
-        let mut transcript = Vec::with_capacity(parts.len());
-        for part in parts {
-            let same = old.next_if(|item| item.part == *part).map(|item| item.bytes).unwrap_or_default();
-            transcript.push(Item { part: part.clone(), bytes: same });
-        }
-        for item in &mut transcript {
-            if item.bytes == 0 {
-                item.bytes = bytes_of(&item.part, &|at| self.event(at));
-            }
-        }
+        let mut pending = known.take_pending(&kept).into_iter().peekable();
+        let added: Vec<Item> = add
+            .iter()
+            .map(|part| {
+                let waiting = pending.next_if(|item| item.part == *part);
+                waiting.unwrap_or_else(|| Item::new(part.clone()))
+            })
+            .collect();
+        let request = kept.with_all(added, &|at| self.event(at));
         if let Some(known) = self.sparks.get_mut(&spark) {
-            known.transcript = transcript;
+            known.sent = Some((at, request.clone()));
+            known.said = request.clone();
             // What was not sent still waits.
-            known.queue = old.collect();
+            known.queue = pending.collect();
         }
+        request
     }
 
     fn fold_retry(&mut self, data: &RetryScheduled) {
@@ -394,16 +396,15 @@ impl Session {
             return;
         };
         let uses = self.uses_of(at, &data.body);
-        let part = RequestPart { role: Role::Assistant, from: at, sel: None };
         let bytes = super::context::bytes_of_reply(&data.body);
         if let Some(spark) = self.sparks.get(&id) {
-            let sent = self.bytes_in(spark.transcript.iter()) + self.tool_bytes(spark);
+            let sent = spark.said.bytes() + self.bytes_in(&spark.fresh) + self.tool_bytes(spark);
             self.ledger.calibrate(sent, &data.body.usage);
         }
         let Some(spark) = self.sparks.get_mut(&id) else { return };
         // An answer that says nothing is no message: providers refuse it when it is sent back.
         if bytes > 0 {
-            spark.transcript.push(Item { part, bytes });
+            spark.fresh.push(Item::of(Role::Assistant, at));
             spark.compacted = 0;
         }
         if uses.is_empty() {
@@ -454,13 +455,15 @@ impl Session {
     }
 
     fn fold_compacted(&mut self, at: EventRef, data: &ContextCompacted) {
-        let part = RequestPart { role: Role::User, from: at, sel: None };
         let Some(spark) = self.sparks.get_mut(&data.spark) else { return };
-        let covered = |item: &Item| !item.is_pinned() && data.covers.contains(&item.part.from);
-        let place = spark.transcript.iter().position(covered).unwrap_or(spark.transcript.len());
-        spark.transcript.retain(|item| !covered(item));
-        let place = place.min(spark.transcript.len());
-        spark.transcript.insert(place, Item { part, bytes: 0 });
+        let covers: BTreeSet<EventRef> = data.covers.iter().copied().collect();
+        let covered = |item: &Item| !item.is_pinned() && covers.contains(&item.part.from);
+        let mut transcript = spark.transcript();
+        let place = transcript.iter().position(covered).unwrap_or(transcript.len());
+        transcript.retain(|item| !covered(item));
+        let place = place.min(transcript.len());
+        transcript.insert(place, Item::of(Role::User, at));
+        spark.set_transcript(transcript);
         spark.compacted += 1;
     }
 }

@@ -111,7 +111,11 @@ impl Session {
             Some(place) => {
                 self.order(None, Order::Mention(MentionOrder { place }));
             }
-            None => self.begin_turn(),
+            None if self.waits_for_lists() => {}
+            None => {
+                self.stop_waiting();
+                self.begin_turn();
+            }
         }
     }
 
@@ -153,7 +157,10 @@ impl Session {
         }
         match self.is_reading() {
             true => self.forget_reading(),
-            false => self.close_turn(cause, None),
+            false => {
+                self.stop_waiting();
+                self.close_turn(cause, None);
+            }
         }
     }
 

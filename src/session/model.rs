@@ -4,16 +4,15 @@ use crate::protocol::effect::{ModelOrder, Order, TimerPurpose};
 use crate::protocol::event::{
     ArenaEvent, BudgetReserved, BudgetSettled, CallLost, ContextCompacted, ErrorKind, FallbackTaken,
     LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, Notice, ParamsDropped, Purpose,
-    RequestPart, RetryScheduled, Selected, TurnCause,
+    RetryScheduled, Selected, TurnCause,
 };
-use crate::protocol::expand::expand_parts;
 use crate::protocol::message::{AnswerSchema, Params, Structured, Usage};
 use crate::protocol::spec::{Mode, ModelSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::budget::{LEAST_OUTPUT, cost};
-use super::state::Spark;
+use super::state::{Conversation, Spark};
 
 /// Follows what arrived of an answer that was cut off.
 const INTERRUPTED: &str = "Your answer was interrupted here, before it was complete.";
@@ -47,8 +46,8 @@ impl Session {
         }
         let input = self.input_estimate(spark);
         let output = self.output_limit(id, model).min(model.context.saturating_sub(input));
-        let parts = self.next_parts(spark);
-        self.order_model_call(id, Purpose::Think, parts, input, output);
+        let request = self.next_request(spark);
+        self.order_model_call(id, Purpose::Think, request, input, output);
     }
 
     /// True when a spark's next request fits into its model's window, with room for an answer.
@@ -64,7 +63,7 @@ impl Session {
         &mut self,
         id: SparkId,
         purpose: Purpose,
-        parts: Vec<RequestPart>,
+        request: Conversation,
         input: u64,
         output: u64,
     ) {
@@ -76,7 +75,9 @@ impl Session {
             Err((limit, used, max)) => return self.reach(limit, used, max),
         };
         let Some(spark) = self.sparks.get(&id) else { return };
-        let tools = self.tool_places(spark);
+        let offered = || self.offered_to(spark);
+        let tools: Vec<Selected> = offered().map(|tool| tool.place.clone()).collect();
+        let digests: Vec<&str> = offered().map(|tool| tool.digest.as_str()).collect();
         let schema =
             if purpose == Purpose::Think { self.answer_schema(id, &model, !tools.is_empty()) } else { None };
         let call = self.new_call();
@@ -94,11 +95,11 @@ impl Session {
                 without: model.refuses.clone(),
             },
             digest: String::new(),
-            parts: self.relative(spark, &parts),
+            parts: request.relative(spark.sent.as_ref()),
             tools,
         };
-        match expand_parts(&called, &parts, &|at| self.event(at)) {
-            Ok(request) => called.digest = request.digest(),
+        match request.chain(&|at| self.event(at)) {
+            Ok(chain) => called.digest = chain.request(&called.model, &called.params, &digests),
             // Only a log that was made by hand can get here; the request could not be sent either.
             Err(_) => return self.end_spark(id, TurnCause::ContextFull),
         }
@@ -146,13 +147,6 @@ impl Session {
         }
     }
 
-    fn tool_places(&self, spark: &Spark) -> Vec<Selected> {
-        self.tools_for(spark)
-            .filter_map(|name| self.places.tools.get(name))
-            .map(|(_, place)| place.clone())
-            .collect()
-    }
-
     fn temperature(&self, spark: &Spark, model: &ModelSpec) -> Option<u32> {
         if model.refuses("temperature") {
             return None;
@@ -174,15 +168,8 @@ impl Session {
 
     /// A thinking part that redaction had to drop would be refused by its provider: thinking goes off.
     fn must_not_think(&self, spark: &Spark) -> bool {
-        use crate::protocol::message::Part;
-        let dropped = |part: &Part| match part {
-            Part::Reasoning { opaque: Some(opaque), .. } | Part::Opaque(opaque) => opaque.dropped,
-            _ => false,
-        };
-        spark.transcript.iter().any(|item| match self.event(item.part.from) {
-            Some(ArenaEvent::ModelAnswered(answer)) => answer.body.message.iter().any(dropped),
-            _ => false,
-        })
+        spark.said.lacks_thinking()
+            || spark.fresh.iter().any(|item| item.lacks_thinking(&|at| self.event(at)))
     }
 
     /// A limit ends the turn: nothing new is ordered, what runs is told to stop.
@@ -212,7 +199,7 @@ impl Session {
         if self.is_stopping(id) {
             return self.wind_down();
         }
-        let covers = self.covered(id, &answered.model, &answered.parts);
+        let covers = self.covered(id, &answered.model, &answered.request.parts());
         if !answered.has_text || covers.is_empty() {
             return self.end_spark(id, TurnCause::ContextFull);
         }
@@ -250,8 +237,8 @@ impl Session {
                 Purpose::Compact => self.compact(id),
             };
         }
-        if let Some((parts, input, output)) = self.with_less_output(called, failed) {
-            return self.order_model_call(id, purpose, parts, input, output);
+        if let Some((request, input, output)) = self.with_less_output(called, failed) {
+            return self.order_model_call(id, purpose, request, input, output);
         }
         let too_large = matches!(failed.kind, ErrorKind::ContextOverflow | ErrorKind::OutputLimit);
         if too_large && purpose == Purpose::Think {
@@ -384,8 +371,8 @@ pub(super) struct AnsweredCall {
     pub purpose: Purpose,
     /// The model that was asked.
     pub model: String,
-    /// Parts of the request.
-    pub parts: Vec<RequestPart>,
+    /// What was sent.
+    pub request: Conversation,
     /// Tokens used.
     pub usage: Usage,
     /// True when there is text in the answer.
@@ -403,7 +390,7 @@ impl AnsweredCall {
             spark: open.spark?,
             purpose: order.purpose,
             model: order.model.clone(),
-            parts: open.parts.clone(),
+            request: open.request.clone(),
             usage: reply.usage,
             has_text: !reply.text().trim().is_empty(),
         })

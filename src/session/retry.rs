@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::Session;
 use super::budget::LEAST_OUTPUT;
+use super::state::Conversation;
 use crate::protocol::effect::{ModelOrder, Order};
-use crate::protocol::event::{ArenaEvent, ErrorKind, ModelFailed, RequestPart};
+use crate::protocol::event::{ArenaEvent, ErrorKind, ModelFailed};
 use crate::protocol::expand::digest_of;
 use crate::protocol::spec::RetrySpec;
 use crate::protocol::{CallId, EventRef};
@@ -49,23 +50,22 @@ impl Session {
         }
     }
 
-    /// The refused request again with as much output as the provider says there is room for: its parts, input and
-    /// output. None where that is too little, or no less than was asked for.
+    /// The refused request again with as much output as the provider says there is room for: its messages, input
+    /// and output. None where that is too little, or no less than was asked for.
     pub(super) fn with_less_output(
         &self,
         called: EventRef,
         failed: &ModelFailed,
-    ) -> Option<(Vec<RequestPart>, u64, u64)> {
+    ) -> Option<(Conversation, u64, u64)> {
         let limits = failed.limits.as_deref().filter(|_| failed.kind == ErrorKind::OutputLimit)?;
         let Some((_, open)) = &self.failed else { return None };
-        let parts = &open.parts;
         let Some(ArenaEvent::ModelCalled(called)) = self.event(called) else { return None };
         let row = self.model_spec(&called.model)?;
         let input = limits.input.unwrap_or(self.input_estimate(self.sparks.get(&called.spark)?));
         let asked = called.params.max_output.unwrap_or(row.max_output);
         let room = row.context.saturating_sub(input.saturating_add(1));
         let output = row.max_output.min(room).min(asked);
-        (output < asked && output >= LEAST_OUTPUT.min(asked)).then(|| (parts.clone(), input, output))
+        (output < asked && output >= LEAST_OUTPUT.min(asked)).then(|| (open.request.clone(), input, output))
     }
 
     /// What a provider said of a model's size holds for the rest of the session, where it is less than was thought.

@@ -181,7 +181,7 @@ impl Session {
     pub(super) fn role_may_write(&self, spark: SparkId) -> Option<bool> {
         let (squad, i) = self.role(spark)?;
         let writes =
-            |name: &String| self.places.tools.get(name).is_some_and(|(tool, _)| tool.risk == Risk::Write);
+            |name: &String| self.places.tools.get(name).is_some_and(|tool| tool.spec.risk == Risk::Write);
         Some(squad.roles[i].tools.iter().any(writes))
     }
 
@@ -196,7 +196,13 @@ impl Session {
         let squad = self.squad.as_ref()?;
         let role = squad.named(&spark.role).and_then(|i| squad.roles.get(i))?;
         let persona = RoleSpec { persona: spark.persona.clone(), ..role.spec.clone() };
-        Some(state::tools_of(self.spec.as_ref()?, &persona))
+        let spec = self.spec.as_ref()?;
+        let mut names = state::tools_of(spec, &persona);
+        // What a source lists late makes nobody a writer.
+        let late = spec.tools.iter().filter(|tool| tool.source.is_some() && tool.risk != Risk::Read);
+        let late: Vec<&str> = late.filter(|_| !role.writes).map(|tool| tool.name.as_str()).collect();
+        names.retain(|name| !late.contains(&name.as_str()));
+        Some(names)
     }
 
     /// Gives a role its spark.

@@ -1,14 +1,19 @@
 //! What a session remembers between facts; changed only by the fold.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::protocol::effect::{MentionedPlace, Order};
 use crate::protocol::event::{ArenaEvent, RequestPart, Selected, ToolUse, TurnCause};
-use crate::protocol::message::Role;
+use crate::protocol::message::ToolDecl;
+use crate::protocol::request_digest::of_tool;
 use crate::protocol::spec::{Mode, Risk, ToolSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
+
+use super::context::bytes_of_tool;
+pub use super::conversation::{Conversation, Item};
 
 /// An ordered, unanswered call.
 #[derive(Clone, Debug)]
@@ -19,8 +24,8 @@ pub struct Call {
     pub spark: Option<SparkId>,
     /// What was ordered.
     pub order: Order,
-    /// Parts of a model call's request, bases resolved.
-    pub parts: Vec<RequestPart>,
+    /// What a model call sends.
+    pub request: Conversation,
     /// The retry timer that a model call waits for, between two attempts.
     pub timer: Option<CallId>,
     /// True once it was told to stop.
@@ -37,7 +42,7 @@ impl Call {
 
     /// Entries needed to make its effect.
     pub fn seqs(&self) -> impl Iterator<Item = u64> {
-        let parts = self.parts.iter().map(|part| part.from);
+        let parts = self.request.items().into_iter().map(|item| item.part.from);
         parts.chain(self.order.cites()).map(|at| at.seq)
     }
 }
@@ -87,12 +92,16 @@ pub struct Spark {
     pub model: String,
     /// Models given up in this turn.
     pub given_up: Vec<String>,
-    /// What the next request says, apart from the queue.
-    pub transcript: Vec<Item>,
+    /// Persona and instructions as the conversation begins with them.
+    pub head: Vec<RequestPart>,
+    /// What the next request begins with.
+    pub said: Conversation,
+    /// What it says then: answers and results since.
+    pub fresh: Vec<Item>,
     /// What waits for the next request.
     pub queue: Vec<Item>,
-    /// The last `model_called` of a step and its parts, as a base for the next.
-    pub sent: Option<(EventRef, Vec<RequestPart>)>,
+    /// The last `model_called` of a step and what it sent, as a base for the next.
+    pub sent: Option<(EventRef, Conversation)>,
     /// Tool calls of the last answer.
     pub uses: Vec<Use>,
     /// The last calls, newest last, for loop detection.
@@ -119,9 +128,58 @@ impl Spark {
         self.role == "solo" || Some(self.role.as_str()) == lead
     }
 
+    /// The whole conversation, apart from the queue.
+    pub fn transcript(&self) -> Vec<Item> {
+        let mut items = self.said.items();
+        items.extend(self.fresh.iter().cloned());
+        items
+    }
+
+    /// Puts another conversation in place of what was said.
+    pub fn set_transcript(&mut self, items: Vec<Item>) {
+        self.said = Conversation::default();
+        self.fresh = items;
+    }
+
+    /// Puts another persona and other instructions in front.
+    pub fn set_head(&mut self, head: Vec<RequestPart>) {
+        let said = self.transcript().into_iter().filter(|item| !item.is_pinned());
+        let items = head.iter().cloned().map(Item::new).chain(said).collect();
+        self.set_transcript(items);
+        self.head = head;
+    }
+
+    /// Continues the conversation of an earlier spark.
+    pub fn continue_from(&mut self, before: Spark) {
+        let head = std::mem::take(&mut self.head);
+        let is_same = head == before.head;
+        let Spark { said, fresh, queue, sent, seen, head: its_head, .. } = before;
+        (self.said, self.fresh, self.sent, self.seen, self.head) = (said, fresh, sent, seen, its_head);
+        if !is_same {
+            self.set_head(head);
+        }
+        self.fresh.extend(queue);
+    }
+
+    /// What waits to be sent after these messages, which the next request keeps.
+    pub fn take_pending(&mut self, kept: &Conversation) -> Vec<Item> {
+        let mut pending = if self.said.is_same(kept) { Vec::new() } else { self.said.items() };
+        pending.append(&mut self.fresh);
+        pending.append(&mut self.queue);
+        if self.said.is_same(kept) {
+            return pending;
+        }
+        let mut pending = pending.into_iter().peekable();
+        for item in kept.items() {
+            pending.next_if(|waiting| waiting.part == item.part);
+        }
+        pending.collect()
+    }
+
     /// Entries its next request needs.
     pub fn seqs(&self) -> Vec<u64> {
-        let items = self.transcript.iter().chain(&self.queue).map(|item| item.part.from.seq);
+        let transcript = self.transcript();
+        let items = transcript.iter().chain(&self.queue).map(|item| item.part.from.seq);
         let uses = self.uses.iter().flat_map(|one| {
             let end = match one.state {
                 UseState::Closed(end) => Some(end.seq),
@@ -130,22 +188,6 @@ impl Spark {
             [Some(one.id.answer.seq), one.plan.as_ref().map(|(at, _)| at.seq), end].into_iter().flatten()
         });
         items.chain(uses).chain(self.answer.map(|at| at.seq)).collect()
-    }
-}
-
-/// One message of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// By reference.
-    pub part: RequestPart,
-    /// Bytes of text it puts into a request, for the estimate.
-    pub bytes: u64,
-}
-
-impl Item {
-    /// True for what stays whatever is dropped: persona and instructions.
-    pub fn is_pinned(&self) -> bool {
-        self.part.role == Role::System
     }
 }
 
@@ -214,16 +256,45 @@ pub struct TextLocations {
     /// Instruction texts, in order.
     pub instructions: Vec<Selected>,
     /// Tool name → definition and its place.
-    pub tools: BTreeMap<String, (ToolSpec, Selected)>,
-    /// Tool names in the order they were offered.
-    pub tool_order: Vec<String>,
+    pub tools: BTreeMap<String, OfferedTool>,
+    /// Source of tools → digest of the list it gave last.
+    pub listed: BTreeMap<String, String>,
 }
 
 impl TextLocations {
     /// Entries that hold them.
     pub fn seqs(&self) -> impl Iterator<Item = u64> + '_ {
         let personas = self.personas.values().chain(&self.instructions);
-        personas.chain(self.tools.values().map(|(_, at)| at)).map(|at| at.from.seq)
+        personas.chain(self.tools.values().map(|tool| &tool.place)).map(|at| at.from.seq)
+    }
+
+    /// What a model is shown of the tool defined there.
+    pub fn declaration(&self, place: &Selected) -> Option<&Arc<ToolDecl>> {
+        self.tools.values().find(|tool| tool.place == *place).map(|tool| &tool.declaration)
+    }
+}
+
+/// A tool that sparks may be offered, with what each of their requests needs of it.
+#[derive(Clone, Debug)]
+pub struct OfferedTool {
+    /// The tool.
+    pub spec: ToolSpec,
+    /// Where it is defined.
+    pub place: Selected,
+    /// What a model is shown of it.
+    pub declaration: Arc<ToolDecl>,
+    /// Digest of the declaration.
+    pub digest: String,
+    /// Bytes of text in the declaration.
+    pub bytes: u64,
+}
+
+impl OfferedTool {
+    /// A tool defined there.
+    pub fn new(spec: ToolSpec, place: Selected) -> Self {
+        let declaration = Arc::new(ToolDecl::from(&spec));
+        let (digest, bytes) = (of_tool(&declaration), bytes_of_tool(&declaration));
+        OfferedTool { spec, place, declaration, digest, bytes }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -9,9 +10,9 @@ use crate::protocol::effect::{
     Bare, CachePutContext, CachePutOrder, CheckContext, DiffContext, Effect, FinishedRun, MentionContext,
     ModelContext, ModelOrder, Order, ToolCall,
 };
-use crate::protocol::event::{ArenaEvent, PathBase, ToolUse, TurnCause};
-use crate::protocol::expand::expand_parts;
-use crate::protocol::message::Args;
+use crate::protocol::event::{ArenaEvent, PathBase, Selected, ToolUse, TurnCause};
+use crate::protocol::expand::declaration;
+use crate::protocol::message::{Args, Request, ToolDecl};
 use crate::protocol::spec::{Limits, Risk};
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -34,6 +35,7 @@ impl Session {
             Order::CachePut(order) => Effect::CachePut { context: self.stored_run(&order)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
             Order::Timer(order) => Effect::Timer { order, context: Bare },
+            Order::Tools(order) => Effect::Tools { order, context: Bare },
             Order::Fingerprint(order) => Effect::Fingerprint { order, context: Bare },
             Order::Checkpoint(order) => Effect::Checkpoint { order, context: Bare },
             Order::Diff(order) => {
@@ -52,9 +54,19 @@ impl Session {
 
     fn request(&self, call: &Call, order: &ModelOrder, limits: &Limits) -> Option<ModelContext> {
         let ArenaEvent::ModelCalled(called) = self.event(order.called)? else { return None };
-        let mut request = expand_parts(called, &call.parts, &|at| self.event(at)).ok()?;
-        request.spark = self.sparks.get(&called.spark).map(|s| s.role.clone()).unwrap_or_default();
+        let request = Request {
+            spark: self.sparks.get(&called.spark).map(|s| s.role.clone()).unwrap_or_default(),
+            model: called.model.clone(),
+            params: called.params.clone(),
+            messages: call.request.messages(&|at| self.event(at)).ok()?,
+            tools: called.tools.iter().map(|tool| self.declared(tool)).collect::<Option<_>>()?,
+        };
         Some(ModelContext { request, timeout_ms: limits.model_timeout_ms })
+    }
+
+    fn declared(&self, tool: &Selected) -> Option<Arc<ToolDecl>> {
+        let known = self.places.declaration(tool).cloned();
+        known.or_else(|| declaration(tool, &|at| self.event(at)).ok().map(Arc::new))
     }
 
     fn check(&self, limits: &Limits) -> CheckContext {
@@ -108,7 +120,7 @@ impl Session {
         let spark = call.spark?;
         let (name, args) = self.asked(tool_use)?;
         let Args::Json(args) = args else { return None };
-        let (tool, _) = self.places.tools.get(name)?;
+        let tool = &self.places.tools.get(name)?.spec;
         let bases = self.sparks.get(&spark)?.seen.iter();
         // The recorded tool may be wrong about itself; what was prepared here is not.
         let one = self.sparks.get(&spark)?.uses.iter().find(|one| one.id == tool_use);

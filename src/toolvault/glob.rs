@@ -1,5 +1,8 @@
 //! The tool `glob`: files by the pattern of their path.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
@@ -13,8 +16,6 @@ use crate::protocol::effect::ToolCall;
 use crate::protocol::spec::{Risk, ToolSpec};
 use crate::protocol::text::name_shown;
 
-/// Most files looked at.
-pub const WALK_MAX: usize = 200_000;
 /// Most paths answered.
 const SHOWN: usize = 1_000;
 
@@ -50,24 +51,65 @@ impl Tool for Glob {
 }
 
 fn find(files: &dyn Files, base: &str, glob: &PathGlob, pattern: &str) -> Result<String, String> {
-    let (entries, more) = files.walk(base, WALK_MAX).map_err(words)?;
-    let (nameless, named): (Vec<_>, Vec<_>) =
-        entries.iter().partition(|entry| entry.kind == FileKind::Unnamed);
-    let found = glob.choose(named.iter().map(|entry| entry.path.as_str()), base);
+    let (total, found) = (AtomicUsize::new(0), Mutex::new(Names::default()));
+    let is_whole = files.visit(base, &|visited| {
+        if visited.kind == FileKind::Directory {
+            return true;
+        }
+        total.fetch_add(1, Ordering::Relaxed);
+        let fit = if visited.kind == FileKind::Unnamed { Fit::No } else { glob.fit(visited.path, base) };
+        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        match (fit, visited.kind) {
+            (_, FileKind::Unnamed) => found.nameless.push(visited.path.to_owned()),
+            (Fit::Matches, _) => found.matching.push(visited.path.to_owned()),
+            (Fit::ToTheLetter, _) => found.to_the_letter.push(visited.path.to_owned()),
+            (Fit::No, _) => {}
+        }
+        true
+    });
+    let is_whole = is_whole.map_err(words)?;
+    let Names { matching, to_the_letter, mut nameless } =
+        found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut found = if matching.is_empty() { to_the_letter } else { matching };
+    found.sort_unstable();
+    nameless.sort_unstable();
     let mut text: String =
         found.iter().take(SHOWN).flat_map(|path| [name_shown(path), "\n".into()]).collect();
     if found.is_empty() {
-        text = format!("no file matches `{pattern}` among {} files\n", entries.len());
+        text = format!("no file matches `{pattern}` among {} files\n", total.into_inner());
     }
     if found.len() > SHOWN {
         text += &format!("({} more; use a narrower pattern)\n", found.len() - SHOWN);
     }
-    if more {
-        text += &format!("(only the first {WALK_MAX} files were looked at; name a directory)\n");
+    if !is_whole {
+        text += UNFINISHED;
     }
-    let nameless: Vec<&str> = nameless.iter().map(|entry| entry.path.as_str()).collect();
+    let nameless: Vec<&str> = nameless.iter().map(String::as_str).collect();
     text.extend(unnamed(&nameless));
     Ok(text)
+}
+
+/// What is said where a tree is too large to be looked through.
+pub const UNFINISHED: &str = "(not every file was looked at in the time there is; name a directory)\n";
+
+/// Paths that were found.
+#[derive(Default)]
+struct Names {
+    matching: Vec<String>,
+    to_the_letter: Vec<String>,
+    nameless: Vec<String>,
+}
+
+/// How a path fits a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// It matches.
+    Matches,
+    /// It is what the pattern is to the letter, because `[id].tsx` is a name before it is a choice of letters. That
+    /// counts where nothing matches.
+    ToTheLetter,
+    /// Neither.
+    No,
 }
 
 /// A pattern over paths relative to a directory.
@@ -86,14 +128,13 @@ impl PathGlob {
         Ok(PathGlob { matcher: glob.compile_matcher(), name_only: !pattern.contains('/'), text })
     }
 
-    /// The workspace-relative paths beneath `base` that match; where none does, those whose name the pattern is to
-    /// the letter, because `[id].tsx` is a name before it is a choice of letters.
-    pub fn choose<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone, base: &str) -> Vec<&'p str> {
-        let matching: Vec<&str> =
-            paths.clone().filter(|path| self.matcher.is_match(self.compared(path, base))).collect();
-        match matching.is_empty() {
-            true => paths.filter(|path| self.compared(path, base) == self.text).collect(),
-            false => matching,
+    /// How a workspace-relative path beneath `base` fits.
+    pub fn fit(&self, path: &str, base: &str) -> Fit {
+        let compared = self.compared(path, base);
+        match self.matcher.is_match(compared) {
+            true => Fit::Matches,
+            false if compared == self.text => Fit::ToTheLetter,
+            false => Fit::No,
         }
     }
 

@@ -1,5 +1,11 @@
 //! The tool `grep`: lines by regular expression, without a shell.
 
+mod results;
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use async_trait::async_trait;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch};
@@ -7,16 +13,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::glob::{PathGlob, WALK_MAX};
+use super::glob::{Fit, PathGlob, UNFINISHED};
 use super::list_dir::{looking, unnamed};
 use super::tool::{arguments, spec};
 use super::write_file::words;
-use crate::ports::{FileError, FileKind, Files, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{FileError, FileKind, Files, Preparation, Sandbox, Tool, ToolEnd, Visited};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::spec::{Risk, ToolSpec};
 use crate::protocol::text::name_shown;
 use crate::session::policy::DeniedPaths;
+use results::{Lines, Outcome, Results};
 
 /// Matches answered when the call names no number, and at most.
 const MAX_DEFAULT: usize = 200;
@@ -104,48 +111,133 @@ fn search(
     denied: &[String],
     cancel: &CancellationToken,
 ) -> Result<String, String> {
-    let denied = DeniedPaths::new(denied);
-    let (paths, nameless, more) = candidates(files, base)?;
-    // A file that was named outright is compared as it is named from the root.
-    let above = if paths == [base] { "" } else { base };
-    let all = paths.iter().map(String::as_str);
-    let chosen = glob.map_or_else(|| all.clone().collect(), |glob| glob.choose(all.clone(), above));
-    let mut searcher = searcher(number(args.context, 0, CONTEXT_MOST));
-    let mut found = Found { max: number(args.max, MAX_DEFAULT, MAX_MOST), ..Found::default() };
-    for path in chosen {
-        if cancel.is_cancelled() || found.is_full() {
-            break;
+    let max = number(args.max, MAX_DEFAULT, MAX_MOST);
+    let search = Search {
+        matcher,
+        glob,
+        denied: DeniedPaths::new(denied),
+        context: number(args.context, 0, CONTEXT_MOST),
+        max,
+        idle: Mutex::default(),
+        searched: <[AtomicUsize; 2]>::default(),
+        found: [max, max].map(|max| Mutex::new(Results::new(max))),
+        fits: AtomicBool::new(false),
+        nameless: Mutex::default(),
+    };
+    let is_whole = match files.open(base) {
+        // A file that was named outright is compared as it is named from the root.
+        Ok(_) => {
+            let visited = Visited { path: base, kind: FileKind::File, open: &|| files.open(base) };
+            search.look("", &visited)
         }
-        if denied.holds(path) {
-            found.denied += 1;
-            continue;
-        }
-        found.files += 1;
-        // What vanished or cannot be opened is counted and named, not fatal.
-        let Ok(file) = files.open(path) else {
-            found.unread += 1;
-            continue;
-        };
-        let mut lines = Lines { path, start: found.text.len(), found: &mut found, binary: false };
-        if searcher.search_file(matcher, &file, &mut lines).is_err() {
-            found.unread += 1;
-        }
-    }
-    found.nameless = nameless;
-    Ok(found.finish(&args.pattern, more))
+        Err(FileError::Directory(_)) => files
+            .visit(base, &|visited| !cancel.is_cancelled() && search.look(base, &visited))
+            .map_err(words)?,
+        Err(error) => return Err(words(error)),
+    };
+    Ok(search.finish(&args.pattern, is_whole))
 }
 
-/// The file itself, or the ordinary files beneath a directory; those without a name; and whether there were more.
-fn candidates(files: &dyn Files, base: &str) -> Result<(Vec<String>, Vec<String>, bool), String> {
-    match files.open(base) {
-        Ok(_) => Ok((vec![base.to_owned()], Vec::new(), false)),
-        Err(FileError::Directory(_)) => {
-            let (entries, more) = files.walk(base, WALK_MAX).map_err(words)?;
-            let of =
-                |kind| entries.iter().filter(move |entry| entry.kind == kind).map(|entry| entry.path.clone());
-            Ok((of(FileKind::File).collect(), of(FileKind::Unnamed).collect(), more))
+/// One search, by several threads.
+struct Search<'a> {
+    matcher: &'a RegexMatcher,
+    glob: Option<&'a PathGlob>,
+    denied: DeniedPaths,
+    context: usize,
+    max: usize,
+    /// What a thread needs to search and nobody uses now.
+    idle: Mutex<Vec<(RegexMatcher, Searcher)>>,
+    /// Files that were searched, of those that the glob matches and of those it is to the letter.
+    searched: [AtomicUsize; 2],
+    found: [Mutex<Results>; 2],
+    /// Whether the glob matches any file.
+    fits: AtomicBool,
+    /// Files no tool can name, as they are shown.
+    nameless: Mutex<Vec<String>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Search<'_> {
+    /// Looks at what a walk has come by; false for a directory in which nothing can be found that is shown.
+    fn look(&self, base: &str, visited: &Visited<'_>) -> bool {
+        match visited.kind {
+            FileKind::Directory => return self.found.iter().any(|found| locked(found).needs(visited.path)),
+            FileKind::Unnamed => locked(&self.nameless).push(visited.path.to_owned()),
+            FileKind::File => self.file(base, visited),
+            FileKind::Link | FileKind::Special => {}
         }
-        Err(error) => Err(words(error)),
+        true
+    }
+
+    fn file(&self, base: &str, visited: &Visited<'_>) {
+        let which = match self.glob.map_or(Fit::Matches, |glob| glob.fit(visited.path, base)) {
+            Fit::Matches => 0,
+            Fit::ToTheLetter => 1,
+            Fit::No => return,
+        };
+        if which == 0 {
+            self.fits.store(true, Ordering::Relaxed);
+        } else if self.fits.load(Ordering::Relaxed) {
+            return;
+        }
+        if !locked(&self.found[which]).needs(visited.path) {
+            return;
+        }
+        let outcome = match self.denied.holds(visited.path) {
+            true => Outcome::Denied,
+            false => {
+                self.searched[which].fetch_add(1, Ordering::Relaxed);
+                // What vanished or cannot be opened is counted and named, not fatal.
+                let file = (visited.open)().ok();
+                file.map_or(Outcome::Unread, |file| Outcome::Searched(self.lines(visited.path, &file)))
+            }
+        };
+        if !matches!(&outcome, Outcome::Searched(lines) if lines.is_nothing()) {
+            locked(&self.found[which]).add(visited.path, outcome);
+        }
+    }
+
+    /// The lines of one file.
+    fn lines(&self, path: &str, file: &File) -> Lines {
+        let idle = locked(&self.idle).pop();
+        let (matcher, mut searcher) = idle.unwrap_or_else(|| (self.matcher.clone(), searcher(self.context)));
+        let mut sink = LineSink { path, max: self.max, lines: Lines::default(), binary: false };
+        sink.lines.is_broken = searcher.search_file(&matcher, file, &mut sink).is_err();
+        locked(&self.idle).push((matcher, searcher));
+        sink.lines
+    }
+
+    fn finish(self, pattern: &str, is_whole: bool) -> String {
+        let which = usize::from(!self.fits.into_inner());
+        let of = |found: Mutex<Results>| found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let [matching, to_the_letter] = self.found.map(of);
+        let results = if which == 0 { matching } else { to_the_letter };
+        let is_empty = results.is_empty();
+        let (mut text, is_full, [denied, unread]) = results.finish();
+        if is_empty {
+            let files = self.searched[which].load(Ordering::Relaxed);
+            text = format!("no line matches `{pattern}` in {files} files\n");
+        }
+        if is_full {
+            text += &format!("(stopped after {} matches; there may be more)\n", self.max);
+        }
+        if denied > 0 {
+            text += &format!("({denied} files were not searched: the policy denies them)\n");
+        }
+        if unread > 0 {
+            text += &format!("({unread} files could not be searched)\n");
+        }
+        if !is_whole {
+            text += UNFINISHED;
+        }
+        let mut nameless = self.nameless.into_inner().unwrap_or_else(PoisonError::into_inner);
+        nameless.sort_unstable();
+        let nameless: Vec<&str> = nameless.iter().map(String::as_str).collect();
+        text.extend(unnamed(&nameless));
+        text
     }
 }
 
@@ -153,75 +245,35 @@ fn number(asked: Option<u64>, default: usize, most: usize) -> usize {
     asked.map_or(default, |asked| usize::try_from(asked).unwrap_or(most).min(most))
 }
 
-/// What was found so far.
-#[derive(Default)]
-struct Found {
-    text: String,
-    matches: usize,
-    max: usize,
-    files: usize,
-    denied: usize,
-    unread: usize,
-    /// Files no tool can name, as they are shown.
-    nameless: Vec<String>,
-}
-
-impl Found {
-    fn is_full(&self) -> bool {
-        self.matches >= self.max
-    }
-
-    fn finish(mut self, pattern: &str, more: bool) -> String {
-        if self.matches == 0 {
-            self.text = format!("no line matches `{pattern}` in {} files\n", self.files);
-        }
-        if self.is_full() {
-            self.text += &format!("(stopped after {} matches; there may be more)\n", self.max);
-        }
-        if self.denied > 0 {
-            self.text += &format!("({} files were not searched: the policy denies them)\n", self.denied);
-        }
-        if self.unread > 0 {
-            self.text += &format!("({} files could not be searched)\n", self.unread);
-        }
-        if more {
-            self.text += &format!("(only the first {WALK_MAX} files were searched; name a directory)\n");
-        }
-        let nameless: Vec<&str> = self.nameless.iter().map(String::as_str).collect();
-        self.text.extend(unnamed(&nameless));
-        self.text
-    }
-}
-
 /// Writes the lines of one file down.
-struct Lines<'a> {
+struct LineSink<'a> {
     path: &'a str,
-    start: usize,
-    found: &'a mut Found,
+    max: usize,
+    lines: Lines,
     binary: bool,
 }
 
-impl Lines<'_> {
+impl LineSink<'_> {
     fn add(&mut self, mark: char, number: Option<u64>, bytes: &[u8]) {
         let line = String::from_utf8_lossy(bytes);
         let line = line.trim_end_matches(['\n', '\r']);
         let shown = &line[..line.floor_char_boundary(LINE_SHOWN)];
         let number = number.unwrap_or_default();
-        self.found.text += &format!("{}{mark}{number}{mark}{shown}", name_shown(self.path));
+        self.lines.text += &format!("{}{mark}{number}{mark}{shown}", name_shown(self.path));
         if shown.len() < line.len() {
-            self.found.text += &format!(" [… {} bytes more]", line.len() - shown.len());
+            self.lines.text += &format!(" [… {} bytes more]", line.len() - shown.len());
         }
-        self.found.text.push('\n');
+        self.lines.text.push('\n');
     }
 }
 
-impl Sink for Lines<'_> {
+impl Sink for LineSink<'_> {
     type Error = std::io::Error;
 
     fn matched(&mut self, _: &Searcher, matched: &SinkMatch<'_>) -> Result<bool, Self::Error> {
         self.add(':', matched.line_number(), matched.bytes());
-        self.found.matches += 1;
-        Ok(!self.found.is_full())
+        self.lines.ends.push(self.lines.text.len());
+        Ok(self.lines.ends.len() < self.max)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, Self::Error> {
@@ -230,7 +282,7 @@ impl Sink for Lines<'_> {
     }
 
     fn context_break(&mut self, _: &Searcher) -> Result<bool, Self::Error> {
-        self.found.text.push_str("--\n");
+        self.lines.text.push_str("--\n");
         Ok(true)
     }
 
@@ -241,9 +293,9 @@ impl Sink for Lines<'_> {
 
     fn finish(&mut self, _: &Searcher, _: &SinkFinish) -> Result<(), Self::Error> {
         // Lines before the first NUL of a binary file are as little text as what follows.
-        if self.binary && self.found.text.len() > self.start {
-            self.found.text.truncate(self.start);
-            self.found.text += &format!("{}: binary file, it matches too\n", name_shown(self.path));
+        if self.binary && !self.lines.text.is_empty() {
+            self.lines.text = format!("{}: binary file, it matches too\n", name_shown(self.path));
+            self.lines.ends.fill(self.lines.text.len());
         }
         Ok(())
     }

@@ -9,21 +9,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Files, RunContext, ToolEnd};
-use crate::protocol::spec::{Risk, ToolSpec};
-
-/// Bytes of output shown to a model.
-const OUTPUT_CAP: u32 = 64 * 1024;
+use crate::protocol::spec::{Family, Risk, ToolSpec};
 
 /// The spec of a built-in tool with arguments `A`. What only looks may be repeated.
 pub fn spec<A: JsonSchema>(name: &str, description: &str, risk: Risk) -> ToolSpec {
-    ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        schema: schema::<A>(),
-        risk,
-        repeatable: risk == Risk::Read,
-        output_cap: OUTPUT_CAP,
-    }
+    let family = if risk == Risk::Execute { Family::Run } else { Family::Files };
+    ToolSpec { family: Some(family), ..ToolSpec::new(name, description, schema::<A>(), risk) }
 }
 
 /// A schema in one piece, without the keywords that some providers refuse.

@@ -8,6 +8,7 @@ mod header;
 mod inspect;
 mod lists;
 mod matrix;
+mod pick;
 mod review;
 mod roster;
 mod welcome;
@@ -24,6 +25,7 @@ use super::view_model::ViewModel;
 
 pub(super) use events::rows as event_rows;
 pub(super) use lists::matching;
+pub(super) use pick::fitting;
 
 /// The smallest screen that shows anything useful.
 const SMALLEST: (u16, u16) = (40, 8);
@@ -150,6 +152,7 @@ fn draw_overlay(state: &State, scene: &ViewModel<'_>, overlay: &Overlay, frame: 
         Overlay::Events(list) => events::draw(scene, list, frame, area),
         Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
+        Overlay::Models(list) => pick::draw(state, scene, list, frame, area),
         Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
         Overlay::Consent(asked) => consent::draw(scene, frame, area, asked),
         Overlay::Fork { seq } => lists::fork(state, scene, frame, area, *seq),

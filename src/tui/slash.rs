@@ -144,9 +144,9 @@ pub const SLASHES: &[Slash] = &[
     slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(
         "/model",
-        "PROVIDER/MODEL",
-        "Use another model from the next call on",
-        "agon run --model",
+        "[PROVIDER/MODEL]",
+        "Use another model from the next call on; alone, list them to pick one",
+        "agon models",
         Order::Model,
     ),
     slash(

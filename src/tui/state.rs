@@ -76,6 +76,15 @@ pub struct SessionRow {
     pub fault: Option<String>,
 }
 
+/// A model, as the list shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelRow {
+    /// `PROVIDER/MODEL`.
+    pub name: String,
+    /// Window, price and abilities in a few words.
+    pub about: String,
+}
+
 /// Which part of the screen the keys go to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Pane {
@@ -161,6 +170,7 @@ pub(super) enum Overlay {
         scroll: usize,
     },
     Sessions(Sessions),
+    Models(Picker),
     Jump(String),
     Cost {
         scroll: usize,
@@ -212,6 +222,13 @@ pub(super) struct Sessions {
     pub naming: Option<(String, String)>,
 }
 
+/// The list of models.
+#[derive(Debug, Default)]
+pub(super) struct Picker {
+    pub search: String,
+    pub chosen: usize,
+}
+
 /// Everything the screen knows. Only [`update`](super::update) changes it.
 #[derive(Debug, Default)]
 pub struct State {
@@ -232,6 +249,8 @@ pub struct State {
     /// What is wrong with the record: it stands on the screen.
     pub(super) fault: Option<String>,
     pub(super) sessions: Option<Vec<SessionRow>>,
+    /// What the providers list; none until they were asked.
+    pub(super) models: Option<Vec<ModelRow>>,
     pub(super) note: Option<Note>,
     /// Who works on the tasks to come.
     pub(super) wish: ModeRequest,

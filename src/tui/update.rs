@@ -4,6 +4,7 @@ mod approve;
 mod browse;
 mod compose;
 mod overlay;
+mod pick;
 
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 
@@ -12,7 +13,7 @@ use crate::protocol::{ArenaEvent, Command, Entry};
 
 use super::keys::{self, Do, KeyContext};
 use super::session_view::SessionView;
-use super::state::{Asked, NOTE, NOTE_READ, Overlay, Pane, SessionRow, State};
+use super::state::{Asked, ModelRow, NOTE, NOTE_READ, Overlay, Pane, SessionRow, State};
 use super::{Act, Msg};
 
 /// Takes one message. What the person should see is marked for drawing; what is to be done comes back.
@@ -43,13 +44,21 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.sessions = Some(rows);
             state.composer.complete();
         }
+        Msg::Models(rows) => {
+            let row = |row: &ModelRow| (row.name.clone(), row.about.clone());
+            state.composer.values.models = rows.iter().map(row).collect();
+            state.models = Some(rows);
+        }
         Msg::Files(files) => {
             state.composer.files = files;
             state.composer.complete();
         }
         Msg::Profile(profile) => {
-            let model = |model: &String| (model.clone(), String::new());
-            state.composer.values.models = profile.models.iter().map(model).collect();
+            // A list of the providers themselves says more.
+            if state.models.is_none() {
+                let model = |model: &String| (model.clone(), String::new());
+                state.composer.values.models = profile.models.iter().map(model).collect();
+            }
             state.profile = *profile;
         }
         Msg::Personas(personas) => {

@@ -31,6 +31,9 @@ struct Known {
     sha256: String,
     /// When it was hashed, in nanoseconds since the Unix epoch.
     hashed: i64,
+    /// True once this process has seen the content in the store.
+    #[serde(skip)]
+    stored: bool,
 }
 
 /// What the system says of a file without reading it.
@@ -90,16 +93,28 @@ impl Index {
         (known.stamp == *stamp && stamp.is_settled(known.hashed)).then_some(known.sha256.as_str())
     }
 
-    /// Takes over what is known of a path from an older index.
-    pub fn carry(&mut self, path: &str, older: &Index) {
+    /// Files it knows.
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// True when this process has seen the content of a path in the store.
+    pub fn is_stored(&self, path: &str) -> bool {
+        self.files.get(path).is_some_and(|known| known.stored)
+    }
+
+    /// Takes over what is known of a path from an older index; `stored` when its content is in the store.
+    pub fn carry(&mut self, path: &str, older: &Index, stored: bool) {
         if let Some(known) = older.files.get(path) {
-            self.files.insert(path.to_owned(), known.clone());
+            let stored = known.stored || stored;
+            self.files.insert(path.to_owned(), Known { stored, ..known.clone() });
         }
     }
 
-    /// Notes a digest. `stamp` was taken before the content was read, `hashed` is the time at that moment.
-    pub fn note(&mut self, path: &str, stamp: Stamp, sha256: &str, hashed: i64) {
-        self.files.insert(path.to_owned(), Known { stamp, sha256: sha256.to_owned(), hashed });
+    /// Notes a digest. `stamp` was taken before the content was read, `hashed` is the time at that moment; `stored` when
+    /// the content was put into the store.
+    pub fn note(&mut self, path: &str, stamp: Stamp, sha256: &str, hashed: i64, stored: bool) {
+        self.files.insert(path.to_owned(), Known { stamp, sha256: sha256.to_owned(), hashed, stored });
     }
 }
 
@@ -115,8 +130,8 @@ mod tests {
     fn a_file_hashed_right_after_its_change_is_hashed_again() {
         let mut index = Index::default();
         let at = 1_700_000_000_123_456_789;
-        index.note("fresh", stamp(at), "1", at + 10_000_000);
-        index.note("old", stamp(at), "2", at + 60_000_000);
+        index.note("fresh", stamp(at), "1", at + 10_000_000, false);
+        index.note("old", stamp(at), "2", at + 60_000_000, false);
         assert_eq!(index.digest("fresh", &stamp(at)), None);
         assert_eq!(index.digest("old", &stamp(at)), Some("2"));
         assert_eq!(index.digest("old", &stamp(at + 1)), None);
@@ -127,9 +142,9 @@ mod tests {
     fn whole_seconds_need_more_distance() {
         let mut index = Index::default();
         let at = 1_700_000_000_000_000_000;
-        index.note("a", stamp(at), "1", at + 1_000_000_000);
+        index.note("a", stamp(at), "1", at + 1_000_000_000, false);
         assert_eq!(index.digest("a", &stamp(at)), None);
-        index.note("a", stamp(at), "1", at + 3_000_000_000);
+        index.note("a", stamp(at), "1", at + 3_000_000_000, false);
         assert_eq!(index.digest("a", &stamp(at)), Some("1"));
     }
 
@@ -138,7 +153,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sub/index.json");
         let mut index = Index::default();
-        index.note("a", stamp(1_700_000_000_123_456_789), "1", i64::MAX);
+        index.note("a", stamp(1_700_000_000_123_456_789), "1", i64::MAX, false);
         index.save(&path).unwrap();
         assert_eq!(Index::load(&path), index);
         std::fs::write(&path, "{\"version\":1,\"files\":{\"a\":").unwrap();

@@ -32,6 +32,8 @@ pub struct Scan {
     pub tree: Tree,
     /// What is left out because it is too large or cannot be read, with its size.
     pub skipped: BTreeSet<(String, u64)>,
+    /// Files whose content was read.
+    pub noted: usize,
 }
 
 impl Scan {
@@ -51,6 +53,8 @@ pub struct Scanner<'a> {
     index: Index,
     entries: Vec<TreeEntry>,
     skipped: BTreeSet<(String, u64)>,
+    /// Files that were hashed.
+    noted: usize,
 }
 
 impl<'a> Scanner<'a> {
@@ -71,6 +75,7 @@ impl<'a> Scanner<'a> {
             index: Index::default(),
             entries: Vec::new(),
             skipped: BTreeSet::new(),
+            noted: 0,
         })
     }
 
@@ -95,7 +100,8 @@ impl<'a> Scanner<'a> {
             }
         }
         self.entries.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok((Scan { tree: Tree { entries: self.entries }, skipped: self.skipped }, self.index))
+        let scan = Scan { tree: Tree { entries: self.entries }, skipped: self.skipped, noted: self.noted };
+        Ok((scan, self.index))
     }
 
     /// Only the workspace's own rules count, so that the same content has the same tree everywhere.
@@ -130,9 +136,9 @@ impl<'a> Scanner<'a> {
         }
         let (stamp, exec) = (stamp_of(metadata), is_executable(metadata));
         if let Some(sha256) = self.known.digest(path, &stamp)
-            && self.objects.is_none_or(|objects| objects.has(sha256))
+            && self.objects.is_none_or(|objects| self.known.is_stored(path) || objects.has(sha256))
         {
-            self.index.carry(path, self.known);
+            self.index.carry(path, self.known, self.objects.is_some());
             return Ok(Some(Kind::File { exec, sha256: sha256.to_owned(), size: stamp.size }));
         }
         self.read(path)
@@ -172,7 +178,8 @@ impl<'a> Scanner<'a> {
             self.skipped.insert((path.to_owned(), size));
             return Ok(None);
         }
-        self.index.note(path, stamp_of(&metadata), &sha256, hashed);
+        self.index.note(path, stamp_of(&metadata), &sha256, hashed, self.objects.is_some());
+        self.noted += 1;
         Ok(Some(Kind::File { exec: is_executable(&metadata), sha256, size }))
     }
 }

@@ -3,5 +3,6 @@
 mod faults;
 pub(crate) mod kit;
 mod scorers;
+mod sources;
 mod turns;
 mod workers;

@@ -1,6 +1,7 @@
 //! One set of scenarios over every wire format and every row of a host, against strict servers on real sockets.
 
 mod breaks;
+mod continued;
 mod talks;
 
 use agon::protocol::event::{ModelFailed, ModelReply};
@@ -18,7 +19,8 @@ fn hello(wire: Wire) -> Request {
     request.model = format!("mock/{}", wire.model());
     request.params.max_output = Some(2000);
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]});
-    request.tools = vec![ToolDecl { name: "read".into(), description: "Reads a file.".into(), schema }];
+    request.tools =
+        vec![ToolDecl { name: "read".into(), description: "Reads a file.".into(), schema }.into()];
     request
 }
 

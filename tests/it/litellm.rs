@@ -153,7 +153,7 @@ impl Pair<'_> {
     async fn calls(&self) -> Result<(), String> {
         let mut talk = self.request("calls");
         let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"], "additionalProperties": false});
-        talk.tools = vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema }];
+        talk.tools = vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema }.into()];
         let reply = self.call(&talk).await.0.map_err(|failed| failed.message)?;
         same("finish", reply.finish, Finish::ToolCalls)?;
         let results: Vec<Part> = reply

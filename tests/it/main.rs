@@ -11,6 +11,7 @@ mod debate;
 mod demo;
 mod dependencies;
 mod eventlog;
+mod host;
 mod house;
 mod litellm;
 mod projection;

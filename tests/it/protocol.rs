@@ -2,6 +2,7 @@
 
 mod calls;
 mod newer;
+mod request_digest;
 mod samples;
 
 use std::sync::LazyLock;

@@ -84,7 +84,7 @@ fn conversation() -> Request {
     whole.model = "mock/gpt-5-mini".into();
     whole.params.max_output = Some(8192);
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
-    whole.tools = vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema }];
+    whole.tools = vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema }.into()];
     whole
 }
 

@@ -2,6 +2,8 @@
 
 use agon::ports::Provider;
 use agon::protocol::event::{ErrorKind, ModelFailed, ModelReply};
+use std::sync::Arc;
+
 use agon::protocol::message::{Args, Finish, Message, Part, Request, ToolDecl, Usage};
 use agon::protocol::{Lane, Role};
 use agon::provider::script::{RecordedReply, Script};
@@ -40,7 +42,7 @@ fn script() -> Script {
     Script::from_toml("demo", SCRIPT).unwrap()
 }
 
-fn by(spark: &str, messages: Vec<Message>) -> Request {
+fn by(spark: &str, messages: Vec<Arc<Message>>) -> Request {
     Request { spark: spark.into(), ..request(messages) }
 }
 
@@ -158,7 +160,8 @@ async fn refuses_what_real_apis_refuse() {
         assert!(failed.message.contains(words), "`{words}` is missing in: {}", failed.message);
     }
     let mut bad_tool = by("", vec![user()]);
-    bad_tool.tools = vec![ToolDecl { name: "t".into(), description: String::new(), schema: json!([]) }];
+    bad_tool.tools =
+        vec![ToolDecl { name: "t".into(), description: String::new(), schema: json!([]) }.into()];
     assert!(call(&script(), &bad_tool).await.unwrap_err().message.contains("schema of tool `t`"));
     let right = vec![
         user(),

@@ -9,6 +9,8 @@ mod builds;
 mod consent;
 pub(crate) mod contract;
 pub(crate) mod escapes;
+#[cfg(target_os = "linux")]
+mod holder;
 mod hostile_git;
 #[cfg(target_os = "linux")]
 mod left;

@@ -10,5 +10,6 @@ mod limits;
 mod mentions;
 mod models;
 mod refused;
+mod requests;
 mod walk;
 mod windows;

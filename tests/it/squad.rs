@@ -15,6 +15,8 @@ mod story;
 mod undone;
 mod unfit;
 
+use std::sync::Arc;
+
 use agon::protocol::effect::ModelContext;
 use agon::protocol::event::*;
 use agon::protocol::message::{Message, Part, Request};
@@ -35,7 +37,7 @@ fn squad(blueprint: Blueprint) -> World {
 
 /// Everything a request says, tools and schema apart.
 fn all_words(request: &Request) -> String {
-    let words = |message: &Message| {
+    let words = |message: &Arc<Message>| {
         let texts = message.parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(text.clone()),
             Part::Result { content, .. } => Some(content.clone()),

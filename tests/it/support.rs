@@ -7,12 +7,13 @@ pub mod golden;
 pub mod long;
 pub mod panel;
 pub mod refusing;
+pub mod requests;
 pub mod server;
 pub mod squad;
 pub mod wires;
 pub mod world;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use agon::ports::Live;
 use agon::protocol::effect::ToolCall;
@@ -43,13 +44,13 @@ impl Live for Recorder {
 }
 
 /// A message with one text.
-pub fn said(role: Role, text: &str) -> Message {
+pub fn said(role: Role, text: &str) -> Arc<Message> {
     message(role, vec![Part::Text { text: text.to_owned() }])
 }
 
 /// A message.
-pub fn message(role: Role, parts: Vec<Part>) -> Message {
-    Message { role, parts, from: EventRef::fact(0) }
+pub fn message(role: Role, parts: Vec<Part>) -> Arc<Message> {
+    Arc::new(Message { role, parts, from: EventRef::fact(0) })
 }
 
 /// How often a model has answered by what a server is sent: agon's own word between two messages is no answer.
@@ -59,7 +60,7 @@ pub fn answers(request: &serde_json::Value) -> usize {
 }
 
 /// A request without tools for `mock/model-1`.
-pub fn request(messages: Vec<Message>) -> Request {
+pub fn request(messages: Vec<Arc<Message>>) -> Request {
     Request {
         spark: String::new(),
         model: "mock/model-1".to_owned(),

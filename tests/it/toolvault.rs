@@ -3,6 +3,7 @@
 mod names;
 mod plans;
 mod reading;
+mod sources;
 
 use std::fs;
 use std::path::PathBuf;
@@ -120,8 +121,8 @@ struct Named(&'static str, Value);
 #[async_trait::async_trait]
 impl Tool for Named {
     fn spec(&self) -> ToolSpec {
-        let (name, schema) = (self.0.into(), self.1.clone());
-        ToolSpec { name, description: "x".into(), schema, risk: Risk::Read, repeatable: true, output_cap: 1 }
+        let (name, schema) = (self.0, self.1.clone());
+        ToolSpec { output_cap: 1, ..ToolSpec::new(name, "x", schema, Risk::Read) }
     }
 
     async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
@@ -131,7 +132,7 @@ impl Tool for Named {
 
 #[test]
 fn the_vault_refuses_what_it_could_not_offer() {
-    let mut vault = ToolVault::builtin().unwrap();
+    let vault = ToolVault::builtin().unwrap();
     let object = json!({"type": "object"});
     assert_eq!(
         vault.register(Arc::new(Named("bash", object.clone()))),

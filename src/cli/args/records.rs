@@ -16,6 +16,9 @@ pub struct SessionsArgs {
     /// Print the list as JSON
     #[arg(long)]
     pub json: bool,
+    /// Read every log to its end and check its chain
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// Commands on sessions.
@@ -26,6 +29,9 @@ pub enum SessionsCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Read every log to its end and check its chain
+        #[arg(long)]
+        check: bool,
     },
     /// Show where a session stands
     Show {

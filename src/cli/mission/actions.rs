@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::assembly;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, ModelName};
+use crate::host;
 use crate::protocol::Command;
 use crate::tui::{Act, ModeRequest, Msg};
 
@@ -35,25 +35,24 @@ impl Mission {
         let first = session_ops::task(text, &company)?;
         let kit = Arc::clone(&self.kit);
         let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
-        if let Some(live) = &mut self.live {
-            live.hold(&kit)?;
-            let arena = Arc::clone(&live.arena);
+        if let Some(live) = &self.live {
+            let handle = live.handle().clone();
             self.pending.push(Box::pin(async move {
                 if let Some(steer) = steer
-                    && arena.submit(steer).await.is_ok()
+                    && handle.command(steer).await.is_ok()
                 {
                     return Done::News(Vec::new());
                 }
-                let given = session_ops::give(&kit, &arena, (&company, found), first).await;
+                let given = session_ops::give(&kit, &handle, (&company, found), first).await;
                 given.map_or_else(|failure| Done::Failed(failure, Some(written)), |()| Done::News(Vec::new()))
             }));
             return Ok(Vec::new());
         }
-        let (id, asker) = (self.id.clone(), self.asker.clone());
+        let (id, front) = (self.id.clone(), self.front.clone());
         Ok(self.begin("opening…", Some(written), move || async move {
             let opened = match id {
-                Some(id) => session_ops::resume(&kit, &id, (&company, found), (&asker, Some(first))).await?,
-                None => session_ops::begin(&kit, found, &company, (&asker, first)).await?,
+                Some(id) => session_ops::resume(&kit, &id, (&company, found), (&front, Some(first))).await?,
+                None => session_ops::begin(&kit, found, &company, (&front, first)).await?,
             };
             Ok(Done::Opened(Box::new(opened)))
         }))
@@ -65,10 +64,9 @@ impl Mission {
         let mut news = vec![Msg::Profile(Box::new(self.profile()))];
         match &self.live {
             Some(live) => {
-                let (kit, arena, is_between) =
-                    (Arc::clone(&self.kit), Arc::clone(&live.arena), !live.is_open);
+                let (kit, handle) = (Arc::clone(&self.kit), live.handle().clone());
                 self.pending.push(Box::pin(async move {
-                    match assembly::change(&kit.config, &arena, &kit.changes, is_between).await {
+                    match handle.change(&kit.config, &kit.changes).await {
                         Ok(0) => Done::News(vec![Msg::Log("nothing is different from before".to_owned())]),
                         Ok(_) => Done::News(vec![Msg::Log(format!("{said}, from the next call on"))]),
                         Err(error) => Done::Failed(error.into(), None),
@@ -87,7 +85,7 @@ impl Mission {
     }
 
     fn sandbox(&mut self, name: &str) -> Result<Vec<Msg>, Failure> {
-        if self.live.as_ref().is_some_and(|live| live.is_open) {
+        if self.live.as_ref().is_some_and(|live| live.handle().has_open_turn()) {
             return Err(Failure::usage("the sandbox can be changed once this turn is over"));
         }
         let kind = sandbox(name)?;
@@ -135,16 +133,7 @@ impl Mission {
                 let _ = self.question.take().map(|question| question.send(answer));
             }
             Act::Submit(command) => self.submit(command, None),
-            Act::New => {
-                self.leave();
-                self.id = None;
-                self.forget_bounds()?;
-                let record = Box::default();
-                return Ok(vec![
-                    Msg::Profile(Box::new(self.profile())),
-                    Msg::SessionView { record, is_live: false, is_elsewhere: false },
-                ]);
-            }
+            Act::New => return self.empty(),
             Act::Open(name) => {
                 self.forget_bounds()?;
                 return Ok(self.open(name));
@@ -156,11 +145,13 @@ impl Mission {
             }),
             Act::List => self.small(|kit| Ok(vec![Msg::Sessions(session_ops::list(kit)?)])),
             Act::Personas => self.small(|kit| {
-                let library = assembly::personas(&kit.config);
+                let library = host::personas(&kit.config);
                 let all = library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone()));
                 Ok(vec![Msg::Personas(all.collect())])
             }),
-            Act::Files => self.small(|kit| Ok(vec![Msg::Files(session_ops::files(kit))])),
+            Act::Files => {
+                self.small(|kit| Ok(vec![Msg::Files(host::workspace_files(kit.config.workspace()))]))
+            }
             Act::Fork { id, seq } => {
                 self.forget_bounds()?;
                 return Ok(self.fork(id, seq));
@@ -171,6 +162,7 @@ impl Mission {
                 let kit = self.kit.with_model(&name)?;
                 return Ok(self.change(kit, format!("model {name}")));
             }
+            Act::Models => self.list_models(),
             Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
             Act::Policy(file) => {
                 return Ok(self.change(self.kit.with_policy(&file)?, format!("policy of {file}")));
@@ -191,11 +183,23 @@ impl Mission {
         Ok(Vec::new())
     }
 
+    /// Leaves the session on the screen for none.
+    fn empty(&mut self) -> Result<Vec<Msg>, Failure> {
+        self.leave();
+        self.id = None;
+        self.forget_bounds()?;
+        let record = Box::default();
+        Ok(vec![
+            Msg::Profile(Box::new(self.profile())),
+            Msg::SessionView { record, is_live: false, is_elsewhere: false },
+        ])
+    }
+
     fn fork(&mut self, id: Option<String>, seq: Option<u64>) -> Vec<Msg> {
         let Some(session) = id.or_else(|| self.id.clone()) else { return Vec::new() };
-        let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
+        let (kit, front) = (Arc::clone(&self.kit), self.front.clone());
         self.begin("copying…", None, move || async move {
-            let (seen, note) = session_ops::fork(&kit, session, seq, &asker).await?;
+            let (seen, note) = session_ops::fork(&kit, session, seq, &front).await?;
             Ok(Done::Copied(Box::new(seen), note))
         })
     }
@@ -204,9 +208,9 @@ impl Mission {
     fn go_on(&mut self) -> Result<Vec<Msg>, Failure> {
         let Some(id) = self.id.clone().filter(|_| self.live.is_none()) else { return Ok(Vec::new()) };
         let company = Company::of(&ModeRequest::default(), &self.kit.config)?;
-        let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
+        let (kit, front) = (Arc::clone(&self.kit), self.front.clone());
         Ok(self.begin("going on…", None, move || async move {
-            let opened = session_ops::resume(&kit, &id, (&company, None), (&asker, None)).await?;
+            let opened = session_ops::resume(&kit, &id, (&company, None), (&front, None)).await?;
             Ok(Done::Opened(Box::new(opened)))
         }))
     }

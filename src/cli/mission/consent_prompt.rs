@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::assembly::WireError;
-use crate::protocol::spec::Consent;
+use crate::cli::error::Failure;
+use crate::host::{self, Person};
 use crate::tui::Question;
 
 /// A question on its way to the screen.
@@ -20,45 +20,15 @@ pub(super) struct Asked {
 pub(super) struct Asker {
     questions: mpsc::UnboundedSender<Asked>,
     by: String,
+    /// The present folder.
+    here: PathBuf,
 }
 
 impl Asker {
     /// One that asks in the name of a person, and where its questions come out.
-    pub fn of(by: &str) -> (Self, mpsc::UnboundedReceiver<Asked>) {
+    pub fn of(by: &str, here: &Path) -> (Self, mpsc::UnboundedReceiver<Asked>) {
         let (questions, asked) = mpsc::unbounded_channel();
-        (Asker { questions, by: by.to_owned() }, asked)
-    }
-
-    /// The person's consent, when a session could not be opened because nothing confines its tools; any other failure
-    /// stands.
-    pub async fn consent(&self, error: WireError) -> Result<Consent, WireError> {
-        let WireError::NothingConfines { why, gaps } = error else { return Err(error) };
-        let question = Question {
-            title: format!("Nothing here can confine the tools: {why}"),
-            intro: "Without a sandbox, for this whole session:".to_owned(),
-            points: gaps.iter().map(|gap| (*gap).to_owned()).collect(),
-            question: "May they work with your own rights?".to_owned(),
-        };
-        match self.ask(question).await {
-            true => Ok(Consent { by: self.by.clone(), why }),
-            false => Err(WireError::NothingConfines { why, gaps }),
-        }
-    }
-
-    /// The folder that only a log from elsewhere names, when the person lets the session work there; any other failure
-    /// stands.
-    pub async fn folder(&self, error: WireError, here: &Path) -> Result<PathBuf, WireError> {
-        let WireError::ForeignRoot { id, root } = error else { return Err(error) };
-        let question = Question {
-            title: "This session was not begun here.".to_owned(),
-            intro: "Its log names another folder than the present one:".to_owned(),
-            points: vec![format!("log: {}", root.display()), format!("here: {}", here.display())],
-            question: "Let it work in the folder of its log?".to_owned(),
-        };
-        match self.ask(question).await {
-            true => Ok(root),
-            false => Err(WireError::ForeignRoot { id, root }),
-        }
+        (Asker { questions, by: by.to_owned(), here: here.to_owned() }, asked)
     }
 
     /// A screen that is gone has said no.
@@ -66,5 +36,37 @@ impl Asker {
         let (answer, said) = oneshot::channel();
         let _ = self.questions.send(Asked { question, answer });
         said.await.unwrap_or(false)
+    }
+}
+
+impl Person for Asker {
+    type Failure = Failure;
+
+    fn name(&self) -> String {
+        self.by.clone()
+    }
+
+    async fn agrees(&self, question: host::Question) -> Result<bool, Failure> {
+        let question = match question {
+            host::Question::Unconfined { why, gaps } => Question {
+                title: format!("Nothing here can confine the tools: {why}"),
+                intro: "Without a sandbox, for this whole session:".to_owned(),
+                points: gaps.iter().map(|gap| (*gap).to_owned()).collect(),
+                question: "May they work with your own rights?".to_owned(),
+            },
+            host::Question::Wide { workspace, why } => Question {
+                title: format!("The workspace would be `{}`: {why}", workspace.display()),
+                intro: "For this session:".to_owned(),
+                points: vec!["agents could read and change every file in it".to_owned()],
+                question: "Work there?".to_owned(),
+            },
+            host::Question::Folder { root, .. } => Question {
+                title: "This session was not begun here.".to_owned(),
+                intro: "Its log names another folder than the present one:".to_owned(),
+                points: vec![format!("log: {}", root.display()), format!("here: {}", self.here.display())],
+                question: "Let it work in the folder of its log?".to_owned(),
+            },
+        };
+        Ok(self.ask(question).await)
     }
 }

@@ -1,5 +1,6 @@
 //! The desk behind the screen: one session at a time, live or only looked at, and the work the screen asks for.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,19 +10,17 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::arena::Ending;
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, ModelName, SandboxKind};
-use crate::projection::Board;
-use crate::projection::board::OpenApproval;
-use crate::protocol::{ArenaEvent, Choice, Command, Entry};
+use crate::host::{Answers, Ending, Follow, Host, Update, Updates};
+use crate::protocol::{Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
 
 use super::consent_prompt::{Asked, Asker};
-use super::record::{self, Following, PACE, Seen};
-use super::session_ops::{self, Live, Opened};
+use super::record::{self, PACE, Seen};
+use super::session_ops::{self, Front, Opened};
 use super::session_options::SessionOptions;
 use super::text::{homely, in_words, newest, trouble};
 
@@ -52,10 +51,9 @@ pub(super) struct Mission {
     theme: Theme,
     pub is_calm: bool,
     pub is_record: bool,
-    pub says_yes: bool,
     pub(super) found: Option<Found>,
     is_looking: bool,
-    pub(super) live: Option<Live>,
+    pub(super) live: Option<Updates>,
     /// The session that is shown; it runs here or not.
     pub(super) id: Option<String>,
     /// Small things under way: commands, lists.
@@ -65,9 +63,9 @@ pub(super) struct Mission {
     /// Tells the counting of a long session that nobody wants it any more.
     counting: Option<Arc<AtomicBool>>,
     /// The session on the screen, while another process writes it.
-    following: Option<Following>,
-    /// Takes questions of what is being opened to the screen.
-    pub(super) asker: Asker,
+    following: Option<Follow>,
+    /// Opens sessions, and takes questions of what is being opened to the screen.
+    pub(super) front: Front,
     asked: mpsc::UnboundedReceiver<Asked>,
     /// Where the answer goes to the question that is on the screen.
     pub(super) question: Option<oneshot::Sender<bool>>,
@@ -76,10 +74,11 @@ pub(super) struct Mission {
 }
 
 impl Mission {
-    pub fn new(kit: Arc<SessionOptions>, by: String, theme: Theme) -> Self {
-        let (asker, asked) = Asker::of(&by);
+    pub fn new(kit: Arc<SessionOptions>, by: String, theme: Theme, answers: Answers) -> Self {
+        let (asker, asked) = Asker::of(&by, kit.config.workspace());
+        let host = Host::at(kit.config.places());
         Mission {
-            asker,
+            front: Front { host, asker, answers },
             asked,
             question: None,
             first: Arc::clone(&kit),
@@ -88,7 +87,6 @@ impl Mission {
             theme,
             is_calm: false,
             is_record: false,
-            says_yes: false,
             found: None,
             is_looking: false,
             live: None,
@@ -105,7 +103,7 @@ impl Mission {
     pub fn profile(&self) -> Profile {
         let named = self.kit.named_model();
         let mut profile = Profile {
-            program: crate::arena::PROGRAM.to_owned(),
+            program: crate::host::PROGRAM.to_owned(),
             workspace: homely(&self.kit.environment, self.kit.config.workspace()),
             by: self.by.clone(),
             is_record: self.is_record,
@@ -148,7 +146,7 @@ impl Mission {
 
     /// The newest session of this workspace.
     pub fn newest_here(&self) -> Result<String, Failure> {
-        newest(&self.kit.sessions(), self.kit.config.workspace())
+        newest(&self.front.host, self.kit.config.workspace())
     }
 
     /// Begins with a recorded session.
@@ -163,9 +161,9 @@ impl Mission {
 
     /// Begins with a demo.
     pub fn demo(&mut self, show: DemoKind, folder: Option<PathBuf>) -> Vec<Msg> {
-        let (kit, asker) = (Arc::clone(&self.kit), self.asker.clone());
+        let (kit, front) = (Arc::clone(&self.kit), self.front.clone());
         self.begin("opening…", None, move || async move {
-            Ok(Done::Opened(Box::new(session_ops::demo(&kit, show, folder, &asker).await?)))
+            Ok(Done::Opened(Box::new(session_ops::demo(&kit, show, folder, &front).await?)))
         })
     }
 
@@ -216,19 +214,17 @@ impl Mission {
     }
 
     fn take(&mut self, opened: Opened) -> Vec<Msg> {
-        let Opened { id, live, record, first, note } = opened;
-        let asks = record.approvals().to_vec();
+        let Opened { updates, record, first, note } = opened;
         self.leave();
         self.is_record = false;
-        self.id = Some(id);
-        self.live = Some(live);
+        self.id = Some(updates.handle().id().to_owned());
+        self.live = Some(updates);
         let mut news = vec![Msg::Profile(Box::new(self.profile()))];
         news.push(Msg::SessionView { record: Box::new(record), is_live: true, is_elsewhere: false });
         news.extend(note.map(Msg::Log));
         if let Some(first) = first {
             self.submit(first, None);
         }
-        self.answer(asks);
         news
     }
 
@@ -251,7 +247,7 @@ impl Mission {
 
     fn show_record(&mut self, seen: Seen) -> Vec<Msg> {
         if seen.is_elsewhere {
-            self.following = Following::of(&self.kit, &seen.id, seen.record.next());
+            self.following = self.front.host.follow(&seen.id, seen.record.next()).ok();
         }
         let is_elsewhere = seen.is_elsewhere;
         let mut news = vec![Msg::SessionView { record: Box::new(seen.record), is_live: false, is_elsewhere }];
@@ -265,25 +261,14 @@ impl Mission {
     /// Hands a command over; a refusal comes with the news, and what was written goes back.
     pub(super) fn submit(&mut self, command: Command, written: Option<String>) {
         let Some(live) = &self.live else { return };
-        let arena = Arc::clone(&live.arena);
+        let handle = live.handle().clone();
         self.pending.push(Box::pin(async move {
-            match (arena.submit(command).await, written) {
+            match (handle.command(command).await, written) {
                 (Ok(_), _) => Done::News(Vec::new()),
                 (Err(error), Some(text)) => Done::News(vec![Msg::Refused { text, why: error.to_string() }]),
                 (Err(error), None) => Done::News(vec![Msg::Log(error.to_string())]),
             }
         }));
-    }
-
-    /// With `--yes`, answers what is asked.
-    fn answer(&mut self, asks: Vec<OpenApproval>) {
-        if !self.says_yes {
-            return;
-        }
-        for OpenApproval { call, digest, .. } in asks {
-            let by = "--yes".to_owned();
-            self.submit(Command::Answer { call, digest, choice: Choice::Once, by }, None);
-        }
     }
 
     fn done(&mut self, done: Done) -> Vec<Msg> {
@@ -310,37 +295,7 @@ impl Mission {
             }
             Done::Counted(_) => Vec::new(),
             Done::Opened(opened) => self.take(*opened),
-            Done::Failed(failure, written) => {
-                if let Some(live) = self.live.as_mut().filter(|live| !live.is_open) {
-                    live.let_go();
-                }
-                vec![failed(&failure, written)]
-            }
-        }
-    }
-
-    /// What the bus told of is read from the log, so nothing is missed.
-    fn catch_up(&mut self) -> Vec<Msg> {
-        let Some(live) = &mut self.live else { return Vec::new() };
-        match live.read_on() {
-            Ok(entries) => {
-                let mut is_open = None;
-                for (_, event) in entries.iter().flat_map(|entry| entry.effective()) {
-                    match event {
-                        ArenaEvent::TurnOpened(_) => is_open = Some(true),
-                        ArenaEvent::TurnClosed(_) => is_open = Some(false),
-                        _ => {}
-                    }
-                }
-                // A short turn opens and closes between two looks, and lets go of the workspace all the same.
-                let taken = is_open.map_or(Ok(()), |is_open| live.turned(is_open, &self.kit));
-                let mut asked = Board::default();
-                entries.iter().for_each(|entry| asked.apply(entry));
-                self.answer(asked.approvals);
-                let told = taken.err().map(|failure| Msg::Log(in_words(&failure)));
-                entries.into_iter().map(Msg::Entry).chain(told).collect()
-            }
-            Err(failure) => vec![Msg::Log(failure.text())],
+            Done::Failed(failure, written) => vec![failed(&failure, written)],
         }
     }
 
@@ -356,14 +311,22 @@ impl Mission {
         news
     }
 
-    fn ended(&mut self, ending: &Ending) -> Vec<Msg> {
-        let mut news = self.catch_up();
-        self.live = None;
-        news.push(Msg::Ended);
-        if let Ending::Failed(error) = ending {
-            news.push(Msg::Log(format!("the log cannot be written any more: {error}")));
+    /// News of the session that runs here.
+    fn heard(&mut self, update: io::Result<Update>) -> Vec<Msg> {
+        match update {
+            Ok(Update::Entries(entries)) => entries.into_iter().map(Msg::Entry).collect(),
+            Ok(Update::Signal(signal)) => vec![Msg::Signal(signal)],
+            Ok(Update::NotTaken(words)) => vec![Msg::Log(words)],
+            Ok(Update::Ended(ending)) => {
+                self.live = None;
+                let told = match ending {
+                    Ending::Failed(error) => Some(format!("the log cannot be written any more: {error}")),
+                    _ => None,
+                };
+                [Msg::Ended].into_iter().chain(told.map(Msg::Log)).collect()
+            }
+            Err(error) => vec![Msg::Log(Failure::from(error).text())],
         }
-        news
     }
 }
 
@@ -376,11 +339,9 @@ fn kind(wanted: SandboxKind) -> Option<String> {
 enum Woke {
     Done(Done),
     Opened(Done),
-    Entry,
+    Update(io::Result<Update>),
     Elsewhere,
     Question(Asked),
-    Signals(Vec<Msg>),
-    End(Ending),
 }
 
 impl Mission {
@@ -396,31 +357,19 @@ impl Mission {
     async fn wait(&mut self) -> Woke {
         self.look();
         let Mission { live, pending, opening, following, asked, .. } = self;
-        let arena = live.as_ref().map(|live| Arc::clone(&live.arena));
-        let (mut entries, mut signals) = match live {
-            Some(live) => (Some(&mut live.news.entries), Some(&mut live.news.signals)),
-            None => (None, None),
+        let update = async {
+            match live {
+                Some(live) => live.next().await,
+                None => std::future::pending().await,
+            }
         };
         tokio::select! {
             biased;
             Some(done) = pending.next() => Woke::Done(done),
             Some(question) = asked.recv() => Woke::Question(question),
             done = waited(opening.as_mut()) => Woke::Opened(done),
-            Some(_) = waited(entries.as_mut().map(|entries| entries.next())) => {
-                while let Some(Some(_)) = entries.as_mut().and_then(|entries| entries.next().now_or_never()) {}
-                Woke::Entry
-            }
-            Some(signal) = waited(signals.as_mut().map(|signals| signals.next())) => {
-                let mut news = vec![Msg::Signal(signal)];
-                while news.len() < AT_ONCE
-                    && let Some(Some(Some(signal))) = signals.as_mut().map(|all| all.next().now_or_never())
-                {
-                    news.push(Msg::Signal(signal));
-                }
-                Woke::Signals(news)
-            }
+            update = update => Woke::Update(update),
             () = tokio::time::sleep(PACE), if following.is_some() => Woke::Elsewhere,
-            ending = waited(arena.as_ref().map(|arena| Box::pin(arena.ended()))) => Woke::End(ending),
         }
     }
 }
@@ -443,14 +392,20 @@ impl Desk for Mission {
                 news.extend(self.done(done));
                 news
             }
-            Woke::Entry => self.catch_up(),
+            Woke::Update(update) => {
+                let mut news = self.heard(update);
+                while news.len() < AT_ONCE
+                    && let Some(update) = self.live.as_mut().and_then(|live| live.next().now_or_never())
+                {
+                    news.extend(self.heard(update));
+                }
+                news
+            }
             Woke::Elsewhere => self.follow(),
             Woke::Question(Asked { question, answer }) => {
                 self.question = Some(answer);
                 vec![Msg::Asked(question)]
             }
-            Woke::Signals(news) => news,
-            Woke::End(ending) => self.ended(&ending),
         }
     }
 

@@ -6,18 +6,18 @@ use std::pin::pin;
 
 use clap::ValueEnum;
 
-use crate::assembly::ForkPlan;
 use crate::cli::args::{
     ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs, SessionsArgs,
     SessionsCommand,
 };
+use crate::cli::consent::AtTerminal;
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
-use crate::cli::session_folder::folder_of;
-use crate::cli::{debates, replay, run, sessions, typed_lines};
+use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
+use crate::host::{ForkPlan, Host};
 use crate::projection::{Board, phrases};
 use crate::tui::{ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash};
 
@@ -28,6 +28,7 @@ use super::text::newest;
 
 /// What the lines so far have led to.
 struct LineMode {
+    host: Host,
     kit: SessionOptions,
     /// What this program was started with.
     first: SessionOptions,
@@ -116,12 +117,13 @@ impl LineMode {
     async fn begin(typed: &ChatArgs, environment: Environment, output: Output) -> Result<Self, Failure> {
         let mut kit = setup::kit(typed, environment)?;
         setup::ask_about_workspace(&mut kit, output).await?;
+        let host = Host::at(kit.config.places());
         let session = match typed.go_on {
-            true => Some(newest(&kit.sessions(), kit.config.workspace())?),
+            true => Some(newest(&host, kit.config.workspace())?),
             false => None,
         };
         let first = kit.with_bounds_of(&kit)?;
-        Ok(LineMode { kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
+        Ok(LineMode { host, kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
     }
 
     /// The exit code, once it is said how the session is gone on with; a script has its exit code and the log.
@@ -178,11 +180,11 @@ impl LineMode {
 
     async fn task(&mut self, wish: &ModeRequest, text: &str) -> Result<Came, Failure> {
         let company = Company::of(wish, &self.kit.config)?;
-        let show = ShowPlan { yes: self.yes, ..ShowPlan::default() };
+        let show = ShowPlan { yes: plan::yes(self.yes), ..ShowPlan::default() };
         let root = match &self.session {
             Some(session) => {
-                let here = (None, self.kit.config.workspace());
-                folder_of(session, here, &self.kit.environment, (true, self.output)).await?
+                let person = AtTerminal { can_be_asked: true, output: self.output };
+                self.host.folder_of(session, self.kit.config.workspace(), &person).await?
             }
             None => None,
         };
@@ -222,8 +224,8 @@ impl LineMode {
     /// Shows what the command line shows of the session, or of all.
     async fn show(&self, order: Order, rest: &str) -> Result<(), Failure> {
         let (environment, output) = (&self.kit.environment, self.output);
-        let listed = SessionsCommand::List { json: false };
-        let of = |command| SessionsArgs { command: Some(command), json: false };
+        let listed = SessionsCommand::List { json: false, check: false };
+        let of = |command| SessionsArgs { command: Some(command), json: false, check: false };
         if order == Order::Sessions {
             return sessions::run(of(listed), environment, output);
         }
@@ -280,10 +282,10 @@ impl LineMode {
         };
         let (config, changes) = self.kit.for_copy(&session)?;
         let plan = ForkPlan { session, at, changes, instead: None, goes_on: false };
-        let show = ShowPlan { yes: self.yes, ..ShowPlan::default() };
-        let fork = run::prepare_copy(&config, &plan, &show, self.output).await?;
-        let id = fork.id.clone();
-        fork.record().await?;
+        let show = ShowPlan { yes: plan::yes(self.yes), ..ShowPlan::default() };
+        let copy = run::prepare_copy(&config, &plan, &show, self.output).await?;
+        let id = copy.id.clone();
+        copy.record().await?;
         self.begin_with(Some(id))
     }
 
@@ -327,7 +329,10 @@ impl LineMode {
 fn wanted<'a>(name: &str, rest: &'a str) -> Result<&'a str, Failure> {
     let row = SLASHES.iter().find(|slash| slash.name == name);
     match rest {
-        "" => Err(Failure::usage(format!("{name} wants {}", row.map_or("a value", |row| row.takes)))),
+        "" => Err(Failure::usage(format!(
+            "{name} wants {}",
+            row.map_or("a value", |row| row.takes.trim_matches(['[', ']']))
+        ))),
         rest => Ok(rest),
     }
 }

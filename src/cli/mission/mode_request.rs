@@ -3,11 +3,11 @@
 
 use clap::{Args, Command, FromArgMatches};
 
-use crate::assembly::SquadWish;
 use crate::cli::args::{DebateArgs, HeldArgs, SquadArgs};
 use crate::cli::debate;
 use crate::cli::error::Failure;
 use crate::config::Config;
+use crate::host::SquadWish;
 use crate::protocol::spec::{DebatePlan, Mode};
 use crate::tui::{ModeRequest, SLASHES, Worker};
 

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::assembly::RandomAccessLog;
-use crate::assembly::Sessions;
 use crate::cli::error::Failure;
-use crate::protocol::{ArenaEvent, Entry};
+use crate::host::RandomAccessLog;
+use crate::protocol::Entry;
 use crate::tui::{EntrySource, SessionView};
 
 use super::session_options::SessionOptions;
@@ -82,30 +81,4 @@ pub(super) fn whole(kit: &SessionOptions, name: &str, is_unwanted: &AtomicBool) 
 /// The empty record of a session that runs here.
 pub(super) fn live(kit: &SessionOptions, id: &str) -> Result<SessionView, Failure> {
     Ok(SessionView::begin(0, Some(Box::new(OnDisk(Arc::new(kit.sessions().log_entries(id)?))))))
-}
-
-/// A log that another process writes.
-pub(super) struct Following {
-    source: RandomAccessLog,
-    next: u64,
-    sessions: Sessions,
-    id: String,
-}
-
-impl Following {
-    pub fn of(kit: &SessionOptions, id: &str, next: u64) -> Option<Self> {
-        let sessions = kit.sessions();
-        Some(Following { source: sessions.log_entries(id).ok()?, next, sessions, id: id.to_owned() })
-    }
-
-    /// The entries that were added, and true when more may come.
-    pub fn read_on(&mut self) -> (Vec<Arc<Entry>>, bool) {
-        let entries = self.source.entries(self.next..self.next + 1_024);
-        self.next += entries.len() as u64;
-        let over = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionSealed(_));
-        // Whoever wrote it may be gone without a word.
-        let is_gone = entries.is_empty() && !self.sessions.standing(&self.id).is_held();
-        let goes_on = !is_gone && !entries.iter().any(|entry| entry.events.iter().any(over));
-        (entries, goes_on)
-    }
 }

@@ -2,14 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::assembly::{self, Changes, LimitChanges, Request, Sessions};
 use crate::cli::args::HeldArgs;
 use crate::cli::debate::MAX_STEPS;
 use crate::cli::error::Failure;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
-use crate::cli::run::{config_for, config_for_copy};
-use crate::cli::session_folder::known_folder;
 use crate::config::{Config, Environment, ModelName, Override, SandboxKind};
+use crate::host::{self, Changes, Host, LimitChanges, Sessions};
 use crate::protocol::spec::Mode;
 
 use super::mode_request::Company;
@@ -41,11 +39,11 @@ impl SessionOptions {
 
     /// The same with another model, which must be one that can be called.
     pub fn with_model(&self, name: &ModelName) -> Result<SessionOptions, Failure> {
-        if assembly::is_demo(&self.config, &name.to_string()) {
+        if host::is_demo(&self.config, &name.to_string()) {
             let words = format!("`{name}` is the script of the demo and knows no other task");
             return Err(Failure::usage(words).hint("/demo shows it"));
         }
-        assembly::check_model(&self.config, name)?;
+        host::check_model(&self.config, name)?;
         let mut kit = self.with(plan::named((Some(&name.to_string()), None)))?;
         kit.changes.model = Some(name.clone());
         Ok(kit)
@@ -54,7 +52,7 @@ impl SessionOptions {
     /// The same with another persona.
     pub fn with_persona(&self, id: &str) -> Result<SessionOptions, Failure> {
         let mut kit = self.with(plan::named((None, Some(id))))?;
-        assembly::persona_of(&kit.config, &assembly::personas(&kit.config), id)?;
+        host::persona_of(&kit.config, &host::personas(&kit.config), id)?;
         kit.changes.persona = Some(id.to_owned());
         Ok(kit)
     }
@@ -113,23 +111,8 @@ impl SessionOptions {
         changes
     }
 
-    /// What a new session for a task of this company is opened with, and the configuration that counts.
-    pub fn request(&self, model: ModelName, company: &Company) -> Result<(Config, Request), Failure> {
-        let config = self.config_for(company)?;
-        let request = Request {
-            model,
-            model_is_wanted: self.changes.model.is_some(),
-            rules: self.changes.rules.clone(),
-            squad: company.squad.clone(),
-            debate: company.debate(),
-            // Anything may be asked next on the same screen.
-            reads_only: false,
-            consent: None,
-        };
-        Ok((config, request))
-    }
-
-    fn config_for(&self, company: &Company) -> Result<Config, Failure> {
+    /// The configuration of a new session for a task of this company.
+    pub fn config_for(&self, company: &Company) -> Result<Config, Failure> {
         let steps = self.changes_for(company).limits.max_steps;
         let steps = steps.map(|steps| plan::set("debate", &["limits", "max_steps"], i64::from(steps).into()));
         Ok(self.with(steps.into_iter().collect())?.config)
@@ -153,16 +136,20 @@ impl SessionOptions {
 
     /// The configuration for the workspace of a recorded session, flags included; `root` is a folder that was named.
     pub fn config_of(&self, session: &str, root: Option<&Path>) -> Result<Config, Failure> {
-        config_for((session, root), self.environment.clone(), &self.overrides)
+        Ok(self.host().config_for((session, root), self.environment.clone(), &self.overrides)?)
     }
 
     /// What a copy is made with: the configuration, and what is different in the copy.
     pub fn for_copy(&self, session: &str) -> Result<(Config, Changes), Failure> {
-        let here = self.config.workspace();
-        let root = known_folder(session, (None, here), &self.environment)?;
+        let (host, here) = (self.host(), self.config.workspace());
+        let root = host.known_folder(session, here)?;
         let folders = (session, root.as_deref(), here);
-        let config = config_for_copy(folders, self.environment.clone(), &self.overrides)?;
+        let config = host.config_for_copy(folders, self.environment.clone(), &self.overrides)?;
         Ok((config, Changes { root, ..self.changes.clone() }))
+    }
+
+    fn host(&self) -> Host {
+        Host::at(self.config.places())
     }
 
     pub fn sessions(&self) -> Sessions {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::cli::args::ChatArgs;
-use crate::cli::consent;
+use crate::cli::consent::{AtTerminal, about_workspace};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Environment};
+use crate::host::Answers;
 use crate::tui::Theme;
 
 use super::controller::Mission;
@@ -22,15 +23,15 @@ pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Miss
 pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
     let theme = theme(typed, &kit.environment);
     let by = kit.environment.get("USER").unwrap_or("you").to_owned();
-    let mut mission = Mission::new(Arc::new(kit), by, theme);
+    let answers = plan::yes(typed.held.yes).map_or(Answers::People, |by| Answers::Yes(by.to_owned()));
+    let mut mission = Mission::new(Arc::new(kit), by, theme, answers);
     mission.is_calm = typed.look.calm;
-    mission.says_yes = typed.held.yes;
     mission
 }
 
 /// Asks whether a home or a folder of the system may be the workspace, before anything is drawn.
 pub(super) async fn ask_about_workspace(kit: &mut SessionOptions, output: Output) -> Result<(), Failure> {
-    if let Some(root) = consent::about_workspace(&kit.config, true, output).await? {
+    if let Some(root) = about_workspace(&kit.config, AtTerminal { can_be_asked: true, output }).await? {
         // Kept for every session of this run, also where the configuration is read again.
         let value = toml::Value::Array(vec![root.display().to_string().into()]);
         kit.overrides.push(plan::set("--workspace", &["workspace", "allow"], value));

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::assembly::Sessions;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, Environment};
+use crate::host::Host;
 use crate::tui::Trouble;
 
 /// A failure on one line.
@@ -14,10 +14,8 @@ pub(super) fn in_words(failure: &Failure) -> String {
 }
 
 /// The newest session of a workspace.
-pub(super) fn newest(sessions: &Sessions, workspace: &Path) -> Result<String, Failure> {
-    let here = |root: &Option<String>| root.as_deref().is_some_and(|root| Path::new(root) == workspace);
-    let found = sessions.list()?.into_iter().find(|summary| here(&summary.workspace));
-    found.map(|summary| summary.id).ok_or_else(|| {
+pub(super) fn newest(host: &Host, workspace: &Path) -> Result<String, Failure> {
+    host.newest_in(workspace)?.ok_or_else(|| {
         Failure::usage(format!("there is no session of `{}` to continue", workspace.display())).hint("agon")
     })
 }

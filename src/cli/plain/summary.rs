@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::arena::replay::Redecided;
-use crate::ports::Head;
+use crate::host::Head;
+use crate::host::replay::Redecided;
 use crate::projection::board::{Board, BoardState};
 use crate::projection::calls::{ToolFace, target};
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};

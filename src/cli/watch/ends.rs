@@ -1,11 +1,10 @@
 //! Why a turn ended without what was asked for, and what the person may try next; prints nothing.
 
-use crate::arena::Ending;
-use crate::assembly::session_status::{self, Stage};
 use crate::cli::error::INTERRUPTED;
+use crate::host::{self, Ending, Stage};
 use crate::projection::phrases;
 use crate::projection::report::{self, DebateReport, wording};
-use crate::protocol::event::{ArenaEvent, ErrorKind, LimitKind, TurnCause};
+use crate::protocol::event::{ArenaEvent, ErrorKind, LimitKind, ModelFailed, TurnCause};
 use crate::protocol::message::Finish;
 use crate::protocol::spec::Mode;
 
@@ -45,7 +44,7 @@ impl Watch {
 
     /// How an interrupted session is gone on with.
     pub(super) fn go_on(&self, ending: &Ending, id: &str) -> Option<String> {
-        let stage = session_status::stage_of_debate(&self.entries);
+        let stage = host::stage_of_debate(&self.entries);
         let again = match stage {
             _ if self.board.has_open_turn() => format!("agon resume {id}{}", self.show.held),
             Some(Stage::Stopped(_)) => {
@@ -74,7 +73,17 @@ impl Watch {
                 return None;
             }
             TurnCause::ModelFailed => {
-                (self.last_failure().map_or(words, str::to_owned), format!("go on later: {again} \"...\""))
+                let failed = self.last_failure();
+                let hint = match failed.map(|failed| failed.kind) {
+                    Some(ErrorKind::Auth) => {
+                        format!("`agon keys list` shows your keys; then: {again} \"...\"")
+                    }
+                    Some(ErrorKind::Quota | ErrorKind::BadRequest) => {
+                        format!("another model may answer: {again} -m PROVIDER/MODEL \"...\"")
+                    }
+                    _ => format!("continue later: {again} \"...\""),
+                };
+                (failed.map_or(words, |failed| failed.message.clone()), hint)
             }
             TurnCause::EmptyAnswer | TurnCause::Refused => (
                 self.with_last_words(if self.was_filtered() { FILTERED.to_owned() } else { words }),
@@ -169,9 +178,9 @@ impl Watch {
     }
 
     /// What the model call said that ended the turn.
-    fn last_failure(&self) -> Option<&str> {
+    fn last_failure(&self) -> Option<&ModelFailed> {
         self.entries.iter().rev().find_map(|entry| match entry.fact() {
-            Some(ArenaEvent::ModelFailed(failed)) if !entry.is_void() => Some(failed.body.message.as_str()),
+            Some(ArenaEvent::ModelFailed(failed)) if !entry.is_void() => Some(&failed.body),
             _ => None,
         })
     }

@@ -4,6 +4,7 @@ use crate::projection::phrases;
 use crate::protocol::effect::{CallRow, Order, TimerPurpose};
 use crate::protocol::event::{ArenaEvent, ToolUse};
 use crate::protocol::spec::Setting;
+use crate::protocol::text::names_shown;
 
 /// What an event of a call, the workspace or the session is about; none for any other.
 pub(super) fn about(event: &ArenaEvent) -> Option<String> {
@@ -51,6 +52,9 @@ pub fn order(order: &Order, tool: &dyn Fn(ToolUse) -> String) -> String {
         Order::Timer(timer) if timer.purpose == TimerPurpose::TurnLimit => {
             format!("time limit {}", phrases::duration(timer.ms))
         }
+        Order::Timer(timer) if timer.purpose == TimerPurpose::Loads => {
+            format!("wait {} for lists of tools", phrases::duration(timer.ms))
+        }
         order => filled(order, |row| row.task, tool),
     }
 }
@@ -59,6 +63,9 @@ pub fn order(order: &Order, tool: &dyn Fn(ToolUse) -> String) -> String {
 pub fn doing(order: &Order, tool: &dyn Fn(ToolUse) -> String) -> String {
     match order {
         Order::Timer(timer) if timer.purpose == TimerPurpose::TurnLimit => "on the clock".to_owned(),
+        Order::Timer(timer) if timer.purpose == TimerPurpose::Loads => {
+            "waiting for lists of tools".to_owned()
+        }
         order => filled(order, |row| row.doing, tool),
     }
 }
@@ -71,6 +78,7 @@ fn filled(order: &Order, words: fn(&CallRow) -> &str, tool: &dyn Fn(ToolUse) -> 
         Order::Timer(order) => phrases::duration(order.ms),
         Order::Check(order) => order.command.clone(),
         Order::Mention(order) => order.place.mention.clone(),
+        Order::Tools(order) => order.source.clone(),
         Order::Fingerprint(_) | Order::Checkpoint(_) => String::new(),
         Order::Diff(order) => short(&order.from),
         Order::CacheGet(order) => short(&order.key),
@@ -96,6 +104,8 @@ fn setting(setting: &Setting) -> String {
         Setting::Workspace(workspace) => format!("workspace {}", workspace.root),
         Setting::Cache(_) => "team cache".to_owned(),
         Setting::RoleModel { role, model } => format!("{role} with {model}"),
+        Setting::Offered(offered) => phrases::offered(offered.as_deref()),
+        Setting::Sources(sources) => format!("tool sources: {}", names_shown(sources)),
         Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }

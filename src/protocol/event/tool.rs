@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ArenaEvent;
 use crate::protocol::need::Need;
-use crate::protocol::spec::{Action, Risk};
+use crate::protocol::spec::{Action, Risk, ToolSpec};
 use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -103,9 +103,25 @@ impl ArenaEvent {
         match self {
             ArenaEvent::ToolResolved(data) => &data.body.notes,
             ArenaEvent::CheckRan(data) => &data.body.notes,
+            ArenaEvent::ToolsListed(data) => &data.body.faults,
             _ => &[],
         }
     }
+}
+
+/// Body of `tools_listed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolsListed {
+    /// The source.
+    pub source: String,
+    /// SHA-256 over the list.
+    pub digest: String,
+    /// What it offers; absent when that is what was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<ToolSpec>>,
+    /// What it offers and is not taken, and why, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
 }
 
 /// Data of `policy_decided`.

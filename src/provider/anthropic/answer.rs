@@ -234,8 +234,8 @@ impl Incoming for Answer {
     }
 
     fn usage_so_far(&self, request: &Request) -> Option<Usage> {
-        if !self.events {
-            return None;
+        if !self.events || self.usage().is_some() {
+            return self.usage();
         }
         let estimated = |kind: &str| -> u64 {
             let blocks = self.blocks.iter().filter(|block| block.json["type"] == kind);
@@ -244,7 +244,7 @@ impl Incoming for Answer {
         let reasoning = estimated("thinking");
         let output = estimated("text") + reasoning + estimated("tool_use");
         let input = tokens::estimate(request);
-        self.usage().or(Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() }))
+        Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() })
     }
 
     fn into_reply(self) -> ModelReply {

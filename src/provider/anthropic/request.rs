@@ -8,6 +8,7 @@ use crate::provider::anthropic::schema;
 use crate::provider::call_ids::CallIds;
 use crate::provider::exchange::model_name;
 use crate::provider::number::per_mille;
+use crate::provider::written::{self, Pieces, Whole, Writing, Written};
 
 /// Sent where no limit was set, since the API demands one.
 const MAX_TOKENS: u64 = 4096;
@@ -24,10 +25,15 @@ enum Typed {
     Not,
 }
 
+/// What is written of each conversation.
+pub(super) type Conversations = Written<Writer>;
+
 /// A request as it is sent.
 pub(super) struct Sent {
     /// The whole body.
-    pub body: Value,
+    pub body: Vec<u8>,
+    /// Refused parameters that this body has and can do without.
+    pub droppable: Vec<&'static str>,
     /// The tool whose arguments are the answer.
     pub forced: Option<String>,
     /// What thinking in the answer is bound to: a digest of all that was sent before it.
@@ -35,32 +41,15 @@ pub(super) struct Sent {
 }
 
 /// Writes the request; `opaque_kind` is what this model's own thinking is marked with.
-pub(super) fn write(request: &Request, opaque_kind: &str) -> Sent {
-    let typed = typed(request);
+pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversations) -> Sent {
     let mut system: Vec<Value> = Vec::new();
     let mut tools: Vec<Value> =
         request.tools.iter().map(|t| tool(&t.name, &t.description, &t.schema)).collect();
-    let (mut body, mut forced) = (Map::new(), None);
+    let mut body = Map::new();
     let leading = request.messages.iter().take_while(|message| message.role == Role::System).count();
     let (first, rest) = request.messages.split_at(leading);
     system.extend(first.iter().flat_map(|message| said(&message.parts)));
-    match (&typed, &request.params.schema) {
-        (Typed::Format(schema), _) => {
-            let format = json!({"type": "json_schema", "schema": schema});
-            body.insert("output_config".into(), json!({"format": format}));
-        }
-        (Typed::Tool, Some(schema)) => {
-            tools.push(tool(
-                &schema.name,
-                "Gives the answer in the form that was asked for.",
-                &schema.schema,
-            ));
-            body.insert("tool_choice".into(), json!({"type": "tool", "name": schema.name}));
-            forced = Some(schema.name.clone());
-        }
-        (Typed::InWords, Some(schema)) => system.push(in_words(schema)),
-        _ => {}
-    }
+    let forced = ask_typed(request, &mut body, &mut tools, &mut system);
     // No model takes a forced tool or a temperature while it thinks. Thinking that is not asked for comes without
     // its words.
     let thinking = match forced {
@@ -70,16 +59,15 @@ pub(super) fn write(request: &Request, opaque_kind: &str) -> Sent {
     body.insert("thinking".into(), thinking);
     let is_still = forced.is_some() || is_left_out(request, "thinking");
     let prefix = digest_of(&(&system, &tools, body.get("output_config")));
-    let (mut messages, prefix) = Writer::conversation(rest, prefix, Own::of(request, opaque_kind));
     // The API takes none above 1.
     if let Some(value) = request.params.temperature_pm.filter(|_| is_still)
         && let Some(temperature) = per_mille(value.min(1000))
     {
         body.insert("temperature".into(), Value::Number(temperature));
     }
-    if !tools.is_empty() {
-        // A request with tools is one of many with the same beginning: it pays to have it cached.
-        mark_for_cache(&mut system, &mut messages);
+    let has_tools = !tools.is_empty();
+    if has_tools {
+        mark_for_cache(system.last_mut());
         body.insert("tools".into(), tools.into());
     }
     if !system.is_empty() {
@@ -87,12 +75,56 @@ pub(super) fn write(request: &Request, opaque_kind: &str) -> Sent {
     }
     body.insert("model".into(), model_name(request).into());
     body.insert("max_tokens".into(), request.params.max_output.unwrap_or(MAX_TOKENS).into());
-    body.insert("messages".into(), messages.into());
+    body.insert("messages".into(), Value::Null);
     body.insert("stream".into(), true.into());
     for name in DROPPABLE.iter().filter(|name| is_left_out(request, name)) {
         body.remove(*name);
     }
-    Sent { body: Value::Object(body), forced, prefix }
+    let mut droppable: Vec<&'static str> =
+        DROPPABLE.into_iter().filter(|name| body.contains_key(*name)).collect();
+    let own = Own::of(request, opaque_kind);
+    let key = format!("{} {} {prefix}", own.kind, own.goes_back);
+    written.with(
+        key,
+        rest,
+        || Writer::new(prefix, own),
+        |writer| {
+            droppable.extend(writer.has_thinking.then_some(SIGNATURE));
+            let (mut messages, prefix) = writer.whole();
+            if has_tools {
+                mark_users(&mut messages.open);
+            }
+            Sent { body: written::body(&body, "messages", &messages), droppable, forced, prefix }
+        },
+    )
+}
+
+/// Asks for an answer that fits a schema; gives the tool whose arguments are the answer.
+fn ask_typed(
+    request: &Request,
+    body: &mut Map<String, Value>,
+    tools: &mut Vec<Value>,
+    system: &mut Vec<Value>,
+) -> Option<String> {
+    let schema = request.params.schema.as_ref()?;
+    match typed(request) {
+        Typed::Format(within) => {
+            let format = json!({"type": "json_schema", "schema": within});
+            body.insert("output_config".into(), json!({"format": format}));
+        }
+        Typed::Tool => {
+            tools.push(tool(
+                &schema.name,
+                "Gives the answer in the form that was asked for.",
+                &schema.schema,
+            ));
+            body.insert("tool_choice".into(), json!({"type": "tool", "name": schema.name}));
+            return Some(schema.name.clone());
+        }
+        Typed::InWords => system.push(in_words(schema)),
+        Typed::Not => {}
+    }
+    None
 }
 
 /// Parameters that a model may refuse and a request can do without.
@@ -100,12 +132,6 @@ const DROPPABLE: [&str; 4] = ["temperature", "thinking", "output_config", "tool_
 
 /// Stands for all thinking that goes back: a server refuses it when it is bound to something else.
 const SIGNATURE: &str = "signature";
-
-/// True for a refused parameter that this body has and can do without.
-pub(super) fn can_drop(body: &Value, name: &str) -> bool {
-    let has_thinking = || body["messages"].to_string().contains("\"signature\"");
-    (DROPPABLE.contains(&name) && body.get(name).is_some()) || (name == SIGNATURE && has_thinking())
-}
 
 fn is_left_out(request: &Request, name: &str) -> bool {
     request.params.without.iter().any(|left_out| left_out == name)
@@ -134,26 +160,33 @@ fn in_words(schema: &AnswerSchema) -> Value {
     text(&format!("Answer with JSON only, fitting this JSON Schema:\n{}", schema.schema))
 }
 
-/// Marks what the next request begins with as well: tools and system, the message before the last, the last.
-fn mark_for_cache(system: &mut [Value], messages: &mut [Value]) {
-    let users = messages.iter_mut().rev().filter(|message| message["role"] == "user").take(2);
-    let last_blocks = users.filter_map(|message| message["content"].as_array_mut()?.last_mut());
-    for block in system.last_mut().into_iter().chain(last_blocks) {
+/// Marks a block up to which the next request begins alike. A request with tools is one of many with the same beginning:
+/// it pays to have it cached.
+fn mark_for_cache(block: Option<&mut Value>) {
+    if let Some(block) = block {
         block["cache_control"] = json!({"type": "ephemeral"});
     }
 }
 
+/// Marks the message before the last, and the last.
+fn mark_users(last: &mut [Value]) {
+    for message in last.iter_mut().rev().filter(|message| message["role"] == "user").take(2) {
+        mark_for_cache(message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()));
+    }
+}
+
 /// Which thinking goes back.
-struct Own<'a> {
-    kind: &'a str,
+#[derive(Clone)]
+struct Own {
+    kind: String,
     /// False when none may go back: redaction changed some, or the server refuses what it is bound to.
     goes_back: bool,
 }
 
-impl<'a> Own<'a> {
-    fn of(request: &Request, kind: &'a str) -> Self {
+impl Own {
+    fn of(request: &Request, kind: &str) -> Self {
         let unwanted = ["thinking", SIGNATURE].iter().any(|name| is_left_out(request, name));
-        Own { kind, goes_back: request.params.thinking != Some(false) && !unwanted }
+        Own { kind: kind.to_owned(), goes_back: request.params.thinking != Some(false) && !unwanted }
     }
 
     /// A block of this model's own earlier answer, if all before it is as it was then: the API refuses any other.
@@ -165,32 +198,46 @@ impl<'a> Own<'a> {
 }
 
 /// Puts messages together as the API wants them: users and assistants in turn, results first.
-struct Writer<'a> {
-    own: Own<'a>,
+pub(super) struct Writer {
+    own: Own,
     ids: CallIds,
-    done: Vec<Value>,
+    done: Pieces,
     /// What came with results and may only follow the last of them.
     held: Vec<Value>,
     /// Digest of all that is written so far, system and tools included.
     prefix: String,
+    /// True once thinking with its signature is among it.
+    has_thinking: bool,
 }
 
-impl<'a> Writer<'a> {
-    fn conversation(messages: &[Message], prefix: String, own: Own<'a>) -> (Vec<Value>, String) {
-        let mut writer = Writer { own, ids: CallIds::default(), done: Vec::new(), held: Vec::new(), prefix };
-        for message in messages {
-            match message.role {
-                Role::System | Role::User | Role::Unknown(_) => {
-                    let held = std::mem::take(&mut writer.held);
-                    writer.push("user", held.into_iter().chain(said(&message.parts)).collect());
-                }
-                Role::Assistant => writer.assistant(&message.parts),
-                Role::Tool => writer.results(&message.parts),
+/// The last messages that a request may still change: the last two of a user, and those between and after them.
+const OPEN: usize = 4;
+
+impl Writing for Writer {
+    fn write(&mut self, message: &Message) {
+        match message.role {
+            Role::System | Role::User | Role::Unknown(_) => {
+                let held = std::mem::take(&mut self.held);
+                self.push("user", held.into_iter().chain(said(&message.parts)).collect());
             }
+            Role::Assistant => self.assistant(&message.parts),
+            Role::Tool => self.results(&message.parts),
         }
-        let held = std::mem::take(&mut writer.held);
-        writer.push("user", held);
-        (writer.done, writer.prefix)
+    }
+}
+
+impl Writer {
+    fn new(prefix: String, own: Own) -> Self {
+        let (ids, done) = (CallIds::default(), Pieces::new(OPEN));
+        Writer { own, ids, done, held: Vec::new(), prefix, has_thinking: false }
+    }
+
+    /// All messages, what is held after the last one, and the digest of it all.
+    fn whole(&self) -> (Whole<'_>, String) {
+        let mut tail =
+            Writer { done: self.done.tail(), ..Writer::new(self.prefix.clone(), self.own.clone()) };
+        tail.push("user", self.held.clone());
+        (self.done.ending(tail.done), tail.prefix)
     }
 
     fn push(&mut self, role: &str, blocks: Vec<Value>) {
@@ -243,6 +290,7 @@ impl<'a> Writer<'a> {
                     // What follows a block that is left out is bound to that block as well.
                     let own = self.own.block(opaque, &self.prefix).filter(|_| is_whole);
                     is_whole &= own.is_some();
+                    self.has_thinking |= own.as_ref().is_some_and(|own| own.get("signature").is_some());
                     blocks.extend(own);
                 }
                 // What others thought has no signature, and the API takes no thinking without one.

@@ -264,14 +264,14 @@ impl Incoming for Answer {
     }
 
     fn usage_so_far(&self, request: &Request) -> Option<Usage> {
-        if !self.events {
-            return None;
+        if !self.events || self.usage().is_some() {
+            return self.usage();
         }
         let args: u64 = self.calls.list.iter().map(|call| tokens::estimate_text(&call.arguments)).sum();
         let reasoning = tokens::estimate_text(&self.reasoning);
         let output = tokens::estimate_text(&self.text) + reasoning + args;
         let input = tokens::estimate(request);
-        self.usage().or(Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() }))
+        Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() })
     }
 
     /// The finished answer: thinking, text, calls, each with what the host wants to see again before it.

@@ -7,6 +7,7 @@ use crate::provider::call_ids::CallIds;
 use crate::provider::exchange::model_name;
 use crate::provider::number::per_mille;
 use crate::provider::openai::dialect::{Dialect, Typed};
+use crate::provider::written::{self, Pieces, Whole, Writing};
 
 /// Who is asked, as far as it shapes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +18,12 @@ pub(super) struct Host {
     pub opaque_kind: String,
 }
 
-/// The whole body.
-pub(super) fn body(request: &Request, host: &Host) -> Value {
-    let dialect = host.dialect;
+/// The whole body; its messages are written.
+pub(super) fn body(request: &Request, writer: &Writer) -> Vec<u8> {
+    let dialect = writer.host.dialect;
     let mut body = Map::new();
-    let mut messages = messages(&request.messages, host);
-    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let mut messages = writer.whole();
+    let mut tools: Vec<Value> = request.tools.iter().map(|declared| tool(declared)).collect();
     if let Some(schema) = &request.params.schema {
         match dialect.typed(schema.via) {
             Typed::Schema | Typed::Object { .. } if is_left_out(request, "response_format") => {
@@ -49,7 +50,7 @@ pub(super) fn body(request: &Request, host: &Host) -> Value {
         }
     }
     body.insert("model".into(), model_name(request).into());
-    body.insert("messages".into(), messages.into());
+    body.insert("messages".into(), Value::Null);
     if !tools.is_empty() {
         body.insert("tools".into(), tools.into());
     }
@@ -64,7 +65,7 @@ pub(super) fn body(request: &Request, host: &Host) -> Value {
         body.insert("stream_options".into(), json!({"include_usage": true}));
     }
     body.retain(|name, _| !is_left_out(request, name));
-    Value::Object(body)
+    written::body(&body, "messages", &messages)
 }
 
 fn is_left_out(request: &Request, name: &str) -> bool {
@@ -112,12 +113,15 @@ pub(super) fn forced(request: &Request, dialect: &Dialect) -> Option<String> {
 }
 
 /// For a host that is not held to the schema although the session counts on it.
-fn say_schema(messages: &mut Vec<Value>, schema: &AnswerSchema) {
+fn say_schema(messages: &mut Whole<'_>, schema: &AnswerSchema) {
     let text = format!("Answer with JSON only, fitting this JSON Schema:\n{}", schema.schema);
-    match messages.first_mut().filter(|first| first["role"] == "system") {
-        Some(system) => join(system, json!(text)),
-        None => messages.insert(0, json!({"role": "system", "content": text})),
-    }
+    messages.change_first(|first| match first.filter(|first| first["role"] == "system") {
+        Some(system) => {
+            join(system, json!(text));
+            None
+        }
+        None => Some(json!({"role": "system", "content": text})),
+    });
 }
 
 fn tool(tool: &ToolDecl) -> Value {
@@ -159,30 +163,41 @@ pub(in crate::provider) fn is_strict(schema: &Value) -> bool {
     }
 }
 
-fn messages(messages: &[Message], host: &Host) -> Vec<Value> {
-    let ids = CallIds::new(host.dialect.nine_character_ids);
-    let mut writer = Writer { host, ids, done: Vec::new(), held: Vec::new() };
-    for message in messages {
-        match message.role {
-            Role::Assistant => writer.assistant(&message.parts),
-            Role::Tool => writer.results(&message.parts),
-            Role::System => writer.said("system", &message.parts),
-            Role::User | Role::Unknown(_) => writer.said("user", &message.parts),
-        }
-    }
-    writer.release();
-    writer.done
-}
-
-struct Writer<'a> {
-    host: &'a Host,
+/// Puts messages together as the host wants them.
+pub(super) struct Writer {
+    host: Host,
     ids: CallIds,
-    done: Vec<Value>,
+    done: Pieces,
     /// Pictures that came with results: they follow as a user's message, after the last result.
     held: Vec<Value>,
 }
 
-impl Writer<'_> {
+impl Writing for Writer {
+    fn write(&mut self, message: &Message) {
+        match message.role {
+            Role::Assistant => self.assistant(&message.parts),
+            Role::Tool => self.results(&message.parts),
+            Role::System => self.said("system", &message.parts),
+            Role::User | Role::Unknown(_) => self.said("user", &message.parts),
+        }
+    }
+}
+
+impl Writer {
+    pub fn new(host: &Host) -> Self {
+        let ids = CallIds::new(host.dialect.nine_character_ids);
+        // Only the last message may be joined with the next one.
+        Writer { host: host.clone(), ids, done: Pieces::new(1), held: Vec::new() }
+    }
+
+    /// All messages, what is held released after the last one.
+    fn whole(&self) -> Whole<'_> {
+        let (host, held) = (self.host.clone(), self.held.clone());
+        let mut tail = Writer { host, ids: CallIds::default(), done: self.done.tail(), held };
+        tail.release();
+        self.done.ending(tail.done)
+    }
+
     fn release(&mut self) {
         if !self.held.is_empty() {
             let content = std::mem::take(&mut self.held);

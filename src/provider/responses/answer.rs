@@ -260,8 +260,8 @@ impl Incoming for Answer {
     }
 
     fn usage_so_far(&self, request: &Request) -> Option<Usage> {
-        if !self.events {
-            return None;
+        if !self.events || self.usage().is_some() {
+            return self.usage();
         }
         let estimated = |is_thought: bool| -> u64 {
             let items = self.items.iter().filter(|item| item.is("reasoning") == is_thought);
@@ -270,7 +270,7 @@ impl Incoming for Answer {
         let reasoning = estimated(true);
         let output = estimated(false) + reasoning;
         let input = tokens::estimate(request);
-        self.usage().or(Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() }))
+        Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() })
     }
 
     fn into_reply(self) -> ModelReply {

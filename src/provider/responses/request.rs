@@ -8,6 +8,7 @@ use crate::provider::call_ids::CallIds;
 use crate::provider::exchange::model_name;
 use crate::provider::number::per_mille;
 use crate::provider::openai::is_strict;
+use crate::provider::written::{self, Pieces, Whole, Writing, Written};
 
 /// Parameters that a model may refuse and a request can do without.
 const DROPPABLE: [&str; 6] =
@@ -19,8 +20,19 @@ const SIGNATURE: &str = "signature";
 /// Letters of a digest that are enough to tell conversations apart.
 const CACHE_KEY: usize = 32;
 
-/// The whole body; `opaque_kind` is what this model's own reasoning is marked with.
-pub(super) fn body(request: &Request, opaque_kind: &str) -> Value {
+/// What is written of each conversation.
+pub(super) type Conversations = Written<Writer>;
+
+/// A request as it is sent.
+pub(super) struct Sent {
+    /// The whole body.
+    pub body: Vec<u8>,
+    /// Refused parameters that this body has and can do without.
+    pub droppable: Vec<&'static str>,
+}
+
+/// Writes the request; `opaque_kind` is what this model's own reasoning is marked with.
+pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversations) -> Sent {
     let leading = request.messages.iter().take_while(|message| message.role == Role::System).count();
     let (first, rest) = request.messages.split_at(leading);
     let mut instructions: Vec<String> =
@@ -29,31 +41,11 @@ pub(super) fn body(request: &Request, opaque_kind: &str) -> Value {
         request.tools.iter().map(|t| tool(&t.name, &t.description, &t.schema)).collect();
     let mut body = Map::new();
     if let Some(schema) = &request.params.schema {
-        match schema.via {
-            Structured::ResponseFormat if !is_left_out(request, "text") => {
-                body.insert("text".into(), json!({"format": format(schema)}));
-            }
-            Structured::JsonObject if !is_left_out(request, "text") => {
-                body.insert("text".into(), json!({"format": {"type": "json_object"}}));
-            }
-            Structured::ForcedTool if !is_left_out(request, "tool_choice") => {
-                tools.push(tool(
-                    &schema.name,
-                    "Gives the answer in the form that was asked for.",
-                    &schema.schema,
-                ));
-                body.insert("tool_choice".into(), json!({"type": "function", "name": schema.name}));
-            }
-            // The session counts on more than its own words.
-            Structured::ResponseFormat | Structured::ForcedTool => instructions.push(in_words(schema)),
-            Structured::JsonObject | Structured::Words | Structured::Unknown(_) => {}
-        }
+        ask_typed(request, schema, &mut body, &mut tools, &mut instructions);
     }
     let goes_back = request.params.thinking != Some(false) && !is_left_out(request, SIGNATURE);
-    let input = Writer::conversation(rest, opaque_kind, goes_back);
-    // Requests with the same beginning find the cache of the one before on the same machine.
-    let key: String = digest_of(&(&instructions, &tools, input.first())).chars().take(CACHE_KEY).collect();
-    body.insert("prompt_cache_key".into(), key.into());
+    let begins = digest_of(&(&instructions, &tools));
+    body.insert("prompt_cache_key".into(), Value::Null);
     if !instructions.is_empty() {
         body.insert("instructions".into(), instructions.join("\n\n").into());
     }
@@ -67,7 +59,7 @@ pub(super) fn body(request: &Request, opaque_kind: &str) -> Value {
         body.insert("max_output_tokens".into(), max.into());
     }
     body.insert("model".into(), model_name(request).into());
-    body.insert("input".into(), input.into());
+    body.insert("input".into(), Value::Null);
     body.insert("store".into(), false.into());
     body.insert("stream".into(), true.into());
     body.insert("include".into(), json!(["reasoning.encrypted_content"]));
@@ -75,7 +67,48 @@ pub(super) fn body(request: &Request, opaque_kind: &str) -> Value {
     for name in DROPPABLE.iter().filter(|name| is_left_out(request, name)) {
         body.remove(*name);
     }
-    Value::Object(body)
+    let begin = || Writer::new(opaque_kind, goes_back);
+    written.with(format!("{opaque_kind} {goes_back}"), rest, begin, |writer| {
+        let has =
+            |name: &&str| if *name == SIGNATURE { writer.has_reasoning } else { body.contains_key(*name) };
+        let droppable = DROPPABLE.into_iter().chain([SIGNATURE]).filter(has).collect();
+        let input = writer.whole();
+        // Requests with the same beginning find the cache of the one before on the same machine.
+        let key: String = digest_of(&(&begins, input.first())).chars().take(CACHE_KEY).collect();
+        if let Some(kept) = body.get_mut("prompt_cache_key") {
+            *kept = key.into();
+        }
+        Sent { body: written::body(&body, "input", &input), droppable }
+    })
+}
+
+/// Asks for an answer that fits a schema.
+fn ask_typed(
+    request: &Request,
+    schema: &AnswerSchema,
+    body: &mut Map<String, Value>,
+    tools: &mut Vec<Value>,
+    instructions: &mut Vec<String>,
+) {
+    match schema.via {
+        Structured::ResponseFormat if !is_left_out(request, "text") => {
+            body.insert("text".into(), json!({"format": format(schema)}));
+        }
+        Structured::JsonObject if !is_left_out(request, "text") => {
+            body.insert("text".into(), json!({"format": {"type": "json_object"}}));
+        }
+        Structured::ForcedTool if !is_left_out(request, "tool_choice") => {
+            tools.push(tool(
+                &schema.name,
+                "Gives the answer in the form that was asked for.",
+                &schema.schema,
+            ));
+            body.insert("tool_choice".into(), json!({"type": "function", "name": schema.name}));
+        }
+        // The session counts on more than its own words.
+        Structured::ResponseFormat | Structured::ForcedTool => instructions.push(in_words(schema)),
+        Structured::JsonObject | Structured::Words | Structured::Unknown(_) => {}
+    }
 }
 
 /// The name of the tool whose arguments are the answer.
@@ -83,13 +116,6 @@ pub(super) fn forced(request: &Request) -> Option<String> {
     let schema = request.params.schema.as_ref()?;
     let is_forced = schema.via == Structured::ForcedTool && !is_left_out(request, "tool_choice");
     is_forced.then(|| schema.name.clone())
-}
-
-/// True for a refused parameter that this body has and can do without.
-pub(super) fn can_drop(body: &Value, name: &str) -> bool {
-    let has_reasoning =
-        || body["input"].as_array().is_some_and(|input| input.iter().any(|item| item["type"] == "reasoning"));
-    (DROPPABLE.contains(&name) && body.get(name).is_some()) || (name == SIGNATURE && has_reasoning())
 }
 
 fn is_left_out(request: &Request, name: &str) -> bool {
@@ -111,45 +137,61 @@ fn in_words(schema: &AnswerSchema) -> String {
 }
 
 /// Puts items together.
-struct Writer<'a> {
-    opaque_kind: &'a str,
+pub(super) struct Writer {
+    opaque_kind: String,
     /// Reasoning goes back.
     goes_back: bool,
     ids: CallIds,
-    done: Vec<Value>,
+    done: Pieces,
     /// Pictures and texts that came with results and may only follow the last of them.
     held: Vec<Value>,
     /// Reasoning that waits for the item it led to: the API takes none without it.
     reasoning: Vec<Value>,
     /// What the next text of the assistant was, in the server's own words.
     phase: Option<Value>,
+    /// True once reasoning is among the items.
+    has_reasoning: bool,
 }
 
-impl<'a> Writer<'a> {
-    fn conversation(messages: &[Message], opaque_kind: &'a str, goes_back: bool) -> Vec<Value> {
-        let mut writer = Writer {
-            opaque_kind,
+impl Writing for Writer {
+    fn write(&mut self, message: &Message) {
+        match message.role {
+            Role::Assistant => self.assistant(&message.parts),
+            Role::Tool => self.results(&message.parts),
+            Role::System | Role::User | Role::Unknown(_) => {
+                let held = std::mem::take(&mut self.held);
+                let said = message.parts.iter().filter_map(content);
+                self.user(held.into_iter().chain(said).collect());
+            }
+        }
+    }
+}
+
+impl Writer {
+    fn new(opaque_kind: &str, goes_back: bool) -> Self {
+        Writer {
+            opaque_kind: opaque_kind.to_owned(),
             goes_back,
             ids: CallIds::default(),
-            done: Vec::new(),
+            // No item changes once it is written.
+            done: Pieces::new(0),
             held: Vec::new(),
             reasoning: Vec::new(),
             phase: None,
-        };
-        for message in messages {
-            match message.role {
-                Role::Assistant => writer.assistant(&message.parts),
-                Role::Tool => writer.results(&message.parts),
-                Role::System | Role::User | Role::Unknown(_) => {
-                    let held = std::mem::take(&mut writer.held);
-                    let said = message.parts.iter().filter_map(content);
-                    writer.user(held.into_iter().chain(said).collect());
-                }
-            }
+            has_reasoning: false,
         }
-        let held = std::mem::take(&mut writer.held);
-        writer.user(held);
-        writer.done
+    }
+
+    /// All items, what is held after the last one.
+    fn whole(&self) -> Whole<'_> {
+        let mut tail = Writer { done: self.done.tail(), ..Writer::new("", false) };
+        tail.user(self.held.clone());
+        self.done.ending(tail.done)
+    }
+
+    fn release_reasoning(&mut self) {
+        self.has_reasoning |= !self.reasoning.is_empty();
+        std::mem::take(&mut self.reasoning).into_iter().for_each(|item| self.done.push(item));
     }
 
     fn user(&mut self, content: Vec<Value>) {
@@ -178,14 +220,14 @@ impl<'a> Writer<'a> {
             match part {
                 Part::Call { id, name, args } => {
                     let id = self.ids.named(id, name);
-                    self.done.append(&mut self.reasoning);
+                    self.release_reasoning();
                     let arguments = args.text();
                     self.done.push(
                         json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments}),
                     );
                 }
                 Part::Text { text } if !text.is_empty() => {
-                    self.done.append(&mut self.reasoning);
+                    self.release_reasoning();
                     let content = json!([{"type": "output_text", "text": text}]);
                     let mut message = json!({"type": "message", "role": "assistant", "content": content});
                     if let Some(phase) = self.phase.take() {

@@ -1,5 +1,7 @@
 //! Lets a written answer cite what it was shown: `{{cite:WORDS}}` becomes the reference of the last such result.
 
+use std::sync::Arc;
+
 use crate::protocol::EventRef;
 use crate::protocol::message::{Message, Part};
 
@@ -7,7 +9,7 @@ const OPEN: &str = "{{cite:";
 const CLOSE: &str = "}}";
 
 /// The text with every citation filled in, or the words that nothing in the request holds.
-pub(super) fn fill(text: &str, messages: &[Message]) -> Result<String, String> {
+pub(super) fn fill(text: &str, messages: &[Arc<Message>]) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(OPEN) {
@@ -20,7 +22,7 @@ pub(super) fn fill(text: &str, messages: &[Message]) -> Result<String, String> {
     Ok(out)
 }
 
-fn reference(words: &str, messages: &[Message]) -> Option<EventRef> {
+fn reference(words: &str, messages: &[Arc<Message>]) -> Option<EventRef> {
     let parts = messages.iter().rev().flat_map(|message| message.parts.iter().rev());
     parts.filter_map(content).find_map(|text| {
         // Several results may stand in one text: the words are in the one that begins last before them.
@@ -51,10 +53,9 @@ mod tests {
 
     #[test]
     fn the_last_result_that_holds_the_words_is_cited() {
-        let said = |text: &str| Message {
-            role: Role::User,
-            parts: vec![Part::Text { text: text.to_owned() }],
-            from: EventRef::fact(0),
+        let said = |text: &str| {
+            let parts = vec![Part::Text { text: text.to_owned() }];
+            Arc::new(Message { role: Role::User, parts, from: EventRef::fact(0) })
         };
         let messages =
             [said("[e3] $ sh check.sh\n1 failed"), said("[e9] $ sh check.sh\nok"), said("sh check.sh")];

@@ -1,20 +1,24 @@
-//! The two stages that become the sandbox, each a process of its own: the first makes the namespaces, the second
-//! is the first process in them. Both are single-threaded and know no workspace rules.
+//! The processes that become the sandbox. One, the holder, is started with a session: it makes the mounts that stay the
+//! same and waits. For each call it forks: one process makes the call's namespaces, with a copy of the mounts, and the
+//! next is the first process in them. All are single-threaded and know no workspace rules.
 //!
-//! Both talk to the parent over the socket that is their standard input: it brings the plan, and takes back lines
-//! of what happened. When it closes, the parent is gone, and the sandbox ends.
+//! The holder talks to agon over the socket that is its standard input. A call has a socket of its own: it brings the
+//! plan, and takes back lines of what happened. When a socket closes, agon is gone, and its process ends.
 
-use std::io::Read;
-use std::os::fd::AsFd;
+use std::ffi::OsString;
+use std::io::{IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
-use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+use rustix::thread::UnshareFlags;
 
-use super::plan::StagePlan;
+use super::plan::{HeldPlan, StagePlan};
 use super::{confine, loopback, mounts};
 
 /// First argument of a program that is to become a sandbox.
@@ -22,40 +26,136 @@ pub const ENTRY: &str = "__agon_sandbox";
 
 /// Becomes the sandbox if this process was started for that, and then never returns.
 pub fn enter() {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_none_or(|first| first != ENTRY) {
-        return;
+    if std::env::args_os().nth(1).is_some_and(|first| first == ENTRY) {
+        leave(be_holder());
     }
-    let done = match arguments.next().as_ref().and_then(|stage| stage.to_str()) {
-        Some("namespaces") => make_namespaces(),
-        Some("init") => be_init(),
-        Some("guard") => be_guard(),
-        _ => Err("this is no command".to_owned()),
-    };
-    if let Err(error) = done {
-        tell(&format!("failed {}", error.replace('\n', " ")));
-        std::process::exit(1);
-    }
-    std::process::exit(0);
 }
 
-/// Stage one.
-fn make_namespaces() -> Result<(), String> {
+/// Ends this process with a word on what failed.
+fn leave(done: Result<(), String>) -> ! {
+    if let Err(error) = &done {
+        tell(&format!("failed {}", error.replace('\n', " ")));
+    }
+    std::process::exit(i32::from(done.is_err()))
+}
+
+/// What comes with the order to carry out a call: its socket, and where its command writes.
+struct Call {
+    socket: OwnedFd,
+    outputs: [OwnedFd; 2],
+}
+
+/// Serves calls until agon is gone.
+fn be_holder() -> Result<(), String> {
     yield_memory();
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let wanted = UnshareFlags::NEWUSER
-        | UnshareFlags::NEWNS
-        | UnshareFlags::NEWPID
-        | UnshareFlags::NEWNET
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS
-        | UnshareFlags::NEWCGROUP;
-    #[expect(
-        deprecated,
-        reason = "its unsafe twin is about shared descriptor tables, which are not touched here"
-    )]
+    // No terminal, and no signal that is meant for agon's own group.
+    let _ = rustix::process::setsid();
+    let plan = read_held()?;
+    if plan.has_namespaces {
+        own_namespaces()?;
+        mounts::hold(&plan)?;
+    }
+    tell("ready");
+    let mut running: Vec<(OwnedFd, safe_fork::Child)> = Vec::new();
+    loop {
+        if !wait_for_an_order(&mut running) {
+            continue;
+        }
+        let Some(call) = receive()? else { return Ok(()) };
+        match safe_fork::fork() {
+            Ok(None) => {
+                drop(running);
+                serve(call, &plan)
+            }
+            Ok(Some(child)) => {
+                let pid = i32::try_from(child.pid()).ok().and_then(Pid::from_raw);
+                let watched = pid.and_then(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok());
+                running.extend(watched.map(|watched| (watched, child)));
+            }
+            // Its socket closes without a word.
+            Err(_) => {}
+        }
+    }
+}
+
+/// Waits until agon says something or is gone; false when it was a call that ended.
+fn wait_for_an_order(running: &mut Vec<(OwnedFd, safe_fork::Child)>) -> bool {
+    let control = std::io::stdin();
+    let mut fds = vec![PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN)];
+    fds.extend(running.iter().map(|(watched, _)| PollFd::new(watched, PollFlags::IN)));
+    // Interrupted, the next round looks again.
+    let _ = rustix::event::poll(&mut fds, None);
+    let has_order = !fds[0].revents().is_empty();
+    let ended: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
+    drop(fds);
+    let mut ended = ended.into_iter();
+    for (_, child) in running.extract_if(.., |_| ended.next() == Some(true)) {
+        // Its end is all there is to know of it.
+        let _ = child.join();
+    }
+    has_order
+}
+
+/// The next order; none when agon is gone.
+fn receive() -> Result<Option<Call>, String> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let (mut came, mut word) = (RecvAncillaryBuffer::new(&mut space), [0_u8]);
+    let control = std::io::stdin();
+    let read = rustix::io::retry_on_intr(|| {
+        let mut words = [IoSliceMut::new(&mut word)];
+        rustix::net::recvmsg(control.as_fd(), &mut words, &mut came, RecvFlags::CMSG_CLOEXEC)
+    });
+    let mut fds = came.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
+        _ => Vec::new(),
+    });
+    match (read.map(|read| read.bytes), fds.next(), fds.next(), fds.next()) {
+        (Ok(1..), Some(socket), Some(stdout), Some(stderr)) => {
+            Ok(Some(Call { socket, outputs: [stdout, stderr] }))
+        }
+        (Ok(0), ..) => Ok(None),
+        _ => Err("an order cannot be read".to_owned()),
+    }
+}
+
+/// The plan of a session: its length in eight bytes, then its text.
+fn read_held() -> Result<HeldPlan, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("the plan cannot be read: {error}");
+    let mut control =
+        std::fs::File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(|e| failed(&e))?);
+    let mut length = [0; 8];
+    control.read_exact(&mut length).map_err(|e| failed(&e))?;
+    let mut text = Vec::new();
+    control.take(u64::from_le_bytes(length)).read_to_end(&mut text).map_err(|e| failed(&e))?;
+    serde_json::from_slice(&text).map_err(|e| failed(&e))
+}
+
+/// Carries out a call in a process of its own.
+fn serve(call: Call, plan: &HeldPlan) -> ! {
+    let Call { socket, outputs } = call;
+    // From here on the call's socket is this process's ear and mouth.
+    let heard = rustix::stdio::dup2_stdin(&socket).map_err(|error| format!("it cannot be heard: {error}"));
+    drop(socket);
+    leave(
+        heard.and_then(
+            |()| if plan.has_namespaces { be_outer(plan, outputs) } else { be_guard(plan, outputs) },
+        ),
+    )
+}
+
+#[expect(
+    deprecated,
+    reason = "its unsafe twin is about shared descriptor tables, which are not touched here"
+)]
+fn unshare(wanted: UnshareFlags) -> Result<(), String> {
     rustix::thread::unshare(wanted)
-        .map_err(|error| format!("namespaces are refused here: {}", refusal_in_words(error)))?;
+        .map_err(|error| format!("namespaces are refused here: {}", refusal_in_words(error)))
+}
+
+/// Users and mounts of the holder's own.
+fn own_namespaces() -> Result<(), String> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
     let map = |file: &str, text: &str| {
         let words = |error: &std::io::Error| {
             Errno::from_io_error(error).map_or_else(|| error.to_string(), refusal_in_words)
@@ -65,14 +165,32 @@ fn make_namespaces() -> Result<(), String> {
     };
     map("/proc/self/setgroups", "deny")?;
     map("/proc/self/uid_map", &format!("{uid} {uid} 1\n"))?;
-    map("/proc/self/gid_map", &format!("{gid} {gid} 1\n"))?;
-    keep_capabilities().map_err(|error| format!("the capabilities cannot be kept: {error}"))?;
-    let mut init = Command::new("/proc/self/exe");
-    init.arg0("agon-sandbox").args([ENTRY, "init"]).env_clear().stdin(Stdio::inherit());
-    let mut init = init.spawn().map_err(|error| format!("the first process cannot be started: {error}"))?;
-    tell(&format!("pid {}", init.id()));
-    init.wait().map_err(|error| format!("the first process cannot be waited for: {error}"))?;
-    Ok(())
+    map("/proc/self/gid_map", &format!("{gid} {gid} 1\n"))
+}
+
+/// Makes the namespaces of a call and waits for the first process in them.
+fn be_outer(plan: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
+    end_with_parent()?;
+    let mut wanted = UnshareFlags::NEWPID
+        | UnshareFlags::NEWNET
+        | UnshareFlags::NEWIPC
+        | UnshareFlags::NEWUTS
+        | UnshareFlags::NEWCGROUP;
+    wanted.set(UnshareFlags::NEWNS, !plan.is_single);
+    if let Err(why) = unshare(wanted) {
+        tell(&format!("refused {why}"));
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| format!("the first process cannot be started: {error}");
+    let Some(init) = safe_fork::fork().map_err(failed)? else { leave(be_init(plan, outputs)) };
+    drop(outputs);
+    tell(&format!("pid {}", init.pid()));
+    init.join().map(|_| ()).map_err(|error| format!("the first process cannot be waited for: {error}"))
+}
+
+fn end_with_parent() -> Result<(), String> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| format!("death signal: {e}"))
 }
 
 /// The setting that refuses them, where one does; else the kernel's own words, which name none.
@@ -98,36 +216,21 @@ fn yield_memory() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Another program may be started without losing what mounting needs.
-fn keep_capabilities() -> rustix::io::Result<()> {
-    let now = rustix::thread::capabilities(None)?;
-    let kept = CapabilitySets { inheritable: now.permitted, ..now };
-    rustix::thread::set_capabilities(None, kept)?;
-    for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN, CapabilitySet::SETPCAP] {
-        rustix::thread::configure_capability_in_ambient_set(capability, true)?;
-    }
-    Ok(())
-}
-
-/// Stage two: builds the view, gives up every right, starts the command and buries the dead until it ends. Its own
-/// end is the end of everything in the namespace.
-fn be_init() -> Result<(), String> {
+/// The first process in a call's namespaces: builds the view, gives up every right, starts the command and buries the
+/// dead until it ends. Its own end is the end of everything in the namespace.
+fn be_init(held: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
     let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(|e| system("death signal", e))?;
+    end_with_parent()?;
     // A session of its own: no terminal to type into, and a group the parent can signal.
     rustix::process::setsid().map_err(|e| system("session", e))?;
     let plan = read_plan()?;
     rustix::system::sethostname(b"agon").map_err(|e| system("host name", e))?;
     loopback::up().map_err(|error| format!("the loopback cannot be switched on: {error}"))?;
-    mounts::build(&plan)?;
+    mounts::build(&held.base, &plan, held.limits.processes)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|e| system("dumpable", e))?;
-    confine::confine(&plan)?;
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(&plan.command).current_dir(&plan.cwd).env_clear().envs(&plan.environment);
-    let child = command.stdin(Stdio::null()).spawn().map_err(|e| format!("`sh` cannot be started: {e}"))?;
-    let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("the command has no number")?;
+    confine::confine(held)?;
+    let child = begin(command(held, &plan, outputs))?;
     match wait_for(child)? {
         Some(status) => tell(&words(status)),
         None => tell("failed the parent is gone"),
@@ -137,19 +240,15 @@ fn be_init() -> Result<(), String> {
 
 /// Where namespaces are refused: one process that takes rights from itself, starts the command in a group of its
 /// own, and ends whatever the command leaves behind, which all falls to it.
-fn be_guard() -> Result<(), String> {
-    yield_memory();
-    let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
+fn be_guard(held: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(|e| system("subreaper", e))?;
+        .map_err(|error| format!("subreaper: {error}"))?;
     let plan = read_plan()?;
-    confine::confine(&plan)?;
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(&plan.command).current_dir(&plan.cwd).env_clear().envs(&plan.environment);
-    let child = command.stdin(Stdio::null()).process_group(0).spawn();
-    let child = child.map_err(|e| format!("`sh` cannot be started: {e}"))?;
-    tell(&format!("pid {}", child.id()));
-    let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("the command has no number")?;
+    confine::confine(held)?;
+    let mut command = command(held, &plan, outputs);
+    command.process_group(0);
+    let child = begin(command)?;
+    tell(&format!("pid {}", child.as_raw_nonzero()));
     let status = wait_for(child)?;
     end_children();
     match status {
@@ -157,6 +256,29 @@ fn be_guard() -> Result<(), String> {
         None => tell("failed the parent is gone"),
     }
     Ok(())
+}
+
+fn command(held: &HeldPlan, plan: &StagePlan, outputs: [OwnedFd; 2]) -> Command {
+    let mut command = Command::new(&held.shell);
+    let [stdout, stderr] = outputs.map(Stdio::from);
+    let arguments = [OsString::from("-c"), OsString::from(&plan.command)];
+    command.args(arguments).current_dir(&plan.cwd).env_clear().envs(&held.environment);
+    command.arg0("sh").stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    command
+}
+
+/// Starts it, unless the parent has gone away. From then on only the command holds its outputs.
+fn begin(mut command: Command) -> Result<Pid, String> {
+    let parent = std::io::stdin();
+    let mut fds = [PollFd::from_borrowed_fd(parent.as_fd(), PollFlags::empty())];
+    if rustix::event::poll(&mut fds, Some(&Timespec::default())).is_ok_and(|gone| gone > 0) {
+        return Err("the parent is gone".to_owned());
+    }
+    let child = command.spawn().map_err(|e| format!("`sh` cannot be started: {e}"))?;
+    i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| "the command has no number".to_owned())
 }
 
 /// Ends every child, and those that fall to this process when their parents end, until there is none.

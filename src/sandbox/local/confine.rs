@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::sock_filter;
 
-use super::plan::{Limits, StagePlan};
+use super::plan::{HeldPlan, Limits};
 
 /// The system calls that are refused, by name.
 const REFUSED_CALLS: &str = include_str!("refused_calls.json");
@@ -24,7 +24,7 @@ const JUMP_IF_EQUAL: u32 = 0x15;
 const JUMP_IF_NOT_BELOW: u32 = 0x35;
 
 /// Gives up rights, in an order in which each step is still allowed.
-pub fn confine(plan: &StagePlan) -> Result<(), String> {
+pub fn confine(plan: &HeldPlan) -> Result<(), String> {
     limit(&plan.limits).map_err(|error| format!("the limits cannot be set: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
     drop_capabilities().map_err(|error| format!("the capabilities cannot be dropped: {error}"))?;
@@ -108,7 +108,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 
 /// In namespaces the view is already small, and Landlock holds on to it should a mount be lost; without them it is
 /// all there is. Kernels without Landlock are told apart by [`landlock_works`], before.
-fn restrict_files(plan: &StagePlan) -> Result<(), String> {
+fn restrict_files(plan: &HeldPlan) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| format!("landlock: {error}");
     // The ninth refuses sockets by their path. A kernel that knows less does what it can.
     let all = AccessFs::from_all(ABI::V9);

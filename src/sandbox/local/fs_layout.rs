@@ -41,7 +41,7 @@ pub struct FsLayout {
     pub mounts: Vec<Mount>,
     pub writable: Vec<OsString>,
     pub environment: BTreeMap<String, OsString>,
-    /// Shown folders that nobody has searched yet.
+    /// Shown folders that are not searched yet.
     pub packages: Vec<Shown>,
 }
 
@@ -138,7 +138,7 @@ impl FsLayout {
     }
 }
 
-/// Whether a workspace is or holds what every sandbox shows read-only or makes anew: commands could never change it.
+/// Whether a workspace is or holds what every sandbox shows read-only or mounts itself: commands could never change it.
 pub fn is_of_the_system(workspace: &Path) -> bool {
     let is_device = workspace.starts_with("/dev") && !workspace.starts_with("/dev/shm");
     let made = ["/proc", "/sys"].iter().any(|made| workspace.starts_with(made));
@@ -170,12 +170,12 @@ fn system(mounts: &mut Mounts, shown: &mut Vec<Shown>) {
         .extend(SEARCHED.iter().map(|folder| searched(Path::new(folder), Path::new(folder), Search::Closed)));
     mounts.insert("/proc".into(), MountKind::Processes);
     for folder in ["/run", "/var"] {
-        mounts.insert(folder.into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: false });
+        mounts.insert(folder.into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: true });
     }
 }
 
 fn devices(mounts: &mut Mounts) {
-    mounts.insert("/dev".into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: false });
+    mounts.insert("/dev".into(), MountKind::Memory { mib: 1, mode: 0o755, sealed: true });
     mounts.insert("/dev/shm".into(), MountKind::Memory { mib: 64, mode: 0o1777, sealed: false });
     mounts.insert("/dev/pts".into(), MountKind::Terminals);
     for (name, to) in [
@@ -188,7 +188,7 @@ fn devices(mounts: &mut Mounts) {
         mounts.insert(name.into(), MountKind::Link { to: to.into() });
     }
     for device in DEVICES.iter().filter(|device| Path::new(device).exists()) {
-        mounts.insert(device.into(), MountKind::Device);
+        mounts.insert(device.into(), MountKind::Device { source: device.into() });
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use globset::GlobSet;
 
@@ -37,7 +38,7 @@ pub struct Shown {
 }
 
 /// What is hidden in what is shown, with what is seen in its place; and the folders of packages that were left for
-/// [`sockets`]. `apart` are targets that are shown or hidden for a reason of their own: the search ends there. A symbolic
+/// [`Packages`]. `apart` are targets that are shown or hidden for a reason of their own: the search ends there. A symbolic
 /// link is never followed.
 ///
 /// This reads whole folder trees, so it belongs to the opening of a session and not to a call.
@@ -67,14 +68,41 @@ pub fn find(shown: &[Shown], apart: &BTreeSet<PathBuf>) -> (BTreeMap<PathBuf, Mo
     (found, packages)
 }
 
-/// Covers for sockets and pipes in folders of packages.
-pub fn sockets(packages: &[Shown], mounts: &[Mount]) -> Vec<Mount> {
-    let (found, _) = find(packages, &BTreeSet::new());
-    found
-        .into_iter()
-        .filter(|(target, _)| is_bound(target, mounts))
-        .map(|(at, kind)| mount(at, kind))
-        .collect()
+/// Folders of packages, which are too large to be searched for sockets and pipes before a session opens.
+pub struct Packages {
+    folders: Vec<Shown>,
+    found: OnceLock<BTreeMap<PathBuf, MountKind>>,
+}
+
+impl Packages {
+    /// One search serves all sandboxes that show the same folders at the same time: those of a session and its roles.
+    pub fn of(folders: &[Shown]) -> Arc<Self> {
+        static ALIVE: Mutex<Vec<Weak<Packages>>> = Mutex::new(Vec::new());
+        let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        alive.retain(|one| one.strong_count() > 0);
+        let same = alive.iter().filter_map(Weak::upgrade).find(|one| one.folders == folders);
+        same.unwrap_or_else(|| {
+            let new = Arc::new(Packages { folders: folders.to_vec(), found: OnceLock::new() });
+            alive.push(Arc::downgrade(&new));
+            new
+        })
+    }
+
+    /// Searches, or waits for the search that was begun.
+    pub fn search(&self) -> &BTreeMap<PathBuf, MountKind> {
+        self.found.get_or_init(|| find(&self.folders, &BTreeSet::new()).0)
+    }
+
+    /// Whether the search is over.
+    pub fn is_searched(&self) -> bool {
+        self.found.get().is_some()
+    }
+
+    /// Covers for what was found, as far as it can be seen.
+    pub fn covers(&self, mounts: &[Mount]) -> Vec<Mount> {
+        let seen = self.search().iter().filter(|(target, _)| is_bound(target, mounts));
+        seen.map(|(target, kind)| mount(target.clone(), kind.clone())).collect()
+    }
 }
 
 fn mount(target: PathBuf, kind: MountKind) -> Mount {

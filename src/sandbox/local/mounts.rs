@@ -1,78 +1,124 @@
 //! Puts the new root together, every step beneath a descriptor and never through a link; knows no command.
+//!
+//! What stays the same is put together once, on the stage of a holder ([`hold`]). A call adds its own to a copy of
+//! that ([`build`]).
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
-use super::plan::{Cover, CoverKind, Mount, MountKind, StagePlan};
+use super::held::{ASIDE, NEW_ROOT};
+use super::plan::{Cover, CoverKind, HeldPlan, Mount, MountKind, StagePlan};
 
 /// What is said of a name that cannot be covered: it is the workspace that has to be mended, not the machine.
 pub const UNCOVERED: &str = "cannot be covered";
 
-/// Builds what the plan says and makes it the root of this process.
-pub fn build(plan: &StagePlan) -> Result<(), String> {
-    let apart = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    rustix::mount::mount_change("/", apart).map_err(|e| format!("the mounts cannot be set apart: {e}"))?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("tmpfs", &plan.base, "tmpfs", flags, c"mode=755,size=4m")
-        .map_err(|e| format!("the new root cannot be made: {e}"))?;
-    let root = open_path(&plan.base).map_err(|e| format!("the new root cannot be opened: {e}"))?;
-    let empty = Empty::make(root.as_fd()).map_err(|e| format!("the new root cannot be filled: {e}"))?;
+/// Mounts on the stage what every call sees, closed to writing.
+pub fn hold(plan: &HeldPlan) -> Result<(), String> {
+    // What the machine unmounts later goes here as well; what is mounted here is seen nowhere else.
+    let below = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", below).map_err(|e| format!("the mounts cannot be set apart: {e}"))?;
+    let cannot = |e: Errno| format!("the new root cannot be made: {e}");
+    memory(&plan.base, c"mode=700,size=1m").map_err(cannot)?;
+    let stage = open_path(&plan.base).map_err(|e| format!("the new root cannot be opened: {e}"))?;
+    let stage = stage.as_fd();
+    make_empty(stage).map_err(|e| format!("the new root cannot be filled: {e}"))?;
+    let root = target(stage, OsStr::new(NEW_ROOT), true).map_err(cannot)?;
+    memory(fd_path(&root).as_os_str(), c"mode=755,size=4m").map_err(cannot)?;
+    let empty = Empty::of(stage).map_err(|e| format!("the new root cannot be filled: {e}"))?;
     for mount in &plan.mounts {
-        place(root.as_fd(), &empty, mount).map_err(|e| {
-            format!("`{}` cannot be put into the sandbox: {e}", Path::new(&mount.target).display())
-        })?;
+        place(stage, &empty, mount).map_err(|e| unplaced(mount, e))?;
+    }
+    for point in &plan.points {
+        target(stage, point, true).map_err(cannot)?;
+    }
+    close(stage, &plan.mounts)?;
+    remount(&walk(stage, OsStr::new(NEW_ROOT)).map_err(cannot)?, false).map_err(cannot)
+}
+
+/// Builds a call's view in a copy of its holder's mounts and makes it the root of this process.
+pub fn build(base: &OsStr, plan: &StagePlan, processes: u64) -> Result<(), String> {
+    let stage = open_path(base).map_err(|e| format!("the new root cannot be opened: {e}"))?;
+    let empty = Empty::of(stage.as_fd()).map_err(|e| format!("the new root cannot be filled: {e}"))?;
+    let root = walk(stage.as_fd(), OsStr::new(NEW_ROOT));
+    let root = root.map_err(|e| format!("the new root cannot be opened: {e}"))?;
+    let root = root.as_fd();
+    for mount in &plan.mounts {
+        let placed = match mount.kind {
+            MountKind::Held { number } => place_held((stage.as_fd(), number), root, &mount.target),
+            _ => place(root, &empty, mount),
+        };
+        placed.map_err(|e| unplaced(mount, e))?;
     }
     // Before any cover: in a workspace with thousands of them the table is read once.
-    let mounted = mounted_in(root.as_fd(), &plan.workspace)
-        .map_err(|e| format!("the workspace cannot be found in the sandbox: {e}"))?;
+    let mounted = close(root, &plan.mounts)?;
     for cover in &plan.covers {
-        put_cover(root.as_fd(), &empty, (&plan.workspace, &mounted), cover)
+        put_cover(root, &empty, (&plan.workspace, &mounted), cover)
             .map_err(|e| uncovered(&shown(cover), e))?;
     }
-    for mount in
-        plan.mounts.iter().filter(|mount| matches!(mount.kind, MountKind::Memory { sealed: true, .. }))
-    {
-        seal(root.as_fd(), &mount.target).map_err(|e| {
-            format!("`{}` cannot be closed off in the sandbox: {e}", Path::new(&mount.target).display())
-        })?;
-    }
-    limit_processes(root.as_fd(), plan.limits.processes);
-    finish(root.as_fd()).map_err(|e| format!("the sandbox's files cannot be closed off: {e}"))
+    limit_processes(root, processes);
+    finish(root).map_err(|e| format!("the sandbox's files cannot be closed off: {e}"))
+}
+
+fn unplaced(mount: &Mount, error: Errno) -> String {
+    format!("`{}` cannot be put into the sandbox: {error}", Path::new(&mount.target).display())
+}
+
+fn memory(place: &OsStr, data: &std::ffi::CStr) -> rustix::io::Result<()> {
+    rustix::mount::mount("tmpfs", place, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, data)
 }
 
 /// An empty file and an empty folder nobody may open, to lay over what is not to be seen.
 struct Empty {
-    file: PathBuf,
-    folder: PathBuf,
-    /// One that everybody may read.
-    blank: PathBuf,
-    _held: [OwnedFd; 3],
+    folder: OwnedFd,
+    file: OwnedFd,
+    /// A file that everybody may read.
+    blank: OwnedFd,
 }
 
-/// Names of them in the new root, until it is whole.
-const EMPTY: [&str; 3] = [".nothing", ".nothing.file", ".nothing.blank"];
+/// Names of them on the stage.
+const EMPTY: [&str; 3] = ["empty", "empty.file", "empty.blank"];
+
+fn make_empty(stage: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let [folder, file, blank] = EMPTY;
+    rustix::fs::mkdirat(stage, folder, Mode::from_raw_mode(0))?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    drop(rustix::fs::openat(stage, file, flags, Mode::from_raw_mode(0))?);
+    rustix::fs::openat(stage, blank, flags, Mode::from_raw_mode(0o444)).map(drop)
+}
 
 impl Empty {
-    fn make(root: BorrowedFd<'_>) -> rustix::io::Result<Self> {
-        let [folder, file, blank] = EMPTY;
-        rustix::fs::mkdirat(root, folder, Mode::from_raw_mode(0))?;
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        drop(rustix::fs::openat(root, file, flags, Mode::from_raw_mode(0))?);
-        drop(rustix::fs::openat(root, blank, flags, Mode::from_raw_mode(0o444))?);
-        let held = |name: &str| open_beneath(root, OsStr::new(name));
-        let held = [held(folder)?, held(file)?, held(blank)?];
-        let [folder, file, blank] = [fd_path(&held[0]), fd_path(&held[1]), fd_path(&held[2])];
-        Ok(Empty { file, folder, blank, _held: held })
+    fn of(stage: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        let [folder, file, blank] = EMPTY.map(|name| walk(stage, OsStr::new(name)));
+        Ok(Empty { folder: folder?, file: file?, blank: blank? })
     }
 
-    fn like(&self, is_folder: bool) -> &Path {
-        if is_folder { &self.folder } else { &self.file }
+    fn like(&self, is_folder: bool) -> PathBuf {
+        fd_path(if is_folder { &self.folder } else { &self.file })
+    }
+}
+
+/// Binds what the holder has mounted aside. What is closed in it is closed in the copy.
+fn place_held(
+    (stage, number): (BorrowedFd<'_>, usize),
+    root: BorrowedFd<'_>,
+    path: &OsStr,
+) -> rustix::io::Result<()> {
+    let source = match walk(stage, Path::new(ASIDE).join(number.to_string()).as_os_str()) {
+        // It was not there when the holder began.
+        Err(Errno::NOENT) => return Ok(()),
+        source => source?,
+    };
+    let place = target(root, path, is_folder(&source)?)?;
+    match rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&place)) {
+        // Removed since; with the next call another holder is started.
+        Err(Errno::NOENT) => Ok(()),
+        bound => bound,
     }
 }
 
@@ -87,10 +133,13 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             };
             let is_folder = is_folder(&source)?;
             let target = target(root, &mount.target, is_folder)?;
-            rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&target))?;
-            // Nothing is mounted beneath a file.
-            let mounted = if is_folder { mounted_in(root, &mount.target)? } else { Vec::new() };
-            settle(root, &mount.target, *writable, &mounted)
+            match rustix::mount::mount_bind_recursive(fd_path(&source), fd_path(&target)) {
+                // Removed just now.
+                Err(Errno::NOENT) if !writable => return Ok(()),
+                bound => bound?,
+            }
+            // What is mounted further down is closed by `close`.
+            remount(&walk(root, &mount.target)?, *writable)
         }
         MountKind::Memory { mib, mode, .. } => {
             let target = target(root, &mount.target, true)?;
@@ -106,12 +155,12 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             };
             let is_folder = is_folder(&covered)?;
             let is_blank = mount.kind == MountKind::Blank && !is_folder;
-            let over = if is_blank { &empty.blank } else { empty.like(is_folder) };
+            let over = if is_blank { fd_path(&empty.blank) } else { empty.like(is_folder) };
             rustix::mount::mount_bind(over, fd_path(&covered))?;
-            settle(root, &mount.target, false, &[])
+            remount(&walk(root, &mount.target)?, false)
         }
-        MountKind::Device => {
-            let source = open_path(&mount.target)?;
+        MountKind::Device { source } => {
+            let source = open_path(source)?;
             let place = target(root, &mount.target, false)?;
             rustix::mount::mount_bind(fd_path(&source), fd_path(&place))?;
             // A read-only mount keeps the machine's own node as it is, for root too, and lets what it stands for be
@@ -126,6 +175,8 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             let parent = target(root, path.parent().unwrap_or(Path::new("/")).as_os_str(), true)?;
             rustix::fs::symlinkat(to, parent, path.file_name().unwrap_or_default())
         }
+        // By `place_held`; a holder holds nothing of another.
+        MountKind::Held { .. } => Err(Errno::INVAL),
         MountKind::Processes => {
             let target = target(root, &mount.target, true)?;
             rustix::mount::mount("proc", fd_path(&target), "proc", quiet | MountFlags::NOEXEC, None)
@@ -178,7 +229,37 @@ fn put_cover(
     }
 }
 
-/// Takes the rights from a mount that has just been made, and from those of `mounted` that lie beneath it.
+/// Closes what was placed: keeps later mounts of the machine out, takes the rights from what is mounted further down in
+/// what was bound, and makes sealed memory read-only. Gives every mount point in the root, relative to it.
+fn close(root: BorrowedFd<'_>, mounts: &[Mount]) -> Result<Vec<PathBuf>, String> {
+    let cannot = |e: Errno| format!("the sandbox's files cannot be closed off: {e}");
+    let apart = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change(fd_path(&root), apart).map_err(cannot)?;
+    let mounted = mounted_in(root).map_err(cannot)?;
+    for point in &mounted {
+        let above = mounts.iter().filter(|mount| point.starts_with(relative(&mount.target)));
+        let nearest = above.max_by_key(|mount| mount.target.len());
+        let Some(Mount { target, kind: MountKind::Bind { writable, .. } }) = nearest else { continue };
+        // One that is hidden by a later mount cannot be reached, by nobody.
+        if let (true, Ok(mount)) = (point != relative(target), walk(root, point.as_os_str())) {
+            remount(&mount, *writable).map_err(cannot)?;
+        }
+    }
+    for Mount { target, kind } in mounts {
+        if let MountKind::Memory { sealed: true, .. } = kind {
+            let sealed = walk(root, target).and_then(|mount| remount(&mount, false));
+            sealed.map_err(|e| format!("`{}`: {}", Path::new(target).display(), cannot(e)))?;
+        }
+    }
+    Ok(mounted)
+}
+
+fn relative(target: &OsStr) -> &Path {
+    let path = Path::new(target);
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+/// Takes the rights from a cover that has just been made, and from those of `mounted` that lie beneath it.
 fn settle(
     root: BorrowedFd<'_>,
     target: &OsStr,
@@ -186,28 +267,14 @@ fn settle(
     mounted: &[PathBuf],
 ) -> rustix::io::Result<()> {
     remount(&walk(root, target)?, writable)?;
-    if mounted.is_empty() {
-        return Ok(());
-    }
-    let place = place_of(root, target)?;
-    for beneath in mounted.iter().filter(|mount| mount.starts_with(&place) && **mount != place) {
+    let place = relative(target);
+    for beneath in mounted.iter().filter(|mount| mount.starts_with(place) && *mount != place) {
         // One that is hidden by a later mount cannot be reached, by nobody.
-        if let Ok(mount) = open_path(beneath.as_os_str()) {
+        if let Ok(mount) = walk(root, beneath.as_os_str()) {
             remount(&mount, writable)?;
         }
     }
     Ok(())
-}
-
-/// Where a target is as long as the old root is there.
-fn place_of(root: BorrowedFd<'_>, target: &OsStr) -> rustix::io::Result<PathBuf> {
-    let place = rustix::fs::readlink(fd_path(&walk(root, target)?), Vec::new())?;
-    Ok(OsStr::from_bytes(place.as_bytes()).into())
-}
-
-/// Makes one mount read-only, and none that lies upon it.
-fn seal(root: BorrowedFd<'_>, target: &OsStr) -> rustix::io::Result<()> {
-    remount(&walk(root, target)?, false)
 }
 
 /// Flags that were set outside are locked and have to be named again.
@@ -232,13 +299,16 @@ fn remount_with(mount: &OwnedFd, mut flags: MountFlags) -> rustix::io::Result<()
     rustix::mount::mount_remount(fd_path(mount), flags | MountFlags::BIND, c"")
 }
 
-/// Mount points at and beneath a target, as this process sees them now.
-fn mounted_in(root: BorrowedFd<'_>, target: &OsStr) -> rustix::io::Result<Vec<PathBuf>> {
-    let (place, table) = (place_of(root, target)?, std::fs::read("/proc/self/mountinfo").unwrap_or_default());
+/// Mount points beneath the root, relative to it, as this process sees them now.
+fn mounted_in(root: BorrowedFd<'_>) -> rustix::io::Result<Vec<PathBuf>> {
+    let place = rustix::fs::readlink(fd_path(&root), Vec::new())?;
+    let (place, table) =
+        (Path::new(OsStr::from_bytes(place.as_bytes())), std::fs::read("/proc/self/mountinfo"));
+    let table = table.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let lines = table.split(|byte| *byte == b'\n');
     let points = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
     let points = points.map(|point| PathBuf::from(OsString::from_vec(unescaped(point))));
-    Ok(points.filter(|point| point.starts_with(&place)).collect())
+    Ok(points.filter_map(|point| point.strip_prefix(place).map(Path::to_owned).ok()).collect())
 }
 
 /// `\040` is a space; the table writes four characters so.
@@ -264,18 +334,11 @@ fn limit_processes(root: BorrowedFd<'_>, processes: u64) {
     }
 }
 
-/// `/proc` becomes read-only, the new root becomes the root and read-only, and the old one goes.
+/// `/proc` becomes read-only, the new root becomes the root, and the old one goes with the stage.
 fn finish(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let quiet = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
-    if let Ok(processes) = walk(root, OsStr::new("/proc")) {
-        rustix::mount::mount_remount(fd_path(&processes), quiet | MountFlags::NOEXEC, c"")?;
-    }
-    for name in EMPTY {
-        let flags = if name == EMPTY[0] { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        // In use as a cover it cannot go; it is empty and shows nothing.
-        let _ = rustix::fs::unlinkat(root, name, flags);
-    }
-    rustix::mount::mount_remount(fd_path(&root), quiet, c"")?;
+    let processes = walk(root, OsStr::new("/proc"))?;
+    rustix::mount::mount_remount(fd_path(&processes), quiet | MountFlags::NOEXEC, c"")?;
     rustix::process::fchdir(root)?;
     // The old root lies over the new one until it is taken off.
     rustix::process::pivot_root(".", ".")?;
@@ -285,6 +348,10 @@ fn finish(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
 
 /// The place of a mount, made where it is not there: in memory, or as an empty folder in a folder of ours.
 fn target(root: BorrowedFd<'_>, path: &OsStr, is_folder: bool) -> rustix::io::Result<OwnedFd> {
+    match walk(root, path) {
+        Err(Errno::NOENT) => {}
+        found => return found,
+    }
     let names = names(path);
     let mut at = open_beneath(root, OsStr::new("."))?;
     for (i, name) in names.iter().enumerate() {
@@ -308,6 +375,12 @@ fn target(root: BorrowedFd<'_>, path: &OsStr, is_folder: bool) -> rustix::io::Re
 
 /// The same for what has to be there.
 fn walk(root: BorrowedFd<'_>, path: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(root, relative(path), OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), flags) {
+        // Before Linux 5.6, and in containers that refuse what they do not know.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        found => return found,
+    }
     let mut at = open_beneath(root, OsStr::new("."))?;
     for name in names(path) {
         at = open_beneath(at.as_fd(), name)?;

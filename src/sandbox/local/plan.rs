@@ -5,31 +5,46 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
-/// One call, ready to be carried out.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct StagePlan {
-    /// An empty folder of ours on which the new root is put together.
+/// What stays the same for every call of a session: read once by the process that holds it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeldPlan {
+    /// Whether there are namespaces. Without them nothing is mounted, and calls are confined by rules alone.
+    pub has_namespaces: bool,
+    /// Whether the holder serves one call only, in its own mounts: the slower way, where a copy of them is refused.
+    pub is_single: bool,
+    /// An empty folder of ours on which everything is put together.
     pub base: OsString,
-    /// What the new root consists of, ancestors before what lies beneath them.
+    /// What is mounted once, with targets from that folder, ancestors before what lies beneath them.
     pub mounts: Vec<Mount>,
-    /// The workspace.
-    pub workspace: OsString,
-    /// Names in the workspace that get a cover, relative to it, ancestors first.
-    pub covers: Vec<Cover>,
+    /// Folders to be made in it, on which calls mount something of their own.
+    pub points: Vec<OsString>,
     /// Where Landlock lets a command read.
     pub readable: Vec<OsString>,
     /// Where Landlock lets a command read and write.
     pub writable: Vec<OsString>,
-    /// Directory the command starts in.
-    pub cwd: OsString,
-    /// Command line for `sh -c`.
-    pub command: String,
-    /// Its whole environment.
+    /// The program that reads command lines; looked up in the environment's `PATH` unless it is a path.
+    pub shell: OsString,
+    /// A command's whole environment.
     pub environment: BTreeMap<String, OsString>,
     /// Programs for the kernel's system call filter, as four numbers an instruction.
     pub filters: Vec<Vec<[u32; 4]>>,
     /// Limits.
     pub limits: Limits,
+}
+
+/// One call, ready to be carried out.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StagePlan {
+    /// What the call mounts for itself, ancestors before what lies beneath them.
+    pub mounts: Vec<Mount>,
+    /// The workspace.
+    pub workspace: OsString,
+    /// Names in the workspace that get a cover, relative to it, ancestors first.
+    pub covers: Vec<Cover>,
+    /// Directory the command starts in.
+    pub cwd: OsString,
+    /// Command line for `sh -c`.
+    pub command: String,
 }
 
 /// One piece of the new root; targets are absolute.
@@ -65,7 +80,15 @@ pub enum MountKind {
     /// An empty file that can be read, so that a tool finds its settings empty instead of failing.
     Blank,
     /// The device that is at the same place outside: it can be used, and its owner, mode and times not be changed.
-    Device,
+    Device {
+        /// Where it is outside.
+        source: OsString,
+    },
+    /// What the holder has mounted under this number, with everything mounted beneath it.
+    Held {
+        /// The number.
+        number: usize,
+    },
     /// A symbolic link.
     Link {
         /// Where it leads.

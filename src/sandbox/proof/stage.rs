@@ -47,8 +47,11 @@ impl Shown {
         for folder in system.iter().chain(&tools).chain(&packages) {
             let (made, place) = (folder.join(&name[1..]), folder.join(&name));
             if let Ok(socket) = UnixListener::bind(&made) {
-                // The machine's table of sockets goes on naming the first.
-                let place = fs::rename(&made, &place).map_or(made, |()| place);
+                // The machine's table of sockets goes on naming the first. Folders of packages may have been searched
+                // before, for another session.
+                let is_searched = !packages.contains(folder);
+                let is_moved = is_searched && fs::rename(&made, &place).is_ok();
+                let place = if is_moved { place } else { made };
                 // Whoever may use the folder may use the socket.
                 let _ = fs::set_permissions(&place, fs::Permissions::from_mode(0o666));
                 let _ = socket.set_nonblocking(true);

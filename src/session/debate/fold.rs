@@ -5,7 +5,7 @@ use crate::protocol::event::{
     SparkIgnited,
 };
 use crate::protocol::message::Role;
-use crate::protocol::spec::Risk;
+use crate::protocol::spec::{Risk, is_chosen};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::state::{Item, Turn};
@@ -68,18 +68,16 @@ impl Session {
 
     fn fold_reader(&mut self, at: EventRef, id: SparkId, shown: Option<String>) {
         let Some(persona) = self.sparks.get(&id).map(|spark| spark.persona.clone()) else { return };
-        let user = |from: EventRef, sel: Option<String>| Item {
-            part: RequestPart { role: Role::User, from, sel },
-            bytes: 0,
-        };
-        let mut transcript = self.head(&persona);
+        let user =
+            |from: EventRef, sel: Option<String>| Item::new(RequestPart { role: Role::User, from, sel });
+        let mut transcript: Vec<Item> = self.head(&persona).into_iter().map(Item::new).collect();
         transcript.extend(self.turn.iter().flat_map(Turn::asked).map(|at| user(at, None)));
         let steering = self.debate.iter().flat_map(|debate| &debate.steering);
         let own = steering.filter(|(to, _)| to.is_none_or(|to| to == id));
         transcript.extend(own.map(|(_, at)| user(*at, None)));
         transcript.extend(shown.map(|sel| user(at, Some(sel))));
         let Some(spark) = self.sparks.get_mut(&id) else { return };
-        spark.transcript = transcript;
+        spark.set_transcript(transcript);
         spark.queue.clear();
         spark.uses.clear();
         spark.recent.clear();
@@ -95,9 +93,9 @@ impl Session {
         let personas = self.spec.iter().flat_map(|spec| &spec.personas);
         let own = personas.into_iter().find(|one| Some(one.id.as_str()) == persona);
         let own = own.and_then(|one| one.tools.as_ref());
-        let tools = self.places.tools.values().map(|(tool, _)| tool);
+        let tools = self.places.tools.values().map(|tool| &tool.spec);
         tools
-            .filter(|tool| tool.risk == Risk::Read && own.is_none_or(|list| list.contains(&tool.name)))
+            .filter(|tool| tool.risk == Risk::Read && own.is_none_or(|list| is_chosen(list, tool)))
             .map(|tool| tool.name.clone())
             .collect()
     }

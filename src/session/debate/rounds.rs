@@ -8,7 +8,7 @@ use crate::protocol::event::{
     ArenaEvent, Ask, DebateShortened, LimitKind, LimitReached, Notice, PeerOrder, RoundOpened, Standing,
 };
 use crate::protocol::expand::digest_of;
-use crate::protocol::message::{Structured, Usage};
+use crate::protocol::message::{Role, Structured, Usage};
 use crate::protocol::text::{grouped, money};
 use crate::protocol::typed::schema;
 use crate::protocol::{EventRef, SparkId};
@@ -172,19 +172,14 @@ impl Session {
         let Some(id) = round.order.get(place).map(|order| order.spark) else { return (0, 0) };
         let Some(spark) = self.sparks.get(&id) else { return (0, 0) };
         let Some(model) = self.model_spec(&spark.model) else { return (0, 0) };
-        let mut items = self.head(&spark.persona);
-        let user = |from| crate::protocol::event::RequestPart {
-            role: crate::protocol::message::Role::User,
-            from,
-            sel: None,
-        };
+        let mut items: Vec<Item> = self.head(&spark.persona).into_iter().map(Item::new).collect();
         let asked = self.turn.iter().flat_map(Turn::asked);
         let steering = self.debate.iter().flat_map(|debate| &debate.steering).map(|(_, at)| *at);
-        items.extend(asked.chain(steering).map(|from| Item { part: user(from), bytes: 0 }));
+        items.extend(asked.chain(steering).map(|from| Item::of(Role::User, from)));
         let shown = digest(round, place, &|at| self.event(at)).len();
         let brief = briefs::brief(round.ask, &round.phase, "").len() + 4096;
         let tools = if round.phase == PHASES[2] { self.tool_bytes(spark) } else { 0 };
-        let bytes = self.bytes_in(items.iter()) + (shown + brief) as u64 + tools;
+        let bytes = self.bytes_in(&items) + (shown + brief) as u64 + tools;
         let input = self.ledger.estimate(bytes, items.len() as u64 + 2);
         let most = of_ask(round.ask).min(model.max_output);
         let output = most.min(model.context.saturating_sub(input));

@@ -5,7 +5,7 @@ use crate::protocol::effect::{
 };
 use crate::protocol::event::{
     Answered, ApprovalAnswered, ApprovalRequested, CallLost, EffectFailed, EffectOrdered, ModelReply,
-    PrepareResult, RequestPart, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
+    PrepareResult, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
 };
 use crate::protocol::message::{Part, Role};
 use crate::protocol::spec::Rule;
@@ -22,7 +22,7 @@ impl Session {
                 _ => None,
             })
             .map(|(part, name)| {
-                let tool = self.places.tools.get(name).map(|(tool, _)| tool);
+                let tool = self.places.tools.get(name).map(|tool| &tool.spec);
                 Use {
                     id: ToolUse { answer: at, part },
                     tool: name.clone(),
@@ -154,6 +154,7 @@ impl Session {
                 self.set_use(tool_use, UseState::Prepared);
             }
             Some(Order::Mention(_)) => self.fold_unread(at, data),
+            Some(Order::Tools(order)) => self.fold_unlisted(&order.source, data),
             _ => self.close(call),
         }
     }
@@ -208,8 +209,7 @@ impl Session {
         }
         for one in &spark.uses {
             if let UseState::Closed(end) = one.state {
-                let part = RequestPart { role: Role::Tool, from: end, sel: None };
-                spark.transcript.push(Item { part, bytes: 0 });
+                spark.fresh.push(Item::of(Role::Tool, end));
             }
         }
     }

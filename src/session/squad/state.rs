@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::blueprint::{lead_of, writes};
 use crate::protocol::event::{ClaimFlagged, Finding, Judgement, TurnCause};
-use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec};
+use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec, is_chosen};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::cache::Caching;
@@ -459,12 +459,16 @@ impl RoleState {
 
 /// Tools of a role: the blueprint's; else those of its persona, or all, that only look.
 pub fn tools_of(spec: &Spec, role: &RoleSpec) -> Vec<String> {
-    if let Some(given) = &role.tools {
-        return given.clone();
-    }
     let persona = spec.personas.iter().find(|persona| persona.id == role.persona);
-    let wanted = persona.and_then(|persona| persona.tools.as_ref());
-    let looks = spec.tools.iter().filter(|tool| tool.risk == Risk::Read);
-    let names = looks.map(|tool| tool.name.clone());
-    names.filter(|name| wanted.is_none_or(|list| list.contains(name))).collect()
+    let wanted = persona.and_then(|persona| persona.tools.as_deref());
+    let is_given = |tool: &&ToolSpec| match role.tools.as_deref() {
+        Some(given) => is_chosen(given, tool),
+        None => tool.risk == Risk::Read && wanted.is_none_or(|list| is_chosen(list, tool)),
+    };
+    let offered = spec.offered.as_deref();
+    let tools = spec.tools.iter().filter(is_given);
+    tools
+        .filter(|tool| offered.is_none_or(|list| is_chosen(list, tool)))
+        .map(|tool| tool.name.clone())
+        .collect()
 }

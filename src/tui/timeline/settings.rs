@@ -6,6 +6,7 @@ use crate::projection::phrases;
 use crate::projection::transcript::Item;
 use crate::protocol::event::ArenaEvent;
 use crate::protocol::spec::Setting;
+use crate::protocol::text::names_shown;
 
 use super::block::Page;
 use crate::tui::text::clean_line;
@@ -47,6 +48,8 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
             quiet(if cache.is_some() { "team cache on" } else { "team cache off" }.to_owned())
         }
         Setting::RoleModel { role, model } => quiet(format!("{role} works with {model}")),
+        Setting::Offered(offered) => quiet(phrases::offered(offered.as_deref())),
+        Setting::Sources(sources) => quiet(format!("tool sources: {}", names_shown(sources))),
         Setting::Unknown(_) => quiet(phrases::NEWER.to_owned()),
     }
 }

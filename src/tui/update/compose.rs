@@ -7,7 +7,7 @@ use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
-use super::{browse, overlay};
+use super::{browse, overlay, pick};
 use crate::tui::keys::Do;
 use crate::tui::mode_request;
 use crate::tui::slash::{self, Order};
@@ -139,6 +139,7 @@ fn obey(
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),
         Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
+        Order::Model if rest.is_empty() && !state.profile.is_record => pick::open(state, acts),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
         Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),

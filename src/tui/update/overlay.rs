@@ -9,7 +9,7 @@ use crate::tui::draw::{event_rows, matching};
 use crate::tui::state::{Asked, Events, Overlay, Pane, Sessions, State};
 use crate::tui::text::clean_line;
 
-use super::browse;
+use super::{browse, pick};
 
 /// Opens the list of events at what is seen last.
 pub(super) fn events(state: &mut State) {
@@ -70,6 +70,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         Overlay::Inspect { at, scroll } => inspect(state, *at, scroll, key),
         Overlay::Events(list) => list_events(state, list, key),
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),
+        Overlay::Models(list) => pick::press(state, list, key, acts),
         Overlay::Jump(digits) => jump(state, digits, key),
         Overlay::Consent(asked) => consent(asked, key, acts),
         Overlay::Fork { seq } => {
@@ -98,6 +99,10 @@ pub(super) fn paste(state: &mut State, text: &str) {
     match &mut overlay {
         Overlay::Sessions(Sessions { naming: Some((_, name)), .. }) => name.push_str(&text),
         Overlay::Sessions(list) => {
+            list.search.push_str(&text);
+            list.chosen = 0;
+        }
+        Overlay::Models(list) => {
             list.search.push_str(&text);
             list.chosen = 0;
         }

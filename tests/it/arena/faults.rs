@@ -166,9 +166,8 @@ struct Wordy;
 #[async_trait::async_trait]
 impl Tool for Wordy {
     fn spec(&self) -> ToolSpec {
-        let (name, description) = ("wordy".to_owned(), "Says much.".to_owned());
         let schema = serde_json::json!({"type": "object"});
-        ToolSpec { name, description, schema, risk: Risk::Read, repeatable: true, output_cap: u32::MAX }
+        ToolSpec { output_cap: u32::MAX, ..ToolSpec::new("wordy", "Says much.", schema, Risk::Read) }
     }
 
     async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {

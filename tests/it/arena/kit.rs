@@ -135,14 +135,8 @@ pub struct Odd(pub Habit, pub Arc<AtomicU32>);
 #[async_trait::async_trait]
 impl Tool for Odd {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: "odd".to_owned(),
-            description: "Misbehaves.".to_owned(),
-            schema: json!({"type": "object"}),
-            risk: Risk::Read,
-            repeatable: false,
-            output_cap: 1000,
-        }
+        let spec = ToolSpec::new("odd", "Misbehaves.", json!({"type": "object"}), Risk::Read);
+        ToolSpec { repeatable: false, output_cap: 1000, ..spec }
     }
 
     async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use agon::arena::replay;
 use agon::eventlog::chain::Link;
+use agon::protocol::spec::{Limits, RetrySpec};
+use agon::session::Session;
 use serde_json::{Value, json};
 
 use super::run::{check, entries, ids, kinds};
@@ -382,6 +384,7 @@ fn forged(dice: &mut Dice, env: &Env, real: &[Value], elsewhere: &Path) -> Vec<V
     if dice.roll(2) == 0 {
         spec["cache"] = json!({ "providers": { "mock": "00" }, "environment": "00" });
         spec["limits"]["max_steps"] = 4_000_000_000u64.into();
+        spec["retry"]["attempts"] = 4_000_000_000u64.into();
     }
     // A yes for whatever is asked, by anybody.
     let asked = log.last().unwrap()["events"]
@@ -433,7 +436,17 @@ fn a_random_log_never_does_more_than_a_new_session_would() {
         if let Some(at) = taken.iter().rposition(begins) {
             judged_from_here(&taken[at..], &format!("{round}: {ran}"));
             let read = |entry: &Value| Arc::new(serde_json::from_str(&entry.to_string()).unwrap());
-            let found = replay::verify(&taken.iter().map(read).collect::<Vec<_>>());
+            let taken = taken.iter().map(read).collect::<Vec<_>>();
+            let mut session = Session::new();
+            taken.iter().for_each(|entry| session.apply(entry).unwrap());
+            let (spec, new) = (session.spec().unwrap(), Limits::default());
+            assert_eq!(
+                (&spec.retry, spec.limits.max_steps),
+                (&RetrySpec::default(), new.max_steps),
+                "{round}: {ran}"
+            );
+            assert!(spec.policy.rules.iter().all(|rule| rule.name != "all"), "{round}: {ran}");
+            let found = replay::verify(&taken);
             // What was forged before differs from what would have been decided; nothing after it does.
             let later = found.differences.iter().find(|difference| difference.seq >= at as u64);
             assert!(later.is_none() && found.unreadable.is_none(), "{round}: {later:?}");

@@ -162,7 +162,7 @@ fn a_limit_in_dollars_needs_a_price() {
 fn what_is_missing_is_exit_2_with_a_hint() {
     let env = Env::new();
     for (arguments, said) in [
-        (&["run", "x", "-m", "openai/gpt-5"][..], "hint: export OPENAI_API_KEY=..."),
+        (&["run", "x", "-m", "openai/gpt-5"][..], "hint: agon keys set openai, or export OPENAI_API_KEY=..."),
         (&["run", "x", "-m", "nobody/m"], "no provider is called `nobody`"),
         (&["run", "x", "-m", "demo/script", "--persona", "slo"], "hint: did you mean `solo`?"),
         (&["resume", "latest"], "there is no session `latest`"),

@@ -90,7 +90,7 @@ fn a_damaged_log_is_marked_and_its_good_beginning_can_be_forked() {
     let lines: Vec<&str> = whole.split_inclusive('\n').collect();
     let broken = lines[6].replacen("\"at\":", "\"at\":9", 1);
     std::fs::write(&file, [&lines[..6], &[broken.as_str()], &lines[7..]].concat().concat()).unwrap();
-    let listed = env.run(&["sessions"]);
+    let listed = env.run(&["sessions", "--check"]);
     assert!(listed.stdout.contains("[the log is damaged at entry 6"), "{listed}");
     let ran = env.run(&["resume", &id]);
     assert_eq!(ran.code, 5, "{ran}");

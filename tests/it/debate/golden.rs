@@ -43,7 +43,7 @@ fn the_recorded_debate_resumes_anywhere_and_still_ends() {
             foreign: false,
         };
         world.give(ArenaEvent::SessionResumed(resumed));
-        world.check();
+        world.check_fold();
         for _ in 0..20 {
             if !world.session.has_open_turn() {
                 break;

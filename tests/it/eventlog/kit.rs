@@ -25,6 +25,8 @@ pub fn opened(id: &str) -> Entry {
         models: Vec::new(),
         personas: Vec::new(),
         tools: Vec::new(),
+        offered: None,
+        sources: vec![],
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),

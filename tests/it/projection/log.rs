@@ -83,6 +83,8 @@ fn spec() -> Spec {
             text: "You are practical.".into(),
         }],
         tools: vec![],
+        offered: None,
+        sources: vec![],
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),

@@ -40,7 +40,7 @@ fn beginning() -> Request {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let tool =
         |name: &str| ToolDecl { name: name.into(), description: "Does.".into(), schema: schema.clone() };
-    whole.tools = vec![tool("read"), tool("list")];
+    whole.tools = vec![tool("read").into(), tool("list").into()];
     whole.params.max_output = Some(8192);
     whole
 }
@@ -150,7 +150,9 @@ async fn thinking_is_left_out_once_anything_before_it_changed() {
     }
     // A block that redaction took away takes those after it along.
     let redacted = second(|whole| {
-        if let Part::Reasoning { opaque: Some(opaque), .. } = &mut whole.messages[6].parts[0] {
+        if let Part::Reasoning { opaque: Some(opaque), .. } =
+            &mut std::sync::Arc::make_mut(&mut whole.messages[6]).parts[0]
+        {
             opaque.dropped = true;
         }
     });

@@ -55,7 +55,7 @@ fn conversation() -> Request {
         said(Role::User, "Write a summary."),
     ]);
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
-    whole.tools = vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema }];
+    whole.tools = vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema }.into()];
     whole.params.max_output = Some(4096);
     whole.params.temperature_pm = Some(700);
     whole
@@ -63,7 +63,7 @@ fn conversation() -> Request {
 
 /// For Mistral: thoughts of its own have no opaque part, those of other hosts are left out.
 fn of_elsewhere(mut request: Request) -> Request {
-    for part in request.messages.iter_mut().flat_map(|message| &mut message.parts) {
+    for part in request.messages.iter_mut().flat_map(|message| &mut std::sync::Arc::make_mut(message).parts) {
         if let Part::Opaque(opaque) | Part::Reasoning { opaque: Some(opaque), .. } = part {
             opaque.provider = "openai/openrouter.ai".into();
         }

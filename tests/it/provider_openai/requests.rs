@@ -61,7 +61,7 @@ async fn a_whole_conversation() {
     whole.params.max_output = Some(4096);
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     whole.tools =
-        vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema: schema.clone() }];
+        vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema: schema.clone() }.into()];
     let function = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     let picture = |data: &str| json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}});
     let expected = json!({

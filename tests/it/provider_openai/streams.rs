@@ -185,7 +185,7 @@ async fn thinking_that_must_go_back_is_kept_for_this_host_alone() {
     next.messages.push(crate::support::message(Role::Assistant, answered.message.clone()));
     next.messages.push(said(Role::User, "go on"));
     call(&provider, &next).await.0.unwrap();
-    let elsewhere = &mut next.messages[1].parts[0];
+    let elsewhere = &mut std::sync::Arc::make_mut(&mut next.messages[1]).parts[0];
     if let Part::Reasoning { opaque: Some(opaque), .. } = elsewhere {
         opaque.provider = "openai/other".into();
     }

@@ -173,6 +173,8 @@ fn spec() -> Spec {
         models: vec![model("mock/small", "ash"), model("mock/large", "birch")],
         personas: PERSONAS.iter().map(persona).collect(),
         tools: vec![],
+        offered: None,
+        sources: vec![],
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),

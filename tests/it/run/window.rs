@@ -87,7 +87,7 @@ fn a_window_that_nobody_tells_is_assumed_small_and_said_aloud() {
     let env = served(&server);
     let ran = env.run(&["run", "say hello"]);
     assert_eq!(ran.code, 0, "{ran}");
-    assert!(ran.stderr.contains("the window of `mock/any` is not known: 8,192 tokens are assumed"), "{ran}");
+    assert!(ran.stderr.contains("the window of `mock/any` is unknown: agon assumes 8,192 tokens"), "{ran}");
     let model = entries(&env)[0]["events"][0]["data"]["spec"]["models"][0].clone();
     assert_eq!((&model["context"], &model["max_output"]), (&json!(8_192), &json!(2_048)), "{model}");
 }

@@ -134,7 +134,7 @@ fn a_sandbox_asked_for_by_name_is_never_a_weaker_one() {
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{told}");
         for words in [
-            "the sandbox `local` is not to be had here: ",
+            "the sandbox `local` is not available on this machine: ",
             "hint: ",
             "--sandbox landlock-only",
             "--sandbox none",

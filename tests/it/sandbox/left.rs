@@ -115,7 +115,7 @@ fn what_is_set_aside_is_told_to_the_person_and_a_command_cannot_say_it() {
     for words in [&ANEW[..], &["run", "again", "--yes", "--sandbox", "local"]] {
         let env = place(FORGED);
         let ran = env.run(words);
-        if ran.code == 2 && ran.stderr.contains("not to be had here") {
+        if ran.code == 2 && ran.stderr.contains("not available on this machine") {
             assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
             return println!("skipped: namespaces are refused here");
         }
@@ -139,7 +139,7 @@ fn what_a_policy_file_denies_to_every_tool_no_command_reads_also_when_the_sessio
         let rules = env.home().join("rules.toml");
         let words = ["run", "go", "--json", "--sandbox", kind, "--policy", rules.to_str().unwrap(), "--yes"];
         let ran = env.run(&words);
-        if ran.code == 2 && ran.stderr.contains("not to be had here") {
+        if ran.code == 2 && ran.stderr.contains("not available on this machine") {
             assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
             return println!("skipped: namespaces are refused here");
         }
@@ -306,7 +306,7 @@ fn a_folder_for_temporary_files_that_will_not_do_is_refused_by_name_and_an_empty
         env.set("TMPDIR", "");
         let words = ["run", "again", "--yes", "--json", "--sandbox", kind];
         let ran = env.run(&words);
-        if ran.code == 2 && ran.stderr.contains("not to be had here") {
+        if ran.code == 2 && ran.stderr.contains("not available on this machine") {
             assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
             return println!("skipped: namespaces are refused here");
         }
@@ -409,7 +409,7 @@ fn folders_of_the_path_show_no_home_and_nothing_of_agons_own() {
         &command_script(&format!("cat {home}/mock.toml; cat {home}/.config/gh/hosts.yml; true")),
     );
     let ran = env.run(&["run", "go", "--yes", "--json", "--sandbox", "local"]);
-    if ran.code == 2 && ran.stderr.contains("not to be had here") {
+    if ran.code == 2 && ran.stderr.contains("not available on this machine") {
         assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{ran}");
         return println!("skipped: namespaces are refused here");
     }

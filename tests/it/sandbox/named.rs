@@ -138,6 +138,19 @@ fn a_person_at_the_terminal_is_asked_whether_a_home_may_be_the_workspace() {
         terminal.press(answer);
         assert_eq!(terminal.end(), code, "{answer}");
     }
+    // As does the screen, wherever it was started.
+    env.write("other/x", "");
+    let other = env.home().parent().unwrap().join("other").display().to_string();
+    let mut screen = Terminal::start(&env, &["--sandbox", "none", "--workspace", &other], 120, 30);
+    screen.wait_for("write a task");
+    screen.press("/resume latest\r");
+    screen.wait_for("── done");
+    screen.press("more\r");
+    screen.wait_for("The workspace would be");
+    screen.press("no\r");
+    screen.wait_for("is no workspace without your consent");
+    screen.press("\x03\x03");
+    screen.end();
     // The screen asks before it is drawn.
     let env = in_a_home("");
     let mut screen = Terminal::start(&env, &["--sandbox", "none"], 120, 30);

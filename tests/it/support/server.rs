@@ -52,6 +52,8 @@ struct Shared {
     requests: Mutex<Vec<Recorded>>,
     /// What `/props` answers.
     props: Mutex<Value>,
+    /// What `/v1/models` answers; none answers 404.
+    models: Mutex<Option<Value>>,
     violations: Mutex<Vec<String>>,
     connections: Mutex<usize>,
     hung_up: Mutex<usize>,
@@ -91,6 +93,7 @@ impl Server {
             respond: Box::new(respond),
             requests: Mutex::default(),
             props: Mutex::new(json!({"default_generation_settings": {"n_ctx": 128_000}})),
+            models: Mutex::default(),
             violations: Mutex::default(),
             connections: Mutex::default(),
             hung_up: Mutex::default(),
@@ -117,6 +120,12 @@ impl Server {
     /// Says another window than 128,000 tokens; null says none.
     pub fn holding(self, tokens: Option<u64>) -> Server {
         *lock(&self.shared.props) = json!({"default_generation_settings": {"n_ctx": tokens}});
+        self
+    }
+
+    /// Lists these models.
+    pub fn listing(self, list: Value) -> Server {
+        *lock(&self.shared.models) = Some(list);
         self
     }
 
@@ -212,7 +221,11 @@ async fn while_connected(stream: TcpStream, shared: &Shared) {
     while let Some(request) = read_request(&mut stream).await {
         // Asked what it holds, it tells as llama-server does; that is no request to a model.
         if request.line.starts_with("GET ") || request.line.ends_with("/api/show") {
-            let told = request.line.starts_with("GET /props").then(|| lock(&shared.props).clone());
+            let told = match request.line.as_str() {
+                "GET /props" => Some(lock(&shared.props).clone()),
+                "GET /v1/models" => lock(&shared.models).clone(),
+                _ => None,
+            };
             let reply = told.map_or_else(|| Reply::status(404, "{}"), |props| Reply::json(&props));
             match write_reply(stream.get_mut(), reply, "").await {
                 Ok(true) => continue,

@@ -3,7 +3,7 @@
 use agon::protocol::effect::{CheckOrder, DiffOrder, MentionOrder, ModelContext};
 use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
-use agon::protocol::message::{Args, Finish, Part, Request, Role, Usage};
+use agon::protocol::message::{Args, Finish, Part, Request, Usage};
 use agon::protocol::need::Need;
 use agon::protocol::spec::*;
 use agon::protocol::{CallId, Choice, Entry, Fact, Input, RULES, StopCause};
@@ -13,16 +13,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use super::dice::Dice;
+pub use super::requests::well_formed;
+
+use super::requests;
 
 /// A spec with two models, one persona and three tools: `look` (read), `put` (write), `run` (execute).
 pub fn spec() -> Spec {
-    let tool = |name: &str, risk, repeatable| ToolSpec {
-        name: name.to_owned(),
-        description: format!("the tool {name}"),
-        schema: json!({"type": "object"}),
-        risk,
-        repeatable,
-        output_cap: 1000,
+    let tool = |name: &str, risk, repeatable| {
+        let spec = ToolSpec::new(name, format!("the tool {name}"), json!({"type": "object"}), risk);
+        ToolSpec { repeatable, output_cap: 1000, ..spec }
     };
     let model = |name: &str, fallbacks: &[&str]| ModelSpec {
         name: name.to_owned(),
@@ -59,6 +58,8 @@ pub fn spec() -> Spec {
             tool("put", Risk::Write, false),
             tool("run", Risk::Execute, false),
         ],
+        offered: None,
+        sources: vec![],
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
@@ -188,18 +189,22 @@ impl World {
 
     /// What must hold after any step.
     pub fn check(&self) {
+        requests::as_recorded(&self.session);
+        self.check_fold();
+    }
+
+    /// The same for a log whose requests have the digests of earlier rules.
+    pub fn check_fold(&self) {
         let folded = Session::fold(&self.log).expect("entries follow one another");
         assert_eq!(folded.outstanding(), self.session.outstanding(), "fold and handle agree on what is open");
         for open in self.session.outstanding() {
             let effect = self.session.effect(open.call).expect("every open call has an effect");
             assert_eq!(folded.effect(open.call).as_ref(), Some(&effect), "the same effect after a fold");
-            if let Some((recorded, now)) = folded.request_digests(open.call) {
-                assert_eq!(recorded, now, "the outstanding request is the recorded one");
-            }
+            assert_eq!(folded.request_digests(open.call), self.session.request_digests(open.call));
             let sent = serde_json::to_string(&effect).unwrap();
             assert_eq!(serde_json::from_str::<Effect>(&sent).unwrap(), effect, "it can cross a wire");
             if let Effect::Model { context: ModelContext { request, .. }, .. } = &effect {
-                well_formed(request);
+                requests::well_formed(request);
             }
         }
         let lines: Vec<String> = self.log.iter().map(|e| serde_json::to_string(&**e).unwrap()).collect();
@@ -256,30 +261,6 @@ impl World {
         }
         assert!(ends.is_empty(), "ends without a call: {ends:?}");
     }
-}
-
-/// What real APIs refuse: a result without its call, a call without its result, an empty message.
-pub fn well_formed(request: &Request) {
-    let mut open: Vec<&str> = Vec::new();
-    assert!(!request.messages.is_empty());
-    for message in &request.messages {
-        if message.role != Role::Tool {
-            assert!(open.is_empty(), "calls without results: {open:?} in {request:#?}");
-        }
-        assert!(!message.parts.is_empty(), "an empty message in {request:#?}");
-        for part in &message.parts {
-            match part {
-                Part::Call { id, .. } => open.push(id),
-                Part::Result { id, .. } => {
-                    let place = open.iter().position(|o| o == id).expect("a result answers a call");
-                    assert_eq!(place, 0, "results come in the order the model asked");
-                    open.remove(0);
-                }
-                _ => {}
-            }
-        }
-    }
-    assert!(open.is_empty(), "calls without results at the end: {open:?}");
 }
 
 pub fn text(words: &str) -> ModelReply {

@@ -98,3 +98,35 @@ async fn a_line_that_just_fits_is_shown_without_a_word_and_a_cut_one_ends_betwee
         format!("     1\t{} [… line of 2001 bytes, the rest is not shown]\n", "x".repeat(1_999))
     );
 }
+
+/// Several threads search; what is shown hangs on none of them.
+#[tokio::test]
+async fn a_search_of_many_files_shows_the_first_matches_by_path() {
+    let mut bench = Bench::new();
+    let mut expected = Vec::new();
+    for i in 0..400 {
+        let path = format!("d{}/e{}/f{i}.txt", i % 7, i % 31);
+        bench.put(&path, "needle one\nhay\nneedle two\n");
+        expected.extend([
+            (path.clone(), format!("{path}:1:needle one\n")),
+            (path.clone(), format!("{path}:3:needle two\n")),
+        ]);
+    }
+    bench.put("d3/.ignore", "e1*\n");
+    std::os::unix::fs::symlink("..", bench.path("d0/up")).unwrap();
+    expected.retain(|(path, _)| !path.starts_with("d3/e1"));
+    expected.sort();
+    for max in [1, 25, 199, 700] {
+        let shown: String = expected.iter().take(max).map(|(_, line)| line.as_str()).collect();
+        let stopped = format!("(stopped after {max} matches; there may be more)\n");
+        let wanted = shown + if expected.len() >= max { &stopped } else { "" };
+        assert_eq!(bench.ok("grep", json!({"pattern": "needle", "max": max})).await, wanted);
+    }
+    let found = bench.ok("grep", json!({"pattern": "nowhere"})).await;
+    assert_eq!(found, format!("no line matches `nowhere` in {} files\n", expected.len() / 2 + 1));
+    let found = bench.ok("glob", json!({"pattern": "**/f3*.txt"})).await;
+    let mut paths: Vec<String> = expected.into_iter().map(|(path, _)| path + "\n").collect();
+    paths.dedup();
+    paths.retain(|path| path.contains("/f3"));
+    assert_eq!(found, paths.concat());
+}

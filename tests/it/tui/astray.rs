@@ -1,7 +1,7 @@
 //! Keys and pastes that come while something else lies on the screen than they were meant for.
 
 use agon::protocol::Choice;
-use agon::tui::{Act, Msg, SessionRow, State, update};
+use agon::tui::{Act, ModelRow, Msg, SessionRow, State, update};
 use ratatui::crossterm::event::KeyCode::{Down, End, Enter, Esc, Home, Left, Right, Tab};
 
 use super::keys::{answers, asked, ruled};
@@ -62,6 +62,30 @@ fn the_list_of_sessions_has_a_chosen_row_after_the_last_one_was_removed() {
     let _ = update(&mut state, Msg::Sessions(vec![row("one")]));
     assert!(shown(&state, 80, 24).contains("▸"), "{}", shown(&state, 80, 24));
     assert_eq!(update(&mut state, key(Enter)), [Act::Open("one".to_owned())]);
+}
+
+#[test]
+fn a_model_is_picked_from_the_list_by_words_of_its_name() {
+    let mut state = state(&demo(), true);
+    let _ = typed(&mut state, "/model");
+    let _ = update(&mut state, key(Esc));
+    assert_eq!(update(&mut state, key(Enter)), [Act::Models]);
+    assert!(shown(&state, 80, 24).contains("asking your providers…"));
+    let row = |name: &str| ModelRow { name: name.to_owned(), about: "8,192 tokens".to_owned() };
+    let mut rows: Vec<ModelRow> = (0..10_000).map(|n| row(&format!("router/model-{n}"))).collect();
+    rows.push(row("openai/gpt-9\u{1b}[31m"));
+    let _ = update(&mut state, Msg::Models(rows));
+    let _ = typed(&mut state, "router 77");
+    let _ = update(&mut state, key(Down));
+    assert!(shown(&state, 80, 24).contains("▸ router/model-177  8,192 tokens"), "{}", shown(&state, 80, 24));
+    let _ = update(&mut state, key(Esc));
+    let _ = typed(&mut state, "nothing like it");
+    assert_eq!(update(&mut state, key(Enter)), [], "nothing is chosen where nothing fits");
+    let _ = update(&mut state, ctrl('u'));
+    let _ = update(&mut state, Msg::Paste("GPT-9".to_owned()));
+    assert!(!shown(&state, 80, 24).contains('\u{1b}'));
+    assert_eq!(update(&mut state, key(Enter)), [Act::Model("openai/gpt-9\u{1b}[31m".to_owned())]);
+    assert!(!shown(&state, 80, 24).contains("search:"));
 }
 
 #[test]

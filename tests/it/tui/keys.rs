@@ -225,7 +225,6 @@ fn a_squad_or_a_debate_gets_its_task_and_flags() {
         ("/debate --rounds", "--rounds wants a value"),
         ("/mode swarm", "/mode wants solo, squad or debate"),
         ("/limits 7", "/limits wants flags"),
-        ("/model", "/model wants PROVIDER/MODEL"),
     ] {
         let _ = typed(&mut state, line);
         assert_eq!(update(&mut state, key(Enter)), [], "{line}");

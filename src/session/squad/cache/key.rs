@@ -1,11 +1,12 @@
 //! What a squad's result depends on, as one digest: the key of the team cache; pure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::protocol::RULES;
-use crate::protocol::expand::{digest_of, expand_messages};
+use crate::protocol::expand::digest_of;
 use crate::protocol::message::Message;
 use crate::protocol::spec::{Blueprint, ModelSpec, PersonaSpec, Risk, RoleSpec, Rule, Spec, ToolSpec};
 use crate::session::Session;
@@ -19,7 +20,7 @@ const FORM: &str = "agon-run-1";
 #[derive(Clone, Debug, Default)]
 pub struct Asked<'a> {
     /// What the lead is told: earlier turns as they would be sent again, then the task.
-    pub said: Vec<Message>,
+    pub said: Vec<Arc<Message>>,
     /// Schema the answer must fit.
     pub schema: Option<&'a Value>,
     /// From `workspace_fingerprinted`.
@@ -181,7 +182,7 @@ fn model_part(model: &ModelSpec, spec: &Spec) -> Value {
 }
 
 fn tool_part(tool: &ToolSpec) -> Value {
-    let ToolSpec { name, description, schema, risk, repeatable: _, output_cap } = tool;
+    let ToolSpec { name, description, schema, risk, repeatable: _, output_cap, family: _, source: _ } = tool;
     json!([name, description, schema, risk, output_cap])
 }
 
@@ -198,12 +199,13 @@ impl Session {
         let (spec, squad, turn) = (self.spec.as_ref()?, self.squad.as_ref()?, self.turn.as_ref()?);
         let (fingerprint, git) = squad.cache.print.as_ref()?;
         let lead = self.sparks.get(&squad.roles.get(squad.lead)?.spark?)?;
-        let items = lead.transcript.iter().filter(|item| !item.is_pinned()).chain(&lead.queue);
-        let parts: Vec<_> = items.map(|item| item.part.clone()).collect();
+        let transcript = lead.transcript();
+        let items = transcript.iter().filter(|item| !item.is_pinned()).chain(&lead.queue);
+        let said = items.map(|item| item.said(&|at| self.event(at)).map(|(message, _)| Arc::clone(message)));
         Some(cache_key(
             spec,
             &Asked {
-                said: expand_messages(&parts, &|at| self.event(at)).ok()?,
+                said: said.collect::<Result<_, _>>().ok()?,
                 schema: turn.schema.as_ref(),
                 fingerprint,
                 git: git.as_deref(),

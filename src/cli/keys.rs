@@ -1,0 +1,109 @@
+//! The command `keys`: stores keys of providers, lists where each is, never shows one.
+
+use std::io::{IsTerminal, Read};
+
+use anyhow::Context as _;
+
+use crate::cli::args::{KeysArgs, KeysCommand};
+use crate::cli::config::load;
+use crate::cli::error::{Failure, USAGE};
+use crate::cli::interrupts::unless_interrupted;
+use crate::cli::output::Output;
+use crate::cli::typed_lines;
+use crate::config::keys::key_of;
+use crate::config::learnt::server_of;
+use crate::config::providers::{complete, is_loopback};
+use crate::config::{Config, ConfigError, Environment, KeySource, Keys, Secret};
+use crate::projection::safe_text::shown;
+
+/// The most that is read of a pipe.
+const MOST_PIPED: u64 = 64 << 10;
+
+/// Runs a `keys` command; without one they are listed.
+pub async fn run(typed: KeysArgs, environment: Environment, output: Output) -> Result<(), Failure> {
+    match typed.command.unwrap_or(KeysCommand::List { workspace: typed.workspace }) {
+        KeysCommand::List { workspace } => list(&load(&workspace, environment, output)?, output),
+        KeysCommand::Set { rest, .. } if !rest.is_empty() => {
+            let words = "a key is no argument: it would stay in your shell's history";
+            Err(Failure::usage(words)
+                .hint("paste it when agon asks, or pipe it: agon keys set PROVIDER < FILE"))
+        }
+        KeysCommand::Set { provider, workspace, .. } => {
+            let config = load(&workspace, environment, output)?;
+            set(&config, &provider, output).await
+        }
+        KeysCommand::Rm { provider, workspace } => {
+            let file = load(&workspace, environment, output)?.places().keys();
+            match Keys::remove(&file, &provider)? {
+                true => output.say(&format!("removed the key of `{provider}`")),
+                false => {
+                    let words = format!("no key is stored for `{provider}`");
+                    return Err(Failure::usage(words).hint("agon keys list"));
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn list(config: &Config, output: Output) -> Result<(), Failure> {
+    let rows: Vec<(&str, String)> = config
+        .providers()
+        .filter_map(|name| Some((name, config.key_source(name)?.to_string())))
+        .chain(config.keys().all().filter_map(|(name, server)| unused(config, name, server)))
+        .collect();
+    if rows.is_empty() {
+        output.say("no key is set or stored; `agon keys set PROVIDER` stores one");
+    }
+    let lines = rows.iter().map(|(name, where_from)| format!("{name:14} {where_from}\n"));
+    output.data(&shown(&lines.collect::<String>()))
+}
+
+/// A stored key that is not sent, and why.
+fn unused<'a>(config: &Config, name: &'a str, server: &str) -> Option<(&'a str, String)> {
+    match config.key_source(name) {
+        Some(KeySource::Stored) => None,
+        Some(KeySource::Variable(variable)) => {
+            Some((name, format!("a key is stored and not used, since `{variable}` is set")))
+        }
+        None => Some((name, format!("a key is stored for {server}, where `{name}` is not any more"))),
+    }
+}
+
+/// Asks for a provider's key and stores it.
+pub(super) async fn set(config: &Config, provider: &str, output: Output) -> Result<(), Failure> {
+    let Some(table) = complete(provider, config.file().providers.get(provider)) else {
+        return Err(config.no_provider(provider).into());
+    };
+    let missing = || ConfigError::ProviderKey { provider: provider.to_owned(), key: "base_url" };
+    let url = table.base_url.ok_or_else(missing)?;
+    if url.starts_with("http://") && !is_loopback(&url) {
+        output.warn(&format!(
+            "`{provider}` is reached without encryption: others on its network can read the key"
+        ));
+    }
+    let server = server_of(&url);
+    let key = ask(&format!("Key of `{provider}` for {server} (not shown): "), output).await?;
+    let file = config.places().keys();
+    Keys::set(&file, provider, &server, &key)?;
+    output.say(&format!("stored in `{}`, which only you can read", file.display()));
+    if let Some(variable) = table.api_key_env.filter(|name| config.environment().get(name).is_some()) {
+        output.warn(&format!("`{variable}` is set and counts before the stored key"));
+    }
+    Ok(())
+}
+
+/// A key, typed without being shown or piped.
+async fn ask(question: &str, output: Output) -> Result<Secret, Failure> {
+    let typed = if std::io::stdin().is_terminal() {
+        output.tell(question);
+        let line = unless_interrupted(typed_lines::hidden_line()).await;
+        output.tell("\n");
+        line?.context("cannot read the key").map_err(|error| Failure::new(USAGE, error))?.unwrap_or_default()
+    } else {
+        let mut piped = String::new();
+        std::io::stdin().lock().take(MOST_PIPED).read_to_string(&mut piped)?;
+        piped
+    };
+    key_of(&typed).map_err(Failure::usage)
+}

@@ -1,0 +1,59 @@
+//! What the commands of a session see, and who mounts what of it: decided once, by whoever needs it first.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use super::LocalOptions;
+use super::fs_layout::FsLayout;
+use super::held::Split;
+use super::kept_back::Packages;
+use super::plan::HeldPlan;
+use super::session_holder;
+
+/// A view that is made when it is needed: the folders that are shown have to be searched for it.
+pub type LazyView = LazyLock<View, Box<dyn FnOnce() -> View + Send>>;
+
+/// What commands see, and who mounts what of it.
+pub struct View {
+    pub layout: FsLayout,
+    pub split: Split,
+    pub held: HeldPlan,
+    pub packages: Arc<Packages>,
+}
+
+impl View {
+    /// The view on a workspace with temporary files in `scratch`; without namespaces only what rules can say of it.
+    pub fn lazy(
+        (root, scratch): (&Path, &Path),
+        options: &LocalOptions,
+        has_namespaces: bool,
+        filters: Vec<Vec<[u32; 4]>>,
+    ) -> LazyView {
+        let (root, scratch, options) = (root.to_owned(), scratch.to_owned(), options.clone());
+        LazyLock::new(Box::new(move || {
+            let variable = |name: &str| std::env::var_os(name);
+            let seen = FsLayout::of(&root, &scratch, (options.read_only, &options.own), &variable);
+            let (readable, layout) = match has_namespaces {
+                true => (vec![OsString::from("/")], seen),
+                false => seen.of_rules(&root, &scratch, options.read_only),
+            };
+            let split = Split::of(&layout.mounts, &root);
+            let held = HeldPlan {
+                has_namespaces,
+                is_single: false,
+                base: scratch.join("root").into_os_string(),
+                mounts: split.held.clone(),
+                points: split.points.clone(),
+                readable,
+                writable: layout.writable.clone(),
+                shell: session_holder::shell(layout.environment.get("PATH")),
+                environment: layout.environment.clone(),
+                filters,
+                limits: options.limits.clone(),
+            };
+            let packages = Packages::of(&layout.packages);
+            View { layout, split, held, packages }
+        }))
+    }
+}

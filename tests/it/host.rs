@@ -1,0 +1,229 @@
+//! The use cases in process: front ends that answer, go away and come back; the workspace's lock; handles.
+
+use std::sync::Arc;
+
+use agon::config::{Config, Environment, Places};
+use agon::host::{Answers, Changes, CommandError, Person, Question, Update, Updates, WireError};
+use agon::protocol::event::PauseCause;
+use agon::protocol::spec::{Mode, Policy};
+use agon::protocol::{ArenaEvent, Choice, Command, Entry, StopCause};
+use agon::{Ending, Handle, Host};
+
+use crate::arena::kit::Place;
+use crate::support::env::Env;
+
+const WRITES: &str = "[[answer]]\ncalls = [{ tool = \"write_file\", args = { path = \"a.txt\", content = \"new\" } }]\n\
+    [[answer]]\ntext = \"written\"\n[[answer]]\ntext = \"again\"\n";
+
+fn host(place: &Place) -> Host {
+    Host::at(&Places::beneath(&place.state()))
+}
+
+async fn open(place: &Place, host: &Host) -> Handle {
+    let builder = place.scripted(WRITES).policy(Policy::default());
+    host.open_built(builder, Answers::People).await.unwrap()
+}
+
+fn task(text: &str) -> Command {
+    Command::Prompt { text: text.to_owned(), mode: Mode::Solo, schema: None }
+}
+
+fn answer(handle: &Handle, by: &str) -> Command {
+    let ask = handle.asks().remove(0);
+    Command::Answer { call: ask.call, digest: ask.digest, choice: Choice::Once, by: by.to_owned() }
+}
+
+/// Listens until an event comes; gives every entry until then.
+async fn until(updates: &mut Updates, is_it: impl Fn(&ArenaEvent) -> bool) -> Vec<Arc<Entry>> {
+    let mut heard = Vec::new();
+    loop {
+        match updates.next().await.unwrap() {
+            Update::Entries(entries) => heard.extend(entries),
+            Update::Ended(ending) => panic!("it ended: {ending:?}"),
+            Update::Signal(_) | Update::NotTaken(_) => {}
+        }
+        if heard.iter().flat_map(|entry| &entry.events).any(&is_it) {
+            return heard;
+        }
+    }
+}
+
+fn is_asked(event: &ArenaEvent) -> bool {
+    matches!(event, ArenaEvent::ApprovalRequested(_))
+}
+
+fn is_closed(event: &ArenaEvent) -> bool {
+    matches!(event, ArenaEvent::TurnClosed(_))
+}
+
+/// Opens a session and waits for its approval.
+async fn asking(place: &Place, host: &Host) -> (Handle, Updates) {
+    let handle = open(place, host).await;
+    let mut updates = handle.subscribe(0);
+    handle.command(task("write")).await.unwrap();
+    until(&mut updates, is_asked).await;
+    (handle, updates)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_front_ends_the_first_answer_counts() {
+    let place = Place::new();
+    let host = host(&place);
+    let (handle, mut ann) = asking(&place, &host).await;
+    let mut bob = host.handle(handle.id()).unwrap().subscribe(0);
+    until(&mut bob, is_asked).await;
+    let of_ann = answer(ann.handle(), "ann");
+    let of_bob = answer(bob.handle(), "bob");
+    let late = of_bob.clone();
+    // At the same time, so that either of them may be the first.
+    let (one, two) = tokio::join!(ann.handle().command(of_ann), bob.handle().command(of_bob));
+    let refused: Vec<CommandError> = [one, two].into_iter().filter_map(Result::err).collect();
+    assert!(matches!(&refused[..], [CommandError::AlreadyAnswered(_)]), "{refused:?}");
+    let refused = bob.handle().command(late).await.unwrap_err();
+    assert!(refused.to_string().ends_with("is already answered"), "{refused}");
+    let heard = until(&mut ann, is_closed).await;
+    until(&mut bob, is_closed).await;
+    let answers = heard.iter().flat_map(|entry| entry.effective()).filter_map(|(_, event)| match event {
+        ArenaEvent::ApprovalAnswered(data) => Some(data.by.as_str()),
+        _ => None,
+    });
+    assert_eq!(answers.count(), 1);
+    assert_eq!(std::fs::read_to_string(place.work().join("a.txt")).unwrap(), "new");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_front_end_that_goes_away_answers_nothing() {
+    let place = Place::new();
+    let host = host(&place);
+    let (handle, first) = asking(&place, &host).await;
+    let mut second = handle.subscribe(handle.head().count);
+    // One leaves in peace while another listens, which stops nothing; a third is gone without a word.
+    assert!(first.leave().await.is_empty());
+    drop(handle.subscribe(0));
+    assert_eq!(handle.asks().len(), 1);
+    assert!(!place.work().join("a.txt").exists());
+    assert!(handle.has_open_turn());
+    second.handle().command(answer(&handle, "second")).await.unwrap();
+    until(&mut second, is_closed).await;
+    assert!(place.work().join("a.txt").exists());
+    // The last one ends it.
+    let last = second.leave().await;
+    let sealed = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionSealed(data) if data.cause == StopCause::Finished);
+    assert!(last.iter().flat_map(|entry| &entry.events).any(sealed), "{last:?}");
+    assert!(host.open_sessions().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_is_answered_by_the_next_process() {
+    for is_orderly in [true, false] {
+        let place = Place::new();
+        let (handle, updates) = asking(&place, &host(&place)).await;
+        let id = handle.id().to_owned();
+        match is_orderly {
+            true => handle.pause().await,
+            false => handle.cut_off().await,
+        }
+        let last = handle.read(handle.head().count - 1..u64::MAX).unwrap().pop().unwrap();
+        let paused = |event: &ArenaEvent| matches!(event, ArenaEvent::SessionPaused(data) if data.cause == PauseCause::Quit);
+        assert_eq!(last.events.iter().any(paused), is_orderly);
+        drop((handle, updates));
+
+        let next = host(&place);
+        let builder = place.scripted("[[answer]]\ntext = \"written\"\n").policy(Policy::default());
+        let handle = next.resume_built(builder, &id, Answers::People).await.unwrap();
+        let mut updates = handle.subscribe(0);
+        while handle.asks().is_empty() {
+            updates.next().await.unwrap();
+        }
+        assert!(handle.has_open_turn());
+        let yes = answer(&handle, "next");
+        handle.command(yes.clone()).await.unwrap();
+        until(&mut updates, is_closed).await;
+        assert!(place.work().join("a.txt").exists());
+        assert!(matches!(handle.command(yes).await, Err(CommandError::AlreadyAnswered(_))));
+        updates.leave().await;
+    }
+}
+
+/// Where nobody can be asked.
+struct NoPerson;
+
+impl Person for NoPerson {
+    type Failure = WireError;
+
+    fn name(&self) -> String {
+        "nobody".to_owned()
+    }
+
+    async fn agrees(&self, _: Question) -> Result<bool, WireError> {
+        Ok(false)
+    }
+}
+
+/// A configuration with a script for a model.
+fn configured(env: &Env) -> Config {
+    env.config(
+        "model = \"mock/any\"\nsandbox.kind = \"none\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n",
+    );
+    env.write("home/mock.toml", "[[answer]]\ntext = \"one\"\n[[answer]]\ntext = \"two\"\n");
+    let home = ("AGON_HOME".to_owned(), env.home().display().to_string());
+    let environment: Environment = [home].into_iter().collect();
+    Config::load(environment, &env.work().canonicalize().unwrap(), &[]).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_workspace_is_locked_for_a_turn_and_no_longer() {
+    let env = Env::new();
+    let config = configured(&env);
+    let (model, changes) = ("mock/any".parse().unwrap(), Changes::default());
+    let open = async |host: &Host| host.open((&config, &model), &changes, (Answers::People, &NoPerson)).await;
+    let (here, elsewhere) = (Host::at(config.places()), Host::at(config.places()));
+    let first = open(&here).await.unwrap();
+    let mut updates = first.subscribe(0);
+    let refused = open(&elsewhere).await.err().unwrap();
+    assert!(matches!(refused, WireError::Busy { .. }), "{refused}");
+    first.command(task("begin")).await.unwrap();
+    until(&mut updates, is_closed).await;
+
+    // Between two turns another session may write, and then this one has to wait.
+    let second = open(&elsewhere).await.unwrap();
+    let refused = first.command(task("go on")).await.unwrap_err();
+    assert!(matches!(refused, CommandError::Wire(WireError::Busy { .. })), "{refused}");
+    second.leave().await;
+    // A task that is refused lets go again.
+    let refused = first.command(task(&"x".repeat(1 << 20))).await.unwrap_err();
+    assert!(matches!(refused, CommandError::Submit(_)), "{refused}");
+    let third = open(&elsewhere).await.unwrap();
+    third.leave().await;
+    first.command(task("go on")).await.unwrap();
+    until(&mut updates, is_closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handle_outlives_its_session() {
+    let place = Place::new();
+    let host = host(&place);
+    let (handle, mut updates) = asking(&place, &host).await;
+    let yes = answer(&handle, "late");
+    handle.command(Command::Stop { cause: StopCause::Quit }).await.unwrap();
+    let ending = loop {
+        if let Update::Ended(ending) = updates.next().await.unwrap() {
+            break ending;
+        }
+    };
+    assert!(matches!(ending, Ending::Sealed(Some(_))), "{ending:?}");
+    // The end is said as often as somebody asks, also to a front end that comes later.
+    assert!(matches!(updates.next().await.unwrap(), Update::Ended(_)));
+    let mut later = handle.subscribe(0);
+    let Update::Entries(all) = later.next().await.unwrap() else { panic!("the record comes first") };
+    assert_eq!(all.len() as u64, handle.head().count);
+    assert!(matches!(later.next().await.unwrap(), Update::Ended(_)));
+    assert!(host.handle(handle.id()).is_none());
+    assert!((handle.asks().is_empty(), handle.spec().await.is_none()) == (true, true));
+    for command in [task("more"), yes] {
+        let gone = handle.command(command).await.unwrap_err();
+        assert_eq!(gone.to_string(), "the session has ended");
+    }
+    handle.pause().await;
+    assert!(later.leave().await.is_empty());
+}
