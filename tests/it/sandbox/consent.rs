@@ -144,7 +144,7 @@ fn a_sandbox_asked_for_by_name_is_never_a_weaker_one() {
         assert!(opened(&env).is_none() && !env.work().join("made").exists(), "{told}");
     }
     let terminal = terminal(&env, &["run", "go", "--sandbox", "local"]);
-    terminal.wait_for("error: the sandbox `local` is not to be had");
+    terminal.wait_for("error: the sandbox `local` is not available on this machine");
     assert!(!terminal.text().contains("yes | no"), "{}", terminal.text());
     assert_eq!(terminal.end(), 2);
     assert!(opened(&env).is_none());

@@ -343,7 +343,7 @@ fn an_image_is_built_from_a_dockerfile() {
     assert!(ran.code == 2 && ran.stderr.contains("image `agon-sandbox` cannot be built"), "{ran}");
     assert!(ran.stderr.contains("`agon-test`, which is configured, stays as it is"), "{ran}");
     let ran = env.run(&["sandbox", "pull", "127.0.0.1:1/none"]);
-    assert!(ran.code == 2 && ran.stderr.contains("stands in `[sandbox.docker] image`"), "{ran}");
+    assert!(ran.code == 2 && ran.stderr.contains("is set in `[sandbox.docker] image`"), "{ran}");
     let ran = env.run(&["sandbox", "build", "--file", "missing"]);
     assert_eq!(ran.code, 2, "{ran}");
     let ran = env.run(&["sandbox", "build", "--show"]);
