@@ -51,7 +51,9 @@ fn steps(trace: &str, port: &str) -> Vec<Step> {
         if is_begin && call.starts_with("connect(") && call.contains(&format!("htons({port})")) {
             steps.push(Step::Connected);
         }
-        if is_begin && call.starts_with("execve(") && call.contains("order-mark") {
+        // The sandbox's processes keep their memory from a tracer without rights, which then sees addresses only.
+        let is_shell = call.contains("order-mark") || call.starts_with("execve(0x");
+        if is_begin && call.starts_with("execve(") && is_shell {
             steps.push(Step::Ran(call.clone()));
         }
         if is_begin && call.starts_with("rename") && call.contains("order.txt") {
@@ -121,9 +123,9 @@ fn the_kernel_sees_each_order_synced_before_its_effect_begins() {
         assert!(is_synced(&steps, *at, "model_called", n + 1), "connect {} at {at}: {steps:#?}", n + 1);
     }
     let runs = places(|step| matches!(step, Step::Ran(_)));
-    assert!(!runs.is_empty(), "{steps:?}");
-    // The first of them, when the shell is looked for along the path.
-    assert!(is_synced(&steps, runs[0], "tool_invoked", 1), "{steps:#?}");
+    // The last is the command's; one before it proved the sandbox.
+    let ran = *runs.last().unwrap();
+    assert!(is_synced(&steps, ran, "tool_invoked", 1), "{steps:#?}");
     let writes = places(|step| matches!(step, Step::Renamed(_)));
     assert_eq!(writes.len(), 1, "{steps:?}");
     assert!(is_synced(&steps, writes[0], "tool_invoked", 2), "{steps:#?}");

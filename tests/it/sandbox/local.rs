@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::contract::{Heard, Opened, contract, exec, run};
 use super::person::person;
 use super::{escapes, linked, worktree};
-use crate::support::env::is_root;
 
 /// The options of these tests: the test binary is no sandbox, the program is.
 pub fn options() -> LocalOptions {
@@ -121,15 +120,16 @@ async fn a_sandbox_that_cannot_be_started_leaves_no_note_of_a_command() {
     let folder = tempfile::tempdir().unwrap();
     let (root, notes) = (folder.path().join("ws"), folder.path().join("calls"));
     std::fs::create_dir_all(root.join("a")).unwrap();
-    std::fs::write(root.join("a/.env"), "").unwrap();
-    // Its names can be read and nothing in it reached, but by root.
+    std::fs::write(root.join("a/.env"), "seen").unwrap();
+    // A folder that its own owner cannot enter: what it holds is masked all the same, for a command can open it.
     std::fs::set_permissions(root.join("a"), Permissions::from_mode(0o600)).unwrap();
-    let begins = [("/nowhere/agon", false), (env!("CARGO_BIN_EXE_agon"), is_root(folder.path()))];
-    for (program, begins) in begins {
+    for (program, begins) in [("/nowhere/agon", false), (env!("CARGO_BIN_EXE_agon"), true)] {
         let options = LocalOptions { program: program.into(), notes: Some(notes.clone()), ..options() };
         let sandbox = LocalSandbox::open(&root, options).unwrap();
-        let end = sandbox.exec(exec("true"), &Heard::default(), &CancellationToken::new()).await;
-        assert_eq!(end.is_ok(), begins, "{end:?}");
+        let command = exec("chmod 700 a; ! cat a/.env 2>/dev/null");
+        let end = sandbox.exec(command, &Heard::default(), &CancellationToken::new()).await;
+        let is_hidden = end.as_ref().map(|end| (end.exit, end.stdout.as_str())).ok();
+        assert_eq!(is_hidden, begins.then_some((Some(0), "")), "{end:?}");
         assert_eq!(std::fs::read_dir(&notes).unwrap().count(), 0, "{end:?}");
     }
     std::fs::set_permissions(root.join("a"), Permissions::from_mode(0o700)).unwrap();

@@ -22,6 +22,12 @@ pub fn debate() -> Vec<Arc<Entry>> {
     read(include_str!("../../golden/earlier/demo-debate.jsonl"))
 }
 
+/// A demo as the present rules recorded it: `bash tests/golden/record` makes them when the rules are raised.
+pub fn present(demo: &str) -> Vec<Arc<Entry>> {
+    let file = crate::house::package().join(format!("tests/golden/rules-{RULES}/demo-{demo}.jsonl"));
+    read(&std::fs::read_to_string(&file).unwrap())
+}
+
 fn read(log: &str) -> Vec<Arc<Entry>> {
     log.lines().map(|line| Arc::new(serde_json::from_str(line).unwrap())).collect()
 }
@@ -44,12 +50,10 @@ fn logs_of_earlier_rules_fold_and_their_differing_decisions_are_counted() {
     insta::assert_snapshot!("decisions_that_differ_from_earlier_rules", counts.join("\n"));
 }
 
-/// The demos as the present rules recorded them: `bash tests/golden/record` makes them when the rules are raised.
 #[test]
 fn the_logs_of_the_present_rules_verify_strictly() {
     for demo in ["run", "squad", "debate"] {
-        let file = crate::house::package().join(format!("tests/golden/rules-{RULES}/demo-{demo}.jsonl"));
-        let log = read(&std::fs::read_to_string(&file).unwrap());
+        let log = present(demo);
         let found = replay::verify(&log);
         assert!(found.holds(true), "{demo}: {:#?}", found.differences.first());
         assert_eq!(found.entries, log.len() as u64, "{demo}");

@@ -253,9 +253,15 @@ fn events_one_event_and_a_whole_request() {
     let _ = update(&mut state, key(KeyCode::Up));
     insta::assert_snapshot!("events_filtered", shown(&state, 100, 14));
     let _ = update(&mut state, key(KeyCode::Enter));
+    at_all_sizes("request", &state);
+    let mut state = super::made::state(&crate::support::golden::present("run"), false);
+    let _ = update(&mut state, ctrl('t'));
+    let _ = typed(&mut state, "/model_called solo");
+    for code in [KeyCode::Enter, KeyCode::Up, KeyCode::Enter] {
+        let _ = update(&mut state, key(code));
+    }
     let text = shown(&state, 100, 60);
     assert!(text.contains("its digest is the recorded one") && text.contains("system  from e0"), "{text}");
-    at_all_sizes("request", &state);
 }
 
 #[test]
