@@ -15,7 +15,7 @@ use crate::protocol::text::cut_middle;
 /// Secrets shorter than this would turn ordinary words into placeholders.
 const SHORTEST: usize = 8;
 
-/// Finds secrets as they are and in the forms that [`forms`] lists, in texts and in names of objects.
+/// Finds secrets as they are and in the forms that `forms` lists, in texts and in names of objects.
 #[derive(Debug, Default)]
 pub struct Redactor {
     /// None when there is no secret to look for.

@@ -142,7 +142,7 @@ pub(super) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<(T, V
     Ok((value, variants.into_iter().chain(fields).collect()))
 }
 
-/// An enum of the log; the macro [`stored`] implements it.
+/// An enum of the log; the macro `stored!` implements it.
 pub trait Stored: Sized {
     /// The type's name.
     const NAME: &'static str;
