@@ -23,33 +23,39 @@ pub fn of(value: &str) -> Vec<String> {
         value.bytes().map(|byte| format!("%{byte:02x}")).collect(),
     ]);
     forms.extend((0..3).flat_map(|offset| base64_at(value.as_bytes(), offset)));
-    // As JSON writes it: with as few escapes as it needs, with those that some writers make of `/` as well, and with
-    // every sign as its number.
-    let quoted = serde_json::Value::from(value).to_string();
-    let quoted = quoted.get(1..quoted.len() - 1).unwrap_or_default();
-    forms.extend([
-        quoted.to_owned(),
-        quoted.replace('/', "\\/"),
-        numbered(value, |unit| format!("\\u{unit:04x}")),
-        numbered(value, |unit| format!("\\u{unit:04X}")),
-    ]);
-    // The same in JSON within JSON, as a fact holds it: one look at the fact's own JSON is enough to find them.
-    forms.extend(
-        forms
-            .iter()
-            .filter(|form| form.contains('\\'))
-            .map(|form| form.replace('\\', "\\\\"))
-            .collect::<Vec<_>>(),
-    );
+    // As JSON writes it: with as few escapes as it needs, with those that some writers make of `/`, of signs of HTML or
+    // of all that is not ASCII as well, and with every sign as its number.
+    let quoted = quoted(value);
+    forms.push(quoted.replace('/', "\\/"));
+    for escaped in [|unit| format!("\\u{unit:04x}"), |unit| format!("\\u{unit:04X}")] {
+        let html = |c: char| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
+        forms.push(numbered(&quoted, |c| !c.is_ascii(), escaped));
+        forms.push(numbered(&quoted, html, escaped));
+        forms.push(numbered(&quoted, |c| html(c) || !c.is_ascii(), escaped));
+        forms.push(numbered(value, |c| !c.is_ascii_alphanumeric(), escaped));
+    }
+    forms.push(quoted);
+    // The same in JSON within JSON, as a fact holds it, and once more: a text may hold JSON in JSON itself.
+    for _ in 0..2 {
+        let within: Vec<String> = forms.iter().map(|form| self::quoted(form)).collect();
+        forms.extend(within);
+    }
     let mut seen = std::collections::BTreeSet::new();
     forms.retain(|form| seen.insert(form.clone()));
     forms
 }
 
-fn numbered(value: &str, escaped: impl Fn(u16) -> String) -> String {
-    let written = value.chars().map(|c| match c.is_ascii_alphanumeric() {
-        true => c.to_string(),
-        false => c.encode_utf16(&mut [0; 2]).iter().map(|unit| escaped(*unit)).collect(),
+/// A text as JSON holds it, without the quotes around it.
+fn quoted(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    json.get(1..json.len() - 1).unwrap_or_default().to_owned()
+}
+
+/// The text with these characters as their numbers.
+fn numbered(text: &str, is_numbered: impl Fn(char) -> bool, escaped: impl Fn(u16) -> String) -> String {
+    let written = text.chars().map(|c| match is_numbered(c) {
+        true => c.encode_utf16(&mut [0; 2]).iter().map(|unit| escaped(*unit)).collect(),
+        false => c.to_string(),
     });
     written.collect()
 }
@@ -91,6 +97,22 @@ mod tests {
                     let text = alphabet.encode(format!("{before}{value}{after}"));
                     assert!(forms.iter().any(|form| text.contains(form)), "{before:?} {after:?}: {text}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn json_is_found_as_common_writers_escape_it_and_within_json() {
+        let cases = [
+            ("pa&ss-word+Value<123456", r#"{"pa\u0026ss-word+Value\u003c123456":1}"#),
+            ("Grüße-aus-Köln-2026", r#"{"k":"Gr\u00fc\u00dfe-aus-K\u00f6ln-2026"}"#),
+            ("Quote\"live-Key-0123456789b", r#"{"Quote\"live-Key-0123456789b":1}"#),
+        ];
+        for (value, written) in cases {
+            let twice = serde_json::Value::from(written).to_string();
+            let thrice = serde_json::Value::from(twice.as_str()).to_string();
+            for text in [written, &twice, &thrice] {
+                assert!(of(value).iter().any(|form| text.contains(form)), "{value}: {text}");
             }
         }
     }
