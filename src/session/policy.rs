@@ -375,9 +375,9 @@ mod tests {
             let grants = [session_grant("bash", &needing(shown, "1"))];
             rule(&Policy::default(), &grants, "bash", &needing(asked, "2")).action == Action::Allow
         };
-        let both = [line.clone(), host("crates.io")];
+        let both = [line.clone(), host("index.example.org")];
         assert!(granted(&both, &both) && granted(&both[..1], &both[..1]));
-        for more in [host("crates.io"), Need::Port(5432), Need::Git, Need::Unconfined, file.clone()] {
+        for more in [host("index.example.org"), Need::Port(5432), Need::Git, Need::Unconfined, file.clone()] {
             assert!(!granted(&both[..1], &[line.clone(), more.clone()]), "{more:?}");
         }
         assert!(!granted(&both, &[line.clone(), host("evil.example")]));
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn what_leaves_the_sandbox_is_allowed_by_a_rule_that_names_it() {
         let plan =
-            needing(&[Need::Command("npm ci".to_owned()), Need::Host("registry.npmjs.org".to_owned())], "");
+            needing(&[Need::Command("npm ci".to_owned()), Need::Host("packages.example.org".to_owned())], "");
         let judge = |command: Option<&str>, needs: &[&str]| {
             let allow = Rule {
                 command: command.map(str::to_owned),
@@ -401,7 +401,7 @@ mod tests {
         };
         assert_eq!(judge(None, &[]), Action::Ask, "today's rule for everything is none for the network");
         assert_eq!(judge(Some("npm *"), &[]), Action::Ask);
-        assert_eq!(judge(Some("npm *"), &["host:*.npmjs.org"]), Action::Allow);
+        assert_eq!(judge(Some("npm *"), &["host:*.example.org"]), Action::Allow);
         assert_eq!(judge(Some("npm *"), &["*"]), Action::Allow);
         assert_eq!(judge(None, &["*"]), Action::Ask, "`needs` never stretches to a command");
         let deny = Rule { needs: vec!["host:*".to_owned()], ..Rule::named("no", Action::Deny) };
