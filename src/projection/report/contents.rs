@@ -2,6 +2,7 @@
 
 mod debate;
 
+use crate::projection::changes::counts;
 use crate::projection::phrases::{self, counted};
 use crate::protocol::event::Judgement;
 use crate::protocol::text::name_shown;
@@ -63,7 +64,11 @@ fn colophon(report: &Report, head: Option<&str>) -> Line {
     if session.sandbox.is_some() {
         line = line.plain(format!(", sandbox {}", session.confined()));
     }
-    line = line.plain(format!(", {} to {} UTC.", wording::when(session.opened_at), wording::when(session.last_at)));
+    line = line.plain(format!(
+        ", {} to {} UTC.",
+        wording::when(session.opened_at),
+        wording::when(session.last_at)
+    ));
     if let Some((parent, seq)) = &session.parent {
         line = line.plain(" Forked from ").code(parent).plain(format!(" after entry {seq}."));
     }
@@ -72,14 +77,20 @@ fn colophon(report: &Report, head: Option<&str>) -> Line {
         line = line.plain(format!(" {events} of kinds this program does not know are missing here."));
     }
     match head {
-        Some(head) => line.plain(" The chain ends at ").code(head).plain("; check it with ").code("agon verify").plain("."),
+        Some(head) => line
+            .plain(" The chain ends at ")
+            .code(head)
+            .plain("; check it with ")
+            .code("agon verify")
+            .plain("."),
         None => line,
     }
 }
 
 /// A turn that was no debate.
 pub fn article<'a>(report: &'a Report, turn: &'a TurnReport) -> Article<'a> {
-    let mut dateline = vec![turn.mode.clone(), phrases::day(report.session.opened_at), format!("turn {}", turn.number)];
+    let mut dateline =
+        vec![turn.mode.clone(), phrases::day(report.session.opened_at), format!("turn {}", turn.number)];
     dateline.extend(price(report));
     let words = match &turn.answer {
         Some(answer) => Block::Words(prose::blocks(answer)),
@@ -89,7 +100,11 @@ pub fn article<'a>(report: &'a Report, turn: &'a TurnReport) -> Article<'a> {
     answer.extend(wording::cached(turn).map(|words| Block::Para(Tone::Quiet, words.into())));
     answer.push(Block::Facts(facts(turn)));
     let mut blocks = vec![section("outcome", "Answer", None, answer)];
-    blocks.extend([changes(turn), reviews(turn), checks(turn), doubts(turn), approvals(turn), calls(turn)].into_iter().flatten());
+    blocks.extend(
+        [changes(turn), reviews(turn), checks(turn), doubts(turn), approvals(turn), calls(turn)]
+            .into_iter()
+            .flatten(),
+    );
     Article { dateline, request: &turn.prompt, asked_in: turn.asked_in, blocks }
 }
 
@@ -117,18 +132,11 @@ fn facts(turn: &TurnReport) -> Vec<Fact> {
     if !turn.checks.is_empty() {
         let failed = turn.checks.iter().filter(|check| check.exit != Some(0)).count();
         let checks = counted(turn.checks.len() as u64, "check");
-        let words = if failed == 0 { format!("{checks}, passed") } else { format!("{checks}, {failed} failed") };
+        let words =
+            if failed == 0 { format!("{checks}, passed") } else { format!("{checks}, {failed} failed") };
         facts.push(fact("checked", "Checks", words.into(), failed > 0));
     }
     facts
-}
-
-/// Lines that a diff adds and removes.
-fn counts(diff: &str) -> (usize, usize) {
-    let count = |sign: char, heading: &str| {
-        diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(heading)).count()
-    };
-    (count('+', "+++ "), count('-', "--- "))
 }
 
 fn changes<'a>(turn: &TurnReport) -> Option<Block<'a>> {
@@ -142,7 +150,9 @@ fn changes<'a>(turn: &TurnReport) -> Option<Block<'a>> {
     let blocks = match turn.diff.lines().count() {
         0 => vec![para(paths)],
         1..=OPEN_DIFF => vec![para(paths), code],
-        lines => vec![Block::Fold(paths.quiet(format!(" {} of diff", counted(lines as u64, "line"))), vec![code])],
+        lines => {
+            vec![Block::Fold(paths.quiet(format!(" {} of diff", counted(lines as u64, "line"))), vec![code])]
+        }
     };
     Some(section("changed", "What changed", None, blocks))
 }
@@ -153,7 +163,8 @@ fn reviews<'a>(turn: &TurnReport) -> Option<Block<'a>> {
     }
     let said = turn.reviews.iter().map(|review| {
         let side = if review.judgement == Judgement::Approve { 1 } else { -1 };
-        let line = Line::default().strong(&review.role).plain(" ").side(side, wording::judgement(review.judgement));
+        let line =
+            Line::default().strong(&review.role).plain(" ").side(side, wording::judgement(review.judgement));
         vec![para(line.cites([&review.source]))]
     });
     let mut blocks = vec![Block::List(None, said.collect())];
@@ -191,20 +202,31 @@ fn checks<'a>(turn: &TurnReport) -> Option<Block<'a>> {
 
 fn doubts<'a>(turn: &TurnReport) -> Option<Block<'a>> {
     let flagged = turn.flagged.iter();
-    let flagged = flagged.map(|claim| Line::default().with(Look::Warn, wording::flagged(claim)).cites([&claim.source]));
+    let flagged =
+        flagged.map(|claim| Line::default().with(Look::Warn, wording::flagged(claim)).cites([&claim.source]));
     let failed = turn.failed.iter().map(|role| {
-        let line = Line::default().strong(&role.role).plain(format!(" did nothing: {}", phrases::turn_cause(role.cause)));
+        let line = Line::default()
+            .strong(&role.role)
+            .plain(format!(" did nothing: {}", phrases::turn_cause(role.cause)));
         line.cites([&role.source])
     });
     let items: Vec<_> = flagged.chain(failed).map(|line| vec![para(line)]).collect();
-    (!items.is_empty()).then(|| section("doubts", "Unsupported claims and missing roles", None, vec![Block::List(None, items)]))
+    (!items.is_empty()).then(|| {
+        section("doubts", "Unsupported claims and missing roles", None, vec![Block::List(None, items)])
+    })
 }
 
 fn approvals<'a>(turn: &TurnReport) -> Option<Block<'a>> {
     let rows = turn.calls.iter().filter_map(|call| {
         let approval = call.approval.as_ref()?;
         let answer = approval.answer.as_deref().unwrap_or("not answered");
-        let side = if approval.answer.is_some() && call.outcome != phrases::refusal(crate::protocol::event::RefusalReason::Denied) { 1 } else { -1 };
+        let side = if approval.answer.is_some()
+            && call.outcome != phrases::refusal(crate::protocol::event::RefusalReason::Denied)
+        {
+            1
+        } else {
+            -1
+        };
         let mut said = vec![Line::default().side(side, answer)];
         said.extend(approval.words.as_deref().map(Line::from));
         let rule = call.rule.as_ref().map(|(rule, _)| rule.as_str()).unwrap_or_default();
@@ -213,7 +235,14 @@ fn approvals<'a>(turn: &TurnReport) -> Option<Block<'a>> {
     });
     let rows: Vec<_> = rows.collect();
     let head = ["call", "asked by rule", "answer", "by"].map(str::to_owned).to_vec();
-    (!rows.is_empty()).then(|| section("approvals", "Approvals", None, vec![Block::Table(Table { class: "approvals", head, rows, foot: None })]))
+    (!rows.is_empty()).then(|| {
+        section(
+            "approvals",
+            "Approvals",
+            None,
+            vec![Block::Table(Table { class: "approvals", head, rows, foot: None })],
+        )
+    })
 }
 
 fn calls<'a>(turn: &TurnReport) -> Option<Block<'a>> {
@@ -250,7 +279,11 @@ fn call<'a>(call: &CallLine, is_alone: bool) -> Block<'a> {
         None => {
             // A command of many lines is on the line above only with its first.
             if call.preview.trim() != call.target {
-                blocks.extend(Some(&call.preview).filter(|text| !text.is_empty()).map(|text| Block::Code(String::new(), text.clone())));
+                blocks.extend(
+                    Some(&call.preview)
+                        .filter(|text| !text.is_empty())
+                        .map(|text| Block::Code(String::new(), text.clone())),
+                );
             }
             blocks.push(Block::Code(String::new(), call.output.clone()));
         }
@@ -265,7 +298,8 @@ fn costs<'a>(report: &Report) -> Option<Block<'a>> {
         return None;
     }
     let most = session.costs.iter().map(tokens).max().unwrap_or_default();
-    let head = ["who", "model", "calls", "tokens in", "tokens out", "tools", "cost"].map(str::to_owned).to_vec();
+    let head =
+        ["who", "model", "calls", "tokens in", "tokens out", "tools", "cost"].map(str::to_owned).to_vec();
     let rows = session.costs.iter().map(|line| (false, cost(line, most))).collect();
     let table = Table { class: "numbers costs", head, rows, foot: Some(cost(&session.total, 0)) };
     let mut blocks = vec![Block::Table(table)];

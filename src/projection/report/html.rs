@@ -126,7 +126,13 @@ impl Writer {
         self.page.raw("</article>\n");
     }
 
-    fn section(&mut self, id: &'static str, heading: &'static str, lead: Option<&Line>, blocks: &[Block<'_>]) {
+    fn section(
+        &mut self,
+        id: &'static str,
+        heading: &'static str,
+        lead: Option<&Line>,
+        blocks: &[Block<'_>],
+    ) {
         self.page.raw("<section class=\"").raw(id);
         if self.ids.insert(id) {
             self.page.raw("\" id=\"").raw(id);
@@ -179,7 +185,12 @@ impl Writer {
                 }
                 Look::Cite(at, doubt) => {
                     match at {
-                        Some(_) => page.raw(" <a class=\"ref\" href=\"#").text(text).raw("\">").text(text).raw("</a>"),
+                        Some(_) => page
+                            .raw(" <a class=\"ref\" href=\"#")
+                            .text(text)
+                            .raw("\">")
+                            .text(text)
+                            .raw("</a>"),
                         None => page.raw(" <q class=\"ref\">").line(text).raw("</q>"),
                     };
                     if let Some(doubt) = doubt {
@@ -298,7 +309,11 @@ impl Writer {
     fn excerpt(&mut self, excerpt: &Excerpt) {
         let at = excerpt.at.to_string();
         let page = &mut self.page;
-        page.raw("<div class=\"event\" id=\"").text(&at).raw("\"><h3><span class=\"ref\">").text(&at).raw("</span> ");
+        page.raw("<div class=\"event\" id=\"")
+            .text(&at)
+            .raw("\"><h3><span class=\"ref\">")
+            .text(&at)
+            .raw("</span> ");
         if let Some(who) = &excerpt.who {
             page.raw("<strong>").line(who).raw("</strong> ");
         }
@@ -322,6 +337,7 @@ fn stroke(page: &mut Markup, level: u32) {
 }
 
 fn length(blocks: &[Block<'_>]) -> usize {
-    let lines = blocks.iter().filter_map(|block| if let Block::Para(_, line) = block { Some(line) } else { None });
+    let lines =
+        blocks.iter().filter_map(|block| if let Block::Para(_, line) = block { Some(line) } else { None });
     lines.map(|line| line.text().chars().count()).sum()
 }

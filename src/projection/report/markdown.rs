@@ -86,17 +86,24 @@ fn one(block: &Block<'_>) -> String {
         Block::Para(_, line) => shown(line),
         Block::List(first, items) => list(*first, items),
         Block::Facts(facts) => facts.iter().map(fact).collect(),
-        Block::Cards(cards) => cards.iter().map(|card| {
-            let said = card.said.iter().map(|(label, words)| {
-                let colon = if words.0.is_empty() { "" } else { ": " };
-                format!("  - {label}{colon}{}\n", shown(words))
-            });
-            let head = format!("- **{}**, {}, {}\n", line(&card.who), shown(&card.what), line(&card.when));
-            head + &said.collect::<String>()
-        }).collect(),
+        Block::Cards(cards) => cards
+            .iter()
+            .map(|card| {
+                let said = card.said.iter().map(|(label, words)| {
+                    let colon = if words.0.is_empty() { "" } else { ": " };
+                    format!("  - {label}{colon}{}\n", shown(words))
+                });
+                let head =
+                    format!("- **{}**, {}, {}\n", line(&card.who), shown(&card.what), line(&card.when));
+                head + &said.collect::<String>()
+            })
+            .collect(),
         Block::Table(rows) => table(rows),
         Block::Quote(all, by) => {
-            let quoted = blocks(all).lines().map(|line| format!("{}\n", format!("> {line}").trim_end())).collect::<String>();
+            let quoted = blocks(all)
+                .lines()
+                .map(|line| format!("{}\n", format!("> {line}").trim_end()))
+                .collect::<String>();
             if by.0.is_empty() { quoted } else { format!("{}:\n\n{quoted}", shown(by)) }
         }
         Block::Code(language, text) => fenced(language, text),
@@ -112,7 +119,9 @@ fn request(article: &Article<'_>) -> String {
     let whole = article.asked_in.map(|at| format!("All of it is in {at}."));
     let rest = match wording::head(article.request, &whole.unwrap_or_default()) {
         Some((head, size)) => format!("{}\n{size}", fenced("", &head)),
-        None if article.request.trim().contains('\n') || article.request.chars().count() > 240 => fenced("", article.request),
+        None if article.request.trim().contains('\n') || article.request.chars().count() > 240 => {
+            fenced("", article.request)
+        }
         None => String::new(),
     };
     format!("# {heading}\n\n{rest}").trim_end().to_owned()
@@ -134,7 +143,8 @@ fn fact(fact: &Fact) -> String {
 
 fn list(first: Option<u64>, items: &[Vec<Block<'_>>]) -> String {
     let is_tight = is_tight(items);
-    let marks = (first.unwrap_or_default()..).map(|nth| first.map_or("- ".to_owned(), |_| format!("{nth}. ")));
+    let marks =
+        (first.unwrap_or_default()..).map(|nth| first.map_or("- ".to_owned(), |_| format!("{nth}. ")));
     let item = |(item, mark): (&Vec<Block<'_>>, String)| {
         let text = blocks(item);
         let text = if is_tight { text.replace("\n\n", "\n") } else { text };
@@ -161,7 +171,9 @@ fn is_tight(items: &[Vec<Block<'_>>]) -> bool {
 
 fn table(table: &Table) -> String {
     let row = |cells: &[Vec<Line>]| {
-        let cell = |cell: &Vec<Line>| cell.iter().map(shown).collect::<Vec<_>>().join(" \u{2014} ").replace('\n', " ");
+        let cell = |cell: &Vec<Line>| {
+            cell.iter().map(shown).collect::<Vec<_>>().join(" \u{2014} ").replace('\n', " ")
+        };
         format!("| {} |\n", cells.iter().map(cell).collect::<Vec<_>>().join(" | "))
     };
     let head: Vec<_> = table.head.iter().map(|name| line(name)).collect();

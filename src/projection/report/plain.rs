@@ -99,28 +99,37 @@ fn one(block: &Block<'_>, indent: usize) -> String {
             });
             items.iter().zip(marks).map(|(blocks, mark)| marked(&mark, &lines(blocks, mark.len()))).collect()
         }
-        Block::Facts(facts) => facts.iter().map(|fact| {
-            let level = fact.level.map(|level| format!("{}, ", wording::per_cent(level))).unwrap_or_default();
-            let colon = if fact.label.ends_with('?') { "" } else { ":" };
-            let words: Vec<_> = fact.lines.iter().map(shown).collect();
-            hanging(&pad, &format!("{}{colon} {level}{}", fact.label, words.join(" ")), WIDTH)
-        }).collect(),
-        Block::Cards(cards) => cards.iter().map(|card| {
-            let head = format!("{}, {}, {}", card.who, shown(&card.what), card.when);
-            let said = card.said.iter().map(|(label, words)| {
-                let colon = if words.0.is_empty() { "" } else { ": " };
-                hanging(&format!("{pad}    "), &format!("{label}{colon}{}", shown(words)), WIDTH)
-            });
-            format!("{}{}", hanging(&pad, &safe_line(&head), WIDTH), said.collect::<String>())
-        }).collect(),
+        Block::Facts(facts) => facts
+            .iter()
+            .map(|fact| {
+                let level =
+                    fact.level.map(|level| format!("{}, ", wording::per_cent(level))).unwrap_or_default();
+                let colon = if fact.label.ends_with('?') { "" } else { ":" };
+                let words: Vec<_> = fact.lines.iter().map(shown).collect();
+                hanging(&pad, &format!("{}{colon} {level}{}", fact.label, words.join(" ")), WIDTH)
+            })
+            .collect(),
+        Block::Cards(cards) => cards
+            .iter()
+            .map(|card| {
+                let head = format!("{}, {}, {}", card.who, shown(&card.what), card.when);
+                let said = card.said.iter().map(|(label, words)| {
+                    let colon = if words.0.is_empty() { "" } else { ": " };
+                    hanging(&format!("{pad}    "), &format!("{label}{colon}{}", shown(words)), WIDTH)
+                });
+                format!("{}{}", hanging(&pad, &safe_line(&head), WIDTH), said.collect::<String>())
+            })
+            .collect(),
         Block::Table(rows) => table(rows, indent),
         Block::Quote(blocks, by) if by.0.is_empty() => {
             lines(blocks, 0).lines().map(|line| format!("{pad}> {line}\n")).collect()
         }
         Block::Quote(blocks, by) => format!("{}{}", item(&pad, by), lines(blocks, indent + 4)),
-        Block::Code(_, text) => {
-            safe(text).trim_end().lines().map(|line| format!("{}\n", format!("{pad}    {line}").trim_end())).collect()
-        }
+        Block::Code(_, text) => safe(text)
+            .trim_end()
+            .lines()
+            .map(|line| format!("{}\n", format!("{pad}    {line}").trim_end()))
+            .collect(),
         Block::Fold(line, _) => item(&format!("{pad}- "), line),
         Block::Figure(_, words) => lines(words, indent),
         Block::Excerpt(_) => String::new(),
@@ -144,7 +153,8 @@ fn shown(line: &Line) -> String {
         let text = text.split('\n').map(|row| safe_line(row).into_owned()).collect::<Vec<_>>().join("\n");
         match look {
             Look::Cite(_, doubt) => {
-                let quoted = if let Look::Cite(None, _) = look { format!("\u{201c}{text}\u{201d}") } else { text };
+                let quoted =
+                    if let Look::Cite(None, _) = look { format!("\u{201c}{text}\u{201d}") } else { text };
                 let doubt = doubt.map(|doubt| format!(": {doubt}")).unwrap_or_default();
                 out.push_str(&format!(" [{quoted}{doubt}]"));
             }
@@ -163,10 +173,16 @@ fn shown(line: &Line) -> String {
 fn table(table: &Table, indent: usize) -> String {
     let pad = " ".repeat(indent);
     let text = |cell: &Vec<Line>| cell.iter().map(shown).collect::<Vec<_>>();
-    let rows: Vec<Vec<Vec<String>>> =
-        table.rows.iter().map(|(_, row)| row).chain(&table.foot).map(|row| row.iter().map(text).collect()).collect();
+    let rows: Vec<Vec<Vec<String>>> = table
+        .rows
+        .iter()
+        .map(|(_, row)| row)
+        .chain(&table.foot)
+        .map(|row| row.iter().map(text).collect())
+        .collect();
     let width = |at: usize| {
-        let cells = rows.iter().filter_map(|row: &Vec<Vec<String>>| row.get(at)?.first()).map(|cell| cell.width());
+        let cells =
+            rows.iter().filter_map(|row: &Vec<Vec<String>>| row.get(at)?.first()).map(|cell| cell.width());
         cells.chain([table.head.get(at).map_or(0, |name| name.width())]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
@@ -174,9 +190,10 @@ fn table(table: &Table, indent: usize) -> String {
         return rows.iter().map(|row| tall(&table.head, row, &pad)).collect();
     }
     let line = |cells: Vec<&str>| {
-        let cells = cells.iter().zip(&widths).map(|(cell, width)| {
-            format!("{cell}{}  ", " ".repeat(width.saturating_sub(cell.width())))
-        });
+        let cells = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell}{}  ", " ".repeat(width.saturating_sub(cell.width()))));
         format!("{}\n", format!("{pad}{}", cells.collect::<String>()).trim_end())
     };
     let mut out = line(table.head.iter().map(String::as_str).collect());
@@ -191,7 +208,9 @@ fn table(table: &Table, indent: usize) -> String {
 /// A row that is too wide for one line: its name and first words, then the other cells with their names.
 fn tall(head: &[String], row: &[Vec<String>], pad: &str) -> String {
     let mut cells = row.iter().zip(head).map(|(cell, name)| (name.as_str(), cell));
-    let first = |cell: Option<(&str, &Vec<String>)>| cell.and_then(|(_, cell)| cell.first().cloned()).unwrap_or_default();
+    let first = |cell: Option<(&str, &Vec<String>)>| {
+        cell.and_then(|(_, cell)| cell.first().cloned()).unwrap_or_default()
+    };
     let (name, second) = (first(cells.next()), cells.next());
     let more = second.map(|(_, cell)| cell.iter().skip(1).cloned().collect::<Vec<_>>()).unwrap_or_default();
     let rest = cells.filter(|(_, cell)| cell.iter().any(|line| !line.is_empty()));

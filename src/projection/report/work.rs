@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::projection::calls::{PATCH, target};
+use crate::projection::changes::{by_file, is_diff};
 use crate::projection::phrases;
 use crate::projection::why::{Audit, Reasons};
 use crate::protocol::command::Choice;
@@ -61,8 +62,7 @@ pub struct ApprovalLine {
 impl CallLine {
     /// The change it made, as a unified diff.
     pub fn change(&self) -> Option<&str> {
-        let is_diff = self.preview.starts_with("--- ") && self.preview.contains("\n+++ ");
-        (self.is_done && is_diff).then_some(self.preview.as_str())
+        (self.is_done && is_diff(&self.preview)).then_some(self.preview.as_str())
     }
 }
 
@@ -78,20 +78,11 @@ pub(super) fn fill(turns: &mut [TurnReport], starts: &[u64], log: &Log<'_>, reas
         let changes = turn.calls.iter().filter_map(CallLine::change);
         turn.diff = changes.map(|diff| format!("{}\n", diff.trim_end())).collect();
         if turn.changed.is_empty() {
-            turn.changed = files(&turn.diff);
+            turn.changed = by_file(&turn.diff).into_iter().map(|(file, _)| file).collect();
+            turn.changed.sort();
+            turn.changed.dedup();
         }
     }
-}
-
-/// The files that a diff names.
-fn files(diff: &str) -> Vec<String> {
-    let mut files: Vec<String> = Vec::new();
-    for (old, new) in diff.lines().zip(diff.lines().skip(1)) {
-        let (Some(old), Some(new)) = (old.strip_prefix("--- "), new.strip_prefix("+++ ")) else { continue };
-        let file = if new == "/dev/null" { old.strip_prefix("a/") } else { new.strip_prefix("b/") };
-        files.extend(file.map(str::to_owned).filter(|file| !files.contains(file)));
-    }
-    files
 }
 
 fn call(log: &Log<'_>, people: &People, tool_use: ToolUse, audit: &Audit) -> Option<CallLine> {
@@ -103,7 +94,8 @@ fn call(log: &Log<'_>, people: &People, tool_use: ToolUse, audit: &Audit) -> Opt
         },
         _ => (PATCH.to_owned(), String::new()),
     };
-    let plan = audit.prepared.and_then(|at| log.event(at)).and_then(ArenaEvent::plan).or_else(|| asked.plan());
+    let plan =
+        audit.prepared.and_then(|at| log.event(at)).and_then(ArenaEvent::plan).or_else(|| asked.plan());
     let mut line = CallLine {
         source: tool_use.answer,
         who: people.who(asked),

@@ -97,7 +97,10 @@ fn two_of_six_heard_stands_beside_the_verdict() {
     assert!(plain.contains("Confidence: 75\u{a0}%, 2 of 6 heard\n"), "{plain}");
     assert!(markdown.contains("Confidence: **75\u{a0}%**, 2 of 6 heard\n"), "{markdown}");
     let fact = html.split_once(" id=\"sure\"").expect("how many were heard").1;
-    assert!(html.contains("<div class=\"fact warn\" id=\"sure\"") && fact.contains("<p>2 of 6 heard</p>"), "{html}");
+    assert!(
+        html.contains("<div class=\"fact warn\" id=\"sure\"") && fact.contains("<p>2 of 6 heard</p>"),
+        "{html}"
+    );
     assert_eq!(json["heard"], json!({"of": 6, "ever": 2, "to_the_end": 2}));
 }
 

@@ -72,7 +72,10 @@ fn a_vote_is_not_compared_with_itself_and_has_no_confidence() {
         assert!(form.contains("against the sealed majority on P1"), "{form}");
     }
     assert_eq!((&json["talk"], &json["verdict"]["confidence_pm"]), (&json!("is_vote"), &Value::Null));
-    assert!(plain.contains("verdict: no verdict") && json["propositions"][0]["verdict"] == Value::Null, "{plain}");
+    assert!(
+        plain.contains("verdict: no verdict") && json["propositions"][0]["verdict"] == Value::Null,
+        "{plain}"
+    );
 }
 
 #[test]

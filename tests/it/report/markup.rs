@@ -88,7 +88,9 @@ fn hostile_texts_stay_text_in_markdown() {
     let mut previous = ' ';
     for (at, c) in text.char_indices() {
         if c == '<' && previous != '\\' {
-            let ours = ["<a id=\"e", "</a>", "<details><summary>", "</summary>", "</details>"].iter().any(|tag| text[at..].starts_with(tag));
+            let ours = ["<a id=\"e", "</a>", "<details><summary>", "</summary>", "</details>"]
+                .iter()
+                .any(|tag| text[at..].starts_with(tag));
             // Within backticks it is text as it is.
             let line = &text[text[..at].rfind('\n').map_or(0, |at| at + 1)..at];
             assert!(ours || line.matches('`').count() % 2 == 1, "{}", &text[at..at + 40]);

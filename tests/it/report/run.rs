@@ -9,7 +9,7 @@ fn with_a_run() -> Env {
     let env = Env::new();
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     let edit = "calls = [{ tool = \"read_file\", args = { path = \"a.py\" } }]\n\n[[answer]]\n\
-        calls = [{ tool = \"edit_file\", args = { path = \"a.py\", old = \"one\", new = \"two\" } }]\n\n[[answer]]\n\
+        calls = [{ tool = \"edit_file\", args = { path = \"a.py\", edits = [{ old = \"one\", new = \"two\" }] } }]\n\n[[answer]]\n\
         calls = [{ tool = \"read_file\", args = { path = \"none.py\" } }, { tool = \"bash\", args = { command = \"echo '<b>ran</b>'\" } }]";
     env.write(
         "home/mock.toml",

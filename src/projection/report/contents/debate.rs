@@ -144,9 +144,10 @@ fn moved(step: &Move) -> Card {
         .with(rating(step.from), wording::rating(step.from))
         .plain(" \u{2192} ")
         .with(rating(step.to), wording::rating(step.to));
-    let condition = step.condition.as_ref().map(|words| {
-        ("had said it would move if", Line::default().words(words).cites(&step.named_in))
-    });
+    let condition = step
+        .condition
+        .as_ref()
+        .map(|words| ("had said it would move if", Line::default().words(words).cites(&step.named_in)));
     let because = match &step.because {
         Some(words) => ("moved because", Line::default().words(words).cites(&step.source)),
         None => ("gave no reason", Line::default()),
@@ -222,8 +223,7 @@ fn positions(debate: &DebateReport, columns: usize) -> Option<Block<'_>> {
         [first, .., last] if !is_whole => vec![first, last],
         all => all.to_vec(),
     };
-    let phases: Vec<_> =
-        (1..).zip(&shown).map(|(n, phase)| format!("{n} {}", spaced(&phase.name))).collect();
+    let phases: Vec<_> = (1..).zip(&shown).map(|(n, phase)| format!("{n} {}", spaced(&phase.name))).collect();
     let mut lead = format!("Ratings from \u{2212}2 to +2, phase by phase: {}.", phases.join(", "));
     if shown.len() < rated.len() {
         let between = counted((rated.len() - shown.len()) as u64, "phase");
