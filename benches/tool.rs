@@ -3,12 +3,12 @@
 
 use std::process::{Command, Stdio};
 
-use agon::ports::{Exec, Live, Sandbox};
+use agon::ports::{Exec, Live, RunContext, Sandbox};
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{PrepareResult, ToolUse};
 use agon::protocol::{EventRef, Lane, SparkId};
 use agon::sandbox::{LocalOptions, LocalSandbox, Unconfined};
-use agon::toolvault::ToolVault;
+use agon::toolvault::{Plans, ToolVault};
 use divan::Bencher;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -73,11 +73,12 @@ fn local_exec(bencher: Bencher<'_, '_>, secrets: usize) {
     });
 }
 
-/// Prepared, then prepared again and run, as the executor does.
+/// Prepared and run, as the executor does.
 #[divan::bench]
 fn vault_step(bencher: Bencher<'_, '_>) {
     let (_folder, sandbox, runtime) = place();
     let (vault, never) = (ToolVault::builtin().unwrap(), CancellationToken::new());
+    let plans = Plans::default();
     let call = ToolCall {
         tool_use: ToolUse { answer: EventRef::fact(2), part: 0 },
         spark: SparkId(1),
@@ -91,8 +92,11 @@ fn vault_step(bencher: Bencher<'_, '_>) {
     };
     bencher.bench_local(|| {
         runtime.block_on(async {
-            let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox).await.result else { return None };
-            Some(vault.run(&call, &plan.digest, &sandbox, &Silent, &never).await)
+            let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox, &plans).await.result else {
+                return None;
+            };
+            let at = RunContext { sandbox: &sandbox, live: &Silent, cancel: &never };
+            Some(vault.run(&call, &plan.digest, &plans, at).await)
         })
     });
 }

@@ -19,6 +19,7 @@ pub mod sessions;
 mod spec;
 mod squad;
 mod taken_up;
+mod windows;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,6 +92,7 @@ pub async fn open(config: &Config, request: &Request, attended: bool) -> Result<
         Place::configured(config, config.sandbox(), at, (&request.rules, request.consent.clone())).await?;
     let mut spec = spec::make(config, request, place.vault.specs(), place.workspace_spec())?;
     place.furnish(Means::Configured(config, &id), &mut Vec::new(), &mut spec).await?;
+    place.notes.extend(windows::complete(config, spec.models.iter_mut()).await);
     let connected = providers::connect(config, &spec.models, &AnsweredCounts::default())?;
     let lock = if request.reads_only { None } else { lock_for(config, &spec, &spec.tools)? };
     let log = store(config).create(&id)?;

@@ -5,14 +5,13 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use agon::ports::{Live, Preparation, Sandbox, Tool, ToolEnd};
+//! use agon::ports::{Preparation, Sandbox, Tool, ToolEnd};
 //! use agon::protocol::effect::ToolCall;
 //! use agon::protocol::spec::{Mode, ModelSpec, PersonaSpec, Risk, ToolSpec};
 //! use agon::protocol::{ArenaEvent, Command, StopCause};
 //! use agon::provider::script::Script;
 //! use agon::{ArenaBuilder, Ending};
 //! use tokio_stream::StreamExt;
-//! use tokio_util::sync::CancellationToken;
 //!
 //! /// Says how many words a text has.
 //! struct CountWords;
@@ -35,24 +34,11 @@
 //!     }
 //!
 //!     async fn prepare(&self, call: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
-//!         Ok(Preparation {
-//!             paths: Vec::new(),
-//!             command: None,
-//!             cwd: String::new(),
-//!             preview: call.args.to_string(),
-//!             risk: Risk::Read,
-//!         })
-//!     }
-//!
-//!     async fn run(
-//!         &self,
-//!         call: &ToolCall,
-//!         _: &dyn Sandbox,
-//!         _: &dyn Live,
-//!         _: &CancellationToken,
-//!     ) -> ToolEnd {
-//!         let text = call.args["text"].as_str().unwrap_or_default();
-//!         ToolEnd::ok(format!("{} words", text.split_whitespace().count()))
+//!         let text = call.args["text"].as_str().unwrap_or_default().to_owned();
+//!         let words = text.split_whitespace().count();
+//!         Ok(Preparation::new("count words", Risk::Read, move |_| {
+//!             Box::pin(async move { ToolEnd::ok(format!("{words} words")) })
+//!         }))
 //!     }
 //! }
 //!

@@ -9,6 +9,7 @@ pub use workers::{Sink, Workers};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +19,7 @@ use crate::protocol::event::{
     WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Risk, SandboxSpec, ToolSpec};
 use crate::protocol::{Entry, Lane, Signal};
 
@@ -54,19 +56,53 @@ pub trait Learnings: Send + Sync {
     fn refuses(&self, model: &str, names: &[String]);
 }
 
-/// What a tool found out by looking, before digest and sandbox are added.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a prepared call runs in.
+#[derive(Clone, Copy)]
+pub struct RunContext<'a> {
+    /// Where it touches files and runs commands.
+    pub sandbox: &'a dyn Sandbox,
+    /// Where its live output goes.
+    pub live: &'a dyn Live,
+    /// Fires when it is told to stop.
+    pub cancel: &'a CancellationToken,
+}
+
+/// Does what was prepared, at most once.
+pub type Run = Box<dyn for<'a> FnOnce(RunContext<'a>) -> BoxFuture<'a, ToolEnd> + Send>;
+
+/// What a tool call would do, before digest and sandbox are added, and the run that does it.
 pub struct Preparation {
-    /// The files it would touch, workspace-relative, with what they hold now.
-    pub paths: Vec<PathBase>,
-    /// The command line, for tools that have one.
-    pub command: Option<String>,
+    /// Every resource it would touch: files relative to the workspace, with what they hold now.
+    pub needs: Vec<Need>,
     /// Directory it would run in, relative to the workspace; empty is the root.
     pub cwd: String,
     /// The diff or command as a person should see it, never cut.
     pub preview: String,
     /// What it may do.
     pub risk: Risk,
+    /// Bytes that the run keeps in memory while it waits for an approval; default 0.
+    pub held: usize,
+    /// Does it.
+    pub run: Run,
+}
+
+impl Preparation {
+    /// A call without needs, in the workspace's root.
+    pub fn new(
+        preview: impl Into<String>,
+        risk: Risk,
+        run: impl for<'a> FnOnce(RunContext<'a>) -> BoxFuture<'a, ToolEnd> + Send + 'static,
+    ) -> Self {
+        let (preview, run) = (preview.into(), Box::new(run));
+        Preparation { needs: Vec::new(), cwd: String::new(), preview, risk, held: 0, run }
+    }
+
+    /// The same with one more need.
+    #[must_use]
+    pub fn needing(mut self, need: Need) -> Self {
+        self.needs.push(need);
+        self
+    }
 }
 
 /// How a tool call ended, before redaction and cutting.
@@ -110,9 +146,10 @@ impl ToolEnd {
 
 /// One tool.
 ///
-/// `prepare` must have no side effect. `run` must not fail for anything a model could mend: that is a
-/// `ToolEnd` with status `failed`. Both touch the world only through the sandbox. On cancel `run` ends
-/// what it started and says what really happened. Arguments have been checked against the schema.
+/// `prepare` must have no side effect and must name every need of the call. Its run must not fail for anything a model
+/// could fix: that is a `ToolEnd` with status `failed`. Both touch the world only through the sandbox they are given. A
+/// run may start long after it was prepared: it compares the base of every file it writes in the very call that replaces
+/// it. On cancel it ends what it started and says what really happened. Arguments have been checked against the schema.
 #[async_trait]
 pub trait Tool: Send + Sync {
     /// Name, description, schema, risk.
@@ -120,15 +157,6 @@ pub trait Tool: Send + Sync {
 
     /// Looks what the call would do; the error's words are for the model.
     async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String>;
-
-    /// Does it.
-    async fn run(
-        &self,
-        call: &ToolCall,
-        sandbox: &dyn Sandbox,
-        live: &dyn Live,
-        cancel: &CancellationToken,
-    ) -> ToolEnd;
 }
 
 /// A command to run.

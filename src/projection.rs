@@ -3,6 +3,7 @@
 //! A projection has `apply(&Entry)` and, where live text matters, `hint(&Signal)`. It skips void facts, keeps
 //! references instead of bodies, and accepts any order of events without a panic.
 
+pub mod answering;
 pub mod board;
 pub mod cache_summary;
 pub mod calls;

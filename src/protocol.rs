@@ -11,6 +11,7 @@ pub mod expand;
 pub mod fit;
 pub mod message;
 pub mod names;
+pub mod need;
 pub mod signal;
 pub mod spec;
 pub mod stored;
@@ -37,7 +38,8 @@ pub const FORMAT: u16 = 2;
 
 /// Version of the decision rules; written into every segment of a log so that verify knows how strict to be.
 ///
-/// What 8 changed: each kind of answer has an output limit of its own.
+/// What 8 changed: each kind of answer has an output limit of its own; a summary is ordered only where it frees enough,
+/// may cover the newest messages and drops what no request can hold; an answer's own text is held against the log.
 ///
 /// What 7 changed: the lead of a squad remembers the turn before whoever begins first, and a debate in between; what a
 /// copy ordered that was only made costs nothing, also where it gave a prompt or a result anew; a brief names twenty

@@ -8,7 +8,10 @@ mod refusal;
 pub mod script;
 mod secret;
 pub mod sse;
+mod think;
 pub mod tokens;
+mod window;
 
 pub use http::Timeouts;
 pub use secret::Secret;
+pub use window::Window;

@@ -7,6 +7,7 @@ pub mod debate;
 mod decide;
 mod endings;
 mod fold;
+mod free_text;
 pub mod mention;
 mod mode;
 mod model;
@@ -90,6 +91,8 @@ pub struct Session {
     debate: Option<Debate>,
     /// How debates are scored.
     scorers: Scorers,
+    /// What could show that checks pass.
+    last_proof: free_text::LastProof,
     /// Events of the entry being made.
     open: Vec<ArenaEvent>,
 }

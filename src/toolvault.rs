@@ -9,6 +9,7 @@ mod glob;
 mod grep;
 mod list_dir;
 pub mod mention;
+mod plans;
 mod read_file;
 mod seen;
 mod tool;
@@ -18,16 +19,16 @@ mod write_file;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use tokio_util::sync::CancellationToken;
-
-use crate::ports::{Live, Sandbox, Tool, ToolEnd};
+use crate::ports::{Preparation, RunContext, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{Plan, PrepareResult, ToolPrepared, ToolStatus};
 use crate::protocol::fit::did_you_mean;
 use crate::protocol::spec::ToolSpec;
+use crate::protocol::text::names_shown;
 use check::ArgumentCheck;
+pub use plans::Plans;
 
-/// Most bytes a preview and its command may have as JSON: they are never cut and must fit into a line of the log.
+/// Most bytes a preview and the needs may have as JSON: they are never cut and must fit into a line of the log.
 const MAX_PREVIEW: usize = 600 * 1024;
 
 /// Why a tool is not taken into the vault.
@@ -52,14 +53,17 @@ pub enum VaultError {
 /// The tools, by name.
 #[derive(Clone, Default)]
 pub struct ToolVault {
-    tools: BTreeMap<String, Held>,
+    tools: BTreeMap<String, Arc<Held>>,
 }
 
-#[derive(Clone)]
 struct Held {
     tool: Arc<dyn Tool>,
     spec: ToolSpec,
-    check: Arc<ArgumentCheck>,
+    check: ArgumentCheck,
+    /// Digest of the schema, which an approval binds to.
+    schema: String,
+    /// Who offers it: `agon`, or the program that holds the arena.
+    source: &'static str,
 }
 
 impl ToolVault {
@@ -71,18 +75,22 @@ impl ToolVault {
 
     fn compiled() -> Result<Self, VaultError> {
         let mut vault = ToolVault::default();
-        vault.register(Arc::new(read_file::ReadFile))?;
-        vault.register(Arc::new(write_file::WriteFile))?;
-        vault.register(Arc::new(edit_file::EditFile))?;
-        vault.register(Arc::new(list_dir::ListDir))?;
-        vault.register(Arc::new(glob::Glob))?;
-        vault.register(Arc::new(grep::Grep))?;
-        vault.register(Arc::new(bash::Bash))?;
+        vault.add("agon", Arc::new(read_file::ReadFile))?;
+        vault.add("agon", Arc::new(write_file::WriteFile))?;
+        vault.add("agon", Arc::new(edit_file::EditFile))?;
+        vault.add("agon", Arc::new(list_dir::ListDir))?;
+        vault.add("agon", Arc::new(glob::Glob))?;
+        vault.add("agon", Arc::new(grep::Grep))?;
+        vault.add("agon", Arc::new(bash::Bash))?;
         Ok(vault)
     }
 
     /// Takes a tool in. Its spec is asked for once, here.
     pub fn register(&mut self, tool: Arc<dyn Tool>) -> Result<(), VaultError> {
+        self.add("program", tool)
+    }
+
+    fn add(&mut self, source: &'static str, tool: Arc<dyn Tool>) -> Result<(), VaultError> {
         let spec = tool.spec();
         if !is_tool_name(&spec.name) {
             return Err(VaultError::BadName(spec.name));
@@ -91,9 +99,9 @@ impl ToolVault {
             return Err(VaultError::Duplicate(spec.name));
         }
         let check = ArgumentCheck::compile(&spec.schema)
-            .map(Arc::new)
             .map_err(|error| VaultError::BadSchema { name: spec.name.clone(), error })?;
-        self.tools.insert(spec.name.clone(), Held { tool, spec, check });
+        let (name, schema) = (spec.name.clone(), digest::of_schema(&spec.schema));
+        self.tools.insert(name, Arc::new(Held { tool, spec, check, schema, source }));
         Ok(())
     }
 
@@ -102,68 +110,72 @@ impl ToolVault {
         self.tools.values().map(|held| held.spec.clone()).collect()
     }
 
-    /// Looks, without side effect, what a call would do. What a model can mend is `Unfit` with words for it.
-    pub async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> ToolPrepared {
+    /// Looks, without side effect, what a call would do, and keeps its run in `plans`. What a model can fix is `Unfit`
+    /// with words for it.
+    pub async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox, plans: &Plans) -> ToolPrepared {
         let result = match self.plan(call, sandbox).await {
-            Ok(plan) => PrepareResult::Ready(plan),
+            Ok((held, plan, preparation)) => {
+                let bytes = preparation.held.saturating_add(plan.preview.len());
+                plans.keep(held, call.clone(), plan.digest.clone(), bytes, preparation.run);
+                PrepareResult::Ready(plan)
+            }
             Err(words) => PrepareResult::Unfit(words),
         };
         ToolPrepared { tool_use: call.tool_use, result }
     }
 
-    /// Prepares once more and runs the call, provided it still is what `digest` was given for.
+    /// Runs a call, provided it still is what `digest` was given for: with its run from `plans`, else prepared again.
     ///
     /// The content is whole: cutting it to the call's cap and keeping the rest is the caller's work.
-    pub async fn run(
-        &self,
-        call: &ToolCall,
-        digest: &str,
-        sandbox: &dyn Sandbox,
-        live: &dyn Live,
-        cancel: &CancellationToken,
-    ) -> ToolEnd {
-        let plan = match self.plan(call, sandbox).await {
-            Ok(plan) => plan,
-            Err(words) => return ToolEnd::failed(format!("{} was not run: {words}", call.tool)),
+    pub async fn run(&self, call: &ToolCall, digest: &str, plans: &Plans, at: RunContext<'_>) -> ToolEnd {
+        let waiting = self.tools.get(&call.tool).and_then(|held| plans.take(held, call, digest));
+        let run = match waiting {
+            Some(run) => run,
+            None => match self.plan(call, at.sandbox).await {
+                Ok((_, plan, preparation)) if plan.digest == digest => preparation.run,
+                Ok(_) => {
+                    return ToolEnd::failed(format!(
+                        "{} was not run: what it would do has changed since it was approved; look again, then repeat \
+                         the call",
+                        call.tool
+                    ));
+                }
+                Err(words) => return ToolEnd::failed(format!("{} was not run: {words}", call.tool)),
+            },
         };
-        if plan.digest != digest {
-            return ToolEnd::failed(format!(
-                "{} was not run: what it would do has changed since it was approved; look again, then repeat the call",
-                call.tool
-            ));
-        }
-        if cancel.is_cancelled() {
+        if at.cancel.is_cancelled() {
             let words = format!("{} was cancelled before it started", call.tool);
             return ToolEnd { status: ToolStatus::Cancelled, ..ToolEnd::failed(words) };
         }
-        match self.tools.get(&call.tool) {
-            Some(held) => held.tool.run(call, sandbox, live, cancel).await,
-            None => ToolEnd::failed(self.unknown(&call.tool)),
-        }
+        run(at).await
     }
 
-    async fn plan(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Plan, String> {
+    async fn plan(
+        &self,
+        call: &ToolCall,
+        sandbox: &dyn Sandbox,
+    ) -> Result<(Arc<Held>, Plan, Preparation), String> {
         let held = self.tools.get(&call.tool).ok_or_else(|| self.unknown(&call.tool))?;
         held.check.accept(&call.args)?;
-        let preparation = held.tool.prepare(call, sandbox).await?;
-        let digest = digest::of(call, &preparation, &sandbox.spec());
-        let written = |text: &str| serde_json::to_string(text).map(|json| json.len()).unwrap_or(usize::MAX);
-        let command = preparation.command.as_deref().map(written).unwrap_or_default();
-        let shown = written(&preparation.preview).saturating_add(command);
+        let mut made = held.tool.prepare(call, sandbox).await?;
+        let digest = digest::of(call, (held.source, &held.schema), &made, &sandbox.spec());
+        let (needs, cwd) = (std::mem::take(&mut made.needs), std::mem::take(&mut made.cwd));
+        let mut plan =
+            Plan { needs, cwd, preview: std::mem::take(&mut made.preview), risk: made.risk, digest };
+        // A grant covers what is shown, so what it would cover is shown.
+        let others: Vec<String> = plan.other_needs().map(|need| need.name().into_owned()).collect();
+        if !others.is_empty() {
+            plan.preview = format!("{}\nneeds: {}", plan.preview.trim_end_matches('\n'), names_shown(others));
+        }
+        let shown =
+            serde_json::to_string(&(&plan.preview, &plan.needs)).map_or(usize::MAX, |json| json.len());
         if shown > MAX_PREVIEW {
             return Err(format!(
                 "what it would do takes {shown} bytes to show for approval; at most {MAX_PREVIEW} can be shown, so \
                  make smaller steps"
             ));
         }
-        Ok(Plan {
-            paths: preparation.paths,
-            command: preparation.command,
-            cwd: preparation.cwd,
-            preview: preparation.preview,
-            risk: preparation.risk,
-            digest,
-        })
+        Ok((Arc::clone(held), plan, made))
     }
 
     fn unknown(&self, name: &str) -> String {

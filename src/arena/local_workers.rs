@@ -13,14 +13,14 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ports::{Live, Sandbox, Sink, ToolEnd, Workers};
+use crate::ports::{Live, RunContext, Sandbox, Sink, ToolEnd, Workers};
 use crate::protocol::effect::{Failure, MentionContext, MentionOrder, ToolCall};
 use crate::protocol::event::{
     EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, TimerFired, ToolPrepared, ToolResolved,
 };
 use crate::protocol::message::Request;
 use crate::protocol::{CallId, Effect, Outcome, OutcomeBody, Work};
-use crate::toolvault::mention;
+use crate::toolvault::{Plans, mention};
 
 use super::ArenaPorts;
 use super::provider_pool::{ProviderPool, provider_of};
@@ -46,7 +46,7 @@ impl LocalWorkers {
         redactor: Arc<Redactor>,
         tracker: TaskTracker,
     ) -> Self {
-        let handlers = Arc::new(Handlers { ports, redactor, providers });
+        let handlers = Arc::new(Handlers { ports, redactor, providers, plans: Plans::default() });
         LocalWorkers { handlers, running: Running::default(), tracker }
     }
 }
@@ -96,6 +96,8 @@ struct Handlers {
     ports: ArenaPorts,
     redactor: Arc<Redactor>,
     providers: Arc<ProviderPool>,
+    /// What was prepared in this process and waits for its approval.
+    plans: Plans,
 }
 
 impl Handlers {
@@ -157,7 +159,7 @@ impl Handlers {
 
     async fn prepare(&self, call: &ToolCall) -> OutcomeBody {
         let prepared = match self.place(call) {
-            Ok(place) => self.ports.vault.prepare(call, &*place).await,
+            Ok(place) => self.ports.vault.prepare(call, &*place, &self.plans).await,
             Err(words) => ToolPrepared { tool_use: call.tool_use, result: PrepareResult::Unfit(words) },
         };
         OutcomeBody::ToolPrepared(prepared)
@@ -172,7 +174,10 @@ impl Handlers {
     ) -> OutcomeBody {
         let started = Instant::now();
         let end = match self.place(call) {
-            Ok(place) => self.ports.vault.run(call, digest, &*place, live, cancel).await,
+            Ok(place) => {
+                let at = RunContext { sandbox: &*place, live, cancel };
+                self.ports.vault.run(call, digest, &self.plans, at).await
+            }
             Err(words) => ToolEnd::failed(words),
         };
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::arena::Arena;
 use crate::assembly::role_sandboxes::{Means, OpenedRoleSandboxes};
 use crate::assembly::squad::Crew;
-use crate::assembly::{SquadWish, WireError, cache, providers, spec};
+use crate::assembly::{SquadWish, WireError, cache, providers, spec, windows};
 use crate::config::{Config, ConfigError, ModelName, SandboxKind};
 use crate::protocol::Command;
 use crate::protocol::event::LimitKind;
@@ -104,6 +104,8 @@ pub async fn change(
     let before = spec.clone();
     let workspace = spec.workspace.clone();
     let (mut settings, mut spec) = changes(config, spec, (workspace, Vec::new()), wanted)?;
+    // What is assumed is in the log; the screen has no place for it while a session runs.
+    let _ = windows::complete_settings(config, &mut settings, &mut spec).await;
     if wanted.squad.is_some() {
         move_in(config, arena, &mut settings, &mut spec).await?;
     }

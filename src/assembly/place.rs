@@ -8,7 +8,7 @@ use super::change::{Changes, changes};
 use super::confine::{Wanted, chosen, confined};
 use super::role_sandboxes::{Means, OpenedRoleSandboxes};
 use super::taken_up::{self, Origin};
-use super::{SystemClock, WireError, cache, fork, git_head, providers};
+use super::{SystemClock, WireError, cache, fork, git_head, providers, windows};
 use crate::arena::{ArenaPorts, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
@@ -141,6 +141,7 @@ impl Place {
         let here = WorkspaceSpec { places: before.workspace.places.clone(), ..self.workspace_spec() };
         let from_here = taken_up::settings(config, before, wanted, origin)?;
         let (mut changed, mut spec) = changes(config, before.clone(), (here, from_here), wanted)?;
+        self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
         if wanted.squad.is_some() || session.has_open_turn() {
             self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;
         }

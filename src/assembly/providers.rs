@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::assembly::{Sessions, WireError};
 use crate::config::learnt::{Learnt, server_of};
+use crate::config::providers::{PRESETS, complete};
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
 use crate::ports::{Learnings, Provider};
@@ -61,7 +62,6 @@ pub(super) fn connect(
         secrets: config.secrets().taken,
         learnings: None,
     };
-    let mut servers = BTreeMap::new();
     for model in models {
         let name: ModelName = model.name.parse().map_err(crate::config::ConfigError::from)?;
         if connected.providers.contains_key(&name.provider) {
@@ -72,12 +72,17 @@ pub(super) fn connect(
         if let Some(limit) = table.and_then(|table| table.concurrent_calls) {
             connected.limits.insert(name.provider.clone(), limit.get());
         }
-        if let Ok(Connection::Openai { base_url, .. }) = config.connection(&name.provider) {
-            servers.insert(name.provider.clone(), server_of(&base_url));
-        }
         connected.providers.insert(name.provider, provider);
     }
-    connected.learnings = Some(Arc::new(LearntFile { file: config.places().learnt(), servers }));
+    // Of every provider: a running session may take another model.
+    let names =
+        PRESETS.iter().map(|preset| preset.name).chain(config.file().providers.keys().map(String::as_str));
+    let servers = names.filter_map(|name| {
+        let table = complete(name, config.file().providers.get(name))?;
+        Some((name.to_owned(), server_of(&table.base_url?)))
+    });
+    let (file, servers) = (config.places().learnt(), servers.collect());
+    connected.learnings = Some(Arc::new(LearntFile { file, servers }));
     Ok(connected)
 }
 
@@ -105,28 +110,34 @@ fn provider(
             let script = written_script(name, &text.ok_or_else(missing)?)?;
             Ok(Arc::new(answered.going_on(script, name)))
         }
-        Connection::Openai {
-            base_url,
-            key,
-            headers,
-            dialect,
-            connect_timeout_ms,
-            first_token_timeout_ms,
-            idle_timeout_ms,
-        } => {
-            let mut openai = OpenAiConfig::new(name, base_url);
-            openai.api_key = key.map(|key| key.reveal().into());
-            openai.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
-            openai.dialect = dialect;
-            openai.timeouts = Timeouts {
-                connect: Duration::from_millis(connect_timeout_ms),
-                first_token: Duration::from_millis(first_token_timeout_ms),
-                idle: Duration::from_millis(idle_timeout_ms),
-            };
-            let openai = OpenAi::new(openai).map_err(|error| WireError::Provider(error.to_string()))?;
-            Ok(Arc::new(openai))
-        }
+        connection @ Connection::Openai { .. } => Ok(Arc::new(openai(name, connection)?)),
     }
+}
+
+/// The provider behind a connection of the OpenAI kind.
+pub(super) fn openai(name: &str, connection: Connection) -> Result<OpenAi, WireError> {
+    let Connection::Openai {
+        base_url,
+        key,
+        headers,
+        dialect,
+        connect_timeout_ms,
+        first_token_timeout_ms,
+        idle_timeout_ms,
+    } = connection
+    else {
+        return Err(WireError::Internal(format!("provider `{name}` has no address")));
+    };
+    let mut openai = OpenAiConfig::new(name, base_url);
+    openai.api_key = key.map(|key| key.reveal().into());
+    openai.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
+    openai.dialect = dialect;
+    openai.timeouts = Timeouts {
+        connect: Duration::from_millis(connect_timeout_ms),
+        first_token: Duration::from_millis(first_token_timeout_ms),
+        idle: Duration::from_millis(idle_timeout_ms),
+    };
+    OpenAi::new(openai).map_err(|error| WireError::Provider(error.to_string()))
 }
 
 /// Digest of what answers under a provider's name: kind and address, or the text of its script. Keys and

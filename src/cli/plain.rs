@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use debates::Debating;
 use unicode_width::UnicodeWidthStr;
 
+use crate::projection::answering::Answering;
 use crate::projection::calls::OpenCalls;
 use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
@@ -135,6 +136,7 @@ impl Line {
 pub struct Renderer {
     options: Options,
     calls: OpenCalls,
+    answering: Answering,
     /// What the spark column says, by spark.
     labels: BTreeMap<SparkId, String>,
     /// True when one spark works at a time and its coming and going is no news.
@@ -161,6 +163,10 @@ impl Renderer {
         let mut out = String::new();
         for (from, event) in entry.effective() {
             self.label(event);
+            if let Some(words) = self.answering.apply(event) {
+                let line = Line::new(Who::Agon, "model", Tone::Warn, words);
+                self.lay_out(&mut out, from, entry.at, &line);
+            }
             for line in self.say(entry.at, event, lookup) {
                 self.lay_out(&mut out, line.from.unwrap_or(from), entry.at, &line);
             }
@@ -173,6 +179,7 @@ impl Renderer {
     pub fn skip(&mut self, entry: &Entry) {
         for (from, event) in entry.effective() {
             self.label(event);
+            self.answering.apply(event);
             self.fold(entry.at, from, event);
         }
     }

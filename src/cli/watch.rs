@@ -20,6 +20,7 @@ use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
 use crate::ports::Subscription;
 use crate::projection::cache_summary::CacheSheet;
+use crate::projection::phrases;
 use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
@@ -345,6 +346,9 @@ impl Watch {
         if let Some(file) = self.show.output.as_ref().filter(|_| !self.is_kept.get()) {
             let old = if file.exists() { "; what it held before is still there" } else { "" };
             self.output.warn(&format!("nothing was written to `{}`{old}", file.display()));
+        }
+        for flag in self.squad.flags.iter().filter(|flag| !self.squad.is_squad && flag.said.is_some()) {
+            self.output.warn(&format!("{}: {}", phrases::claim_named(flag), flag.reason));
         }
         let complaint = self.complaint(&ending, debate.as_ref(), id);
         if let Some((words, _)) = &complaint {

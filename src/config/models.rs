@@ -75,6 +75,11 @@ impl KnownModels {
         table.map(KnownModels).map_err(|error| ConfigError::Internal(error.to_string()))
     }
 
+    /// True for a model of the table.
+    pub fn knows(&self, name: &ModelName) -> bool {
+        self.0.get(&name.provider).is_some_and(|models| models.contains_key(&name.model))
+    }
+
     /// The model taken when only the provider's key is found.
     pub fn default_of(&self, provider: &str) -> Option<ModelName> {
         let (model, _) = self.0.get(provider)?.iter().find(|(_, known)| known.default)?;

@@ -28,6 +28,10 @@ pub struct RuleTable {
     pub command: Option<String>,
     /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.
     pub path: Option<String>,
+    /// Globs over other needs: `host:NAME`, `port:N`, `tool:SERVER/TOOL`, `git`, `unconfined`. A rule allows what leaves the
+    /// sandbox only where it names it here.
+    #[serde(default)]
+    pub needs: Vec<String>,
     /// Directory the call runs in, relative to the workspace, exactly; empty is the root.
     pub cwd: Option<String>,
     /// Risk class.
@@ -43,7 +47,7 @@ pub struct RuleTable {
 
 impl From<RuleTable> for Rule {
     fn from(written: RuleTable) -> Self {
-        let RuleTable { name, tool, command, path, cwd, risk, action, priority, why } = written;
-        Rule { name, tool, command, path, cwd, risk, action, priority, why }
+        let RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why } = written;
+        Rule { name, tool, command, path, needs, cwd, call: None, risk, action, priority, why }
     }
 }

@@ -13,6 +13,7 @@ use crate::protocol::event::{
 use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
+use super::answering::Answering;
 use super::calls::{OpenCall, OpenCalls};
 use super::partials::{Partial, Partials};
 use super::phrases;
@@ -51,6 +52,8 @@ pub struct Board {
     pub places: Vec<RolePlace>,
     /// Default model, `PROVIDER/MODEL`.
     pub model: String,
+    /// Models that answered in place of those that were asked.
+    pub answering: Answering,
     /// Position of the entry since which it is that one.
     pub model_since: u64,
     /// Who works on the current or last turn.
@@ -192,6 +195,7 @@ impl Board {
             _ => false,
         };
         let closed = self.calls.apply(at, from, event);
+        self.answering.apply(event);
         self.forget_partials(event);
         match event {
             E::SessionOpened(data) => self.opened(data),

@@ -220,9 +220,10 @@ impl OpenCalls {
 
     /// Applying a recorded run is asked about like a tool call.
     fn name_patch(&mut self, from: EventRef, looked_up: Option<&OpenCall>, hit: &CacheHit) {
-        let target = match hit.plan.paths.as_slice() {
-            [only] => one_line(&only.path),
-            many => format!("{} files", many.len()),
+        let mut paths = hit.plan.paths();
+        let target = match (paths.next(), paths.next()) {
+            (Some(only), None) => one_line(&only.path),
+            _ => format!("{} files", hit.plan.paths().count()),
         };
         let spark = looked_up.and_then(|open| open.spark);
         let face = ToolFace { spark, tool: PATCH.to_owned(), target };
@@ -233,9 +234,10 @@ impl OpenCalls {
     fn refine_target(&mut self, prepared: &ToolPrepared) {
         let PrepareResult::Ready(plan) = &prepared.result else { return };
         let Some(face) = self.tools.get_mut(&prepared.tool_use) else { return };
-        if let Some(command) = &plan.command {
+        let mut paths = plan.paths();
+        if let Some(command) = plan.command() {
             face.target = one_line(command);
-        } else if let [only] = plan.paths.as_slice() {
+        } else if let (Some(only), None) = (paths.next(), paths.next()) {
             face.target = one_line(&only.path);
         }
     }

@@ -6,7 +6,7 @@ mod team;
 use super::calls::target;
 use super::phrases;
 use super::report::wording;
-use crate::protocol::event::{ArenaEvent, PrepareResult};
+use crate::protocol::event::{ArenaEvent, Plan, PrepareResult};
 use crate::protocol::message::Part;
 use crate::protocol::text::names_shown;
 
@@ -29,7 +29,7 @@ pub fn about(event: &ArenaEvent) -> String {
             format!("{}: {}", phrases::error_kind(data.body.kind), short(&data.body.message))
         }
         E::ToolPrepared(data) => match &data.body.result {
-            PrepareResult::Ready(plan) => plan.command.clone().unwrap_or_else(|| paths(&plan.paths)),
+            PrepareResult::Ready(plan) => touched(plan),
             PrepareResult::Unfit(why) => short(why),
             PrepareResult::Unknown(_) => phrases::NEWER.to_owned(),
         },
@@ -72,10 +72,14 @@ pub fn about(event: &ArenaEvent) -> String {
     }
 }
 
-fn paths(paths: &[crate::protocol::event::PathBase]) -> String {
+/// The command of a call, else its files, else what it needs.
+fn touched(plan: &Plan) -> String {
+    if let Some(command) = plan.command() {
+        return command.to_owned();
+    }
     // The workspace itself has no name.
-    let named = paths.iter().map(|base| &base.path).filter(|path| !path.is_empty());
-    names_shown(named.take(8))
+    let files = plan.paths().map(|base| base.path.clone()).filter(|path| !path.is_empty());
+    names_shown(files.chain(plan.other_needs().map(|need| need.name().into_owned())).take(8))
 }
 
 fn answer(parts: &[Part]) -> String {

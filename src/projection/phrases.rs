@@ -3,7 +3,8 @@
 use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
-    ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus, TurnCause,
+    ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus,
+    TurnCause,
 };
 use crate::protocol::message::Usage;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
@@ -103,6 +104,14 @@ pub fn day(at: u64) -> String {
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Which claim is meant: its number in the answer's list, or its words where it is in the answer's text.
+pub fn claim_named(data: &ClaimFlagged) -> String {
+    match &data.said {
+        Some(said) => format!("\u{201c}{said}\u{201d} in {}", data.source),
+        None => format!("claim {} of {}", data.claim.saturating_add(1), data.source),
+    }
 }
 
 /// What became of parameters that a model refuses.

@@ -192,7 +192,8 @@ impl SquadSheet {
             }
             for flag in flags {
                 let claim = usize::try_from(flag.claim).ok().and_then(|i| answer.claims.get(i));
-                let claim = claim.map(|claim| claim.text.as_str()).unwrap_or_default();
+                let claim =
+                    flag.said.as_deref().or(claim.map(|claim| claim.text.as_str())).unwrap_or_default();
                 out.push_str(&format!("\n- \"{}\": {}", in_a_line(claim), flag.reason));
             }
         }
@@ -309,7 +310,8 @@ mod tests {
     #[test]
     fn flags_and_gaps_are_part_of_what_is_read() {
         let reason = "the check of e7 did not pass".to_owned();
-        let flag = ClaimFlagged { source: EventRef::fact(9), claim: 0, reason, contradicted: false };
+        let flag =
+            ClaimFlagged { source: EventRef::fact(9), claim: 0, reason, contradicted: false, said: None };
         let why = Some("no route to host\n".to_owned());
         let reviewer = Missing { role: "reviewer".to_owned(), cause: TurnCause::ModelFailed, why };
         let sheet = SquadSheet {

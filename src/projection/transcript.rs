@@ -13,6 +13,7 @@ use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
+use super::answering::Answering;
 use super::calls::{OpenCalls, WorkClock};
 
 /// What an item of the transcript is.
@@ -88,6 +89,8 @@ pub enum ItemKind {
     CutAnswer,
     /// A model call failed.
     Failure(ErrorKind),
+    /// Another model answered than the one that was asked.
+    OtherModel,
     /// A model refuses parameters and is called without them.
     Dropped,
     /// Another model took over.
@@ -147,6 +150,7 @@ pub struct Transcript {
     /// The items.
     pub items: Vec<Item>,
     calls: OpenCalls,
+    answering: Answering,
     work: WorkClock,
     /// What the clock showed when the turn began.
     begun_us: u64,
@@ -163,6 +167,9 @@ impl Transcript {
             let spark = self.spark_of(event);
             if matches!(event, ArenaEvent::PromptGiven(_)) {
                 self.begun_us = self.work.us;
+            }
+            if self.answering.apply(event).is_some() {
+                self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::OtherModel });
             }
             if let ArenaEvent::ModelAnswered(data) = event {
                 // That a conversation was summed up is one item; its words are for its model.
@@ -329,6 +336,9 @@ impl Item {
         let borrowed = |text: &'a str| Some(Cow::Borrowed(text));
         if let (ItemKind::CutAnswer, E::ModelFailed(data)) = (&self.kind, lookup(self.source)?) {
             return borrowed(&data.body.said);
+        }
+        if let (ItemKind::OtherModel, E::ModelAnswered(data)) = (&self.kind, lookup(self.source)?) {
+            return Some(Cow::Owned(format!("answered by {}", data.body.model)));
         }
         if let ItemKind::Approval { prepared, .. } = self.kind {
             let E::ToolPrepared(data) = lookup(prepared)? else { return None };

@@ -1,6 +1,7 @@
 //! Everything decisions need to know before they are taken, as it stands in the log; reads nothing itself.
 
 mod place;
+mod policy;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::protocol::message::Structured;
 use crate::protocol::stored::stored;
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
+pub use policy::{Action, Policy, Rule};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -194,70 +196,6 @@ pub struct ToolSpec {
     pub repeatable: bool,
     /// Bytes of output shown to the model; the middle is cut beyond.
     pub output_cap: u32,
-}
-
-/// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Policy {
-    /// The rules, in the order they were written.
-    #[serde(default)]
-    pub rules: Vec<Rule>,
-}
-
-impl Policy {
-    /// Adds rules that are not there yet.
-    pub fn add(&mut self, rules: &[Rule]) {
-        for rule in rules {
-            if !self.rules.contains(rule) {
-                self.rules.push(rule.clone());
-            }
-        }
-    }
-}
-
-/// One rule. A field that is absent matches everything.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Rule {
-    /// Name shown in the log.
-    pub name: String,
-    /// Glob over tool names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool: Option<String>,
-    /// Glob over the whole command line (`*` matches everything, `/` and newlines included). Deny and ask also try each
-    /// command of the line, without what stands before it. A shell has more ways to write a command, so such a rule
-    /// is a convenience and no boundary: the sandbox is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Directory the call runs in, relative to the workspace, exactly; empty is the root.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// Risk class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub risk: Option<Risk>,
-    /// What follows.
-    pub action: Action,
-    /// Among rules with the same action the highest names the decision; default 0.
-    #[serde(default)]
-    pub priority: i32,
-    /// Why, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-}
-
-stored! {
-    /// What the policy says to a call.
-    #[derive(Copy, Eq, PartialOrd, Ord)]
-    pub enum Action of Word {
-        /// It may run.
-        Allow,
-        /// Somebody is asked.
-        Ask,
-        /// It may not run, whoever says so.
-        Deny,
-    }
 }
 
 /// As many model calls as a turn wants: nobody pays for the last of them.

@@ -27,11 +27,10 @@ impl Peer {
     /// A failure that names the peer. `what` follows the peer's name; the hint follows a semicolon.
     pub fn failed(&self, kind: ErrorKind, what: &str, hint: &str) -> ModelFailed {
         let what = self.scrub(what);
-        // Where the provider's words end as a sentence, so do ours.
-        let joint = if what.ends_with(['.', '!', '?', '…']) { "" } else { ";" };
         let message = match hint {
             "" => format!("`{}` ({}) {what}", self.name, self.host),
-            hint => format!("`{}` ({}) {what}{joint} {hint}", self.name, self.host),
+            // Providers write sentences; ours goes on after theirs.
+            hint => format!("`{}` ({}) {}; {hint}", self.name, self.host, what.trim_end_matches('.')),
         };
         ModelFailed::new(kind, message)
     }

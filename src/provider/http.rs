@@ -14,6 +14,9 @@ use crate::provider::failure::{Peer, Report, retry_after_ms};
 /// Bytes of an error's body that are read.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
+/// Bytes of a list of models that are read.
+const MAX_FETCHED: usize = 8 << 20;
+
 /// Packed bytes that are unpacked at a time, and the most they may become: no answer packs 256 to 1.
 const UNPACK: (usize, usize) = (4096, 1 << 20);
 
@@ -86,6 +89,31 @@ impl Endpoint {
             200..=299 => Ok(body),
             status => Err(body.refusal(status).await),
         }
+    }
+
+    /// Asks for JSON at another address of the same server; none for whatever is no whole answer.
+    pub async fn fetch(
+        &self,
+        url: reqwest::Url,
+        json: Option<serde_json::Value>,
+    ) -> Option<serde_json::Value> {
+        let client = self.client.get_or_init(|| client(&self.url, self.timeouts.connect)).as_ref().ok()?;
+        let request = match json {
+            Some(json) => client.post(url).body(json.to_string()),
+            None => client.get(url),
+        };
+        let mut response = request.headers(self.headers.clone()).send().await.ok()?;
+        if !response.status().is_success() {
+            return None;
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.ok()? {
+            body.extend_from_slice(&piece);
+            if body.len() > MAX_FETCHED {
+                return None;
+            }
+        }
+        serde_json::from_slice(&body).ok()
     }
 
     fn silent(&self) -> ModelFailed {

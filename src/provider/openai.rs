@@ -19,7 +19,7 @@ use crate::provider::http::{self, Body, Endpoint, Timeouts};
 use crate::provider::openai::answer::{Answer, Trouble};
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
 use crate::provider::openai::request::Host;
-use crate::provider::{Secret, sse, tokens};
+use crate::provider::{Secret, Window, sse, tokens, window};
 
 /// Bytes of text, thinking and arguments one answer may have: a log line has 768 KiB.
 pub const MAX_ANSWER: usize = 700 << 10;
@@ -127,6 +127,11 @@ impl OpenAi {
         secrets.extend(config.headers.into_iter().map(|(_, value)| value).filter(|v| v.reveal().len() >= 8));
         let peer = Peer { name, host, secrets };
         Ok(OpenAi { endpoint: Endpoint::new(url, headers, config.timeouts, peer), host: asked })
+    }
+
+    /// How many tokens a model holds, where the server tells.
+    pub async fn window(&self, model: &str) -> Option<Window> {
+        window::ask(&self.endpoint, model).await
     }
 
     async fn exchange(

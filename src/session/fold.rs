@@ -50,6 +50,10 @@ impl Session {
             E::MentionExpanded(data) => self.fold_mentioned(at, data),
             E::EffectFailed(data) => self.fold_effect_failed(at, data),
             E::TimerFired(data) => self.fold_timer(data.call),
+            E::CheckRan(data) => {
+                self.close(data.call);
+                self.last_proof.fold_check(at.seq, &data.body);
+            }
             E::PatchApplied(data) => {
                 self.close(data.call);
                 self.checkpoints.touch();

@@ -31,7 +31,14 @@ impl Session {
     /// A spark gave a usable answer. Its mode decides whether that is its end or more work follows.
     pub(super) fn spark_answered(&mut self, id: SparkId) {
         match self.turn.as_ref().map(|turn| &turn.mode) {
-            Some(Mode::Solo) => self.end_spark(id, TurnCause::Done),
+            Some(Mode::Solo) => {
+                let at = self.sparks.get(&id).and_then(|spark| spark.answer);
+                let text = at.and_then(|at| self.event(at)?.answer_text());
+                if let Some((at, text)) = at.zip(text) {
+                    self.flag_text(at, &text, 0, true);
+                }
+                self.end_spark(id, TurnCause::Done);
+            }
             Some(Mode::Squad) => self.role_answered(id),
             Some(Mode::Debate(_)) => self.debate_answered(id),
             Some(Mode::Unknown(_)) | None => {}

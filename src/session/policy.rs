@@ -6,8 +6,9 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::protocol::event::Plan;
 use crate::protocol::names::Names;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Policy, Risk, Rule};
-use crate::protocol::text::{glob_literal, glob_of, is_compound};
+use crate::protocol::text::{glob_literal, is_compound};
 
 /// What the policy says, and the rule that says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub fn rule(policy: &Policy, grants: &[Rule], tool: &str, plan: &Plan) -> Ruling
         .filter(|rule| matches(rule, tool, plan))
         .max_by_key(|rule| (rule.action, rule.priority));
     let ruling = strongest.map_or_else(
-        || fallback(plan.risk),
+        || fallback(plan),
         |rule| Ruling { action: rule.action, rule: rule.name.clone(), why: rule.why.clone() },
     );
     if ruling.action != Action::Ask {
@@ -41,8 +42,11 @@ pub fn rule(policy: &Policy, grants: &[Rule], tool: &str, plan: &Plan) -> Ruling
     }
 }
 
-fn fallback(risk: Risk) -> Ruling {
-    let (action, rule) = match risk {
+fn fallback(plan: &Plan) -> Ruling {
+    let (action, rule) = match plan.needs.iter().filter_map(Need::risk).fold(plan.risk, Risk::max) {
+        _ if plan.needs.iter().any(|need| matches!(need, Need::Unknown(_))) => {
+            (Action::Deny, "default: an unknown need is denied")
+        }
         Risk::Read => (Action::Allow, "default: reading is allowed"),
         Risk::Write => (Action::Ask, "default: writing is asked about"),
         Risk::Execute => (Action::Ask, "default: running commands is asked about"),
@@ -50,30 +54,6 @@ fn fallback(risk: Risk) -> Ruling {
         Risk::Unknown(_) => (Action::Deny, "default: an unknown risk is denied"),
     };
     Ruling { action, rule: rule.to_owned(), why: None }
-}
-
-/// The rules a person grants by "for the rest of the session": the same tool on the same command or paths.
-pub fn grants_for(tool: &str, plan: &Plan) -> Vec<Rule> {
-    let grant = |command: Option<String>, path: Option<String>| Rule {
-        name: format!("granted for this session: {tool}"),
-        tool: Some(glob_of(tool)),
-        command,
-        path,
-        cwd: Some(plan.cwd.clone()),
-        risk: Some(plan.risk),
-        action: Action::Allow,
-        priority: 0,
-        why: None,
-    };
-    match (&plan.command, plan.paths.as_slice()) {
-        (Some(command), _) => vec![grant(Some(glob_of(command)), None)],
-        (None, []) => vec![grant(None, None)],
-        (None, [one]) => vec![grant(None, Some(glob_of(&one.path)))],
-        (None, many) => {
-            let list: Vec<String> = many.iter().map(|p| glob_of(&p.path)).collect();
-            vec![grant(None, Some(format!("{{{}}}", list.join(","))))]
-        }
-    }
 }
 
 /// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
@@ -86,15 +66,9 @@ pub fn standard() -> Policy {
 pub fn denying(secrets: &[String]) -> Policy {
     let path = format!("{{,*/}}{{{}}}", secrets.join(","));
     let rule = Rule {
-        name: "default: files that hold secrets".to_owned(),
-        tool: None,
-        command: None,
         path: Some(path),
-        cwd: None,
-        risk: None,
-        action: Action::Deny,
-        priority: 0,
         why: Some("it commonly holds passwords or keys".to_owned()),
+        ..Rule::named("default: files that hold secrets", Action::Deny)
     };
     Policy { rules: vec![rule] }
 }
@@ -103,7 +77,7 @@ pub fn denying(secrets: &[String]) -> Policy {
 pub fn denied_to_all(policy: &Policy) -> Vec<String> {
     let speaks = |rule: &&Rule| {
         rule.action == Action::Deny
-            && (rule.tool.is_none() && rule.command.is_none() && rule.cwd.is_none())
+            && (rule.tool.is_none() && !names_more(rule) && rule.cwd.is_none())
             && rule.risk.is_none_or(|risk| risk == Risk::Read)
     };
     policy.rules.iter().filter(speaks).filter_map(|rule| rule.path.clone()).collect()
@@ -132,10 +106,15 @@ fn rules_on<'a>(
 ) -> impl Iterator<Item = &'a Rule> {
     policy.rules.iter().filter(move |rule| {
         rule.action == action
-            && rule.command.is_none()
+            && !names_more(rule)
             && rule.risk.is_none_or(|named| risks.contains(&named))
             && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, action))
     })
+}
+
+/// True for a rule that speaks of more than paths.
+fn names_more(rule: &Rule) -> bool {
+    rule.command.is_some() || !rule.needs.is_empty() || rule.call.is_some()
 }
 
 /// Whether a path is one of those. A set is made once for many paths.
@@ -156,10 +135,10 @@ impl DeniedPaths {
 /// Checks that every pattern of a policy can be read. The error names rule, field and pattern.
 pub fn check(policy: &Policy) -> Result<(), String> {
     for rule in &policy.rules {
-        for (field, pattern) in [("tool", &rule.tool), ("command", &rule.command), ("path", &rule.path)] {
-            if let Some(pattern) = pattern
-                && glob(pattern, false).is_err()
-            {
+        let fields = [("tool", &rule.tool), ("command", &rule.command), ("path", &rule.path)];
+        let named = fields.into_iter().filter_map(|(field, pattern)| Some((field, pattern.as_ref()?)));
+        for (field, pattern) in named.chain(rule.needs.iter().map(|pattern| ("needs", pattern))) {
+            if glob(pattern, false).is_err() {
                 return Err(format!("rule `{}`: `{field} = \"{pattern}\"` is not a glob pattern", rule.name));
             }
         }
@@ -171,33 +150,55 @@ fn matches(rule: &Rule, tool: &str, plan: &Plan) -> bool {
     let tool_fits = rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, rule.action));
     let risk_fits = rule.risk.is_none_or(|risk| risk == plan.risk);
     let cwd_fits = rule.cwd.as_ref().is_none_or(|cwd| *cwd == plan.cwd);
-    tool_fits && risk_fits && cwd_fits && command_fits(rule, plan) && paths_fit(rule, plan)
+    let call_fits = rule.call.as_ref().is_none_or(|digest| *digest == plan.digest);
+    tool_fits && risk_fits && cwd_fits && call_fits && needs_fit(rule, plan)
 }
 
-fn command_fits(rule: &Rule, plan: &Plan) -> bool {
-    match (&rule.command, &plan.command) {
-        (None, _) => true,
-        (Some(_), None) => false,
+/// Each kind of need that a rule names must be among the call's. An allow also covers every need of the call.
+fn needs_fit(rule: &Rule, plan: &Plan) -> bool {
+    let path = |need: &Need| need.path().is_some() && path_fits(rule, need);
+    let command = |need: &Need| matches!(need, Need::Command(_)) && command_fits(rule, need);
+    let other = |need: &Need| other_fits(rule, need);
+    let any = |fits: &dyn Fn(&Need) -> bool| plan.needs.iter().any(fits);
+    let is_met = (rule.path.is_none() || any(&path))
+        && (rule.command.is_none() || any(&command))
+        && (rule.needs.is_empty() || any(&other));
+    is_met && (rule.action != Action::Allow || plan.needs.iter().all(|need| is_covered(rule, need)))
+}
+
+/// True for a need that an allow speaks of. One that names no need at all speaks of all that stay in the sandbox.
+fn is_covered(rule: &Rule, need: &Need) -> bool {
+    let names_none = rule.path.is_none() && rule.command.is_none() && rule.needs.is_empty();
+    match need {
+        _ if names_none => !need.leaves_sandbox(),
+        Need::Read(_) | Need::Write(_) => path_fits(rule, need),
+        Need::Command(_) => command_fits(rule, need),
+        _ => other_fits(rule, need),
+    }
+}
+
+fn path_fits(rule: &Rule, need: &Need) -> bool {
+    let pattern = rule.path.as_deref();
+    pattern.zip(need.path()).is_some_and(|(pattern, base)| fits(pattern, &base.path, rule.action))
+}
+
+fn command_fits(rule: &Rule, need: &Need) -> bool {
+    let (Some(pattern), Need::Command(command)) = (&rule.command, need) else { return false };
+    match rule.action {
         // An allow by pattern must not be stretched by a second command in the same line.
-        (Some(pattern), Some(command)) if rule.action == Action::Allow => {
+        Action::Allow => {
             let exact = glob_literal(pattern) == Some(command.as_str().into());
             exact || (!is_compound(command) && fits(pattern, command, rule.action))
         }
         // What forbids must see every command of a line. It is no boundary: a shell has more ways to say it.
-        (Some(pattern), Some(command)) => {
-            commands::of(command).any(|one| fits(pattern, one.trim(), rule.action))
-        }
+        _ => commands::of(command).any(|one| fits(pattern, one.trim(), rule.action)),
     }
 }
 
-/// Allow needs every path to match; ask and deny need one.
-fn paths_fit(rule: &Rule, plan: &Plan) -> bool {
-    let Some(pattern) = &rule.path else { return true };
-    let mut fit = plan.paths.iter().map(|path| fits(pattern, &path.path, rule.action));
-    match rule.action {
-        Action::Allow => !plan.paths.is_empty() && fit.all(|fits| fits),
-        Action::Ask | Action::Deny | Action::Unknown(_) => fit.any(|fits| fits),
-    }
+/// Paths and commands have fields of their own, so that no pattern of the others stretches to them.
+fn other_fits(rule: &Rule, need: &Need) -> bool {
+    let is_other = need.path().is_none() && !matches!(need, Need::Command(_) | Need::Unknown(_));
+    is_other && rule.needs.iter().any(|pattern| fits(pattern, &need.name(), rule.action))
 }
 
 /// A pattern that cannot be read matches everything when it forbids and nothing when it allows.
@@ -226,14 +227,19 @@ mod tests {
     use crate::protocol::event::PathBase;
 
     fn plan(risk: Risk, command: Option<&str>, paths: &[&str]) -> Plan {
-        Plan {
-            paths: paths.iter().map(|p| PathBase { path: (*p).to_owned(), sha256: None }).collect(),
-            command: command.map(str::to_owned),
-            cwd: String::new(),
-            preview: String::new(),
-            risk,
-            digest: String::new(),
-        }
+        let paths = paths.iter().map(|path| PathBase { path: (*path).to_owned(), sha256: None });
+        let files = paths.map(if risk == Risk::Read { Need::Read } else { Need::Write });
+        let needs = command.map(|line| Need::Command(line.to_owned())).into_iter().chain(files).collect();
+        Plan { needs, cwd: String::new(), preview: String::new(), risk, digest: String::new() }
+    }
+
+    fn session_grant(tool: &str, plan: &Plan) -> Rule {
+        Rule::granting("granted for this session", tool, plan)
+    }
+
+    /// A call with these needs and this digest.
+    fn needing(needs: &[Need], digest: &str) -> Plan {
+        Plan { needs: needs.to_vec(), digest: digest.to_owned(), ..plan(Risk::Execute, None, &[]) }
     }
 
     /// Name, command pattern, path pattern, action, priority.
@@ -243,15 +249,10 @@ mod tests {
         let rules = rows
             .iter()
             .map(|(name, command, path, action, priority)| Rule {
-                name: (*name).to_owned(),
-                tool: None,
                 command: command.map(str::to_owned),
                 path: path.map(str::to_owned),
-                cwd: None,
-                risk: None,
-                action: *action,
                 priority: *priority,
-                why: None,
+                ..Rule::named(*name, *action)
             })
             .collect();
         Policy { rules }
@@ -262,17 +263,7 @@ mod tests {
         let policy =
             policy(&[("yes", None, None, Action::Allow, 100), ("no", None, Some(".env*"), Action::Deny, -5)]);
         let plan = plan(Risk::Read, None, &[".ENV.local"]);
-        let grants = vec![Rule {
-            name: "all".into(),
-            tool: None,
-            command: None,
-            path: None,
-            cwd: None,
-            risk: None,
-            action: Action::Allow,
-            priority: 0,
-            why: None,
-        }];
+        let grants = vec![Rule::named("all", Action::Allow)];
         assert_eq!(rule(&policy, &grants, "read_file", &plan).rule, "no");
     }
 
@@ -301,12 +292,12 @@ mod tests {
     #[test]
     fn a_session_grant_covers_exactly_the_same_call() {
         let first = plan(Risk::Execute, Some("make [a]* && ls {x,y}?"), &[]);
-        let grants = grants_for("bash", &first);
+        let grants = [session_grant("bash", &first)];
         let judge = |plan: &Plan| rule(&Policy::default(), &grants, "bash", plan).action;
         assert_eq!(judge(&first), Action::Allow);
         assert_eq!(judge(&plan(Risk::Execute, Some("make a && ls x1"), &[])), Action::Ask);
         let two = plan(Risk::Write, None, &["a.txt", "b,c.txt"]);
-        let grants = grants_for("edit_file", &two);
+        let grants = [session_grant("edit_file", &two)];
         let judge = |plan: &Plan| rule(&Policy::default(), &grants, "edit_file", plan).action;
         assert_eq!(judge(&two), Action::Allow);
         assert_eq!(judge(&plan(Risk::Write, None, &["a.txt", "d.txt"])), Action::Ask);
@@ -315,7 +306,7 @@ mod tests {
     #[test]
     fn a_session_grant_is_not_stretched_by_backslash_case_or_directory() {
         let judge = |granted: &str, asked: &str| {
-            let grants = grants_for("bash", &plan(Risk::Execute, Some(granted), &[]));
+            let grants = [session_grant("bash", &plan(Risk::Execute, Some(granted), &[]))];
             rule(&Policy::default(), &grants, "bash", &plan(Risk::Execute, Some(asked), &[])).action
         };
         assert_eq!(judge(r"echo done \; rm -rf x", r"echo done \; rm -rf x"), Action::Allow);
@@ -324,7 +315,7 @@ mod tests {
         assert_eq!(judge("git branch -d x", "git branch -D x"), Action::Ask);
         let here = plan(Risk::Execute, Some("rm -rf build"), &[]);
         let there = Plan { cwd: "a".into(), ..here.clone() };
-        let grants = grants_for("bash", &there);
+        let grants = [session_grant("bash", &there)];
         assert_eq!(rule(&Policy::default(), &grants, "bash", &there).action, Action::Allow);
         assert_eq!(rule(&Policy::default(), &grants, "bash", &here).action, Action::Ask);
     }
@@ -363,5 +354,63 @@ mod tests {
     fn an_unreadable_pattern_is_named() {
         let error = check(&policy(&[("odd", Some("[a"), None, Action::Allow, 0)])).unwrap_err();
         assert!(error.contains("odd") && error.contains("[a"), "{error}");
+    }
+
+    #[test]
+    fn a_session_grant_of_a_call_whose_needs_say_nothing_covers_that_call_only() {
+        for needs in [&[][..], &[Need::Tool("tracker/close".to_owned())], &[Need::Unconfined]] {
+            let (shown, other) = (needing(needs, "close 12"), needing(needs, "close everything"));
+            let grants = [session_grant("close_issue", &shown)];
+            let judge = |plan: &Plan| rule(&Policy::default(), &grants, "close_issue", plan).action;
+            assert_eq!((judge(&shown), judge(&other)), (Action::Allow, Action::Ask), "{needs:?}");
+        }
+    }
+
+    #[test]
+    fn a_grant_covers_no_need_that_was_not_shown() {
+        let line = Need::Command("cargo publish".to_owned());
+        let host = |name: &str| Need::Host(name.to_owned());
+        let file = Need::Write(PathBase { path: "a".to_owned(), sha256: None });
+        let granted = |shown: &[Need], asked: &[Need]| {
+            let grants = [session_grant("bash", &needing(shown, "1"))];
+            rule(&Policy::default(), &grants, "bash", &needing(asked, "2")).action == Action::Allow
+        };
+        let both = [line.clone(), host("crates.io")];
+        assert!(granted(&both, &both) && granted(&both[..1], &both[..1]));
+        for more in [host("crates.io"), Need::Port(5432), Need::Git, Need::Unconfined, file.clone()] {
+            assert!(!granted(&both[..1], &[line.clone(), more.clone()]), "{more:?}");
+        }
+        assert!(!granted(&both, &[line.clone(), host("evil.example")]));
+        assert!(
+            !granted(std::slice::from_ref(&file), &[file.clone(), line]),
+            "a grant for a file is none for a command"
+        );
+    }
+
+    #[test]
+    fn what_leaves_the_sandbox_is_allowed_by_a_rule_that_names_it() {
+        let plan =
+            needing(&[Need::Command("npm ci".to_owned()), Need::Host("registry.npmjs.org".to_owned())], "");
+        let judge = |command: Option<&str>, needs: &[&str]| {
+            let allow = Rule {
+                command: command.map(str::to_owned),
+                needs: needs.iter().map(|need| (*need).to_owned()).collect(),
+                ..Rule::named("r", Action::Allow)
+            };
+            rule(&Policy { rules: vec![allow] }, &[], "bash", &plan).action
+        };
+        assert_eq!(judge(None, &[]), Action::Ask, "today's rule for everything is none for the network");
+        assert_eq!(judge(Some("npm *"), &[]), Action::Ask);
+        assert_eq!(judge(Some("npm *"), &["host:*.npmjs.org"]), Action::Allow);
+        assert_eq!(judge(Some("npm *"), &["*"]), Action::Allow);
+        assert_eq!(judge(None, &["*"]), Action::Ask, "`needs` never stretches to a command");
+        let deny = Rule { needs: vec!["host:*".to_owned()], ..Rule::named("no", Action::Deny) };
+        let policy = |rule: &Rule| Policy { rules: vec![rule.clone()] };
+        assert_eq!(rule(&policy(&deny), &[], "bash", &plan).action, Action::Deny);
+        let inside = needing(&plan.needs[..1], "");
+        assert_eq!(rule(&policy(&deny), &[], "bash", &inside).action, Action::Ask);
+        // A tool that says it only looks, but names a host, is asked about.
+        let sly = Plan { risk: Risk::Read, ..needing(&plan.needs[1..], "") };
+        assert_eq!(rule(&Policy::default(), &[], "look", &sly).action, Action::Ask);
     }
 }

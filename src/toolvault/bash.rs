@@ -1,15 +1,16 @@
 //! The tool `bash`: runs one command line and says how it ended.
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
 use super::tool::{arguments, blocking, spec};
 use super::write_file::words;
-use crate::ports::{Exec, ExecEnd, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{Exec, ExecEnd, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Risk, ToolSpec};
 use crate::protocol::text::name_shown;
 
@@ -60,33 +61,14 @@ impl Tool for Bash {
         })
         .await?;
         let place = if cwd.is_empty() { String::new() } else { format!("in {}/:\n", name_shown(&cwd)) };
-        Ok(Preparation {
-            paths: Vec::new(),
-            preview: format!("{place}{}", args.command),
-            command: Some(args.command),
-            cwd,
-            risk: Risk::Execute,
-        })
-    }
-
-    async fn run(
-        &self,
-        call: &ToolCall,
-        sandbox: &dyn Sandbox,
-        live: &dyn Live,
-        cancel: &CancellationToken,
-    ) -> ToolEnd {
-        let args: Arguments = match arguments(&call.args) {
-            Ok(args) => args,
-            Err(words) => return ToolEnd::failed(words),
-        };
         let timeout_ms = args.timeout_ms.unwrap_or(call.timeout_ms).min(call.timeout_ms);
-        let cwd = args.cwd.unwrap_or_default();
-        let exec = Exec { command: args.command, cwd, timeout_ms, capture_cap: CAPTURE };
-        match sandbox.exec(exec, live, cancel).await {
-            Ok(end) => answer(end, timeout_ms),
-            Err(words) => ToolEnd::failed(words),
-        }
+        let (need, preview) = (Need::Command(args.command.clone()), format!("{place}{}", args.command));
+        let exec = Exec { command: args.command, cwd: cwd.clone(), timeout_ms, capture_cap: CAPTURE };
+        let prepared = Preparation::new(preview, Risk::Execute, move |at| {
+            let done = at.sandbox.exec(exec, at.live, at.cancel);
+            done.map(move |end| end.map_or_else(ToolEnd::failed, |end| answer(end, timeout_ms))).boxed()
+        });
+        Ok(Preparation { cwd, ..prepared.needing(need) })
     }
 }
 

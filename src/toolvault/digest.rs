@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::ports::Preparation;
 use crate::protocol::effect::ToolCall;
-use crate::protocol::event::PathBase;
 use crate::protocol::expand::digest_of;
+use crate::protocol::need::Need;
 use crate::protocol::spec::SandboxSpec;
 
 /// The shape of what is digested. Field order is part of it: changing anything here changes every digest.
@@ -14,24 +14,39 @@ use crate::protocol::spec::SandboxSpec;
 struct Bound<'a> {
     shape: &'static str,
     tool: &'a str,
+    source: &'a str,
+    schema: &'a str,
     args: Value,
-    paths: &'a [PathBase],
+    needs: &'a [Need],
     cwd: &'a str,
     sandbox: &'a str,
     image: &'a Option<String>,
 }
 
-/// SHA-256 in hex over the canonical JSON of tool, arguments as recorded, paths with bases, cwd and sandbox.
-pub fn of(call: &ToolCall, preparation: &Preparation, sandbox: &SandboxSpec) -> String {
+/// SHA-256 in hex over the canonical JSON of tool, its source and schema, arguments as recorded, needs with bases, cwd and
+/// sandbox.
+pub fn of(
+    call: &ToolCall,
+    (source, schema): (&str, &str),
+    preparation: &Preparation,
+    sandbox: &SandboxSpec,
+) -> String {
     digest_of(&Bound {
-        shape: "agon-call-1",
+        shape: "agon-call-2",
         tool: &call.tool,
+        source,
+        schema,
         args: canonical(&call.args),
-        paths: &preparation.paths,
+        needs: &preparation.needs,
         cwd: &preparation.cwd,
         sandbox: &sandbox.kind,
         image: &sandbox.image,
     })
+}
+
+/// SHA-256 in hex of a schema, whatever the order of its keys.
+pub fn of_schema(schema: &Value) -> String {
+    digest_of(&canonical(schema))
 }
 
 /// The same value with the keys of every object sorted.

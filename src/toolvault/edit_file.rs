@@ -3,13 +3,12 @@
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
 use super::edits::{self, Edit};
 use super::tool::{arguments, blocking, spec};
-use super::write_file::{preparation, seen_after, words};
+use super::write_file::{seen_after, words, writing};
 use super::{seen, unified};
-use crate::ports::{Files, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{Files, Preparation, Sandbox, Tool};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::PathBase;
 use crate::protocol::spec::{Risk, ToolSpec};
@@ -30,13 +29,6 @@ struct Arguments {
     edits: Vec<Edit>,
 }
 
-/// A file as it would be afterwards.
-struct Edited {
-    base: PathBase,
-    new: String,
-    diff: String,
-}
-
 #[async_trait]
 impl Tool for EditFile {
     fn spec(&self) -> ToolSpec {
@@ -51,32 +43,11 @@ impl Tool for EditFile {
     async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String> {
         let args: Arguments = arguments(&call.args)?;
         let (files, bases) = (sandbox.files(), call.bases.clone());
-        blocking(move || {
-            let edited = edit(&*files, &bases, &args)?;
-            Ok(preparation(edited.base, edited.diff))
-        })
-        .await
-    }
-
-    async fn run(
-        &self,
-        call: &ToolCall,
-        sandbox: &dyn Sandbox,
-        _live: &dyn Live,
-        _cancel: &CancellationToken,
-    ) -> ToolEnd {
-        let (args, files, bases) = (call.args.clone(), sandbox.files(), call.bases.clone());
-        let written = blocking(move || {
-            let edited = edit(&*files, &bases, &arguments(&args)?)?;
-            files.write(&edited.base.path, edited.new.as_bytes(), &edited.base).map_err(words)?;
-            let seen = vec![seen_after(edited.base.path, edited.new.as_bytes())];
-            Ok(ToolEnd { seen, ..ToolEnd::ok(edited.diff) })
-        });
-        written.await.unwrap_or_else(ToolEnd::failed)
+        blocking(move || edit(&*files, &bases, &args)).await
     }
 }
 
-fn edit(files: &dyn Files, bases: &[PathBase], args: &Arguments) -> Result<Edited, String> {
+fn edit(files: &dyn Files, bases: &[PathBase], args: &Arguments) -> Result<Preparation, String> {
     files.check_write(&args.path).map_err(words)?;
     let path = files.canonical(&args.path).map_err(words)?;
     let old = files.read(&path, MAX).map_err(words)?;
@@ -87,5 +58,5 @@ fn edit(files: &dyn Files, bases: &[PathBase], args: &Arguments) -> Result<Edite
         .map_err(|_| format!("`{}` is not UTF-8 text and cannot be edited", base.path))?;
     let new = edits::apply(&text, &args.edits).map_err(|error| format!("`{}`: {error}", base.path))?;
     let diff = unified::diff(&base.path, Some(text.as_bytes()), &new);
-    Ok(Edited { base, new, diff })
+    Ok(writing(base, new, diff.clone(), diff))
 }

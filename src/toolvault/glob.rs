@@ -4,12 +4,11 @@ use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
 use super::list_dir::{looking, unnamed};
-use super::tool::{arguments, blocking, spec};
+use super::tool::{arguments, spec};
 use super::write_file::words;
-use crate::ports::{FileKind, Files, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{FileKind, Files, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::spec::{Risk, ToolSpec};
 use crate::protocol::text::name_shown;
@@ -43,35 +42,22 @@ impl Tool for Glob {
 
     async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String> {
         let args: Arguments = arguments(&call.args)?;
-        PathGlob::new(&args.pattern)?;
+        let glob = PathGlob::new(&args.pattern)?;
         let path = sandbox.files().canonical(&args.path.unwrap_or_default()).map_err(words)?;
-        Ok(looking(&format!("find files `{}` in", args.pattern), path))
-    }
-
-    async fn run(
-        &self,
-        call: &ToolCall,
-        sandbox: &dyn Sandbox,
-        _live: &dyn Live,
-        _cancel: &CancellationToken,
-    ) -> ToolEnd {
-        let (args, files) = (call.args.clone(), sandbox.files());
-        let found = blocking(move || find(&*files, &arguments(&args)?)).await;
-        found.map_or_else(ToolEnd::failed, ToolEnd::ok)
+        let (verb, pattern) = (format!("find files `{}` in", args.pattern), args.pattern);
+        Ok(looking(&verb, path, move |files, base, _| find(files, &base, &glob, &pattern).map(ToolEnd::ok)))
     }
 }
 
-fn find(files: &dyn Files, args: &Arguments) -> Result<String, String> {
-    let glob = PathGlob::new(&args.pattern)?;
-    let base = files.canonical(args.path.as_deref().unwrap_or_default()).map_err(words)?;
-    let (entries, more) = files.walk(&base, WALK_MAX).map_err(words)?;
+fn find(files: &dyn Files, base: &str, glob: &PathGlob, pattern: &str) -> Result<String, String> {
+    let (entries, more) = files.walk(base, WALK_MAX).map_err(words)?;
     let (nameless, named): (Vec<_>, Vec<_>) =
         entries.iter().partition(|entry| entry.kind == FileKind::Unnamed);
-    let found = glob.choose(named.iter().map(|entry| entry.path.as_str()), &base);
+    let found = glob.choose(named.iter().map(|entry| entry.path.as_str()), base);
     let mut text: String =
         found.iter().take(SHOWN).flat_map(|path| [name_shown(path), "\n".into()]).collect();
     if found.is_empty() {
-        text = format!("no file matches `{}` among {} files\n", args.pattern, entries.len());
+        text = format!("no file matches `{pattern}` among {} files\n", entries.len());
     }
     if found.len() > SHOWN {
         text += &format!("({} more; use a narrower pattern)\n", found.len() - SHOWN);

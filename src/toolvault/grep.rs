@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::glob::{PathGlob, WALK_MAX};
 use super::list_dir::{looking, unnamed};
-use super::tool::{arguments, blocking, spec};
+use super::tool::{arguments, spec};
 use super::write_file::words;
-use crate::ports::{FileError, FileKind, Files, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{FileError, FileKind, Files, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::spec::{Risk, ToolSpec};
@@ -62,27 +62,19 @@ impl Tool for Grep {
 
     async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String> {
         let args: Arguments = arguments(&call.args)?;
-        matcher(&args)?;
-        args.glob.as_deref().map(PathGlob::new).transpose()?;
+        let (matcher, denied) = (matcher(&args)?, call.denied.clone());
+        let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
         let path = sandbox.files().canonical(args.path.as_deref().unwrap_or_default()).map_err(words)?;
-        Ok(looking(&format!("search `{}` in", args.pattern), path))
-    }
-
-    async fn run(
-        &self,
-        call: &ToolCall,
-        sandbox: &dyn Sandbox,
-        _live: &dyn Live,
-        cancel: &CancellationToken,
-    ) -> ToolEnd {
-        let (call, files, token) = (call.clone(), sandbox.files(), cancel.clone());
-        match blocking(move || search(&*files, &call, &token)).await {
-            Ok(text) if cancel.is_cancelled() => {
-                ToolEnd { status: ToolStatus::Cancelled, ..ToolEnd::ok(format!("{text}(cancelled)\n")) }
-            }
-            Ok(text) => ToolEnd::ok(text),
-            Err(words) => ToolEnd::failed(words),
-        }
+        let verb = format!("search `{}` in", args.pattern);
+        Ok(looking(&verb, path, move |files, base, cancel| {
+            let text = search(files, &base, &args, (&matcher, glob.as_ref()), &denied, cancel)?;
+            Ok(match cancel.is_cancelled() {
+                true => {
+                    ToolEnd { status: ToolStatus::Cancelled, ..ToolEnd::ok(format!("{text}(cancelled)\n")) }
+                }
+                false => ToolEnd::ok(text),
+            })
+        }))
     }
 }
 
@@ -104,15 +96,18 @@ fn searcher(context: usize) -> Searcher {
         .build()
 }
 
-fn search(files: &dyn Files, call: &ToolCall, cancel: &CancellationToken) -> Result<String, String> {
-    let args: Arguments = arguments(&call.args)?;
-    let matcher = matcher(&args)?;
-    let glob = args.glob.as_deref().map(PathGlob::new).transpose()?;
-    let base = files.canonical(args.path.as_deref().unwrap_or_default()).map_err(words)?;
-    let denied = DeniedPaths::new(&call.denied);
-    let (paths, nameless, more) = candidates(files, &base)?;
+fn search(
+    files: &dyn Files,
+    base: &str,
+    args: &Arguments,
+    (matcher, glob): (&RegexMatcher, Option<&PathGlob>),
+    denied: &[String],
+    cancel: &CancellationToken,
+) -> Result<String, String> {
+    let denied = DeniedPaths::new(denied);
+    let (paths, nameless, more) = candidates(files, base)?;
     // A file that was named outright is compared as it is named from the root.
-    let above = if paths == [base.as_str()] { "" } else { base.as_str() };
+    let above = if paths == [base] { "" } else { base };
     let all = paths.iter().map(String::as_str);
     let chosen = glob.map_or_else(|| all.clone().collect(), |glob| glob.choose(all.clone(), above));
     let mut searcher = searcher(number(args.context, 0, CONTEXT_MOST));
@@ -132,7 +127,7 @@ fn search(files: &dyn Files, call: &ToolCall, cancel: &CancellationToken) -> Res
             continue;
         };
         let mut lines = Lines { path, start: found.text.len(), found: &mut found, binary: false };
-        if searcher.search_file(&matcher, &file, &mut lines).is_err() {
+        if searcher.search_file(matcher, &file, &mut lines).is_err() {
             found.unread += 1;
         }
     }

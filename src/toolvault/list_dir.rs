@@ -5,11 +5,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::tool::{arguments, blocking, spec};
+use super::tool::{arguments, on_files, spec};
 use super::write_file::words;
-use crate::ports::{DirEntry, FileKind, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{DirEntry, FileKind, Files, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::PathBase;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Risk, ToolSpec};
 use crate::protocol::text::name_shown;
 
@@ -40,40 +41,27 @@ impl Tool for ListDir {
     async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String> {
         let args: Arguments = arguments(&call.args)?;
         let path = sandbox.files().canonical(&args.path.unwrap_or_default()).map_err(words)?;
-        Ok(looking("list", path))
-    }
-
-    async fn run(
-        &self,
-        call: &ToolCall,
-        sandbox: &dyn Sandbox,
-        _live: &dyn Live,
-        _cancel: &CancellationToken,
-    ) -> ToolEnd {
-        let (args, files) = (call.args.clone(), sandbox.files());
-        let listed = blocking(move || {
-            let args: Arguments = arguments(&args)?;
-            let entries = files.list(&args.path.unwrap_or_default()).map_err(words)?;
-            Ok(match entries.as_slice() {
+        Ok(looking("list", path, |files, path, _| {
+            let entries = files.list(&path).map_err(words)?;
+            Ok(ToolEnd::ok(match entries.as_slice() {
                 [] => "(empty directory)".to_owned(),
                 entries => entries.iter().map(|entry| line(name(entry), entry)).collect(),
-            })
-        });
-        listed.await.map_or_else(ToolEnd::failed, ToolEnd::ok)
+            }))
+        }))
     }
 }
 
-/// A plan that only looks at one place. It carries no digest: an approval to look is for the place, and a
+/// A call that only looks at one place. It carries no digest: an approval to look is for the place, and a
 /// file that changes meanwhile may still be looked at.
-pub fn looking(verb: &str, path: String) -> Preparation {
-    let shown = if path.is_empty() { ".".into() } else { name_shown(&path) };
-    Preparation {
-        command: None,
-        cwd: String::new(),
-        preview: format!("{verb} {shown}"),
-        risk: Risk::Read,
-        paths: vec![PathBase { path, sha256: None }],
-    }
+pub fn looking(
+    verb: &str,
+    path: String,
+    look: impl FnOnce(&dyn Files, String, &CancellationToken) -> Result<ToolEnd, String> + Send + 'static,
+) -> Preparation {
+    let preview = format!("{verb} {}", if path.is_empty() { ".".into() } else { name_shown(&path) });
+    let need = Need::Read(PathBase { path: path.clone(), sha256: None });
+    let run = on_files(move |files, cancel| look(files, path, cancel));
+    Preparation::new(preview, Risk::Read, run).needing(need)
 }
 
 fn name(entry: &DirEntry) -> &str {

@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::list_dir::looking;
-use super::tool::{arguments, blocking, spec};
+use super::tool::{arguments, spec};
 use super::write_file::words;
-use crate::ports::{Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{PathBase, ToolStatus};
 use crate::protocol::expand::hex;
@@ -70,25 +70,11 @@ impl Tool for ReadFile {
         let args: Arguments = arguments(&call.args)?;
         args.range()?;
         let path = sandbox.files().canonical(&args.path).map_err(words)?;
-        Ok(looking("read", path))
-    }
-
-    async fn run(
-        &self,
-        call: &ToolCall,
-        sandbox: &dyn Sandbox,
-        _live: &dyn Live,
-        cancel: &CancellationToken,
-    ) -> ToolEnd {
-        let (call, files, token) = (call.clone(), sandbox.files(), cancel.clone());
-        let read = blocking(move || {
-            let args: Arguments = arguments(&call.args)?;
-            let path = files.canonical(&args.path).map_err(words)?;
+        let cap = call.output_cap as usize;
+        Ok(looking("read", path, move |files, path, cancel| {
             let file = files.open(&path).map_err(words)?;
-            args.range()?;
-            lines(file, path, (args.start_line, args.end_line), call.output_cap as usize, &token)
-        });
-        read.await.unwrap_or_else(ToolEnd::failed)
+            lines(file, path, (args.start_line, args.end_line), cap, cancel)
+        }))
     }
 }
 

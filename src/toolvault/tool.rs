@@ -1,10 +1,14 @@
 //! What the built-in tools share: schemas from Rust types, arguments back into them, blocking work set aside.
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
+use crate::ports::{Files, RunContext, ToolEnd};
 use crate::protocol::spec::{Risk, ToolSpec};
 
 /// Bytes of output shown to a model.
@@ -54,6 +58,16 @@ fn simplify(schema: &mut Value, top: bool) {
 /// Reads arguments that were checked against the schema.
 pub fn arguments<A: DeserializeOwned>(args: &Value) -> Result<A, String> {
     A::deserialize(args).map_err(|error| format!("the arguments do not fit: {error}"))
+}
+
+/// A run that works on the workspace's files, away from the async threads.
+pub fn on_files(
+    work: impl FnOnce(&dyn Files, &CancellationToken) -> Result<ToolEnd, String> + Send + 'static,
+) -> impl for<'a> FnOnce(RunContext<'a>) -> BoxFuture<'a, ToolEnd> + Send + 'static {
+    move |at: RunContext<'_>| {
+        let (files, cancel) = (at.sandbox.files(), at.cancel.clone());
+        blocking(move || work(&*files, &cancel)).map(|end| end.unwrap_or_else(ToolEnd::failed)).boxed()
+    }
 }
 
 /// Runs work on files away from the async threads.

@@ -3,14 +3,14 @@
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
-use super::tool::{arguments, blocking, spec};
+use super::tool::{arguments, blocking, on_files, spec};
 use super::{seen, unified};
-use crate::ports::{FileError, Files, Live, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{FileError, Files, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Risk, ToolSpec};
 use crate::protocol::text::name_shown;
 use sha2::{Digest, Sha256};
@@ -50,33 +50,12 @@ impl Tool for WriteFile {
             let now = files.digest(&path).map_err(words)?;
             seen::may_replace(&bases, &path, now.as_deref())?;
             let preview = preview(&*files, &path, now.is_some(), &content)?;
-            Ok(preparation(PathBase { path, sha256: now }, preview))
-        })
-        .await
-    }
-
-    async fn run(
-        &self,
-        call: &ToolCall,
-        sandbox: &dyn Sandbox,
-        _live: &dyn Live,
-        _cancel: &CancellationToken,
-    ) -> ToolEnd {
-        let (args, files, bases) = (call.args.clone(), sandbox.files(), call.bases.clone());
-        let written = blocking(move || {
-            let Arguments { path, content } = arguments(&args)?;
-            let path = files.canonical(&path).map_err(words)?;
-            let now = files.digest(&path).map_err(words)?;
-            seen::may_replace(&bases, &path, now.as_deref())?;
             let verb = if now.is_none() { "created" } else { "replaced" };
-            let base = PathBase { path: path.clone(), sha256: now };
-            files.write(&path, content.as_bytes(), &base).map_err(words)?;
             let (name, lines) = (name_shown(&path), content.lines().count());
             let told = format!("{verb} `{name}`: {lines} lines, {} bytes", content.len());
-            let seen = vec![seen_after(path, content.as_bytes())];
-            Ok(ToolEnd { seen, ..ToolEnd::ok(told) })
-        });
-        written.await.unwrap_or_else(ToolEnd::failed)
+            Ok(writing(PathBase { path, sha256: now }, content, preview, told))
+        })
+        .await
     }
 }
 
@@ -97,9 +76,15 @@ fn preview(files: &dyn Files, path: &str, exists: bool, content: &str) -> Result
     }
 }
 
-/// A plan to write one file.
-pub fn preparation(path: PathBase, preview: String) -> Preparation {
-    Preparation { paths: vec![path], command: None, cwd: String::new(), preview, risk: Risk::Write }
+/// A call that makes this the content of one file, which must still be what it was, and then says so.
+pub fn writing(base: PathBase, content: String, preview: String, told: String) -> Preparation {
+    let (need, held) = (Need::Write(base.clone()), content.len());
+    let run = on_files(move |files, _| {
+        files.write(&base.path, content.as_bytes(), &base).map_err(words)?;
+        let seen = vec![seen_after(base.path, content.as_bytes())];
+        Ok(ToolEnd { seen, ..ToolEnd::ok(told) })
+    });
+    Preparation { held, ..Preparation::new(preview, Risk::Write, run).needing(need) }
 }
 
 /// What a spark has seen once it wrote a file.

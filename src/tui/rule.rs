@@ -1,70 +1,64 @@
 //! A rule as one line that a person can change: `TOOL: PATTERN`; whether it allows what is asked is the session's word.
 
 use crate::protocol::event::Plan;
-use crate::protocol::spec::{Action, Rule};
+use crate::protocol::spec::Rule;
 use crate::protocol::text::{glob_literal, glob_of, is_compound};
 
 /// The narrowest rule for a call: its tool, its command or its paths, exactly.
 pub(super) fn text(tool: &str, plan: &Plan) -> String {
-    let paths: Vec<String> = plan.paths.iter().map(|base| glob_of(&base.path)).collect();
-    let pattern = match (&plan.command, paths.as_slice()) {
-        (Some(command), _) => glob_of(command),
-        (None, []) => return format!("{}:", glob_of(tool)),
-        (None, [one]) => one.clone(),
-        (None, many) => format!("{{{}}}", many.join(",")),
-    };
-    format!("{}: {pattern}", glob_of(tool))
+    let rule = Rule::granting("", tool, plan);
+    match rule.command.or(rule.path) {
+        Some(pattern) => format!("{}: {pattern}", glob_of(tool)),
+        None => format!("{}:", glob_of(tool)),
+    }
 }
 
-/// Reads such a line for a call like this one. The rule holds for the call's kind of risk and, where a command runs,
-/// for its directory.
+/// Reads such a line for a call like this one: what grants the call again, with the line's pattern in place of its
+/// command or its paths. A call without either is granted as it is, or by `*` with any arguments.
 pub(super) fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
     let (tool, pattern) = line.split_once(':').ok_or("a rule is TOOL: PATTERN")?;
     let (tool, pattern) = (tool.trim(), pattern.trim());
     if tool.is_empty() {
         return Err("a rule begins with the name of a tool".to_owned());
     }
-    let has_object = plan.command.is_some() || !plan.paths.is_empty();
-    if pattern.is_empty() && has_object {
-        return Err("a rule ends with a pattern; * stands for anything".to_owned());
+    let named = format!("granted by {by}: {line}", line = line.trim());
+    let exact = Rule { tool: Some(tool.to_owned()), ..Rule::granting(named, "", plan) };
+    let object = Some(pattern.to_owned());
+    match (&exact.command, &exact.path) {
+        (None, None) if pattern == "*" => Ok(Rule { call: None, cwd: None, ..exact }),
+        (None, None) if pattern.is_empty() => Ok(exact),
+        (None, None) => Err("a rule for this call ends with nothing, or with * for any arguments".to_owned()),
+        _ if pattern.is_empty() => Err("a rule ends with a pattern; * stands for anything".to_owned()),
+        (None, Some(_)) => Ok(Rule { path: object, cwd: None, ..exact }),
+        (Some(_), _) if is_stretched(pattern, plan) => {
+            let why = "a pattern allows one plain command, and this line does more: only the whole line as it is can be allowed";
+            Err(why.to_owned())
+        }
+        (Some(_), _) => Ok(Rule { command: object, ..exact }),
     }
-    if let Some(command) = plan.command.as_deref().filter(|command| is_compound(command))
-        && glob_literal(pattern).as_deref() != Some(command)
-    {
-        let why = "a pattern allows one plain command, and this line does more: only the whole line as it is can be allowed";
-        return Err(why.to_owned());
-    }
-    let object = Some(pattern.to_owned()).filter(|pattern| !pattern.is_empty());
-    let (command, path) = if plan.command.is_some() { (object, None) } else { (None, object) };
-    let cwd = plan.command.is_some().then(|| plan.cwd.clone());
-    Ok(Rule {
-        name: format!("granted by {by}: {line}", line = line.trim()),
-        tool: Some(tool.to_owned()),
-        command,
-        path,
-        cwd,
-        risk: Some(plan.risk),
-        action: Action::Allow,
-        priority: 0,
-        why: None,
-    })
+}
+
+/// True for a pattern over a line that does more than one plain command.
+fn is_stretched(pattern: &str, plan: &Plan) -> bool {
+    plan.command().is_some_and(|line| is_compound(line) && glob_literal(pattern).as_deref() != Some(line))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::protocol::event::PathBase;
+    use crate::protocol::need::Need;
     use crate::protocol::spec::Risk;
 
     fn plan(command: Option<&str>, paths: &[&str]) -> Plan {
-        let base = |path: &&str| PathBase { path: (*path).to_owned(), sha256: None };
+        let base = |path: &&str| Need::Write(PathBase { path: (*path).to_owned(), sha256: None });
+        let line = command.map(|line| Need::Command(line.to_owned()));
         Plan {
-            paths: paths.iter().map(base).collect(),
-            command: command.map(Into::into),
+            needs: line.into_iter().chain(paths.iter().map(base)).collect(),
             cwd: "crates/a".to_owned(),
             preview: String::new(),
             risk: if command.is_some() { Risk::Execute } else { Risk::Write },
-            digest: String::new(),
+            digest: "d".to_owned(),
         }
     }
 
@@ -84,6 +78,10 @@ mod tests {
         assert_eq!(rule.name, "granted by ann: bash: cargo test *");
         let rule = read("edit_file: src/**", "ann", &plan(None, &["src/a.rs"])).unwrap();
         assert_eq!((rule.path.as_deref(), rule.cwd), (Some("src/**"), None));
+        let rule = read("tidy:", "ann", &plan(None, &[])).unwrap();
+        assert_eq!((rule.call.as_deref(), rule.path), (Some("d"), None), "these arguments");
+        assert_eq!(read("tidy: *", "ann", &plan(None, &[])).unwrap().call, None, "any arguments");
+        assert!(read("tidy: x", "ann", &plan(None, &[])).is_err());
         assert!(read("bash", "ann", &plan(Some("x"), &[])).unwrap_err().contains("TOOL: PATTERN"));
         assert!(read("bash: ", "ann", &plan(Some("x"), &[])).unwrap_err().contains("ends with a pattern"));
         let why = read("bash: echo two*", "ann", &plan(Some("echo two; false"), &[])).unwrap_err();

@@ -5,6 +5,7 @@ mod dialects;
 mod failures;
 mod requests;
 mod streams;
+mod thinking;
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! The real program against real servers: the main job, and every bad input with its exit code and words.
 
+mod answers;
 mod disk;
 mod job;
 mod kit;

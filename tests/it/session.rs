@@ -4,6 +4,7 @@ mod answers;
 mod approvals;
 mod calls;
 mod ends;
+mod free_text;
 mod kit;
 mod limits;
 mod mentions;

@@ -1,19 +1,21 @@
 //! The built-in tools through the vault: checked, prepared, bound to what was approved, run.
 
 mod names;
+mod plans;
 mod reading;
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agon::ports::{Live, Preparation, Sandbox, Tool, ToolEnd};
+use agon::ports::{Live, Preparation, RunContext, Sandbox, Tool, ToolEnd};
 use agon::protocol::Lane;
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{PathBase, Plan, PrepareResult, ToolStatus};
+use agon::protocol::need::Need;
 use agon::protocol::spec::{Risk, ToolSpec};
 use agon::sandbox::Unconfined;
-use agon::toolvault::{ToolVault, VaultError};
+use agon::toolvault::{Plans, ToolVault, VaultError};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +33,7 @@ struct Bench {
     folder: TempDir,
     vault: ToolVault,
     sandbox: Unconfined,
+    plans: Plans,
     seen: Vec<PathBase>,
     cancel: CancellationToken,
 }
@@ -40,7 +43,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let sandbox = Unconfined::open(folder.path()).unwrap();
         let (vault, cancel) = (ToolVault::builtin().unwrap(), CancellationToken::new());
-        Bench { folder, vault, sandbox, seen: Vec::new(), cancel }
+        Bench { folder, vault, sandbox, plans: Plans::default(), seen: Vec::new(), cancel }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -56,12 +59,16 @@ impl Bench {
         fs::read_to_string(self.path(path)).unwrap()
     }
 
+    fn context(&self) -> RunContext<'_> {
+        RunContext { sandbox: &self.sandbox, live: &Silent, cancel: &self.cancel }
+    }
+
     fn call(&self, tool: &str, args: Value) -> ToolCall {
         tool_call(tool, args, &self.seen)
     }
 
     async fn prepare(&self, tool: &str, args: Value) -> Result<Plan, String> {
-        match self.vault.prepare(&self.call(tool, args), &self.sandbox).await.result {
+        match self.vault.prepare(&self.call(tool, args), &self.sandbox, &self.plans).await.result {
             PrepareResult::Ready(plan) => Ok(plan),
             PrepareResult::Unfit(words) => Err(words),
             PrepareResult::Unknown(_) => unreachable!(),
@@ -74,7 +81,7 @@ impl Bench {
 
     async fn run_as(&mut self, tool: &str, args: Value, digest: &str) -> ToolEnd {
         let call = self.call(tool, args);
-        let end = self.vault.run(&call, digest, &self.sandbox, &Silent, &self.cancel).await;
+        let end = self.vault.run(&call, digest, &self.plans, self.context()).await;
         self.seen.extend(end.seen.iter().cloned());
         end
     }
@@ -119,10 +126,6 @@ impl Tool for Named {
 
     async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
         Err("never".into())
-    }
-
-    async fn run(&self, _: &ToolCall, _: &dyn Sandbox, _: &dyn Live, _: &CancellationToken) -> ToolEnd {
-        ToolEnd::failed("never")
     }
 }
 
@@ -244,7 +247,7 @@ async fn an_approval_holds_for_exactly_what_was_shown() {
     bench.ok("read_file", json!({"path": "a"})).await;
     let args = json!({"path": "a", "content": "two\n"});
     let plan = bench.prepare("write_file", args.clone()).await.unwrap();
-    assert_eq!(plan.paths, bench.seen);
+    assert!(plan.paths().eq(&bench.seen));
     has(&plan.preview, &["--- a/a\n+++ b/a\n", "-one\n+two\n"]);
     let reordered = bench.prepare("write_file", json!({"content": "two\n", "path": "a"})).await.unwrap();
     assert_eq!(reordered.digest, plan.digest);
@@ -277,14 +280,14 @@ async fn previews_are_whole_and_preparing_changes_nothing() {
     let long = "line\n".repeat(50_000);
     let plan = bench.prepare("write_file", json!({"path": "deep/new", "content": long})).await.unwrap();
     assert_eq!((plan.risk, plan.preview.matches("+line\n").count()), (Risk::Write, 50_000));
-    assert_eq!(plan.paths, [PathBase { path: "deep/new".into(), sha256: None }]);
+    assert_eq!(plan.needs, [Need::Write(PathBase { path: "deep/new".into(), sha256: None })]);
     assert!(!bench.path("deep").exists());
     fs::create_dir(bench.path("sub")).unwrap();
     let command = format!("echo {}", "x".repeat(100_000));
     let plan = bench.prepare("bash", json!({"command": command, "cwd": "sub/."})).await.unwrap();
     assert_eq!((plan.risk, plan.cwd.as_str()), (Risk::Execute, "sub"));
     assert_eq!(plan.preview, format!("in sub/:\n{command}"));
-    assert_eq!(plan.command, Some(command));
+    assert_eq!(plan.needs, [Need::Command(command)]);
     bench.put("raw", [0xff_u8, 0xfe, 0xfd]);
     bench.ok("read_file", json!({"path": "raw"})).await;
     let plan = bench.prepare("write_file", json!({"path": "raw", "content": "text\n"})).await.unwrap();
@@ -395,10 +398,11 @@ async fn a_command_says_how_it_ended() {
     has(&end.content, &["timed out after 1000 ms", "signal 15", "start"]);
     let mut call = bench.call("bash", json!({"command": "sleep 600", "timeout_ms": 600_000}));
     call.timeout_ms = 100;
-    let PrepareResult::Ready(plan) = bench.vault.prepare(&call, &bench.sandbox).await.result else {
+    let PrepareResult::Ready(plan) = bench.vault.prepare(&call, &bench.sandbox, &bench.plans).await.result
+    else {
         panic!()
     };
-    let end = bench.vault.run(&call, &plan.digest, &bench.sandbox, &Silent, &bench.cancel).await;
+    let end = bench.vault.run(&call, &plan.digest, &bench.plans, bench.context()).await;
     has(&end.content, &["timed out after 100 ms"]);
     assert!(end.seen.is_empty());
     has(&bench.unfit("bash", json!({"command": "  "})).await, &["`command` is empty"]);

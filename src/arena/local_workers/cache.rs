@@ -231,7 +231,7 @@ mod tests {
             };
             let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]));
             let providers = Arc::new(ProviderPool::new(&BTreeMap::new(), &BTreeMap::new()));
-            let handlers = Handlers { ports, redactor, providers };
+            let handlers = Handlers { ports, redactor, providers, plans: Default::default() };
             Bench { folder, handlers, key: "0a".repeat(32) }
         }
 
@@ -330,7 +330,7 @@ mod tests {
         let OutcomeBody::CacheHit(hit) = place.look().await else { panic!() };
         assert_eq!((hit.tokens, hit.answer.as_str()), (7, "all tests pass"));
         let paths = ["old.txt", "src/main.rs", "src/new/run.rs"];
-        assert_eq!(hit.plan.paths.iter().map(|base| base.path.as_str()).collect::<Vec<_>>(), paths);
+        assert_eq!(hit.plan.paths().map(|base| base.path.as_str()).collect::<Vec<_>>(), paths);
         for shown in ["`old.txt` is removed", "-fn main() {}", "+fn main() { run() }", "+fn run() {}"] {
             assert!(hit.plan.preview.contains(shown), "{}", hit.plan.preview);
         }

@@ -39,7 +39,7 @@ impl Renderer {
             }
             E::ClaimFlagged(data) => {
                 let (is, tone) = if data.contradicted { (" is not so", Tone::Bad) } else { ("", Tone::Warn) };
-                let text = format!("claim {} of {}{is}: {}", data.claim + 1, data.source, data.reason);
+                let text = format!("{}{is}: {}", phrases::claim_named(data), data.reason);
                 Line::new(Who::Agon, "flag", tone, text)
             }
             _ => return None,

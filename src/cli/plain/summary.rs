@@ -37,6 +37,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         ("tokens", token_words(total)),
         ("cost", cost_words(total)),
     ];
+    rows.extend(board.answering.lines().into_iter().map(|words| ("model", words)));
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     rows.extend(file_words(board).map(|words| ("files", words)));
     if !board.approvals.is_empty() {

@@ -5,10 +5,14 @@ use crate::assembly::session_status::{self, Stage};
 use crate::cli::error::INTERRUPTED;
 use crate::projection::phrases;
 use crate::projection::report::{self, DebateReport, wording};
-use crate::protocol::event::{ArenaEvent, LimitKind, TurnCause};
+use crate::protocol::event::{ArenaEvent, ErrorKind, LimitKind, TurnCause};
+use crate::protocol::message::Finish;
 use crate::protocol::spec::Mode;
 
 use super::{Watch, exit_code};
+
+/// Why an answer ended that the model itself did not refuse.
+const FILTERED: &str = "the provider filtered the answer";
 
 impl Watch {
     /// What the last turn came to, if it was a debate.
@@ -73,7 +77,7 @@ impl Watch {
                 (self.last_failure().map_or(words, str::to_owned), format!("go on later: {again} \"...\""))
             }
             TurnCause::EmptyAnswer | TurnCause::Refused => (
-                self.with_last_words(words),
+                self.with_last_words(if self.was_filtered() { FILTERED.to_owned() } else { words }),
                 format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""),
             ),
             TurnCause::BadAnswer => (
@@ -85,8 +89,8 @@ impl Watch {
                 "ask for less, or raise `max_output` of the model in the configuration".to_owned(),
             ),
             TurnCause::ContextFull => (
-                words,
-                "ask for less at once, or take a model with a larger window: -m PROVIDER/MODEL".to_owned(),
+                self.overflow().map_or(words.clone(), |said| format!("{words}: {said}")),
+                "ask for less at once, or use a model with a larger window: -m PROVIDER/MODEL".to_owned(),
             ),
             TurnCause::Loop => (words, format!("say it differently: {again} \"...\"")),
             TurnCause::Incomplete => (
@@ -141,6 +145,27 @@ impl Watch {
             None | Some("") => why,
             Some(text) => format!("{why}: {text}"),
         }
+    }
+
+    /// True when a filter of the provider ended the last answer.
+    fn was_filtered(&self) -> bool {
+        let last = self.entries.iter().rev().find_map(|entry| match entry.fact() {
+            Some(ArenaEvent::ModelAnswered(answer)) if !entry.is_void() => Some(&answer.body.finish),
+            _ => None,
+        });
+        last == Some(&Finish::Filtered)
+    }
+
+    /// The provider's own words, where it refused the last request as too large.
+    fn overflow(&self) -> Option<&str> {
+        self.entries.iter().rev().find_map(|entry| match entry.fact() {
+            Some(ArenaEvent::ModelFailed(failed)) if !entry.is_void() => {
+                let kinds = [ErrorKind::ContextOverflow, ErrorKind::OutputLimit];
+                Some(kinds.contains(&failed.body.kind).then_some(failed.body.message.as_str()))
+            }
+            Some(ArenaEvent::ModelAnswered(_)) => Some(None),
+            _ => None,
+        })?
     }
 
     /// What the model call said that ended the turn.

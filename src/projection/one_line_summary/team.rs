@@ -18,7 +18,7 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         E::RoleFailed(data) => format!("{}: {}", data.role, phrases::turn_cause(data.cause)),
         E::ClaimFlagged(data) => {
             let is = if data.contradicted { " is not so" } else { "" };
-            format!("claim {} of {}{is}: {}", data.claim.saturating_add(1), data.source, data.reason)
+            format!("{}{is}: {}", phrases::claim_named(data), data.reason)
         }
         E::CacheHit(data) => format!("the run of session {}", data.body.session),
         E::CacheMissed(data) => {

@@ -64,6 +64,9 @@ fn colophon(report: &Report, head: Option<&str>) -> Line {
     if session.sandbox.is_some() {
         line = line.plain(format!(", sandbox {}", session.confined()));
     }
+    for words in &session.answered {
+        line = line.plain(format!(", {words}"));
+    }
     line = line.plain(format!(
         ", {} to {} UTC.",
         wording::when(session.opened_at),

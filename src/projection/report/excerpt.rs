@@ -163,7 +163,7 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
             (asked.and_then(|event| call(event, data.body.tool_use.part)), data.body.content.clone())
         }
         E::ToolPrepared(data) => match &data.body.result {
-            PrepareResult::Ready(plan) => (plan.command.clone(), plan.preview.clone()),
+            PrepareResult::Ready(plan) => (plan.command().map(str::to_owned), plan.preview.clone()),
             PrepareResult::Unfit(why) => (None, why.clone()),
             PrepareResult::Unknown(unknown) => (None, unknown.raw().to_string()),
         },

@@ -35,6 +35,8 @@ pub struct SessionReport {
     pub sandbox: Option<String>,
     /// Roles that were confined otherwise, in words.
     pub places: Vec<String>,
+    /// Models that answered in place of those that were asked, in words.
+    pub answered: Vec<String>,
     /// Microseconds since the Unix epoch of its first entry.
     pub opened_at: u64,
     /// The same of its last entry.
@@ -242,6 +244,7 @@ impl SessionReport {
             workspace: board.workspace.clone(),
             sandbox: board.sandbox.as_ref().map(|sandbox| sandbox.kind.clone()),
             places: board.places.iter().map(phrases::place).collect(),
+            answered: board.answering.lines(),
             opened_at: board.opened,
             last_at: board.at,
             active_ms: costs.work.us / 1_000,
@@ -334,7 +337,8 @@ impl Turns {
             }
             E::PatchApplied(data) => turn.changed.clone_from(&data.body.paths),
             E::ClaimFlagged(data) => {
-                let claim = log.event(data.source).and_then(|event| said::claim(event, data.claim));
+                let listed = || log.event(data.source).and_then(|event| said::claim(event, data.claim));
+                let claim = data.said.clone().or_else(listed);
                 let (reason, source) = (data.reason.clone(), data.source);
                 turn.flagged.push(FlaggedClaim { claim, contradicted: data.contradicted, reason, source });
             }

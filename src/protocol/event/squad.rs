@@ -174,4 +174,7 @@ pub struct ClaimFlagged {
     /// True when the log says the contrary; false when the claim is merely not borne out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contradicted: bool,
+    /// What it says, where that is in its text and not in its list of claims.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ArenaEvent;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Risk};
 use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
@@ -51,11 +52,8 @@ stored! {
 /// What a tool call would do, exactly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// The files it touches, with what they hold now; directories and patterns without a digest.
-    pub paths: Vec<PathBase>,
-    /// The command line, for tools that have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
+    /// Every resource it touches; files with what they hold now, folders without a digest.
+    pub needs: Vec<Need>,
     /// Directory it runs in, relative to the workspace; empty is the root.
     #[serde(default)]
     pub cwd: String,
@@ -63,8 +61,28 @@ pub struct Plan {
     pub preview: String,
     /// What it may do.
     pub risk: Risk,
-    /// SHA-256 over tool, arguments, paths with bases, cwd and sandbox: what an approval binds to.
+    /// SHA-256 over tool, its source and schema, arguments, needs, cwd and sandbox: what an approval binds to.
     pub digest: String,
+}
+
+impl Plan {
+    /// The files and folders it touches, with what they hold now.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBase> + Clone {
+        self.needs.iter().filter_map(Need::path)
+    }
+
+    /// The command line, for a call that runs one.
+    pub fn command(&self) -> Option<&str> {
+        self.needs.iter().find_map(|need| match need {
+            Need::Command(line) => Some(line.as_str()),
+            _ => None,
+        })
+    }
+
+    /// What it touches beside files and commands.
+    pub fn other_needs(&self) -> impl Iterator<Item = &Need> + Clone {
+        self.needs.iter().filter(|need| need.path().is_none() && !matches!(need, Need::Command(_)))
+    }
 }
 
 impl ArenaEvent {

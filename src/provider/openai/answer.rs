@@ -11,6 +11,7 @@ use crate::provider::failure::Report;
 use crate::provider::openai::MAX_ANSWER;
 use crate::provider::openai::calls::{CallPiece, Calls};
 use crate::provider::sse::SseError;
+use crate::provider::think::{self, Said, ThinkFilter};
 use crate::provider::tokens;
 
 /// Why an answer cannot be taken.
@@ -119,6 +120,8 @@ pub(super) struct Answer {
     reasoning: String,
     details: Vec<Value>,
     text: String,
+    /// Takes thinking between tags out of the text.
+    tags: ThinkFilter,
     refused: bool,
     calls: Calls,
     finish: Option<String>,
@@ -241,10 +244,31 @@ impl Answer {
     }
 
     fn say(&mut self, text: &str, live: &dyn Live) {
-        if !text.is_empty() {
-            self.bytes += text.len();
-            self.text.push_str(text);
-            live.push(Lane::Text, text);
+        if text.is_empty() {
+            return;
+        }
+        self.bytes += text.len();
+        let (said, thought) = (&mut self.text, &mut self.reasoning);
+        self.tags.feed(text, &mut |kind, text| {
+            let (whole, lane) = match kind {
+                Said::Answer => (&mut *said, Lane::Text),
+                Said::Thought => (&mut *thought, Lane::Reasoning),
+            };
+            whole.push_str(text);
+            live.push(lane, text);
+        });
+    }
+
+    /// What was still held back, and thinking that began without a tag.
+    fn settle_tags(&mut self) {
+        let (said, thought) = (&mut self.text, &mut self.reasoning);
+        self.tags.finish(&mut |kind, text| match kind {
+            Said::Answer => said.push_str(text),
+            Said::Thought => thought.push_str(text),
+        });
+        if let Some((before, answer)) = think::split_unopened(&self.text) {
+            self.reasoning.push_str(before);
+            self.text = answer.to_owned();
         }
     }
 
@@ -284,7 +308,8 @@ impl Answer {
     ///
     /// The fields of an opaque part go back into the message, those of its `next_call` into the next call.
     /// The usage is still empty.
-    pub fn into_reply(self, opaque_kind: &str) -> ModelReply {
+    pub fn into_reply(mut self, opaque_kind: &str) -> ModelReply {
+        self.settle_tags();
         let mut message = Vec::new();
         let opaque = |json: Value| Opaque { provider: opaque_kind.to_owned(), json, dropped: false };
         let details = (!self.details.is_empty()).then(|| opaque(json!({"reasoning_details": self.details})));

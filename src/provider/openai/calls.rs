@@ -46,6 +46,11 @@ impl Call {
             return Args::Json(Value::Object(serde_json::Map::new()));
         }
         match serde_json::from_str(&self.arguments) {
+            // Some servers encode them twice.
+            Ok(Value::String(text)) => match serde_json::from_str(&text) {
+                Ok(inner @ Value::Object(_)) => Args::Json(inner),
+                _ => Args::Json(Value::String(text)),
+            },
             Ok(value) => Args::Json(value),
             Err(_) => Args::Broken(self.arguments.clone()),
         }
@@ -69,7 +74,7 @@ impl Calls {
         for piece in pieces {
             let function = piece.function.unwrap_or_default();
             let id = piece.id.filter(|id| !id.is_empty());
-            let name = function.name.filter(|name| !name.is_empty());
+            let name = function.name.map(|name| bare(&name).to_owned()).filter(|name| !name.is_empty());
             let found = self.place(piece.index, id.as_deref(), name.as_deref(), &touched);
             let at = found.unwrap_or(self.list.len());
             if found.is_none() {
@@ -129,6 +134,13 @@ impl Calls {
         };
         (!begins).then_some(last)
     }
+}
+
+/// A tool's name without what gpt-oss writes around it where its server does not read the format:
+/// `functions.read_file<|channel|>commentary`.
+fn bare(name: &str) -> &str {
+    let name = name.split_once("<|").map_or(name, |(name, _)| name);
+    name.strip_prefix("functions.").unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -212,5 +224,15 @@ mod tests {
         assert_eq!(args(" "), Args::Json(json!({})));
         assert_eq!(args("{\"n\":1.10}"), Args::Json(serde_json::from_str("{\"n\":1.10}").unwrap()));
         assert_eq!(args("{\"n\":"), Args::Broken("{\"n\":".into()));
+        assert_eq!(args("\"{\\\"n\\\": 1}\""), Args::Json(json!({"n": 1})), "encoded twice");
+        assert_eq!(args("\"n\""), Args::Json(json!("n")));
+    }
+
+    #[test]
+    fn names() {
+        for name in ["f", "functions.f", "f<|channel|>commentary", "functions.f<|constrain|>json"] {
+            let chunk = json!([{"index": 0, "id": "a", "function": {"name": name, "arguments": "{}"}}]);
+            assert_eq!(assembled(&[chunk]), rows(&[("a", "f", "{}")]), "{name}");
+        }
     }
 }

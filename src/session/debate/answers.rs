@@ -69,7 +69,13 @@ impl Session {
         for claim in unknown {
             // The reference itself is the persona's own words, which may still be sealed.
             let reason = format!("its evidence {} is no tool result of this debate", claim + 1);
-            self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged { source, claim, reason, contradicted: false }));
+            self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged {
+                source,
+                claim,
+                reason,
+                contradicted: false,
+                said: None,
+            }));
         }
     }
 
@@ -87,7 +93,7 @@ impl Session {
                 many => format!("{}, which are no tool results of this debate", many.join(", ")),
             };
             let reason = format!("the ruling on P{} cites {words}", ruling.proposition);
-            Some(ClaimFlagged { source, claim, reason, contradicted: false })
+            Some(ClaimFlagged { source, claim, reason, contradicted: false, said: None })
         };
         let flags: Vec<ClaimFlagged> = (0u32..).zip(rulings).filter_map(one).collect();
         for flag in flags {

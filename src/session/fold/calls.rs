@@ -8,9 +8,10 @@ use crate::protocol::event::{
     PrepareResult, RequestPart, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
 };
 use crate::protocol::message::{Part, Role};
+use crate::protocol::spec::Rule;
 use crate::protocol::{CallId, Choice, EventRef};
+use crate::session::Session;
 use crate::session::state::{Item, Use, UseState};
-use crate::session::{Session, policy};
 
 impl Session {
     pub(super) fn uses_of(&self, at: EventRef, reply: &ModelReply) -> Vec<Use> {
@@ -83,8 +84,9 @@ impl Session {
             Choice::Session => {
                 // A recorded run that is applied is no tool's call, and grants none.
                 let call = self.asked(tool_use).zip(self.plan(prepared));
-                let granted = call.map(|((tool, _), plan)| policy::grants_for(tool, plan));
-                self.grants.extend(granted.unwrap_or_default());
+                self.grants.extend(call.map(|((tool, _), plan)| {
+                    Rule::granting(format!("granted for this session: {tool}"), tool, plan)
+                }));
                 self.allow(tool_use);
             }
         }
@@ -109,6 +111,8 @@ impl Session {
                 spark.seen.insert(file.path.clone(), file.sha256.clone());
             }
         }
+        let risk = self.use_mut(data.body.tool_use).and_then(|one| one.risk);
+        self.last_proof.fold_tool(at.seq, risk, &data.body);
         self.close_use(data.body.tool_use, at);
         self.fold_debate_result(at);
     }

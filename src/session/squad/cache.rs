@@ -14,6 +14,7 @@ use crate::protocol::effect::{Bare, CacheGetOrder, CachePutOrder, Order, PatchOr
 use crate::protocol::event::{
     ArenaEvent, CacheSkipped, CacheStep, PathBase, Plan, PolicyDecided, SparkCompleted, ToolUse, TurnCause,
 };
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Risk, Spec};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
 use crate::session::Session;
@@ -297,7 +298,7 @@ impl Session {
     /// Holds what was found against the policy, as the writes that it is.
     fn judge_hit(&mut self) {
         let Some((hit, plan)) = self.hit_plan() else { return };
-        if plan.paths.is_empty() {
+        if plan.needs.is_empty() {
             return self.use_hit();
         }
         let tool_use = of_hit(hit);
@@ -331,8 +332,8 @@ impl Session {
         let writing = spec.tools.iter().filter(|tool| tool.risk == Risk::Write);
         let writing = writing.filter(|tool| squad.roles.iter().any(|role| role.tools.contains(&tool.name)));
         let names: Vec<&str> = writing.map(|tool| tool.name.as_str()).collect();
-        let rulings = plan.paths.iter().map(|path| {
-            let alone = Plan { paths: vec![path.clone()], ..plan.clone() };
+        let rulings = plan.paths().map(|path| {
+            let alone = Plan { needs: vec![Need::Write(path.clone())], ..plan.clone() };
             let words = names.iter().map(|tool| policy::rule(&spec.policy, &self.grants, tool, &alone));
             (path.path.clone(), words.min_by_key(|ruling| ruling.action).unwrap_or_else(|| asks.clone()))
         });
@@ -350,7 +351,7 @@ impl Session {
     /// The recorded answer is this turn's. What was applied is recorded, beside whatever comes next.
     fn use_hit(&mut self) {
         let (Some((hit, plan)), Some(spark)) = (self.hit_plan(), self.lead_spark()) else { return };
-        if !plan.paths.is_empty() && self.stopping.is_none() {
+        if !plan.needs.is_empty() && self.stopping.is_none() {
             self.record_workspace();
         }
         let (cause, answer) = (TurnCause::Done, Some(hit));

@@ -30,7 +30,13 @@ impl Session {
                 Some(Doubt::Contradicted(reason)) => (reason, true),
                 Some(Doubt::Unproven(reason)) => (reason, false),
             };
-            self.emit(ArenaEvent::ClaimFlagged(ClaimFlagged { source, claim, reason, contradicted }));
+            let flag = ClaimFlagged { source, claim, reason, contradicted, said: None };
+            self.emit(ArenaEvent::ClaimFlagged(flag));
+        }
+        if let Some(text) = answer.answer.as_str() {
+            let listed = u32::try_from(answer.claims.len()).unwrap_or(u32::MAX);
+            let on_checks = answer.claims.iter().any(|claim| claim.kind == ClaimKind::ChecksPass);
+            self.flag_text(source, text, listed, !on_checks);
         }
     }
 
@@ -61,11 +67,6 @@ impl Session {
             (ClaimKind::Changed, _) => self.doubt_change(claim),
         };
         unproven.map(Doubt::Unproven)
-    }
-
-    fn is_in_log(&self, at: EventRef) -> bool {
-        let known = at.seq < self.next_seq;
-        known && self.kept.get(&at.seq).is_none_or(|entry| usize::from(at.i) < entry.events.len())
     }
 
     /// Checks do not pass when the last run of one did not. Where none ran, no command may count for one that passed:

@@ -242,8 +242,9 @@ impl Session {
         let (writes, prepared) = (one.risk == Some(Risk::Write), one.plan.as_ref().map(|(at, _)| *at));
         let plan = prepared.and_then(|at| self.plan(at));
         let passed = end.exit == Some(0) && end.status == ToolStatus::Ok;
-        let run = plan
-            .and_then(|plan| Some(Run { at, command: plan.command.clone()?, cwd: plan.cwd.clone(), passed }));
+        let run = plan.and_then(|plan| {
+            Some(Run { at, command: plan.command()?.to_owned(), cwd: plan.cwd.clone(), passed })
+        });
         self.with_squad(|squad| {
             squad.runs.extend(run);
             if writes {
@@ -257,7 +258,7 @@ impl Session {
         let prepared = self.use_mut(tool_use).filter(|one| one.risk == Some(Risk::Write));
         let prepared = prepared.and_then(|one| one.plan.as_ref()).map(|(at, _)| *at);
         let plan = prepared.and_then(|at| self.plan(at));
-        let bases = plan.map(|plan| plan.paths.clone()).unwrap_or_default();
+        let bases: Vec<PathBase> = plan.into_iter().flat_map(|plan| plan.paths().cloned()).collect();
         self.with_squad(|squad| {
             for PathBase { path, sha256 } in bases {
                 let after = wrote.iter().find(|base| base.path == path).and_then(|base| base.sha256.clone());

@@ -61,7 +61,7 @@ fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'s
         true => diff::diff(scene.theme, &text, &wrap, &mut out),
         false => text.lines().for_each(|line| wrap.line(&[(scene.style(Tone::Text), line)], &mut out)),
     }
-    if let Some(command) = plan.command.as_deref().filter(|command| !plan.preview.contains(command)) {
+    if let Some(command) = plan.command().filter(|command| !plan.preview.contains(command)) {
         approved(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
     }
     counted_once(out, scene)

@@ -206,6 +206,7 @@ impl Page<'_> {
                 self.wrapped(Tone::Quiet, "∙ ", &text)
             }
             ItemKind::Rejected => self.wrapped(Tone::Warn, "! ", &format!("answer does not fit: {}", body())),
+            ItemKind::OtherModel => self.wrapped(Tone::Warn, "↷ ", &body()),
             ItemKind::Dropped => self.wrapped(Tone::Quiet, "↷ ", &body()),
             ItemKind::Fallback => self.remark(Tone::Warn, "↷ ", "another model takes over"),
             ItemKind::Limit(_) => self.wrapped(Tone::Warn, "■ ", &self.limit(item)),

@@ -150,7 +150,7 @@ impl Page<'_> {
             E::ClaimFlagged(data) => self.wrapped(
                 Tone::Warn,
                 "! ",
-                &format!("the log contradicts a claim: {}", clean_line(&data.reason)),
+                &format!("{}: {}", clean_line(&phrases::claim_named(data)), clean_line(&data.reason)),
             ),
             // The answer above says that it is sealed.
             E::BallotCast(_) if self.scene.moment.matrix.is_sealed => Vec::new(),

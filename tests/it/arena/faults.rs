@@ -10,7 +10,7 @@ use agon::assembly::SystemClock;
 use agon::bus::Bus;
 use agon::eventlog::SessionStore;
 use agon::ports::{
-    AppendError, EventLog, FileChange, Head, Live, Preparation, Sandbox, Tool, ToolEnd, Untold, Workspace,
+    AppendError, EventLog, FileChange, Head, Preparation, Sandbox, Tool, ToolEnd, Untold, Workspace,
 };
 use agon::protocol::effect::{Order, ToolCall};
 use agon::protocol::event::{
@@ -23,7 +23,6 @@ use agon::sandbox::Unconfined;
 use agon::toolvault::ToolVault;
 use agon::workspace::WorkspaceStore;
 use agon::{Arena, ArenaBuilder, Ending};
-use tokio_util::sync::CancellationToken;
 
 use super::kit::*;
 use crate::support::squad::{persona, role};
@@ -173,12 +172,8 @@ impl Tool for Wordy {
     }
 
     async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
-        let (paths, command) = (Vec::new(), None);
-        Ok(Preparation { paths, command, cwd: String::new(), preview: String::new(), risk: Risk::Read })
-    }
-
-    async fn run(&self, _: &ToolCall, _: &dyn Sandbox, _: &dyn Live, _: &CancellationToken) -> ToolEnd {
-        ToolEnd::ok("word ".repeat(200_000))
+        let said = "word ".repeat(200_000);
+        Ok(Preparation::new("", Risk::Read, move |_| Box::pin(async move { ToolEnd::ok(said) })))
     }
 }
 

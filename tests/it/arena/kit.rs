@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agon::assembly::Running;
-use agon::ports::{Live, Preparation, Provider, Sandbox, Tool, ToolEnd};
+use agon::ports::{Live, Preparation, Provider, RunContext, Sandbox, Tool, ToolEnd};
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{ModelFailed, ModelReply};
 use agon::protocol::message::Request;
@@ -147,29 +147,23 @@ impl Tool for Odd {
 
     async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
         assert_ne!(self.0, Habit::PanicsWhenPreparing, "this tool cannot even look");
-        let (paths, command) = (Vec::new(), None);
-        Ok(Preparation { paths, command, cwd: String::new(), preview: String::new(), risk: Risk::Read })
+        let (habit, runs) = (self.0, Arc::clone(&self.1));
+        Ok(Preparation::new("", Risk::Read, move |at| Box::pin(misbehave(habit, runs, at))))
     }
+}
 
-    async fn run(
-        &self,
-        _: &ToolCall,
-        _: &dyn Sandbox,
-        live: &dyn Live,
-        cancel: &CancellationToken,
-    ) -> ToolEnd {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        live.push(Lane::Stdout, "begun");
-        match self.0 {
-            Habit::Panics => panic!("this tool is broken"),
-            Habit::WaitsUntilTold => {
-                cancel.cancelled().await;
-                let mut end = ToolEnd::failed("stopped half way");
-                end.status = agon::protocol::event::ToolStatus::Cancelled;
-                end
-            }
-            _ => std::future::pending().await,
+async fn misbehave(habit: Habit, runs: Arc<AtomicU32>, at: RunContext<'_>) -> ToolEnd {
+    runs.fetch_add(1, Ordering::SeqCst);
+    at.live.push(Lane::Stdout, "begun");
+    match habit {
+        Habit::Panics => panic!("this tool is broken"),
+        Habit::WaitsUntilTold => {
+            at.cancel.cancelled().await;
+            let mut end = ToolEnd::failed("stopped half way");
+            end.status = agon::protocol::event::ToolStatus::Cancelled;
+            end
         }
+        _ => std::future::pending().await,
     }
 }
 

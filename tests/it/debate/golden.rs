@@ -101,7 +101,7 @@ fn the_recorded_debate_resumes_anywhere_and_still_ends() {
 fn prepare_reads(world: &mut World) {
     for open in world.session.outstanding() {
         if let Some(Effect::Prepare { context: call, .. }) = world.session.effect(open.call) {
-            let plan = Plan { risk: Risk::Read, ..plan_for(&call) };
+            let plan = Plan { risk: Risk::Read, needs: vec![], ..plan_for(&call) };
             let result = PrepareResult::Ready(plan);
             let prepared = ToolPrepared { tool_use: call.tool_use, result };
             world.answer(open.call.0, open.attempt, OutcomeBody::ToolPrepared(prepared));

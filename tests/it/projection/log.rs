@@ -7,6 +7,7 @@ use agon::protocol::effect::{Bare, PrepareOrder, TimerOrder};
 use agon::protocol::effect::{Order, TimerPurpose};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Params, Part, Usage};
+use agon::protocol::need::Need;
 use agon::protocol::spec::{
     Action, DebatePlan, Limits, Mode, ModelSpec, PersonaSpec, Policy, Price, RetrySpec, Risk, SandboxSpec,
     Spec, WorkspaceSpec,
@@ -164,8 +165,11 @@ fn tool_call(name: &str, args: serde_json::Value) -> Part {
 
 fn prepared(call: u64, part: u16, command: Option<&str>, path: Option<&str>, digest: &str) -> E {
     let plan = Plan {
-        paths: path.map(|path| PathBase { path: path.into(), sha256: None }).into_iter().collect(),
-        command: command.map(str::to_owned),
+        needs: path
+            .map(|path| Need::Read(PathBase { path: path.into(), sha256: None }))
+            .into_iter()
+            .chain(command.map(|line| Need::Command(line.to_owned())))
+            .collect(),
         cwd: String::new(),
         preview: command.unwrap_or_default().into(),
         risk: if command.is_some() { Risk::Execute } else { Risk::Read },

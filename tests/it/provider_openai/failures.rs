@@ -120,7 +120,7 @@ async fn hints_fit_what_was_refused() {
             429,
             json!({"error": {"message": "You exceeded your current quota, please check your plan.", "type": "insufficient_quota"}}),
             ErrorKind::Quota,
-            "your plan. waiting does not help",
+            "your plan; waiting does not help",
         ),
     ];
     for (status, body, kind, words) in rows {
@@ -132,7 +132,7 @@ async fn hints_fit_what_was_refused() {
 async fn too_much_output_is_told_from_a_full_window_with_the_providers_numbers() {
     let limits =
         |reply: ModelFailed| reply.limits.map(|limits| (limits.context, limits.input, limits.output));
-    let words = "maximum context length is 8192 tokens. However, you requested 10192 tokens (2000 in the messages, 8192 in the completion).";
+    let words = "maximum context length is 8192 tokens. However, you requested 10192 tokens (2000 in the messages, 8192 in the completion)";
     let failed = failure(Reply::status(400, &json!({"error": {"message": words}}).to_string())).await;
     assert_failed(&failed, ErrorKind::OutputLimit, words);
     assert_eq!(limits(failed), Some((Some(8192), Some(2000), None)));

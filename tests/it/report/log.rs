@@ -114,12 +114,16 @@ impl Builder {
         let body = ModelReply {
             message: vec![text],
             usage,
-            model: "mock-large".into(),
+            model: model_of(spark).into(),
             finish: Finish::Stop,
             waited_ms: 0,
         };
         self.push(E::ModelAnswered(Answered { call, attempt: 1, body }), decisions)
     }
+}
+
+fn model_of(spark: SparkId) -> &'static str {
+    if spark.0.is_multiple_of(2) { "mock/large" } else { "mock/small" }
 }
 
 fn called(spark: SparkId, call: CallId) -> E {
@@ -128,7 +132,7 @@ fn called(spark: SparkId, call: CallId) -> E {
         attempt: 1,
         spark,
         purpose: Purpose::Think,
-        model: if spark.0.is_multiple_of(2) { "mock/large".into() } else { "mock/small".into() },
+        model: model_of(spark).into(),
         params: Params::default(),
         digest: "d".into(),
         parts: Parts::default(),
@@ -347,7 +351,7 @@ fn the_proof(log: &mut Builder, story: &Story) -> EventRef {
     let body = ModelReply {
         message: vec![ask],
         usage,
-        model: "mock-small".into(),
+        model: "mock/small".into(),
         finish: Finish::ToolCalls,
         waited_ms: 0,
     };

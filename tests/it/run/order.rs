@@ -105,6 +105,7 @@ fn the_kernel_sees_each_order_synced_before_its_effect_begins() {
     });
     let env = served(&server);
     let text = config(&server.url());
+    let text = text.replace("[models.\"mock/any\"]\n", "[models.\"mock/any\"]\ncontext = 128000\n");
     env.config(&text.replace("idle_timeout_ms = 400", "idle_timeout_ms = 20000"));
     let trace = env.home().join("trace");
     let output = traced(&env, &trace);

@@ -67,3 +67,37 @@ fn a_mention_and_a_command_are_cut_to_the_window_as_well() {
     assert_eq!(server.bodies().len(), 2, "{ran}");
     nothing_lost(&env);
 }
+
+#[test]
+fn an_unknown_window_is_asked_of_the_server_and_stands_in_the_log() {
+    let server = Server::start(|_, _| Reply::text("hello")).holding(Some(40_960));
+    let env = served(&server);
+    let ran = env.run(&["run", "say hello"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let row = |log: &[Value]| log[0]["events"][0]["data"]["spec"]["models"][0].clone();
+    let model = row(&entries(&env));
+    assert_eq!((&model["context"], &model["max_output"]), (&json!(40_960), &json!(8_192)), "{model}");
+    assert!(!ran.stderr.contains("window"), "{ran}");
+    assert_eq!(server.requests().len(), 1, "a model was asked once");
+}
+
+#[test]
+fn a_window_that_nobody_tells_is_assumed_small_and_said_aloud() {
+    let server = Server::start(|_, _| Reply::text("hello")).holding(None);
+    let env = served(&server);
+    let ran = env.run(&["run", "say hello"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stderr.contains("the window of `mock/any` is not known: 8,192 tokens are assumed"), "{ran}");
+    let model = entries(&env)[0]["events"][0]["data"]["spec"]["models"][0].clone();
+    assert_eq!((&model["context"], &model["max_output"]), (&json!(8_192), &json!(2_048)), "{model}");
+}
+
+#[test]
+fn a_window_that_is_written_down_is_not_asked_for() {
+    let server = Server::start(|_, _| Reply::text("hello")).holding(Some(1));
+    let env = env(&server);
+    let ran = env.run(&["run", "say hello"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let model = entries(&env)[0]["events"][0]["data"]["spec"]["models"][0].clone();
+    assert_eq!(model["context"], json!(WINDOW));
+}

@@ -1,9 +1,9 @@
 //! Names that are patterns, options or no text: what every tool makes of them, in every kind of sandbox.
 
-use agon::ports::{Live, ToolEnd};
+use agon::ports::{Live, RunContext, ToolEnd};
 use agon::protocol::Lane;
 use agon::protocol::event::{PathBase, PrepareResult, ToolStatus};
-use agon::toolvault::ToolVault;
+use agon::toolvault::{Plans, ToolVault};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -43,11 +43,12 @@ impl Hand<'_> {
     async fn ok(&mut self, tool: &str, args: Value) -> String {
         let call = tool_call(tool, args, &self.seen);
         let (sandbox, never) = (&*self.opened.sandbox, CancellationToken::new());
-        let PrepareResult::Ready(plan) = self.vault.prepare(&call, sandbox).await.result else {
+        let plans = Plans::default();
+        let PrepareResult::Ready(plan) = self.vault.prepare(&call, sandbox, &plans).await.result else {
             panic!("unfit: {tool} {}", call.args)
         };
-        let ToolEnd { status, content, seen, .. } =
-            self.vault.run(&call, &plan.digest, sandbox, &Silent, &never).await;
+        let at = RunContext { sandbox, live: &Silent, cancel: &never };
+        let ToolEnd { status, content, seen, .. } = self.vault.run(&call, &plan.digest, &plans, at).await;
         assert_eq!(status, ToolStatus::Ok, "{tool} {}: {content}", call.args);
         self.seen.extend(seen);
         content

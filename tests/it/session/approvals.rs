@@ -11,17 +11,7 @@ use crate::support::world::*;
 
 fn rule(name: &str, risk: Risk, action: Action) -> Rule {
     let why = (action == Action::Deny).then(|| "nothing is written here".to_owned());
-    Rule {
-        name: name.to_owned(),
-        tool: None,
-        command: None,
-        path: None,
-        cwd: None,
-        risk: Some(risk),
-        action,
-        priority: 0,
-        why,
-    }
+    Rule { risk: Some(risk), why, ..Rule::named(name, action) }
 }
 
 fn with_rules(rules: Vec<Rule>) -> World {

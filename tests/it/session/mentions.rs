@@ -175,15 +175,9 @@ fn a_reading_that_was_cut_off_is_done_again_and_one_time_limit_holds() {
 #[test]
 fn a_strangers_mention_answers_no_rule_that_asks() {
     let asks = |action| Rule {
-        name: "ask".to_owned(),
         tool: Some("read_*".to_owned()),
-        command: None,
         path: Some("private/*".to_owned()),
-        cwd: None,
-        risk: None,
-        action,
-        priority: 0,
-        why: None,
+        ..Rule::named("ask", action)
     };
     let denied = |world: &World| match reading(world) {
         (_, _, Effect::Mention { context, .. }) => context.denied,

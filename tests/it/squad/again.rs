@@ -51,7 +51,10 @@ pub fn project(server: &Server) -> Env {
 }
 
 fn configure(env: &Env, server: &Server, more: &str) {
-    env.config(&format!("[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n{more}", server.url()));
+    // A window that is written down is not asked for: some of these servers answer one request at a time.
+    let models = "[models.\"mock/any\"]\ncontext = 128000\n";
+    let url = server.url();
+    env.config(&format!("[providers.mock]\nkind = \"openai\"\nbase_url = \"{url}\"\n{more}\n{models}"));
 }
 
 pub fn squad(env: &Env, more: &[&str]) -> Ran {

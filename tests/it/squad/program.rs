@@ -104,7 +104,9 @@ fn critique(verdict: &str, findings: Value, closed: Value) -> Reply {
 /// A project with a failing test, and a provider `mock` at the server.
 fn project(server: &Server) -> Env {
     let env = Env::new();
-    env.config(&format!("[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.url()));
+    // A window that is written down is not asked for: some of these servers answer one request at a time.
+    let models = "[models.\"mock/any\"]\ncontext = 128000\n";
+    env.config(&format!("[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n{models}", server.url()));
     env.write("work/sum.sh", "echo $(($1 - $2))\n");
     env.write(
         "work/test.sh",

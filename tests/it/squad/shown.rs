@@ -208,8 +208,9 @@ fn an_interrupted_squad_is_gone_on_with() {
     let (server, begun, go) = held(4);
     let env = project(&server);
     let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
-    let price = "[models.\"mock/any\"]\nprice = { input = \"1\", output = \"2\" }\n";
-    env.config(&format!("{config}{price}"));
+    let (table, price) = ("[models.\"mock/any\"]\n", "price = { input = \"1\", output = \"2\" }\n");
+    assert!(config.contains(table), "{config}");
+    env.config(&config.replace(table, &format!("{table}{price}")));
     let args = ["squad", TASK, "-m", "mock/any", "--blueprint", "filers", "--yes", "--sandbox", "none"];
     let child = env.command(&args).spawn().unwrap();
     begun.recv().unwrap();

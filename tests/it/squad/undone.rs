@@ -103,3 +103,18 @@ fn given_a_claim_that_checks_pass_where_nothing_ran_then_the_run_is_not_stored()
     let words = "cache    not stored: its answer claims that checks pass, and nothing shows it";
     assert!(ran.stderr.contains(words), "{ran}");
 }
+
+#[test]
+fn given_a_text_that_says_checks_pass_beside_other_claims_then_it_is_shown_and_the_run_is_not_stored() {
+    let server = Server::start(|request: &Value, n| match (role_of(request), turns(request)) {
+        ("coordinator", 1) => {
+            let claim = json!({"kind": "changed", "text": "a file was changed", "evidence": ["e4"]});
+            Reply::text(&json!({"answer": "All tests pass.", "claims": [claim], "open": []}).to_string())
+        }
+        _ => play(request, n),
+    });
+    let ran = squad(&project(&server), &[]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("\"All tests pass.\": no command or check passed after"), "{ran}");
+    assert!(ran.stderr.contains("cache    not stored: its answer says \"All tests pass.\""), "{ran}");
+}

@@ -3,6 +3,7 @@
 use agon::protocol::effect::{CacheGetOrder, CachePutOrder};
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
+use agon::protocol::need::Need;
 use agon::protocol::spec::{CacheSpec, Risk};
 
 use super::world::Dice;
@@ -25,8 +26,10 @@ pub fn hit(key: &str, paths: &[&str]) -> CacheHit {
         micro_usd: 12,
         flags: vec![],
         plan: Plan {
-            paths: paths.iter().map(|path| PathBase { path: (*path).to_owned(), sha256: None }).collect(),
-            command: None,
+            needs: paths
+                .iter()
+                .map(|path| Need::Write(PathBase { path: (*path).to_owned(), sha256: None }))
+                .collect(),
             cwd: String::new(),
             preview: "--- /dev/null\n+++ b/f\n+new\n".to_owned(),
             risk: Risk::Write,

@@ -48,6 +48,8 @@ struct Shared {
     host: Option<&'static str>,
     respond: Box<Respond>,
     requests: Mutex<Vec<Recorded>>,
+    /// What `/props` answers.
+    props: Mutex<Value>,
     violations: Mutex<Vec<String>>,
     connections: Mutex<usize>,
     hung_up: Mutex<usize>,
@@ -86,6 +88,7 @@ impl Server {
             host,
             respond: Box::new(respond),
             requests: Mutex::default(),
+            props: Mutex::new(json!({"default_generation_settings": {"n_ctx": 128_000}})),
             violations: Mutex::default(),
             connections: Mutex::default(),
             hung_up: Mutex::default(),
@@ -109,6 +112,12 @@ impl Server {
         self.address.to_string()
     }
 
+    /// Says another window than 128,000 tokens; null says none.
+    pub fn holding(self, tokens: Option<u64>) -> Server {
+        *lock(&self.shared.props) = json!({"default_generation_settings": {"n_ctx": tokens}});
+        self
+    }
+
     /// Everything that was asked so far.
     pub fn requests(&self) -> Vec<Recorded> {
         lock(&self.shared.requests).clone()
@@ -119,7 +128,7 @@ impl Server {
         self.requests().into_iter().map(|request| request.json).collect()
     }
 
-    /// How many connections were opened.
+    /// How many connections a model was asked over.
     pub fn connections(&self) -> usize {
         *lock(&self.shared.connections)
     }
@@ -165,7 +174,6 @@ async fn accept(
             accepted = listener.accept() => accepted,
         };
         if let Ok((stream, _)) = accepted {
-            *lock(&shared.connections) += 1;
             let _ = stream.set_nodelay(true);
             let shared = Arc::clone(&shared);
             // Dropped with the runtime when the server stops.
@@ -176,7 +184,20 @@ async fn accept(
 
 async fn while_connected(stream: TcpStream, shared: &Shared) {
     let mut stream = BufReader::new(stream);
+    let mut is_counted = false;
     while let Some(request) = read_request(&mut stream).await {
+        // Asked what it holds, it tells as llama-server does; that is no request to a model.
+        if request.line.starts_with("GET ") || request.line.ends_with("/api/show") {
+            let told = request.line.starts_with("GET /props").then(|| lock(&shared.props).clone());
+            let reply = told.map_or_else(|| Reply::status(404, "{}"), |props| Reply::json(&props));
+            match write_reply(stream.get_mut(), reply, "").await {
+                Ok(true) => continue,
+                _ => return,
+            }
+        }
+        if !std::mem::replace(&mut is_counted, true) {
+            *lock(&shared.connections) += 1;
+        }
         let number = {
             let mut requests = lock(&shared.requests);
             requests.push(request.clone());

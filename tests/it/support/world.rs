@@ -4,6 +4,7 @@ use agon::protocol::effect::{CheckOrder, DiffOrder, MentionOrder, ModelContext};
 use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Part, Request, Role, Usage};
+use agon::protocol::need::Need;
 use agon::protocol::spec::*;
 use agon::protocol::{CallId, Choice, Entry, Fact, Input, RULES, StopCause};
 use agon::session::Session;
@@ -69,17 +70,7 @@ pub fn spec() -> Spec {
 
 /// A policy that allows everything.
 pub fn allow_all() -> Policy {
-    let rule = Rule {
-        name: "all".to_owned(),
-        tool: None,
-        command: None,
-        path: None,
-        cwd: None,
-        risk: None,
-        action: Action::Allow,
-        priority: 0,
-        why: None,
-    };
+    let rule = Rule::named("all", Action::Allow);
     Policy { rules: vec![rule] }
 }
 
@@ -326,9 +317,14 @@ pub fn plan_for(call: &agon::protocol::effect::ToolCall) -> Plan {
         _ => Risk::Execute,
     };
     let path = call.args.get("path").and_then(|p| p.as_str()).unwrap_or("f").to_owned();
+    let base = PathBase { path, sha256: None };
+    let need = match risk {
+        Risk::Read => Need::Read(base),
+        Risk::Write => Need::Write(base),
+        _ => Need::Command("make".to_owned()),
+    };
     Plan {
-        paths: if risk == Risk::Execute { vec![] } else { vec![PathBase { path, sha256: None }] },
-        command: (risk == Risk::Execute).then(|| "make".to_owned()),
+        needs: vec![need],
         cwd: String::new(),
         preview: "what it would do".to_owned(),
         risk,

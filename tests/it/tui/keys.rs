@@ -153,7 +153,7 @@ fn what_is_being_written_keeps_the_keys() {
 fn control_characters_of_a_command_are_seen() {
     let mut entries = begun(&serde_json::json!("solo"), "go", &["solo"]);
     let plan = serde_json::json!({
-        "paths": [], "command": "ls\u{1b}[2K\u{7}\trm", "preview": "ls\u{1b}[2K\u{7}\trm\u{202e}", "risk": "execute",
+        "needs": [{ "command": "ls\u{1b}[2K\u{7}\trm" }], "preview": "ls\u{1b}[2K\u{7}\trm\u{202e}", "risk": "execute",
         "digest": "d"
     });
     let tool_use = serde_json::json!({ "answer": "e1", "part": 0 });

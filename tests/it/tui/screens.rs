@@ -338,7 +338,7 @@ fn an_approval_of_a_call_that_is_not_right_above_says_which_one_it_is() {
         "message": message, "usage": { "input": 1, "output": 1 }, "model": "script", "finish": "tool_calls"
     });
     let tool_use = json!({ "answer": "e3", "part": 0 });
-    let plan = json!({ "paths": [], "preview": "p", "risk": "write", "digest": "d" });
+    let plan = json!({ "needs": [], "preview": "p", "risk": "write", "digest": "d" });
     let fact = ("timer_fired", json!({ "call": 9, "attempt": 1, "body": { "active_ms": 1 } }));
     let prepared =
         json!({ "call": 6, "attempt": 1, "body": { "use": tool_use, "result": { "ready": plan } } });

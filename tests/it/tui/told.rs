@@ -20,7 +20,7 @@ pub fn asks(seq: u64, command: &str) -> Vec<std::sync::Arc<agon::protocol::Entry
         "digest": "0", "parts": { "add": [] }
     });
     let plan =
-        json!({ "paths": [], "command": command, "preview": command, "risk": "execute", "digest": "d" });
+        json!({ "needs": [{ "command": command }], "preview": command, "risk": "execute", "digest": "d" });
     let tool_use = json!({ "answer": format!("e{}", seq + 1), "part": 0 });
     let prepared = json!({
         "call": 5, "attempt": 1, "body": { "use": tool_use, "result": { "ready": plan } }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::ports::{FileChange, FileContent, FileError, Files};
 use crate::protocol::event::{PathBase, Plan};
+use crate::protocol::need::Need;
 use crate::protocol::spec::Risk;
 use crate::toolvault::unified;
 
@@ -21,7 +22,7 @@ pub fn of(
     contents: &BTreeMap<String, Vec<u8>>,
     digest: String,
 ) -> Result<Plan, String> {
-    let (mut preview, mut paths) = (String::new(), Vec::new());
+    let (mut preview, mut needs) = (String::new(), Vec::new());
     for change in changes {
         let held = files.digest(&change.path).map_err(|error| error.to_string())?;
         if held != change.before.as_ref().map(|before| before.sha256.clone()) {
@@ -31,9 +32,9 @@ pub fn of(
         if preview.len() > PREVIEW_MAX {
             return Err(format!("its changes take more than {PREVIEW_MAX} bytes to show"));
         }
-        paths.push(PathBase { path: change.path.clone(), sha256: held });
+        needs.push(Need::Write(PathBase { path: change.path.clone(), sha256: held }));
     }
-    Ok(Plan { paths, command: None, cwd: String::new(), preview, risk: Risk::Write, digest })
+    Ok(Plan { needs, cwd: String::new(), preview, risk: Risk::Write, digest })
 }
 
 fn shown(

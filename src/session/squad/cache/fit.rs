@@ -26,8 +26,12 @@ impl Session {
         unfit.or_else(|| self.flagged_pass(squad))
     }
 
-    /// Nothing shows that checks pass, which the answer claims: it would be said again without a word against it.
+    /// Nothing shows that checks pass, which the answer claims, or its text cites what is not there: it would be said
+    /// again without a word against it.
     fn flagged_pass(&self, squad: &Squad) -> Option<String> {
+        if let Some(said) = squad.flags.iter().find_map(|flag| flag.said.as_ref()) {
+            return Some(format!("its answer says \"{said}\", and nothing shows it"));
+        }
         let flagged = squad.flags.iter().any(|flag| {
             let Some(ArenaEvent::ModelAnswered(said)) = self.event(flag.source) else { return false };
             let claims = fit::read::<SquadAnswer>(&said.body.text()).map(|answer| answer.claims);

@@ -114,11 +114,10 @@ impl Session {
     /// What file tools looked at or wrote. What a call that cannot be done was about, only its arguments tell.
     fn fold_held(&mut self, event: &ArenaEvent) {
         use ArenaEvent as E;
-        let of =
-            |bases: &[PathBase]| bases.iter().map(|base| (base.path.clone(), base.sha256.clone())).collect();
+        let of = |base: &PathBase| (base.path.clone(), base.sha256.clone());
         let held: Vec<(String, Option<String>)> = match event {
             E::ToolPrepared(data) => match &data.body.result {
-                PrepareResult::Ready(plan) => of(&plan.paths),
+                PrepareResult::Ready(plan) => plan.paths().map(of).collect(),
                 PrepareResult::Unfit(_) => {
                     let path = match self.asked(data.body.tool_use) {
                         Some((_, Args::Json(args))) => args.get("path").and_then(|path| path.as_str()),
@@ -128,7 +127,7 @@ impl Session {
                 }
                 PrepareResult::Unknown(_) => Vec::new(),
             },
-            E::ToolResolved(data) => of(&data.body.seen),
+            E::ToolResolved(data) => data.body.seen.iter().map(of).collect(),
             _ => return,
         };
         self.with_cache(|cache| cache.held.extend(held));

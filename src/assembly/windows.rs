@@ -1,0 +1,73 @@
+//! Finds out the windows of models that neither agon nor the user has a number for: the server is asked.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::assembly::providers;
+use crate::config::models::UNKNOWN_MAX_OUTPUT;
+use crate::config::providers::is_loopback;
+use crate::config::{Config, Connection, ModelName};
+use crate::protocol::spec::{ModelSpec, Setting, Spec};
+use crate::protocol::text::grouped;
+
+/// How long a server may take to tell.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Tokens that a model on this machine is taken to hold where its server does not tell.
+const LOCAL_CONTEXT: u64 = 8_192;
+
+/// Completes these models; gives a line for each whose window is assumed.
+pub(super) async fn complete(config: &Config, models: impl Iterator<Item = &mut ModelSpec>) -> Vec<String> {
+    join_all(models.map(|model| one(config, model))).await.into_iter().flatten().collect()
+}
+
+/// The same for the models that settings bring in, and for the spec with them applied.
+pub(super) async fn complete_settings(
+    config: &Config,
+    settings: &mut [Setting],
+    spec: &mut Spec,
+) -> Vec<String> {
+    let models = settings.iter_mut().filter_map(|setting| match setting {
+        Setting::Model { spec, .. } => Some(spec),
+        _ => None,
+    });
+    let notes = complete(config, models).await;
+    for setting in settings {
+        if let Setting::Model { spec: new, .. } = setting
+            && let Some(row) = spec.models.iter_mut().find(|row| row.name == new.name)
+        {
+            row.clone_from(new);
+        }
+    }
+    notes
+}
+
+async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
+    let name: ModelName = model.name.parse().ok()?;
+    let written = config.file().models.get(&model.name);
+    if config.known_models().knows(&name) || written.is_some_and(|written| written.context.is_some()) {
+        return None;
+    }
+    let connection = config.connection(&name.provider).ok()?;
+    let Connection::Openai { base_url, .. } = &connection else { return None };
+    let is_local = is_loopback(base_url);
+    let server = providers::openai(&name.provider, connection).ok()?;
+    let told = tokio::time::timeout(PATIENCE, server.window(&name.model)).await.ok().flatten();
+    model.context = match told {
+        Some(told) => told.context,
+        None if is_local => LOCAL_CONTEXT,
+        None => model.context,
+    };
+    if written.is_none_or(|written| written.max_output.is_none()) {
+        let most = told.and_then(|told| told.max_output).unwrap_or(UNKNOWN_MAX_OUTPUT.min(model.context / 4));
+        model.max_output = most.min(model.context);
+    }
+    let is_sure = told.is_some_and(|told| told.is_sure);
+    (!is_sure).then(|| {
+        let (name, context) = (&model.name, grouped(model.context));
+        format!(
+            "the window of `{name}` is not known: {context} tokens are assumed; set `context` in [models.\"{name}\"]"
+        )
+    })
+}

@@ -1,0 +1,86 @@
+//! Which models answered in place of those that were asked.
+
+use std::collections::BTreeMap;
+
+use crate::protocol::{ArenaEvent, CallId};
+
+/// The models asked in open calls, and those that answered for another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answering {
+    asked: BTreeMap<CallId, String>,
+    /// Asked, and the last other model that answered.
+    others: BTreeMap<String, String>,
+}
+
+impl Answering {
+    /// Folds one event; gives what there is to say of an answer, the first time another model gives one.
+    pub fn apply(&mut self, event: &ArenaEvent) -> Option<String> {
+        match event {
+            ArenaEvent::ModelCalled(data) => {
+                self.asked.insert(data.call, data.model.clone());
+            }
+            ArenaEvent::ModelFailed(data) => {
+                self.asked.remove(&data.call);
+            }
+            ArenaEvent::ModelAnswered(data) => {
+                let asked = self.asked.remove(&data.call)?;
+                if is_same(&asked, &data.body.model) || self.others.get(&asked) == Some(&data.body.model) {
+                    return None;
+                }
+                let said = words(&asked, &data.body.model);
+                self.others.insert(asked, data.body.model.clone());
+                return Some(said);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// A line for each model that another one answered for.
+    pub fn lines(&self) -> Vec<String> {
+        self.others.iter().map(|(asked, answered)| words(asked, answered)).collect()
+    }
+}
+
+fn words(asked: &str, answered: &str) -> String {
+    format!("{asked} was asked, {answered} answered")
+}
+
+/// True for the model that was asked, by its last name: also with a date, a file's ending or a tag behind it.
+fn is_same(asked: &str, answered: &str) -> bool {
+    let last = |name: &str| {
+        let name = name.rsplit(['/', '\\']).next().unwrap_or(name).to_lowercase();
+        name.strip_suffix(".gguf").map(str::to_owned).unwrap_or(name)
+    };
+    let (asked, answered) = (last(asked), last(answered));
+    let is_version = |rest: &str| {
+        let rest = rest.trim_start_matches(['-', ':', '@']);
+        rest.is_empty() || rest == "latest" || rest.chars().all(|c| c.is_ascii_digit() || c == '-')
+    };
+    let is_more = |long: &str, short: &str| long.strip_prefix(short).is_some_and(is_version);
+    answered.is_empty() || is_more(&answered, &asked) || is_more(&asked, &answered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_behind_the_name_is_the_same_model_and_another_size_is_not() {
+        for (asked, answered) in [
+            ("openai/gpt-5", "gpt-5-2025-08-07"),
+            ("openrouter/openai/gpt-5", "openai/gpt-5"),
+            ("ollama/qwen3", "qwen3:latest"),
+            ("llama/qwen3-8b", "/models/Qwen3-8B.gguf"),
+            ("mistral/mistral-large-latest", "mistral-large"),
+            ("x/y", ""),
+        ] {
+            assert!(is_same(asked, answered), "{asked} {answered}");
+        }
+        for (asked, answered) in
+            [("openai/gpt-5", "gpt-5-mini"), ("mock/any", "gpt-other"), ("o/gpt-5", "gpt-5.1")]
+        {
+            assert!(!is_same(asked, answered), "{asked} {answered}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The resources a call touches, one by one: what policy rules, approvals and grants speak of.
+
+use std::borrow::Cow;
+
+use crate::protocol::event::PathBase;
+use crate::protocol::spec::Risk;
+use crate::protocol::stored::stored;
+
+stored! {
+    /// A resource that a call touches.
+    #[derive(Eq)]
+    pub enum Need of Foreign {
+        /// Reads a file, or looks into a folder.
+        Read(PathBase),
+        /// Creates, replaces or removes a file.
+        Write(PathBase),
+        /// Runs a command line.
+        Command(String),
+        /// Connects to a host on the network.
+        Host(String),
+        /// Connects to a port of this machine.
+        Port(u16),
+        /// Calls a tool of a server, as `SERVER/TOOL`.
+        Tool(String),
+        /// Changes what git keeps of the repository: commits, branches, the index.
+        Git,
+        /// Runs outside the sandbox.
+        Unconfined,
+    }
+}
+
+impl Need {
+    /// The file or folder it touches.
+    pub fn path(&self) -> Option<&PathBase> {
+        match self {
+            Need::Read(base) | Need::Write(base) => Some(base),
+            _ => None,
+        }
+    }
+
+    /// True when it leaves the sandbox: only a rule or a person that names it allows it.
+    pub fn leaves_sandbox(&self) -> bool {
+        match self {
+            Need::Host(_) | Need::Port(_) | Need::Unconfined | Need::Unknown(_) => true,
+            Need::Read(_) | Need::Write(_) | Need::Command(_) | Need::Tool(_) | Need::Git => false,
+        }
+    }
+
+    /// The least risk of a call with this need; none where that is for its tool to say.
+    pub fn risk(&self) -> Option<Risk> {
+        match self {
+            Need::Read(_) => Some(Risk::Read),
+            Need::Write(_) => Some(Risk::Write),
+            Need::Command(_) | Need::Git | Need::Unconfined => Some(Risk::Execute),
+            Need::Host(_) | Need::Port(_) => Some(Risk::Network),
+            Need::Tool(_) | Need::Unknown(_) => None,
+        }
+    }
+
+    /// How a rule names it: `host:example.org`, `port:5432`, `tool:SERVER/TOOL`, `git`, `unconfined`.
+    pub fn name(&self) -> Cow<'_, str> {
+        match self {
+            Need::Read(base) => format!("read:{}", base.path).into(),
+            Need::Write(base) => format!("write:{}", base.path).into(),
+            Need::Command(line) => format!("command:{line}").into(),
+            Need::Host(host) => format!("host:{host}").into(),
+            Need::Port(port) => format!("port:{port}").into(),
+            Need::Tool(tool) => format!("tool:{tool}").into(),
+            Need::Git => "git".into(),
+            Need::Unconfined => "unconfined".into(),
+            Need::Unknown(unknown) => unknown.name().into(),
+        }
+    }
+}

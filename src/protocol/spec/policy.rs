@@ -1,0 +1,126 @@
+//! Who may do what, as a log has it: rules over the needs of a call.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Risk;
+use crate::protocol::event::Plan;
+use crate::protocol::need::Need;
+use crate::protocol::stored::stored;
+use crate::protocol::text::glob_of;
+
+/// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Policy {
+    /// The rules, in the order they were written.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+}
+
+impl Policy {
+    /// Adds rules that are not there yet.
+    pub fn add(&mut self, rules: &[Rule]) {
+        for rule in rules {
+            if !self.rules.contains(rule) {
+                self.rules.push(rule.clone());
+            }
+        }
+    }
+}
+
+/// One rule. A field that is absent matches everything; a rule that allows by a field covers no need of another kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rule {
+    /// Name shown in the log.
+    pub name: String,
+    /// Glob over tool names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Glob over the whole command line (`*` matches everything, `/` and newlines included). Deny and ask also try each
+    /// command of the line, without what stands before it. A shell has more ways to write a command, so such a rule
+    /// is a convenience and no boundary: the sandbox is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Globs over the names of other needs: `host:*.example.org`, `port:5432`, `tool:SERVER/TOOL`, `git`,
+    /// `unconfined`. What leaves the sandbox is only allowed by a rule that names it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+    /// Directory the call runs in, relative to the workspace, exactly; empty is the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Digest of the one call it is for, of grants for calls whose needs do not say what they are about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// Risk class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
+    /// What follows.
+    pub action: Action,
+    /// Among rules with the same action the highest names the decision; default 0.
+    #[serde(default)]
+    pub priority: i32,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl Rule {
+    /// A rule for everything, under this name.
+    pub fn named(name: impl Into<String>, action: Action) -> Self {
+        Rule {
+            name: name.into(),
+            tool: None,
+            command: None,
+            path: None,
+            needs: Vec::new(),
+            cwd: None,
+            call: None,
+            risk: None,
+            action,
+            priority: 0,
+            why: None,
+        }
+    }
+
+    /// The rule that grants a call again: the same tool with the same needs. Where the needs do not say what the call is
+    /// about, the very same call.
+    pub fn granting(name: impl Into<String>, tool: &str, plan: &Plan) -> Self {
+        let speaks =
+            |need: &Need| !matches!(need, Need::Tool(_) | Need::Git | Need::Unconfined | Need::Unknown(_));
+        Rule {
+            tool: Some(glob_of(tool)),
+            command: plan.command().map(glob_of),
+            path: glob_of_paths(plan),
+            needs: plan.other_needs().map(|need| glob_of(&need.name())).collect(),
+            cwd: Some(plan.cwd.clone()),
+            call: (!plan.needs.iter().any(speaks)).then(|| plan.digest.clone()),
+            risk: Some(plan.risk),
+            ..Rule::named(name, Action::Allow)
+        }
+    }
+}
+
+/// The glob that matches the paths of a call and no others.
+fn glob_of_paths(plan: &Plan) -> Option<String> {
+    let mut paths: Vec<String> = plan.paths().map(|base| glob_of(&base.path)).collect();
+    match paths.len() {
+        0 | 1 => paths.pop(),
+        _ => Some(format!("{{{}}}", paths.join(","))),
+    }
+}
+
+stored! {
+    /// What the policy says to a call.
+    #[derive(Copy, Eq, PartialOrd, Ord)]
+    pub enum Action of Word {
+        /// It may run.
+        Allow,
+        /// Somebody is asked.
+        Ask,
+        /// It may not run, whoever says so.
+        Deny,
+    }
+}
