@@ -130,7 +130,9 @@ fn facts(turn: &TurnReport) -> Vec<Fact> {
     }
     let asked = turn.calls.iter().filter(|call| call.approval.is_some()).count();
     if asked > 0 {
-        facts.push(fact("asked", "Approvals", counted(asked as u64, "approval").into(), false));
+        let given = turn.calls.iter().filter(|call| call.is_allowed()).count();
+        let words = if given == asked { "given".to_owned() } else { format!("of which {given} given") };
+        facts.push(fact("asked", "Approvals", format!("{asked} asked, {words}").into(), false));
     }
     if !turn.checks.is_empty() {
         let failed = turn.checks.iter().filter(|check| check.exit != Some(0)).count();
@@ -223,13 +225,7 @@ fn approvals<'a>(turn: &TurnReport) -> Option<Block<'a>> {
     let rows = turn.calls.iter().filter_map(|call| {
         let approval = call.approval.as_ref()?;
         let answer = approval.answer.as_deref().unwrap_or("not answered");
-        let side = if approval.answer.is_some()
-            && call.outcome != phrases::refusal(crate::protocol::event::RefusalReason::Denied)
-        {
-            1
-        } else {
-            -1
-        };
+        let side = if call.is_allowed() { 1 } else { -1 };
         let mut said = vec![Line::default().side(side, answer)];
         said.extend(approval.words.as_deref().map(Line::from));
         let rule = call.rule.as_ref().map(|(rule, _)| rule.as_str()).unwrap_or_default();
@@ -281,12 +277,8 @@ fn call<'a>(call: &CallLine, is_alone: bool) -> Block<'a> {
         Some(change) => blocks.push(Block::Code("diff".to_owned(), change.to_owned())),
         None => {
             // A command of many lines is on the line above only with its first.
-            if call.preview.trim() != call.target {
-                blocks.extend(
-                    Some(&call.preview)
-                        .filter(|text| !text.is_empty())
-                        .map(|text| Block::Code(String::new(), text.clone())),
-                );
+            if call.preview.trim().contains('\n') {
+                blocks.push(Block::Code(String::new(), call.preview.clone()));
             }
             blocks.push(Block::Code(String::new(), call.output.clone()));
         }

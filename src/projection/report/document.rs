@@ -151,6 +151,8 @@ pub enum Look {
     Side(i8),
     /// A rating.
     Rating(i8),
+    /// A new line.
+    Break,
     /// A length, per mille, in forms without drawings.
     Bar(u32),
     /// The same in forms with drawings.

@@ -133,14 +133,14 @@ impl Writer {
         lead: Option<&Line>,
         blocks: &[Block<'_>],
     ) {
-        self.page.raw("<section class=\"").raw(id);
-        if self.ids.insert(id) {
-            self.page.raw("\" id=\"").raw(id);
-        }
         // What a reader looks for first is next to the words.
         let (facts, words): (Vec<&Block<'_>>, Vec<&Block<'_>>) =
             blocks.iter().partition(|block| matches!(block, Block::Facts(_)));
-        self.page.raw(if facts.is_empty() { "\"><h2>" } else { " beside\"><div class=\"words\"><h2>" });
+        self.page.raw("<section class=\"").raw(id).raw(if facts.is_empty() { "" } else { " beside" });
+        if self.ids.insert(id) {
+            self.page.raw("\" id=\"").raw(id);
+        }
+        self.page.raw(if facts.is_empty() { "\"><h2>" } else { "\"><div class=\"words\"><h2>" });
         self.page.raw(heading).raw("</h2>");
         if let Some(lead) = lead {
             self.tagged("<p class=\"lead\">", lead, "</p>");
@@ -171,6 +171,7 @@ impl Writer {
                 Look::Quiet => ("<small>", "</small>"),
                 Look::Warn => ("<span class=\"warn\">", "</span>"),
                 Look::Bar(_) => continue,
+                Look::Break => ("<br>", ""),
                 Look::Side(side) => {
                     figures::side(page, *side, text);
                     continue;
@@ -199,7 +200,7 @@ impl Writer {
                     continue;
                 }
             };
-            page.raw(open).text(text).raw(close);
+            page.raw(open).line(text).raw(close);
         }
     }
 

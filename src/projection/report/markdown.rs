@@ -187,7 +187,7 @@ fn table(table: &Table) -> String {
 fn shown(words: &Line) -> String {
     let mut out = String::new();
     for (look, text) in &words.0 {
-        let begins = out.trim().is_empty();
+        let begins = out.trim().is_empty() || out.ends_with('\n');
         match look {
             Look::Cite(at, doubt) => {
                 let what = match at {
@@ -198,14 +198,12 @@ fn shown(words: &Line) -> String {
                 out.extend(doubt.map(|doubt| format!(" **({doubt})**")));
             }
             Look::Bar(_) | Look::Stroke(_) => {}
+            Look::Break => out.push_str("\\\n"),
             Look::Code => out.push_str(&wrapped("`", &code(text))),
             Look::Strong | Look::Warn => out.push_str(&wrapped("**", &escaped(text))),
             Look::Slanted => out.push_str(&wrapped("*", &escaped(text))),
-            _ => {
-                let rows = text.split('\n').map(escaped).enumerate();
-                let rows = rows.map(|(nth, row)| if begins || nth > 0 { at_start(row) } else { row });
-                out.push_str(&rows.collect::<Vec<_>>().join("\\\n"));
-            }
+            _ if begins => out.push_str(&at_start(escaped(text))),
+            _ => out.push_str(&escaped(text)),
         }
     }
     out.trim().to_owned()

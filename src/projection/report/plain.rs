@@ -146,23 +146,24 @@ fn item(first: &str, line: &Line) -> String {
     text.lines().map(|line| hanging(first, line, WIDTH)).collect()
 }
 
-/// A line of words; only its own hard breaks break it.
+/// A line of words; only its own breaks break it.
 fn shown(line: &Line) -> String {
+    const EIGHTHS: [&str; 8] =
+        ["\u{2581}", "\u{2582}", "\u{2583}", "\u{2584}", "\u{2585}", "\u{2586}", "\u{2587}", "\u{2588}"];
     let mut out = String::new();
     for (look, text) in &line.0 {
-        let text = text.split('\n').map(|row| safe_line(row).into_owned()).collect::<Vec<_>>().join("\n");
+        let text = safe_line(text);
         match look {
-            Look::Cite(_, doubt) => {
-                let quoted =
-                    if let Look::Cite(None, _) = look { format!("\u{201c}{text}\u{201d}") } else { text };
-                let doubt = doubt.map(|doubt| format!(": {doubt}")).unwrap_or_default();
-                out.push_str(&format!(" [{quoted}{doubt}]"));
-            }
+            Look::Break => out.push('\n'),
             Look::Bar(level) => {
-                out.push_str("  ");
-                out.push_str(&"\u{2588}".repeat(usize::try_from((level + 24) / 50).unwrap_or(20).min(20)));
+                let nth = usize::try_from(level * 8 / 1_001).unwrap_or_default();
+                out.push_str(&format!(" {}", EIGHTHS[nth.min(7)]));
             }
-            Look::Code if out.is_empty() || out.ends_with(' ') => out.push_str(&text),
+            Look::Cite(at, doubt) => {
+                let what = if at.is_none() { format!("\u{201c}{text}\u{201d}") } else { text.into_owned() };
+                let doubt = doubt.map(|doubt| format!(": {doubt}")).unwrap_or_default();
+                out.push_str(&format!(" [{what}{doubt}]"));
+            }
             _ => out.push_str(&text),
         }
     }
@@ -186,7 +187,8 @@ fn table(table: &Table, indent: usize) -> String {
         cells.chain([table.head.get(at).map_or(0, |name| name.width())]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
-    if indent + widths.iter().map(|width| width + 2).sum::<usize>() > WIDTH + 2 {
+    let needs = indent + widths.iter().map(|width| width + 2).sum::<usize>();
+    if needs > WIDTH + 2 || table.class == "disputes" {
         return rows.iter().map(|row| tall(&table.head, row, &pad)).collect();
     }
     let line = |cells: Vec<&str>| {

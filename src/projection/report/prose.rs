@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
             Event::Code(text) => self.text(Some(Look::Code), &text),
             Event::Html(text) | Event::InlineHtml(text) => self.text(None, &text),
             Event::SoftBreak => self.text(None, " "),
-            Event::HardBreak => self.text(None, "\n"),
+            Event::HardBreak => self.text(Some(Look::Break), ""),
             Event::Rule => self.push(Block::Para(Tone::Quiet, Line::new("\u{2014}\u{2014}\u{2014}"))),
             Event::TaskListMarker(done) => self.text(None, if done { "\u{2611} " } else { "\u{2610} " }),
             _ => {}

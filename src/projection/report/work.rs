@@ -51,6 +51,8 @@ pub struct CallLine {
 /// The answer to one approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ApprovalLine {
+    /// True for a yes.
+    pub is_yes: bool,
     /// The answer in words; none while it is open.
     pub answer: Option<String>,
     /// Why it was denied, or the rule that was made.
@@ -60,6 +62,11 @@ pub struct ApprovalLine {
 }
 
 impl CallLine {
+    /// True when somebody was asked and allowed it.
+    pub fn is_allowed(&self) -> bool {
+        self.approval.as_ref().is_some_and(|approval| approval.is_yes)
+    }
+
     /// The change it made, as a unified diff.
     pub fn change(&self) -> Option<&str> {
         (self.is_done && is_diff(&self.preview)).then_some(self.preview.as_str())
@@ -161,12 +168,18 @@ impl CallLine {
 fn approval(log: &Log<'_>, audit: &Audit) -> ApprovalLine {
     let answered = audit.answered.as_ref().and_then(|(at, _)| log.event(*at));
     let Some(ArenaEvent::ApprovalAnswered(data)) = answered else {
-        return ApprovalLine { answer: None, words: None, by: None };
+        return ApprovalLine { is_yes: false, answer: None, words: None, by: None };
     };
     let words = match &data.choice {
         Choice::Deny(why) => Some(why.clone()).filter(|why| !why.trim().is_empty()),
         Choice::Rule(rule) => Some(rule.name.clone()),
         Choice::Once | Choice::Session | Choice::Unknown(_) => None,
     };
-    ApprovalLine { answer: Some(phrases::choice(&data.choice).to_owned()), words, by: Some(data.by.clone()) }
+    let is_yes = !matches!(data.choice, Choice::Deny(_) | Choice::Unknown(_));
+    ApprovalLine {
+        is_yes,
+        answer: Some(phrases::choice(&data.choice).to_owned()),
+        words,
+        by: Some(data.by.clone()),
+    }
 }

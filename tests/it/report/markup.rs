@@ -88,7 +88,7 @@ fn hostile_texts_stay_text_in_markdown() {
     let mut previous = ' ';
     for (at, c) in text.char_indices() {
         if c == '<' && previous != '\\' {
-            let ours = ["<a id=\"e", "</a>", "<details><summary>", "</summary>", "</details>"]
+            let ours = ["<a id=\"e", "</a>", "<details><summary>", "<summary>", "</summary>", "</details>"]
                 .iter()
                 .any(|tag| text[at..].starts_with(tag));
             // Within backticks it is text as it is.

@@ -18,7 +18,7 @@ fn with_a_run() -> Env {
     env.write("work/a.py", "def f():\n    return 'one'\n");
     let ran = env.run(&["run", "Fix the loop", "--yes", "--sandbox", "none"]);
     assert_eq!(ran.code, 0, "{ran}");
-    let ran = env.run(&["run", "--continue", "go on", "--yes"]);
+    let ran = env.run(&["run", "--resume", "latest", "go on", "--yes"]);
     assert_eq!(ran.code, 0, "{ran}");
     env
 }
@@ -40,8 +40,9 @@ fn the_markdown_of_a_run_can_be_pasted_and_its_code_runs() {
         "-    return 'one'\n+    return 'two'\n",
         "- Changed: 1 file, +1 \u{2212}1",
         "- Tools: 4 calls, 1 without success",
+        "- Approvals: 2 asked, given",
         "## Approvals",
-        "| allowed once | \\-\\-yes |",
+        "| allowed once | \\--yes |",
         "<details><summary>read_file none.py ",
         "Rule `",
         "\n# go on\n",

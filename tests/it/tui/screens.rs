@@ -153,7 +153,7 @@ fn the_diff_under_review_has_a_pane_where_there_is_room_and_a_sheet_elsewhere() 
     let mut solo = state(&demo(), false);
     let _ = update(&mut solo, key(KeyCode::Tab));
     let _ = typed(&mut solo, "d");
-    assert!(shown(&solo, 80, 24).contains("no squad has proposed a change in this turn"));
+    assert!(shown(&solo, 80, 24).contains("nothing was changed by file tools"));
 }
 
 #[test]

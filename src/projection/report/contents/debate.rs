@@ -54,21 +54,18 @@ fn verdict(debate: &DebateReport) -> Block<'_> {
     let notice = |words: String| Block::Para(Tone::Notice, words.into());
     let mut blocks = Vec::new();
     let overruled = wording::overruled(debate).map(|words| Block::Para(Tone::Alarm, words.into()));
-    match &debate.verdict {
-        Some(verdict) => {
-            let answer = verdict.answer.as_deref().unwrap_or(match verdict.is_majority {
-                true => "The moderator gave no verdict. The sealed majority is used instead.",
-                false => UNREADABLE,
-            });
-            blocks.push(Block::Words(prose::blocks(answer)));
-            let whose = match verdict.is_majority {
-                true => "The sealed ballots:",
-                false => "By the moderator, who is not one of the debaters:",
-            };
-            blocks.push(Block::Para(Tone::Quiet, Line::new(whose).cites([&verdict.source])));
-            blocks.extend(overruled);
-        }
-        None => blocks.push(para("There is none.")),
+    if let Some(verdict) = &debate.verdict {
+        let answer = verdict.answer.as_deref().unwrap_or(match verdict.is_majority {
+            true => "The moderator gave no verdict. The sealed majority is used instead.",
+            false => UNREADABLE,
+        });
+        blocks.push(Block::Words(prose::blocks(answer)));
+        let whose = match verdict.is_majority {
+            true => "The sealed ballots:",
+            false => "By the moderator, who is not one of the debaters:",
+        };
+        blocks.push(Block::Para(Tone::Quiet, Line::new(whose).cites([&verdict.source])));
+        blocks.extend(overruled);
     }
     blocks.extend([wording::state(debate), wording::short_of_plan(debate)].into_iter().flatten().map(notice));
     blocks.push(Block::Facts(facts(debate)));
@@ -103,14 +100,14 @@ fn dispute(each: &Proposition) -> Vec<Vec<Line>> {
     if let Some(because) = &each.because {
         words.push(Line::default().words(because).citations(&each.evidence));
     }
-    let majority = Line::default()
-        .side(each.sealed_majority.unwrap_or_default(), wording::majority(each.sealed_majority));
-    let mut verdict =
-        vec![Line::default().side(each.verdict.unwrap_or_default(), wording::upheld(each.verdict))];
+    let majority = each.sealed_majority;
+    let majority = majority.map(|side| Line::default().side(side, wording::majority(Some(side))));
+    let verdict = each.verdict.map(|side| Line::default().side(side, wording::upheld(Some(side))));
+    let mut verdict = cell(verdict.unwrap_or_default());
     if each.differs {
         verdict.push(Line::default().with(Look::Warn, "differs"));
     }
-    vec![cell(wording::name(each.number)), words, cell(majority), verdict]
+    vec![cell(wording::name(each.number)), words, cell(majority.unwrap_or_default()), verdict]
 }
 
 fn absences(debate: &DebateReport) -> Option<Block<'_>> {
@@ -272,11 +269,10 @@ fn convergence(debate: &DebateReport) -> Option<Block<'_>> {
             let parts: Vec<_> = probe.parts.iter().map(wording::part).collect();
             after.push(Line::default().quiet(parts.join(" \u{b7} ")));
         }
-        let score = Line::new(wording::measured(probe.score_pm));
-        let score = match probe.score_pm {
-            Some(level) => score.with(Look::Bar(level), ""),
-            None => score,
-        };
+        let mut score = Line::new(wording::measured(probe.score_pm));
+        if let Some(level) = probe.score_pm {
+            score = score.with(Look::Bar(level), "");
+        }
         let each = probe.agreement_pm.iter();
         let each = each.map(|value| value.map_or("\u{2013}".to_owned(), |value| (value / 10).to_string()));
         let each = cell(each.collect::<Vec<_>>().join(" \u{b7} "));
