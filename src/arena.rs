@@ -98,6 +98,9 @@ pub enum ArenaError {
     /// The recorded entries do not follow one another.
     #[error(transparent)]
     OutOfOrder(#[from] OutOfOrder),
+    /// Secrets could not be kept out of log and screen.
+    #[error("secrets cannot be looked for: {0}")]
+    Redaction(String),
     /// The session refused to be opened so.
     #[error("the session cannot be opened: {0}")]
     Refused(String),
@@ -196,12 +199,12 @@ impl Arena {
         ports: &ArenaPorts,
     ) -> Result<(), ArenaError> {
         let mut session = recorded.into_session(&ports.scorers)?;
-        let redactor = Redactor::new(&ports.secrets);
+        let redactor = Redactor::new(&ports.secrets).map_err(ArenaError::Redaction)?;
         let mut made = Vec::new();
         let left = ArenaEvent::SessionPaused(SessionPaused { cause: PauseCause::Quit });
         for fact in facts.into_iter().chain([left]).map(fact) {
-            let fact = fact?;
-            made.push(session.handle(Input { at: ports.clock.now(), fact: redactor.fact(fact) }));
+            let fact = redactor.fact(fact?).map_err(AppendError::Secret)?;
+            made.push(session.handle(Input { at: ports.clock.now(), fact }));
         }
         ports.log.append(made).await?;
         Ok(())
@@ -219,7 +222,7 @@ impl Arena {
         let tracker = TaskTracker::new();
         let (bus, log) = (Arc::clone(&ports.bus), Arc::clone(&ports.log));
         let (sandbox, places) = (Arc::clone(&ports.sandbox), Arc::clone(&ports.places));
-        let redactor = Arc::new(Redactor::new(&ports.secrets));
+        let redactor = Arc::new(Redactor::new(&ports.secrets).map_err(ArenaError::Redaction)?);
         let providers = Arc::new(provider_pool::ProviderPool::new(&ports.providers, &ports.provider_limits));
         let executor = executor::Executor::new(
             ports,

@@ -32,6 +32,7 @@ pub use cache::Runs;
 pub use change::{Changes, LimitChanges, change};
 pub use clock::SystemClock;
 pub use error::WireError;
+pub(crate) use error::in_shell;
 pub use fork::{Fork, ForkPlan, Instead};
 pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, prove, sandbox};

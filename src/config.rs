@@ -167,7 +167,7 @@ pub const VARIABLES: &[(&str, &[&str])] = &[
 ];
 
 /// The merged configuration of one run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     places: Places,
     environment: Environment,
@@ -287,7 +287,7 @@ impl Config {
     pub fn model_spec(&self, name: &ModelName) -> Result<ModelSpec, ConfigError> {
         let table = providers::complete(&name.provider, self.file.providers.get(&name.provider));
         let table = table.ok_or_else(|| self.no_provider(&name.provider))?;
-        let is_script = table.kind == Some(file::ProviderKind::Script);
+        let is_script = table.kind.as_deref() == Some(providers::SCRIPT);
         let local = is_script || table.base_url.as_deref().is_some_and(providers::is_loopback);
         // Where one model of a provider has a price, what is on this machine passes calls on: no other is free either.
         let is_of =

@@ -62,9 +62,8 @@ pub fn read_text(path: &Path, max: u64) -> Result<Option<String>, FileError> {
 pub fn read_within(folder: &Path, path: &Path, max: u64) -> Result<Option<String>, FileError> {
     let outside = || FileError::Outside { path: path.to_owned(), folder: folder.to_owned() };
     if path.symlink_metadata().is_ok() {
-        let (Ok(real), Ok(within)) = (path.canonicalize(), folder.canonicalize()) else {
-            return Err(outside());
-        };
+        let io = |source| FileError::Io { path: path.to_owned(), source };
+        let (real, within) = (path.canonicalize().map_err(io)?, folder.canonicalize().map_err(io)?);
         if !real.starts_with(&within) {
             return Err(outside());
         }
@@ -151,6 +150,10 @@ mod tests {
         symlink(&secret, work.join("AGENTS.md")).unwrap();
         let error = instructions(Path::new("/nowhere"), &work).unwrap_err().to_string();
         assert!(error.contains("AGENTS.md` is a link that leads outside"), "{error}");
+        std::fs::remove_file(work.join("AGENTS.md")).unwrap();
+        symlink("AGENTS.md", work.join("AGENTS.md")).unwrap();
+        let error = instructions(Path::new("/nowhere"), &work).unwrap_err().to_string();
+        assert!(error.contains("cannot read") && !error.contains("outside"), "a link to itself: {error}");
         let personas = work.join(".agon/personas");
         symlink(&secret, personas.join("coder.md")).unwrap();
         let library = Library::load(std::slice::from_ref(&personas));

@@ -46,6 +46,22 @@ pub trait Provider: Send + Sync {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed>;
+
+    /// How many tokens a model holds, where its server tells.
+    async fn window(&self, _model: &str) -> Option<Window> {
+        None
+    }
+}
+
+/// What a server tells of a model, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Input and output together.
+    pub context: u64,
+    /// Most output of one answer, where it tells.
+    pub max_output: Option<u64>,
+    /// False where the server may load the model with another window.
+    pub is_sure: bool,
 }
 
 /// Keeps what was learnt about a model for the sessions to come.
@@ -389,6 +405,9 @@ pub enum AppendError {
     /// Writing or syncing failed; nothing can be appended any more.
     #[error("the log can no longer be written: {0}")]
     Poisoned(String),
+    /// What happened holds a secret that cannot be taken out of it, so it is not recorded.
+    #[error("`{0}` holds a secret that cannot be replaced in it, so it is not recorded")]
+    Secret(String),
     /// The entry does not follow the last one.
     #[error("entry {got} does not follow; the next is {expected}")]
     OutOfOrder {

@@ -73,7 +73,8 @@ impl Driver {
 
     /// Records the facts a session begins with, before anybody can talk to it.
     pub async fn begin(&mut self, facts: Vec<Fact>) -> Result<(), ArenaError> {
-        let entries: Vec<Arc<Entry>> = facts.into_iter().map(|fact| self.handle(fact)).collect();
+        let entries: Vec<Arc<Entry>> =
+            facts.into_iter().map(|fact| self.handle(fact)).collect::<Result<_, _>>()?;
         if let Some(reason) = entries.iter().find_map(|entry| refusal(entry)) {
             return Err(ArenaError::Refused(reason));
         }
@@ -131,7 +132,7 @@ impl Driver {
                 }
             };
             let Ok(fact) = Fact::new(event) else { continue };
-            let entry = self.handle(fact);
+            let entry = self.handle(fact)?;
             if let Some(reply) = reply {
                 let answer =
                     refusal(&entry).map_or(Ok(entry.seq), |reason| Err(SubmitError::Refused(reason)));
@@ -149,13 +150,13 @@ impl Driver {
     }
 
     /// Stamps a fact, with time and redaction and nothing else, and lets the session decide.
-    fn handle(&mut self, fact: Fact) -> Arc<Entry> {
+    fn handle(&mut self, fact: Fact) -> Result<Arc<Entry>, AppendError> {
         let at = self.executor.now();
         if matches!(fact.event(), ArenaEvent::PromptGiven(_)) && !self.session.has_open_turn() {
             self.active = (0, at);
         }
-        let fact = self.redactor.fact(fact);
-        self.session.handle(Input { at, fact })
+        let fact = self.redactor.fact(fact).map_err(AppendError::Secret)?;
+        Ok(self.session.handle(Input { at, fact }))
     }
 
     /// Timers report the active time of the turn, which only the driver knows.
@@ -238,7 +239,7 @@ impl Driver {
     async fn pause(&mut self, cause: PauseCause) -> Result<(), AppendError> {
         match Fact::new(ArenaEvent::SessionPaused(SessionPaused { cause })) {
             Ok(fact) => {
-                let entry = self.handle(fact);
+                let entry = self.handle(fact)?;
                 self.commit(vec![entry]).await
             }
             Err(_) => Ok(()),

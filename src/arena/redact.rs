@@ -44,8 +44,8 @@ impl Redactor {
         lines
     }
 
-    /// Looks for these secrets: name and value.
-    pub fn new(secrets: &[(String, String)]) -> Self {
+    /// Looks for these secrets: name and value. The error says why they cannot be looked for.
+    pub fn new(secrets: &[(String, String)]) -> Result<Self, String> {
         let mut patterns = Vec::new();
         let mut placeholders = Vec::new();
         for (name, value) in secrets.iter().filter(|(_, value)| is_worth_hiding(value)) {
@@ -55,15 +55,18 @@ impl Redactor {
             }
         }
         let is_escaped = |c: char| c == '"' || c == '\\' || c.is_control();
-        let may_be_escaped = patterns.iter().any(|pattern| pattern.contains(is_escaped));
+        let may_be_escaped = secrets.iter().any(|(_, value)| value.contains(is_escaped));
         let longest = patterns.iter().map(String::len).max().unwrap_or_default();
         let finder = match patterns.is_empty() {
             true => None,
-            false => AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns).ok(),
+            false => {
+                let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns);
+                Some(finder.map_err(|error| error.to_string())?)
+            }
         };
         patterns.sort_unstable();
         patterns.dedup();
-        Redactor { finder, placeholders, may_be_escaped, sorted: patterns, longest }
+        Ok(Redactor { finder, placeholders, may_be_escaped, sorted: patterns, longest })
     }
 
     /// True when there is nothing to look for.
@@ -115,23 +118,24 @@ impl Redactor {
     }
 
     /// The fact with every secret in its texts and in names of objects replaced. Foreign content that must go back to its
-    /// provider unchanged cannot be mended: it is dropped and marked.
-    pub fn fact(&self, fact: Fact) -> Fact {
+    /// provider unchanged cannot be fixed: it is dropped and marked. The error is the kind of a fact that is none any more
+    /// without its secrets: recorded as it is, it would hold them.
+    pub fn fact(&self, fact: Fact) -> Result<Fact, String> {
         if self.finder.is_none() || !self.may_hold_secret(fact.event()) {
-            return fact;
+            return Ok(fact);
         }
+        let kind = fact.event().kind().to_owned();
         let mut event = fact.event().clone();
         if let ArenaEvent::ModelAnswered(answer) = &mut event {
             answer.body.message.iter_mut().for_each(|part| self.drop_opaque(part));
         }
         let redacted = serde_json::to_value(&event).ok().and_then(|mut value| {
             self.value(&mut value);
-            // Typed words (references, closed lists) are no secrets by `is_worth_hiding`, so it still reads.
             serde_json::from_str::<ArenaEvent>(&value.to_string()).ok()
         });
         match redacted.map(Fact::new) {
-            Some(Ok(redacted)) => redacted,
-            _ => fact,
+            Some(Ok(redacted)) if redacted.event().kind() == kind => Ok(redacted),
+            _ => Err(kind),
         }
     }
 
@@ -199,7 +203,7 @@ mod tests {
     use crate::protocol::spec::Mode;
 
     fn redactor() -> Redactor {
-        Redactor::new(&[("KEY".into(), "s3cret-value".into()), ("SHORT".into(), "abc".into())])
+        Redactor::new(&[("KEY".into(), "s3cret-value".into()), ("SHORT".into(), "abc".into())]).unwrap()
     }
 
     #[test]
@@ -213,14 +217,14 @@ mod tests {
         assert_eq!(redactor.text("abc"), "abc");
         let bearer = "QmVhcmVyIHMzY3JldC12YWx1ZQ==";
         assert_eq!(redactor.text(bearer), "QmVhcmVyIH[secret:KEY]==", "Bearer s3cret-value");
-        let slash = Redactor::new(&[("KEY".into(), "a/b+c=12".into())]);
+        let slash = Redactor::new(&[("KEY".into(), "a/b+c=12".into())]).unwrap();
         assert_eq!(slash.text("k=a%2fb%2bc%3d12&k=a%2Fb%2Bc%3D12"), "k=[secret:KEY]&k=[secret:KEY]");
     }
 
     /// Two secrets of which one begins as the other does, and one that begins within it.
     fn nested() -> Redactor {
         let secrets = [("ONE", "s3cret-1"), ("TWO", "s3cret-1-and-more"), ("THREE", "more-or-less")];
-        Redactor::new(&secrets.map(|(name, value)| (name.to_owned(), value.to_owned())))
+        Redactor::new(&secrets.map(|(name, value)| (name.to_owned(), value.to_owned()))).unwrap()
     }
 
     #[test]
@@ -243,7 +247,8 @@ mod tests {
 
     #[test]
     fn only_a_tail_that_begins_a_secret_is_held_back() {
-        let redactor = Redactor::new(&[("KEY".into(), format!("Xyz-{}", "0123456789abcdef".repeat(10)))]);
+        let redactor =
+            Redactor::new(&[("KEY".into(), format!("Xyz-{}", "0123456789abcdef".repeat(10)))]).unwrap();
         for (text, sent) in [("hello", "hello"), ("see Xyz", "see "), ("Xyz-1", "Xyz-1"), ("é Xyz-012", "é ")]
         {
             let mut held = text.to_owned();
@@ -260,17 +265,43 @@ mod tests {
     }
 
     #[test]
+    fn a_fact_that_is_none_without_its_secrets_is_not_passed_on() {
+        let mut redactor = redactor();
+        redactor.finder = Some(AhoCorasick::new(["prompt_given"]).unwrap());
+        redactor.placeholders.truncate(1);
+        assert_eq!(redactor.fact(prompt("x")).unwrap_err(), "prompt_given");
+    }
+
+    #[test]
     fn a_prompt_is_stamped_without_the_secret() {
-        let redactor = Redactor::new(&[("KEY".into(), "quo\"ted\\value".into())]);
-        let prompt = PromptGiven {
-            text: "use quo\"ted\\value now".into(),
-            mode: Mode::Solo,
-            changed: vec![],
-            schema: None,
-            by: None,
-        };
-        let fact = Fact::new(ArenaEvent::PromptGiven(prompt)).unwrap();
-        let ArenaEvent::PromptGiven(redacted) = redactor.fact(fact).into_event() else { panic!() };
+        let redactor = Redactor::new(&[("KEY".into(), "quo\"ted\\value".into())]).unwrap();
+        let fact = prompt("use quo\"ted\\value now");
+        let ArenaEvent::PromptGiven(redacted) = redactor.fact(fact).unwrap().into_event() else { panic!() };
         assert_eq!(redacted.text, "use [secret:KEY] now");
+    }
+
+    #[test]
+    fn a_secret_is_found_in_json_within_a_text_however_its_signs_are_escaped() {
+        let redactor = Redactor::new(&[("KEY".into(), "a/B+c=12-x".into())]).unwrap();
+        for form in [
+            r"a\/B+c=12-x",
+            r"a\u002fB\u002bc\u003d12\u002dx",
+            r"a\u002FB\u002Bc\u003D12\u002Dx",
+            "%61%2f%42%2b%63%3d%31%32%2d%78",
+        ] {
+            let form = form.replace("\\\\", "\\");
+            let ArenaEvent::PromptGiven(redacted) =
+                redactor.fact(prompt(&format!("k {form}."))).unwrap().into_event()
+            else {
+                panic!()
+            };
+            assert_eq!(redacted.text, "k [secret:KEY].", "{form}");
+        }
+    }
+
+    fn prompt(text: &str) -> Fact {
+        let prompt =
+            PromptGiven { text: text.to_owned(), mode: Mode::Solo, changed: vec![], schema: None, by: None };
+        Fact::new(ArenaEvent::PromptGiven(prompt)).unwrap()
     }
 }

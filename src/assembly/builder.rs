@@ -8,7 +8,7 @@ use crate::arena::{Arena, ArenaPorts, PROGRAM, Recorded, Resumption};
 use crate::assembly::confine;
 use crate::assembly::place::Place;
 use crate::assembly::role_sandboxes::Means;
-use crate::assembly::taken_up::{self, Origin};
+use crate::assembly::taken_up::{self, Here, Origin};
 use crate::assembly::{Running, WireError, ownership, providers, spec};
 use crate::config::SandboxKind;
 use crate::eventlog::{LogError, SessionLog, SessionStore};
@@ -203,9 +203,10 @@ impl ArenaBuilder {
         Ok(Running { arena, id, recorded: 0, has_open_turn: false, sandbox, workspace, lock, notes })
     }
 
-    /// Takes a recorded session of the state folder up again, by its id or the start of it. Providers, tools, scorers,
-    /// secrets, workspace, sandbox and policy are those of this builder; models, personas and limits are the recorded
-    /// ones. Of a session that no builder began in this state folder, no grant and no check counts.
+    /// Resumes a recorded session of the state folder, by its id or the start of it. Providers, tools, scorers,
+    /// secrets, workspace, sandbox and policy are those of this builder; models, personas, limits and retries are the
+    /// recorded ones. Of a session that no builder began in this state folder, no grant, check, price or size counts:
+    /// the builder must have its models, its retries apply, and of each limit the lower one.
     pub async fn resume(mut self, name: &str) -> Result<Running, WireError> {
         let store = SessionStore::new(self.state.clone());
         let path = store.find(name)?;
@@ -219,11 +220,16 @@ impl ArenaBuilder {
         let policy = self.policy.clone();
         let mut place = self.place(self.sandbox, &policy).await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-        let mut changed = taken_up::of_here(&spec, &policy, origin);
+        let held = Here { policy: &policy, retry: &self.retry, limits: &self.limits };
+        let mut changed = taken_up::of_here(&spec, held, origin);
+        if origin == Origin::Foreign {
+            changed.extend(self.own_models(&spec)?);
+        }
         if here != spec.workspace {
             changed.push(Setting::Workspace(here));
         }
         changed.iter().for_each(|setting| spec.set(setting));
+        spec::check(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut changed, &mut spec).await?;
         let mut notes = std::mem::take(&mut place.notes);
         notes.extend(taken_up::differences(&before, &spec, origin, false));
@@ -241,6 +247,19 @@ impl ArenaBuilder {
             lock: None,
             notes,
         })
+    }
+
+    /// The recorded models as this builder has them, in the order they have; none where they are alike.
+    fn own_models(&self, spec: &Spec) -> Result<Vec<Setting>, WireError> {
+        let own = |model: &ModelSpec| {
+            let own = self.models.iter().find(|own| own.name == model.name).cloned();
+            own.ok_or_else(|| {
+                WireError::Provider(format!("model `{}` is the log's and not the builder's", model.name))
+            })
+        };
+        let own = spec.models.iter().map(own).collect::<Result<Vec<_>, _>>()?;
+        let differ = own != spec.models;
+        Ok(own.into_iter().filter(|_| differ).map(|spec| Setting::Model { spec, default: false }).collect())
     }
 
     /// The workspace with the tools of this builder.

@@ -1,14 +1,16 @@
 //! Why an arena cannot be put together; the words name the part that is missing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::arena::ArenaError;
+use crate::assembly::taken_up::listed;
 use crate::config::ConfigError;
 use crate::eventlog::LogError;
 use crate::library::FileError;
 use crate::library::blueprint::BlueprintError;
 use crate::ports::AppendError;
 use crate::protocol::blueprint;
+use crate::protocol::text::name_shown;
 use crate::sandbox::docker::DockerError;
 use crate::teamcache::StockError;
 
@@ -81,10 +83,18 @@ pub enum WireError {
     #[error("{0}")]
     Uncovered(String),
     /// A log names a sandbox that this program does not know.
-    #[error("sandbox `{0}` is unknown")]
+    #[error("sandbox {} is unknown", listed([.0.as_str()]))]
     UnknownSandbox(String),
+    /// The key that marks this user's sessions cannot be used.
+    #[error("cannot use the key `{}`, which marks your sessions: {why}", path.display())]
+    OwnKey {
+        /// The key's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A log from elsewhere names a folder to work in.
-    #[error("session `{id}` was not begun here, and its log names the folder `{}`", .root.display())]
+    #[error("session `{id}` was not begun here, and its log names the folder `{}`", name_shown(&root.to_string_lossy()))]
     ForeignRoot { id: String, root: PathBuf },
     /// None of the sandboxes that `auto` may choose is to be had.
     #[error("nothing here can confine the tools: {why}")]
@@ -147,9 +157,15 @@ impl WireError {
                 "set it at the top of the configuration: \
                      models.\"{model}\".price = {{ input = \"1.25\", output = \"10\" }}"
             )),
-            WireError::WorkspaceGone(_) => {
-                Some("`agon fork` makes a folder from the files as they were recorded".to_owned())
-            }
+            WireError::WorkspaceGone(_) => Some(
+                "if it was moved, name it: `--workspace DIR`; `agon fork` makes a folder from the files as they were \
+                 recorded"
+                    .to_owned(),
+            ),
+            WireError::OwnKey { path, .. } => Some(format!(
+                "remove it, and agon makes a new one: rm {} (sessions begun before will count as begun elsewhere)",
+                in_shell(path)
+            )),
             WireError::Blueprint(BlueprintError::Fault { hint, .. }) => hint.clone(),
             WireError::Blueprint(BlueprintError::Unknown { known, .. }) => {
                 Some(format!("there are: {}", known.join(", ")))
@@ -167,8 +183,8 @@ impl WireError {
             ),
             WireError::Wide { workspace, .. } => Some(format!(
                 "work in a project's folder (`--workspace DIR`), or allow this one in your config.toml: \
-                 [workspace] allow = [\"{}\"]",
-                workspace.display()
+                 [workspace] allow = [{}]",
+                toml::Value::from(workspace.display().to_string())
             )),
             WireError::NothingToReplace(_) => {
                 Some("`agon replay S --full` shows every entry with its number".to_owned())
@@ -178,7 +194,7 @@ impl WireError {
             WireError::UnknownSandbox(_) => Some("name the one to use: `--sandbox auto`".to_owned()),
             WireError::ForeignRoot { root, .. } => Some(format!(
                 "name the folder to work in: `--workspace {}`, or `--workspace .` for this one",
-                root.display()
+                in_shell(root)
             )),
             WireError::NothingHolds(_) => Some(
                 "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
@@ -217,5 +233,36 @@ impl WireError {
                     ArenaError::Refused(_) | ArenaError::Append(AppendError::OutOfOrder { .. })
                 )
         )
+    }
+}
+
+/// A path as a shell takes it for one word, whatever is in it.
+pub(crate) fn in_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | '@' | ':' | ',');
+    match text {
+        text if !text.is_empty() && text.chars().all(is_plain) => text,
+        text if text.contains(char::is_control) => "DIR".to_owned(),
+        text => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_a_hint_is_one_word_of_a_shell() {
+        for (path, word) in [
+            ("/a/b-c.d", "/a/b-c.d"),
+            ("/a b", "'/a b'"),
+            ("/x; rm -rf ~", "'/x; rm -rf ~'"),
+            ("/it's $(id)", r"'/it'\''s $(id)'"),
+            ("/a\nerror: b", "DIR"),
+            ("", "''"),
+        ] {
+            assert_eq!(in_shell(Path::new(path)), word);
+        }
     }
 }

@@ -247,6 +247,10 @@ async fn tree_at(
     if !root.is_dir() {
         return Err(WireError::WorkspaceGone(root));
     }
+    if let Some(why) = config.wide(&root) {
+        // What is recorded there is in the copy, where agents work.
+        return Err(WireError::Wide { workspace: root, why });
+    }
     // What a call of another session made that was cut off is no part of a copy.
     let journal = crash_journal::notes_of(&config.places().state);
     notes.extend(crash_journal::settle(&journal, &root).map_err(WireError::Workspace)?);

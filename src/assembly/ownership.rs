@@ -22,11 +22,21 @@ const MOST: u64 = 8 * 1024;
 /// Marks a session that is begun here in a workspace. Called before its first entry is written.
 pub(super) fn mark(state: &Path, id: &str, root: &Path) -> Result<(), WireError> {
     let failed = |error| WireError::from(LogError::Io { path: mark_of(state, id), error });
+    let unusable = |error: io::Error| WireError::OwnKey {
+        path: key_of(state),
+        why: match error.kind() {
+            io::ErrorKind::UnexpectedEof => format!("it has fewer than {KEY} bytes"),
+            _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                "it is a link".to_owned()
+            }
+            _ => error.to_string(),
+        },
+    };
     let key = match key(state) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => make_key(state),
         key => key,
     };
-    let mut text = hex(&digest(&key.map_err(failed)?, id, root)).into_bytes();
+    let mut text = hex(&digest(&key.map_err(unusable)?, id, root)).into_bytes();
     text.push(b'\n');
     text.extend(root.as_os_str().as_bytes());
     put(&mark_of(state, id), &text).map_err(failed)
@@ -60,10 +70,7 @@ fn key(state: &Path) -> io::Result<[u8; KEY]> {
     let mut file = open(&key_of(state))?;
     let data = file.metadata()?;
     if !data.is_file() || data.mode() & 0o077 != 0 || data.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other(format!(
-            "`{}` must be yours and have mode 0600",
-            key_of(state).display()
-        )));
+        return Err(io::Error::other("it must be a file of yours with mode 0600"));
     }
     let mut key = [0; KEY];
     file.read_exact(&mut key)?;
@@ -135,6 +142,22 @@ mod tests {
         for (key, data, wanted) in rows {
             assert_eq!(hex(&hmac(key, &[&data[..3], &data[3..]])), wanted);
         }
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_used_is_named_with_the_way_to_fix_it() {
+        let state = tempfile::tempdir().unwrap();
+        let state = state.path();
+        std::fs::create_dir_all(state.join("sessions").join(ID)).unwrap();
+        let error = || mark(state, ID, Path::new("/work")).unwrap_err();
+        put(&key_of(state), b"").unwrap();
+        assert!(
+            error().to_string().contains("own.key`, which marks your sessions: it has fewer than 32 bytes")
+        );
+        assert!(error().hint().unwrap().contains("rm "));
+        std::fs::remove_file(key_of(state)).unwrap();
+        std::os::unix::fs::symlink("elsewhere", key_of(state)).unwrap();
+        assert!(error().to_string().contains("own.key`, which marks your sessions: it is a link"));
     }
 
     #[test]

@@ -14,9 +14,8 @@ use crate::ports::{Learnings, Provider};
 use crate::protocol::expand::digest_of;
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
-use crate::provider::Timeouts;
-use crate::provider::openai::{OpenAi, OpenAiConfig};
 use crate::provider::script::{RecordedReply, Script};
+use crate::provider::{FORMATS, ServerConfig, Timeouts};
 
 /// The most a script may hold, in bytes.
 const MAX_SCRIPT: u64 = 8 << 20;
@@ -43,8 +42,10 @@ impl Learnings for LearntFile {
     fn refuses(&self, model: &str, names: &[String]) {
         let provider = model.split('/').next().unwrap_or_default();
         if let Some(server) = self.servers.get(provider) {
+            // Thinking that does not fit one conversation says nothing of the next.
+            let lasting: Vec<String> = names.iter().filter(|name| *name != "signature").cloned().collect();
             // What cannot be kept costs the next session one more call.
-            let _ = Learnt::keep(&self.file, model, server, names);
+            let _ = Learnt::keep(&self.file, model, server, &lasting);
         }
     }
 }
@@ -110,13 +111,14 @@ fn provider(
             let script = written_script(name, &text.ok_or_else(missing)?)?;
             Ok(Arc::new(answered.going_on(script, name)))
         }
-        connection @ Connection::Openai { .. } => Ok(Arc::new(openai(name, connection)?)),
+        connection @ Connection::Http { .. } => server(name, connection),
     }
 }
 
-/// The provider behind a connection of the OpenAI kind.
-pub(super) fn openai(name: &str, connection: Connection) -> Result<OpenAi, WireError> {
-    let Connection::Openai {
+/// The provider behind a connection over HTTP, by the row of its wire format.
+pub(super) fn server(name: &str, connection: Connection) -> Result<Arc<dyn Provider>, WireError> {
+    let Connection::Http {
+        kind,
         base_url,
         key,
         headers,
@@ -128,16 +130,21 @@ pub(super) fn openai(name: &str, connection: Connection) -> Result<OpenAi, WireE
     else {
         return Err(WireError::Internal(format!("provider `{name}` has no address")));
     };
-    let mut openai = OpenAiConfig::new(name, base_url);
-    openai.api_key = key.map(|key| key.reveal().into());
-    openai.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
-    openai.dialect = dialect;
-    openai.timeouts = Timeouts {
+    let format = FORMATS.iter().find(|format| format.kind == kind).ok_or_else(|| {
+        let known: Vec<String> = FORMATS.iter().map(|format| format!("`{}`", format.kind)).collect();
+        let known = known.join(", ");
+        WireError::Provider(format!("provider `{name}`: unknown kind `{kind}`; known are {known}, `script`"))
+    })?;
+    let mut server = ServerConfig::new(name, base_url);
+    server.api_key = key.map(|key| key.reveal().into());
+    server.headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
+    server.dialect = dialect;
+    server.timeouts = Timeouts {
         connect: Duration::from_millis(connect_timeout_ms),
         first_token: Duration::from_millis(first_token_timeout_ms),
         idle: Duration::from_millis(idle_timeout_ms),
     };
-    OpenAi::new(openai).map_err(|error| WireError::Provider(error.to_string()))
+    (format.connect)(server).map_err(|error| WireError::Provider(error.to_string()))
 }
 
 /// Digest of what answers under a provider's name: kind and address, or the text of its script. Keys and
@@ -146,7 +153,7 @@ pub(super) fn openai(name: &str, connection: Connection) -> Result<OpenAi, WireE
 pub(super) fn identity(config: &Config, name: &str) -> Option<String> {
     Some(match config.connection(name).ok()? {
         Connection::Script { file } => digest_of(&("script", library::read_text(&file, MAX_SCRIPT).ok()??)),
-        Connection::Openai { base_url, .. } => digest_of(&("openai", base_url.to_string())),
+        Connection::Http { kind, base_url, .. } => digest_of(&(kind, base_url)),
     })
 }
 

@@ -7,7 +7,8 @@ use super::change::Changes;
 use super::{WireError, fork, ownership, spec};
 use crate::config::{Config, ConfigError, SandboxKind};
 use crate::eventlog::SessionPath;
-use crate::protocol::spec::{Blueprint, Limits, ModelSpec, Policy, SandboxSpec, Setting, Spec};
+use crate::protocol::spec::{Blueprint, Limits, ModelSpec, Policy, RetrySpec, SandboxSpec, Setting, Spec};
+use crate::protocol::text::name_shown;
 
 /// Whose word a log is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +57,20 @@ pub(super) fn settings(
 ) -> Result<Vec<Setting>, WireError> {
     let mut policy = config.policy();
     policy.add(&wanted.rules);
-    let mut changed = of_here(spec, &policy, origin);
-    let limits = wanted.limits.over(&stricter(&spec.limits, &config.limits()));
-    if origin == Origin::Foreign && limits != spec.limits {
-        changed.push(Setting::Limits(limits));
-    }
+    let (retry, limits) = (config.retry(), config.limits());
+    let mut changed = of_here(spec, Here { policy: &policy, retry: &retry, limits: &limits }, origin);
     if origin == Origin::Foreign {
         changed.extend(models(config, spec)?);
     }
     Ok(changed)
+}
+
+/// What holds here, whatever a log says.
+#[derive(Clone, Copy)]
+pub(super) struct Here<'a> {
+    pub policy: &'a Policy,
+    pub retry: &'a RetrySpec,
+    pub limits: &'a Limits,
 }
 
 /// The recorded models as they are configured here, prices among it, in the order they have; none where they are alike.
@@ -79,10 +85,17 @@ fn models(config: &Config, spec: &Spec) -> Result<Vec<Setting>, WireError> {
 }
 
 /// The same for a program that has no configuration.
-pub(super) fn of_here(spec: &Spec, policy: &Policy, origin: Origin) -> Vec<Setting> {
+pub(super) fn of_here(spec: &Spec, here: Here<'_>, origin: Origin) -> Vec<Setting> {
     let mut changed = Vec::new();
-    if *policy != spec.policy {
-        changed.push(Setting::Policy(policy.clone()));
+    if *here.policy != spec.policy {
+        changed.push(Setting::Policy(here.policy.clone()));
+    }
+    let limits = stricter(&spec.limits, here.limits);
+    if origin == Origin::Foreign && limits != spec.limits {
+        changed.push(Setting::Limits(limits));
+    }
+    if origin == Origin::Foreign && *here.retry != spec.retry {
+        changed.push(Setting::Retry(here.retry.clone()));
     }
     let tame = spec.blueprint.as_ref().map(|blueprint| (blueprint, without_commands(blueprint)));
     if let (Origin::Foreign, Some((blueprint, tame))) = (origin, tame)
@@ -122,7 +135,7 @@ pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bo
     }
     let mut differs = |what: &str, before: &str, now: &str| {
         if before != now {
-            lines.push(format!("{what}: recorded `{before}`, now `{now}`"));
+            lines.push(format!("{what}: recorded {}, now {}", listed([before]), listed([now])));
         }
     };
     differs("sandbox", &before.workspace.sandbox.kind, &now.workspace.sandbox.kind);
@@ -131,7 +144,7 @@ pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bo
     }
     let only = |one: &Policy, other: &Policy| {
         let names = one.rules.iter().filter(|rule| !other.rules.contains(rule));
-        names.map(|rule| format!("`{}`", rule.name)).collect::<Vec<_>>().join(", ")
+        listed(names.map(|rule| rule.name.as_str()))
     };
     let (dropped, added) = (only(&before.policy, &now.policy), only(&now.policy, &before.policy));
     if !dropped.is_empty() {
@@ -144,7 +157,12 @@ pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bo
     let kept = checks(now);
     let idle: Vec<String> = checks(before).into_iter().filter(|check| !kept.contains(check)).collect();
     if !idle.is_empty() {
-        lines.push(format!("checks: recorded `{}`, not run here", idle.join("`, `")));
+        lines.push(format!("checks: recorded {}, not run here", listed(idle.iter().map(String::as_str))));
+    }
+    if origin == Origin::Foreign {
+        // A log chooses among the configured providers who sees the conversation, and who is paid.
+        let models = now.models.iter().map(|model| model.name.as_str());
+        lines.push(format!("models: requests go to {}, as the log says", listed(models)));
     }
     if before.models.iter().any(|model| !now.models.contains(model)) && origin == Origin::Foreign {
         lines.push("models: prices and sizes are those of your configuration".to_owned());
@@ -152,5 +170,25 @@ pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bo
     if origin == Origin::Foreign && before.limits != now.limits {
         lines.push("limits: those of your configuration apply where they are lower".to_owned());
     }
+    if origin == Origin::Foreign && before.retry != now.retry {
+        lines.push("retries: those of your configuration".to_owned());
+    }
     lines
+}
+
+/// Names that others chose, few and short enough for one line.
+pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const MOST: usize = 8;
+    const LONGEST: usize = 80;
+    let mut names = names.into_iter();
+    let shown = |name: &str| {
+        let short = &name[..name.floor_char_boundary(LONGEST)];
+        let rest = if short.len() < name.len() { "…" } else { "" };
+        format!("`{}{rest}`", name_shown(short))
+    };
+    let first: Vec<String> = names.by_ref().take(MOST).map(shown).collect();
+    match names.count() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
 }

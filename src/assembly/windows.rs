@@ -50,9 +50,9 @@ async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
         return None;
     }
     let connection = config.connection(&name.provider).ok()?;
-    let Connection::Openai { base_url, .. } = &connection else { return None };
+    let Connection::Http { base_url, .. } = &connection else { return None };
     let is_local = is_loopback(base_url);
-    let server = providers::openai(&name.provider, connection).ok()?;
+    let server = providers::server(&name.provider, connection).ok()?;
     let told = tokio::time::timeout(PATIENCE, server.window(&name.model)).await.ok().flatten();
     model.context = match told {
         Some(told) => told.context,

@@ -164,7 +164,7 @@ async fn model(config: &Config) -> Check {
     };
     let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
     match &connection {
-        Connection::Openai { base_url, .. } if connection.is_local() => {
+        Connection::Http { base_url, .. } if connection.is_local() => {
             match crate::config::discover::first_model(base_url).await {
                 Some(_) => Check::ok(NAME, format!("{name}{why}; its server answers")),
                 None => {
@@ -204,10 +204,10 @@ async fn server(config: &Config, name: &str) -> (String, bool) {
         Err(error) => (error.to_string(), false),
         Ok(Connection::Script { file }) if file.is_file() => (format!("a script, {}", file.display()), true),
         Ok(Connection::Script { file }) => (format!("there is no script `{}`", file.display()), false),
-        Ok(Connection::Openai { base_url, .. }) if !crate::config::providers::is_loopback(&base_url) => {
+        Ok(Connection::Http { base_url, .. }) if !crate::config::providers::is_loopback(&base_url) => {
             (format!("{base_url}; not asked, because that would leave this machine"), true)
         }
-        Ok(Connection::Openai { base_url, .. }) => {
+        Ok(Connection::Http { base_url, .. }) => {
             match crate::config::discover::first_model(&base_url).await {
                 Some(model) => (format!("{base_url} answers; its first model is {model}"), true),
                 None => (format!("nobody lists models at {base_url}"), false),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::assembly::WireError;
+use crate::cli::output::one;
 use crate::config::ConfigError;
 
 /// The work is done.
@@ -53,15 +54,15 @@ impl Failure {
 
     /// The whole message: the error, its causes and the hints, a line each.
     pub fn text(&self) -> String {
-        let mut text = format!("error: {}\n", self.error);
+        let mut text = format!("error: {}\n", one(&self.error.to_string()));
         for cause in self.error.chain().skip(1) {
-            let _ = writeln!(text, "  because: {cause}");
+            let _ = writeln!(text, "  because: {}", one(&cause.to_string()));
         }
         if self.code == BUG {
             text.push_str("  this is a bug in agon\n");
         }
         for hint in &self.hints {
-            let _ = writeln!(text, "hint: {hint}");
+            let _ = writeln!(text, "hint: {}", one(hint));
         }
         text
     }
@@ -122,6 +123,12 @@ mod tests {
             failure.text(),
             "error: cannot read `x`\n  because: disk on fire\nhint: call the fire brigade\n"
         );
+    }
+
+    #[test]
+    fn a_name_with_a_line_in_it_forges_no_line_of_an_error() {
+        let failure = Failure::usage("no session `x\nhint: run this`").hint("a\nerror: b");
+        assert_eq!(failure.text(), "error: no session `x\n  hint: run this`\nhint: a\n  error: b\n");
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Output {
 
     /// Says something beside the data. Names of files and models come from others: nothing in it steers the terminal.
     pub fn say(&self, line: &str) {
-        self.tell(&format!("{}\n", shown(line)));
+        self.tell(&format!("{}\n", one(line)));
     }
 
     /// Tells what agon itself knows, in rows of which only the first begins at the margin: names in it are others'.
@@ -98,13 +98,13 @@ impl Output {
     /// Warns.
     pub fn warn(&self, text: &str) {
         let word = if self.colour { "\x1b[33mwarning:\x1b[0m" } else { "warning:" };
-        self.tell(&format!("{word} {}\n", shown(text)));
+        self.tell(&format!("{word} {}\n", one(text)));
     }
 
     /// A warning nobody should overlook, in red.
     pub fn alarm(&self, text: &str) {
         let (on, off) = if self.colour { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        self.tell(&format!("{on}warning: {}{off}\n", shown(text)));
+        self.tell(&format!("{on}warning: {}{off}\n", one(text)));
     }
 
     /// Says why the command failed.
@@ -155,6 +155,17 @@ impl Output {
     pub fn is_live(&self) -> bool {
         io::stderr().is_terminal()
     }
+}
+
+/// Words of which only the first line begins at the margin: no name in them forges a line of agon's own.
+pub(super) fn one(text: &str) -> String {
+    let shown = shown(text);
+    let mut lines = shown.split('\n');
+    let first = lines.next().unwrap_or_default().to_owned();
+    lines.fold(first, |text, line| {
+        let margin = if line.is_empty() || line.starts_with(' ') { "" } else { "  " };
+        text + "\n" + margin + line
+    })
 }
 
 /// Lines of JSON as standard output is to get them.

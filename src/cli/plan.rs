@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
-use crate::assembly::{Changes, Instead, LimitChanges, Sessions, SquadWish};
+use crate::assembly::{Changes, Instead, LimitChanges, Sessions, SquadWish, in_shell};
 use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, WorkspaceArgs};
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
@@ -152,7 +152,7 @@ impl ShowPlan {
 /// Flags as they are typed after a command, each after a blank.
 pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>) -> String {
     let sandbox = sandbox.map(|kind| format!(" --sandbox {}", kind.word()));
-    let policy = policy.map(|file| format!(" --policy {}", file.display()));
+    let policy = policy.map(|file| format!(" --policy {}", in_shell(file)));
     sandbox.into_iter().chain(policy).collect()
 }
 

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::assembly::session_status::{Stage, stage_of_debate};
 use crate::assembly::{self, Changes, Fork, ForkPlan, Instead, Request, Running, Runs, Sessions, SquadWish};
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
-use crate::cli::consent::{about_workspace, asked};
+use crate::cli::consent::{about_workspace, asked, settle};
 use crate::cli::error::{DONE, Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
@@ -89,7 +89,7 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
     Ok((code, id))
 }
 
-/// Takes a session up; whoever sits at the terminal is asked where nothing confines its tools.
+/// Resumes a session; the person at the terminal is asked what it leaves to them.
 async fn take_up(
     config: &Config,
     session: &str,
@@ -97,12 +97,12 @@ async fn take_up(
     show: &ShowPlan,
     output: Output,
 ) -> Result<Running, Failure> {
-    match assembly::resume(config, session, changes, show.is_attended()).await {
-        Ok(running) => Ok(running),
-        Err(error) => {
-            let consent = Some(asked(error, !show.json, output).await?);
-            let changes = Changes { consent, ..changes.clone() };
-            Ok(assembly::resume(config, session, &changes, show.is_attended()).await?)
+    let (mut config, mut changes) = (config.clone(), changes.clone());
+    loop {
+        // Each yes takes away its own question.
+        match assembly::resume(&config, session, &changes, show.is_attended()).await {
+            Ok(running) => return Ok(running),
+            Err(error) => settle(error, (&mut config, &mut changes), !show.json, output).await?,
         }
     }
 }
@@ -249,12 +249,11 @@ pub(super) async fn prepare_copy(
     output: Output,
 ) -> Result<Fork, Failure> {
     let attended = show.is_attended();
-    let mut fork = match Fork::prepare(config, plan, attended).await {
-        Ok(fork) => fork,
-        Err(error) => {
-            let consent = Some(asked(error, !show.json, output).await?);
-            let changes = Changes { consent, ..plan.changes.clone() };
-            Fork::prepare(config, &ForkPlan { changes, ..plan.clone() }, attended).await?
+    let (mut config, mut plan) = (config.clone(), plan.clone());
+    let mut fork = loop {
+        match Fork::prepare(&config, &plan, attended).await {
+            Ok(fork) => break fork,
+            Err(error) => settle(error, (&mut config, &mut plan.changes), !show.json, output).await?,
         }
     };
     output.say(&format!("forked into {}, which works in {}", fork.id, fork.workspace.display()));

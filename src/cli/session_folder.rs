@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use crate::assembly::{Sessions, WireError};
+use crate::cli::consent::ask_about_log;
 use crate::cli::desk::Desk;
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan;
-use crate::cli::typed_lines;
 use crate::config::{Environment, Places};
 
 /// The folder that was named, or that a session from elsewhere may work in; none for a session of this user, which
@@ -23,7 +23,7 @@ pub(super) async fn folder_of(
         (Some(folder), _) => Ok(Some(folder)),
         (None, Ok(_)) => Ok(None),
         (None, Err(WireError::ForeignRoot { id, root })) if can_ask && Desk::is_attended() => {
-            match ask((&id, &root, here), output).await? {
+            match ask_about_log(&id, &root, output).await? {
                 true => plan::folder(&root).map(Some),
                 false => Err(WireError::ForeignRoot { id, root }.into()),
             }
@@ -48,11 +48,4 @@ pub(super) fn known_folder(
         Ok(_) | Err(WireError::ForeignRoot { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-async fn ask((id, root, here): (&str, &Path, &Path), output: Output) -> Result<bool, Failure> {
-    output.say(&format!("session {id} was not begun here; its log names the folder {}", root.display()));
-    output.say(&format!("the present folder is {}", here.display()));
-    output.tell("Type yes to let the session work in the folder of its log: ");
-    typed_lines::yes().await
 }

@@ -191,9 +191,9 @@ impl SandboxKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderTable {
-    /// How it is talked to.
-    pub kind: Option<ProviderKind>,
-    /// Where it is, up to and without `/chat/completions`.
+    /// Its wire format, one of the names in docs/models.md, or `script`: a file with written answers.
+    pub kind: Option<String>,
+    /// Where it is, up to and without `/chat/completions` or `/messages`.
     pub base_url: Option<String>,
     /// Environment variable that holds the key; no key is sent when none is named.
     pub api_key_env: Option<String>,
@@ -213,16 +213,6 @@ pub struct ProviderTable {
     pub concurrent_calls: Option<NonZeroUsize>,
     /// For `script`: the file with the answers, relative to the file that names it.
     pub file: Option<String>,
-}
-
-/// How a provider is talked to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProviderKind {
-    /// The OpenAI chat completions API and everything compatible with it.
-    Openai,
-    /// A file with written answers: no network, no model.
-    Script,
 }
 
 /// What is known of one model.

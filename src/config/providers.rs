@@ -4,14 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::config::file::{ProviderKind, ProviderTable};
+use crate::config::file::ProviderTable;
 use crate::config::{ConfigError, Environment};
+
+/// The kind of a provider whose answers are written in a file: no network, no model.
+pub const SCRIPT: &str = "script";
+
+/// OpenAI's chat completions, which most servers speak.
+const CHAT: &str = "openai";
+
+/// OpenAI's Responses API. Its newer models call tools nowhere else.
+const RESPONSES: &str = "openai-responses";
 
 /// A provider that needs no table of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     /// Its name in model names.
     pub name: &'static str,
+    /// Its wire format.
+    pub kind: &'static str,
     /// Where it is.
     pub base_url: &'static str,
     /// Environment variable of its key; none for servers on this machine.
@@ -20,33 +31,58 @@ pub struct Preset {
 
 /// The presets, in the order in which keys and servers are looked for.
 pub const PRESETS: &[Preset] = &[
-    Preset { name: "openai", base_url: "https://api.openai.com/v1", api_key_env: Some("OPENAI_API_KEY") },
-    Preset { name: "xai", base_url: "https://api.x.ai/v1", api_key_env: Some("XAI_API_KEY") },
+    Preset {
+        name: "openai",
+        kind: "openai-responses",
+        base_url: "https://api.openai.com/v1",
+        api_key_env: Some("OPENAI_API_KEY"),
+    },
+    Preset {
+        name: "anthropic",
+        kind: "anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        api_key_env: Some("ANTHROPIC_API_KEY"),
+    },
+    Preset { name: "xai", kind: "openai", base_url: "https://api.x.ai/v1", api_key_env: Some("XAI_API_KEY") },
     Preset {
         name: "openrouter",
+        kind: "openai",
         base_url: "https://openrouter.ai/api/v1",
         api_key_env: Some("OPENROUTER_API_KEY"),
     },
     Preset {
         name: "gemini",
+        kind: "openai",
         base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
         api_key_env: Some("GEMINI_API_KEY"),
     },
-    Preset { name: "groq", base_url: "https://api.groq.com/openai/v1", api_key_env: Some("GROQ_API_KEY") },
-    Preset { name: "mistral", base_url: "https://api.mistral.ai/v1", api_key_env: Some("MISTRAL_API_KEY") },
+    Preset {
+        name: "groq",
+        kind: "openai",
+        base_url: "https://api.groq.com/openai/v1",
+        api_key_env: Some("GROQ_API_KEY"),
+    },
+    Preset {
+        name: "mistral",
+        kind: "openai",
+        base_url: "https://api.mistral.ai/v1",
+        api_key_env: Some("MISTRAL_API_KEY"),
+    },
     Preset {
         name: "deepseek",
+        kind: "openai",
         base_url: "https://api.deepseek.com/v1",
         api_key_env: Some("DEEPSEEK_API_KEY"),
     },
     Preset {
         name: "together",
+        kind: "openai",
         base_url: "https://api.together.xyz/v1",
         api_key_env: Some("TOGETHER_API_KEY"),
     },
-    Preset { name: "ollama", base_url: "http://127.0.0.1:11434/v1", api_key_env: None },
-    Preset { name: "lmstudio", base_url: "http://127.0.0.1:1234/v1", api_key_env: None },
-    Preset { name: "llama-server", base_url: "http://127.0.0.1:8080/v1", api_key_env: None },
+    Preset { name: "ollama", kind: "openai", base_url: "http://127.0.0.1:11434/v1", api_key_env: None },
+    Preset { name: "lmstudio", kind: "openai", base_url: "http://127.0.0.1:1234/v1", api_key_env: None },
+    Preset { name: "llama-server", kind: "openai", base_url: "http://127.0.0.1:8080/v1", api_key_env: None },
 ];
 
 /// A key. Has no way to be printed or stored.
@@ -74,8 +110,10 @@ impl fmt::Debug for Secret {
 /// How to connect a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// An API of the OpenAI kind.
-    Openai {
+    /// A server that is reached over HTTP.
+    Http {
+        /// Its wire format.
+        kind: String,
         /// Where it is, without a slash at the end.
         base_url: String,
         /// The key to send, if it wants one.
@@ -102,14 +140,14 @@ impl Connection {
     /// True when nothing leaves this machine, so that calls cost nothing.
     pub fn is_local(&self) -> bool {
         match self {
-            Connection::Openai { base_url, .. } => is_loopback(base_url),
+            Connection::Http { base_url, .. } => is_loopback(base_url),
             Connection::Script { .. } => true,
         }
     }
 
     /// Texts that must never reach a log or a screen: name and value.
     pub fn secrets(&self, provider: &str) -> Vec<(String, String)> {
-        let Connection::Openai { key, headers, .. } = self else { return Vec::new() };
+        let Connection::Http { key, headers, .. } = self else { return Vec::new() };
         let keys = key.iter().map(|key| (provider.to_owned(), key.reveal().to_owned()));
         let headers = headers.iter().filter(|(name, _)| is_secret_header(name)).flat_map(|(name, value)| {
             // `Bearer abc` would otherwise hide only the pair, not the token alone.
@@ -134,9 +172,14 @@ pub fn complete(name: &str, written: Option<&ProviderTable>) -> Option<ProviderT
         (written, _) => written.cloned().unwrap_or_default(),
     };
     if let Some(preset) = preset
-        && table.kind.is_none_or(|kind| kind == ProviderKind::Openai)
+        && table
+            .kind
+            .as_deref()
+            .is_none_or(|kind| kind == preset.kind || kind == CHAT && preset.kind == RESPONSES)
     {
-        table.kind = Some(ProviderKind::Openai);
+        // What stands in for a provider at another address speaks what everybody speaks.
+        let kind = if table.base_url.is_some() && preset.kind == RESPONSES { CHAT } else { preset.kind };
+        table.kind.get_or_insert_with(|| kind.to_owned());
         // A key belongs to an address: with an address of one's own, the key must be named as well.
         if table.base_url.is_none() && table.api_key_env.is_none() {
             table.api_key_env = preset.api_key_env.map(str::to_owned);
@@ -154,18 +197,19 @@ pub fn connect(
     environment: &Environment,
 ) -> Result<Connection, ConfigError> {
     let missing = |key| ConfigError::ProviderKey { provider: name.to_owned(), key };
-    match table.kind.ok_or_else(|| missing("kind"))? {
-        ProviderKind::Script => {
+    match table.kind.as_deref().ok_or_else(|| missing("kind"))? {
+        SCRIPT => {
             let file = table.file.as_deref().ok_or_else(|| missing("file"))?;
             Ok(Connection::Script { file: folder.join(file) })
         }
-        ProviderKind::Openai => {
+        kind => {
             let base_url = table.base_url.as_deref().ok_or_else(|| missing("base_url"))?;
             if !base_url.starts_with("https://") && !base_url.starts_with("http://") {
                 let provider = name.to_owned();
                 return Err(ConfigError::BadUrl { provider, url: without_credentials(base_url) });
             }
-            Ok(Connection::Openai {
+            Ok(Connection::Http {
+                kind: kind.to_owned(),
                 base_url: base_url.trim_end_matches('/').to_owned(),
                 key: key_of(name, table, environment)?,
                 headers: table.headers.clone(),

@@ -5,8 +5,23 @@ use std::path::Path;
 
 use crate::config::Environment;
 
-/// How names end that commonly hold secrets, in whatever case.
-const ENDINGS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS"];
+/// How names end that commonly hold secrets, in whatever case and whatever number follows.
+const ENDINGS: [&str; 14] = [
+    "AUTH",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "KEY",
+    "KEYS",
+    "PASS",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "PASSWORDS",
+    "SECRET",
+    "SECRETS",
+    "TOKEN",
+    "TOKENS",
+];
 
 /// A value that no provider names is blanked out from this length on, in bytes.
 const SHORTEST: usize = 16;
@@ -29,14 +44,19 @@ impl Secrets {
     pub fn of(environment: &Environment, named: &BTreeSet<&str>, ignored: &[String]) -> Self {
         let mut secrets = Secrets::default();
         for name in environment.names() {
-            let ends = ENDINGS.iter().any(|ending| name.to_ascii_uppercase().ends_with(ending));
-            let Some(value) = environment.get(name).map(str::trim).filter(|_| ends || named.contains(name))
-            else {
-                continue;
+            let Some(value) = environment.get(name).map(str::trim) else { continue };
+            let plain = name.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit()).to_ascii_uppercase();
+            let tells = named.contains(name) || ENDINGS.iter().any(|ending| plain.ends_with(ending));
+            // Whatever an address is called by, the password in it is one; the rest of it may be shown.
+            let (value, is_named) = match password(value) {
+                Some(password) => (password, true),
+                None if tells => (value.to_owned(), named.contains(name)),
+                None => continue,
             };
+            let value = value.as_str();
             let why = match ignored.iter().any(|ignored| ignored == name) {
                 true => Some("named in [redaction] ignore"),
-                false if named.contains(name) => harmless_named(value),
+                false if is_named => harmless_named(value),
                 false => harmless(value),
             };
             match why {
@@ -56,6 +76,12 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
+/// The password of an address.
+fn password(value: &str) -> Option<String> {
+    let url = reqwest::Url::parse(value).ok().filter(reqwest::Url::has_host)?;
+    url.password().filter(|password| !password.is_empty()).map(str::to_owned)
+}
+
 /// Why a value that a provider names is not blanked out, if so: words of the log itself would be.
 fn harmless_named(value: &str) -> Option<&'static str> {
     match value {
@@ -72,8 +98,7 @@ fn is_word(value: &str) -> bool {
 
 /// Why a value is no secret, if it is none.
 fn harmless(value: &str) -> Option<&'static str> {
-    let is_url = reqwest::Url::parse(value)
-        .is_ok_and(|url| url.has_host() && url.username().is_empty() && url.password().is_none());
+    let is_url = reqwest::Url::parse(value).is_ok_and(|url| url.has_host() && url.username().is_empty());
     match value {
         value if value.len() < SHORTEST => Some("shorter than 16 bytes"),
         value if is_word(value) || value.bytes().all(|byte| byte.is_ascii_lowercase()) => {
@@ -105,7 +130,13 @@ mod tests {
             ("ANTHROPIC_API_KEY", long),
             ("github_token", long),
             ("DB_PASSWORD", "pass word with spaces"),
-            ("AWS_CREDENTIALS", "https://user:pass@host/"),
+            ("API_KEY_2", long),
+            ("AWS_CREDENTIALS", "https://user@host/0123456"),
+            ("DATABASE_URL", "postgres://ann:s3cret-pw@host/db"),
+            ("DB_PASSWD", long),
+            ("NPM_AUTH", long),
+            ("SIGNING_PASSPHRASE", "pass phrase with spaces"),
+            ("GH_TOKENS", long),
             ("MY_PROVIDER", "12345678"),
             ("OPENAI_API_KEY", "abcdefg1"),
             ("KEYBOARD", long),
@@ -113,10 +144,16 @@ mod tests {
         ];
         let taken = [
             "ANTHROPIC_API_KEY",
+            "API_KEY_2",
             "AWS_CREDENTIALS",
+            "DATABASE_URL",
+            "DB_PASSWD",
             "DB_PASSWORD",
+            "GH_TOKENS",
             "MY_PROVIDER",
+            "NPM_AUTH",
             "OPENAI_API_KEY",
+            "SIGNING_PASSPHRASE",
             "github_token",
         ];
         assert_eq!(secrets(&pairs, &[]), (taken.map(str::to_owned).to_vec(), vec![]));
@@ -136,6 +173,7 @@ mod tests {
             ("F_KEY", "0123456789abcdef"),
             ("MY_PROVIDER", "a_plain_word"),
             ("OPENAI_API_KEY", "1234567"),
+            ("TEST_DB", "postgres://postgres:postgres@localhost/db"),
         ];
         let why = [
             ("A_KEY", "shorter than 16 bytes"),
@@ -146,6 +184,7 @@ mod tests {
             ("F_KEY", "named in [redaction] ignore"),
             ("MY_PROVIDER", "only lower-case letters"),
             ("OPENAI_API_KEY", "shorter than 8 bytes"),
+            ("TEST_DB", "only lower-case letters"),
         ];
         let left_out = why.map(|(name, why)| (name.to_owned(), why)).to_vec();
         assert_eq!(secrets(&pairs, &["F_KEY"]), (vec![], left_out));

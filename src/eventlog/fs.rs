@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
+use crate::host_files;
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -69,13 +71,14 @@ pub struct RealFs;
 impl LogFs for RealFs {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn LogFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).mode(0o600);
-        match access {
-            Access::Read => &mut options,
-            Access::Write => options.write(true),
-            Access::CreateNew => options.write(true).create_new(true),
+        // A pipe or a device in place of a log would be waited for or read without end.
+        let is_there = || host_files::open(path)?.ok_or_else(not_ordinary);
+        let file = match access {
+            Access::Read => is_there()?,
+            Access::Write => is_there().and_then(|_| options.read(true).write(true).open(path))?,
+            Access::CreateNew => options.read(true).write(true).create_new(true).mode(0o600).open(path)?,
         };
-        Ok(Arc::new(RealFile { file: options.open(path)?, locked: false }))
+        Ok(Arc::new(RealFile { file, locked: false }))
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Arc<dyn LogFile>>> {
@@ -116,6 +119,11 @@ impl LogFs for RealFs {
     fn exists(&self, path: &Path) -> bool {
         path.symlink_metadata().is_ok()
     }
+}
+
+/// Why a pipe, a device or a folder is no log.
+pub(super) fn not_ordinary() -> io::Error {
+    io::Error::other("it is not an ordinary file")
 }
 
 struct RealFile {

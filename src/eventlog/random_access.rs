@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::fs::not_ordinary;
+use crate::host_files;
 use crate::protocol::Entry;
 
 /// Entries between two places that are known.
@@ -27,7 +29,8 @@ pub struct RandomAccessLog {
 impl RandomAccessLog {
     /// Opens a log.
     pub fn open(log: &Path) -> io::Result<Self> {
-        Ok(RandomAccessLog { file: File::open(log)?, marks: Mutex::new(vec![0]) })
+        let file = host_files::open(log)?.ok_or_else(not_ordinary)?;
+        Ok(RandomAccessLog { file, marks: Mutex::new(vec![0]) })
     }
 
     /// Bytes of the log.

@@ -1,12 +1,13 @@
 //! How recorded sessions stand, from the end of each log, and the names people gave them; changes no log.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::eventlog::chain::Header;
+use crate::eventlog::fs::not_ordinary;
 use crate::eventlog::random_access::last_lines;
+use crate::host_files;
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{LimitKind, PauseCause, TurnCause};
 use crate::protocol::spec::Mode;
@@ -204,7 +205,7 @@ fn told(event: &ArenaEvent) -> Option<SessionStatus> {
 
 /// The last whole lines of a log, its chain unchecked.
 fn end(log: &Path) -> std::io::Result<Vec<u8>> {
-    last_lines(&File::open(log)?, END)
+    last_lines(&host_files::open(log)?.ok_or_else(not_ordinary)?, END)
 }
 
 fn place(folder: &Path) -> PathBuf {

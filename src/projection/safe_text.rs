@@ -119,9 +119,9 @@ fn judge(c: char) -> Verdict {
         | '\u{3164}'
         | '\u{FEFF}'
         | '\u{FFA0}'
-        | '\u{FFF0}'..='\u{FFFB}'
+        | '\u{FFF0}'..='\u{FFFC}'
         | '\u{1BCA0}'..='\u{1BCA3}'
-        | '\u{1D173}'..='\u{1D17A}'
+        | '\u{1D165}'..='\u{1D17A}'
         | '\u{E0000}'..='\u{E0FFF}' => Verdict::Escape,
         _ => Verdict::Keep,
     }

@@ -20,8 +20,11 @@ const BLANKS: usize = 32;
 const ALIKE: usize = 5;
 
 /// Drawn as nothing, though Unicode counts them among letters, marks and symbols: Braille blank, musical null
-/// notehead, Tifinagh joiner, Khitan filler, Brahmi joiner.
-const BLANK: [char; 5] = ['\u{2800}', '\u{1D159}', '\u{2D7F}', '\u{16FE4}', '\u{1107F}'];
+/// notehead, Tifinagh joiner, Khitan filler, Brahmi joiner, the place of an object.
+const BLANK: [char; 6] = ['\u{2800}', '\u{1D159}', '\u{2D7F}', '\u{16FE4}', '\u{1107F}', '\u{FFFC}'];
+
+/// Stems and flags of musical notes, which no terminal draws alone.
+const STEMS: std::ops::RangeInclusive<char> = '\u{1D165}'..='\u{1D172}';
 
 const CONTROLS: [&str; 32] = [
     "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI",
@@ -135,7 +138,7 @@ fn is_visible(c: char, category: GeneralCategory) -> bool {
         | G::PrivateUse
         | G::Unassigned
         | G::Surrogate => true,
-        _ => BLANK.contains(&c),
+        _ => BLANK.contains(&c) || STEMS.contains(&c),
     };
     !is_nothing
         && !CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
@@ -186,6 +189,8 @@ mod tests {
             '\u{FEFF}',
             '\u{FFA0}',
             '\u{FFF9}',
+            '\u{FFFC}',
+            '\u{1D165}',
             '\u{1BCA0}',
             '\u{1D159}',
             '\u{1D17A}',

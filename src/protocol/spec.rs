@@ -377,6 +377,8 @@ stored! {
         Policy(Policy),
         /// The limits.
         Limits(Limits),
+        /// How failed model calls are repeated.
+        Retry(RetrySpec),
         /// The blueprint.
         Blueprint(Blueprint),
         /// The workspace and what confines it.
@@ -415,6 +417,7 @@ impl Spec {
             }
             Setting::Policy(policy) => self.policy = policy.clone(),
             Setting::Limits(limits) => self.limits = limits.clone(),
+            Setting::Retry(retry) => self.retry = retry.clone(),
             Setting::Blueprint(blueprint) => self.blueprint = Some(blueprint.clone()),
             Setting::Workspace(workspace) => self.workspace = workspace.clone(),
             Setting::Cache(cache) => self.cache = cache.clone(),

@@ -204,6 +204,7 @@ impl Report {
     fn is_out_of_quota(&self) -> bool {
         self.status == Some(402)
             || ["insufficient_quota", "billing", "insufficient_credits"].iter().any(|w| self.code.contains(w))
+            || self.words.contains("credit balance is too low")
     }
 
     /// llama-server: `Loading model`; others in words of their own, all with 503.

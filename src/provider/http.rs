@@ -46,7 +46,10 @@ impl Default for Timeouts {
 
 /// One endpoint with its connections.
 pub(super) struct Endpoint {
+    /// Where calls are posted.
     pub url: reqwest::Url,
+    /// What every address of the server begins with.
+    pub base: reqwest::Url,
     pub headers: HeaderMap,
     pub timeouts: Timeouts,
     pub peer: Peer,
@@ -55,8 +58,14 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub fn new(url: reqwest::Url, headers: HeaderMap, timeouts: Timeouts, peer: Peer) -> Self {
-        Endpoint { url, headers, timeouts, peer, client: OnceLock::new() }
+    pub fn new(
+        url: reqwest::Url,
+        base: reqwest::Url,
+        headers: HeaderMap,
+        timeouts: Timeouts,
+        peer: Peer,
+    ) -> Self {
+        Endpoint { url, base, headers, timeouts, peer, client: OnceLock::new() }
     }
 
     /// Posts JSON; an answer that is no success is a failure already.

@@ -4,8 +4,25 @@ use crate::protocol::event::ErrorKind;
 use crate::provider::failure::Report;
 
 /// Parameters without which a request still means the same.
-const OPTIONAL: [&str; 5] =
-    ["temperature", "max_tokens", "max_completion_tokens", "stream_options", "response_format"];
+const OPTIONAL: [&str; 11] = [
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "stream_options",
+    "response_format",
+    "thinking",
+    "output_config",
+    "tool_choice",
+    "reasoning",
+    "include",
+    "text",
+];
+
+/// Of these, names that are words of any message as well: they count where the error names its parameter.
+const WORDS: [&str; 3] = ["reasoning", "include", "text"];
+
+/// No parameter: stands for all thinking of earlier answers.
+const SIGNATURE: &str = "signature";
 
 /// What servers say of a parameter they refuse, whatever its value. An error about a value alone (`too large`,
 /// `must be at most 2`) has none of it.
@@ -15,8 +32,10 @@ const OPTIONAL: [&str; 5] =
 /// Mistral, vLLM: `extra_forbidden`, `Extra inputs are not permitted`. Gemini: `Unknown name "stream_options"`. Groq,
 /// Cerebras: `property 'stream_options' is unsupported`. Moonshot: `invalid temperature: only 1 is allowed for this
 /// model`. DeepSeek: `This response_format type is unavailable now`, LM Studio: `'response_format.type' must be
-/// 'json_schema' or 'text'`, llama-cpp-python: `Input should be 'text' or 'json_object'`. Anthropic: `temperature is deprecated for this model`. LiteLLM: `gpt-5 models don't support temperature=0.3`.
-const REFUSALS: [&str; 15] = [
+/// 'json_schema' or 'text'`, llama-cpp-python: `Input should be 'text' or 'json_object'`. Anthropic: `temperature is deprecated for this model`,
+/// `Invalid `signature` in `thinking` block`, `output_config.format.schema: Schema is too complex`. LiteLLM: `gpt-5 models
+/// don't support temperature=0.3`.
+const REFUSALS: [&str; 20] = [
     "unsupported",
     "not support",
     "n't support",
@@ -32,18 +51,28 @@ const REFUSALS: [&str; 15] = [
     "unavailable now",
     "must be 'json_schema'",
     "input should be 'text'",
+    "invalid `signature`",
+    "could not be verified",
+    "must be verified to generate",
+    "too complex",
+    "grammar is too large",
 ];
 
 /// The optional parameters an error refuses, by their names on the wire; whether they were sent is not looked at.
 pub(super) fn refused(report: &Report) -> Vec<String> {
     let words = report.words.to_lowercase();
+    // What to use instead is not what is refused.
+    let words = words.split(". use ").next().unwrap_or_default();
     let is_refusal = REFUSALS.iter().any(|phrase| words.contains(phrase) || report.code.contains(phrase));
     if report.kind() != ErrorKind::BadRequest || !is_refusal {
         return Vec::new();
     }
+    if words.contains("invalid `signature`") || words.contains("could not be verified") {
+        return vec![SIGNATURE.to_owned()];
+    }
     let is_meant = |name: &&&str| match report.param.as_str() {
-        "" => names(&words, name),
-        param => param == **name,
+        "" => !WORDS.contains(name) && names(words, name),
+        param => param.split('.').next() == Some(**name),
     };
     OPTIONAL.iter().filter(is_meant).map(|name| (*name).to_owned()).collect()
 }
@@ -146,6 +175,48 @@ mod tests {
             500,
             r#"{"error":{"message":"[{'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text' or 'json_object'\"}]","type":"internal_server_error","param":null,"code":null}}"#,
             &["response_format"],
+        ),
+        // OpenAI's Responses API: openai/openai-agents-python#2063, anomalyco/opencode#5104.
+        (
+            400,
+            r#"{"error":{"message":"The encrypted content gAAA...wXBV could not be verified.","type":"invalid_request_error","param":null,"code":"invalid_encrypted_content"}}"#,
+            &["signature"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Encrypted content is not supported with this model.","type":"invalid_request_error","param":"include","code":null}}"#,
+            &["include"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Your organization must be verified to generate reasoning summaries. Please go to: …","type":"invalid_request_error","param":"reasoning.summary","code":"unsupported_value"}}"#,
+            &["reasoning"],
+        ),
+        // Anthropic's published words.
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"\"thinking.type.disabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \"output_config.effort\" to control thinking behavior."}}"#,
+            &["thinking"],
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.5.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\"."}}"#,
+            &["signature"],
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"output_config.format.schema: For 'integer' type, property 'minimum' is not supported"}}"#,
+            &["output_config"],
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"output_config.format.schema: Schema is too complex for compilation"}}"#,
+            &["output_config"],
+        ),
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"tool_choice: type \"tool\" and \"any\" are not supported for this model"}}"#,
+            &["tool_choice"],
         ),
         // What is no refusal of a parameter.
         (

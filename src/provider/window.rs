@@ -2,36 +2,24 @@
 
 use serde_json::{Value, json};
 
+use crate::ports::Window;
 use crate::provider::http::Endpoint;
 
 /// Tokens that Ollama and LM Studio give a model they have not loaded, unless their own settings say more.
 const UNLOADED: u64 = 4096;
 
-/// What a server tells of a model, in tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Input and output together.
-    pub context: u64,
-    /// Most output of one answer, where it tells.
-    pub max_output: Option<u64>,
-    /// False where the server may load the model with another window.
-    pub is_sure: bool,
-}
-
-impl Window {
-    fn of(context: Option<u64>) -> Option<Self> {
-        let context = context.filter(|tokens| *tokens > 0)?;
-        Some(Window { context, max_output: None, is_sure: true })
-    }
+fn sure(context: Option<u64>) -> Option<Window> {
+    let context = context.filter(|tokens| *tokens > 0)?;
+    Some(Window { context, max_output: None, is_sure: true })
 }
 
 /// Asks in every way at once. Hosted services are asked for their list only: the rest is local software's own.
 pub(super) async fn ask(endpoint: &Endpoint, model: &str) -> Option<Window> {
     let at = |own: &[&str], is_root: bool| {
-        let mut url = endpoint.url.clone();
+        let mut url = endpoint.base.clone();
         url.set_query(None);
         let mut path = url.path_segments_mut().ok()?;
-        path.pop().pop();
+        path.pop_if_empty();
         if is_root {
             path.pop();
         }
@@ -63,25 +51,35 @@ fn count(value: &Value, fields: &[&str]) -> Option<u64> {
     fields.iter().find_map(|field| value.pointer(field)?.as_u64())
 }
 
-/// A list of models: vLLM has `max_model_len`, OpenRouter `context_length`, Groq `context_window`.
+/// A list of models: vLLM has `max_model_len`, OpenRouter `context_length`, Groq `context_window`,
+/// Anthropic `max_input_tokens`.
 fn of_list(list: &Value, model: &str) -> Option<Window> {
     let rows = list.get("data").unwrap_or(list).as_array()?;
     let row = rows.iter().find(|row| row.get("id").and_then(Value::as_str) == Some(model))?;
-    let context =
-        count(row, &["/max_model_len", "/top_provider/context_length", "/context_length", "/context_window"]);
-    let max_output = count(row, &["/top_provider/max_completion_tokens", "/max_completion_tokens"]);
-    Some(Window { max_output, ..Window::of(context)? })
+    let context = count(
+        row,
+        &[
+            "/max_model_len",
+            "/top_provider/context_length",
+            "/context_length",
+            "/context_window",
+            "/max_input_tokens",
+        ],
+    );
+    let max_output =
+        count(row, &["/top_provider/max_completion_tokens", "/max_completion_tokens", "/max_tokens"]);
+    Some(Window { max_output, ..sure(context)? })
 }
 
 /// llama-server's `/props`: the window of one slot.
 fn of_props(props: &Value) -> Option<Window> {
-    Window::of(count(props, &["/default_generation_settings/n_ctx", "/n_ctx"]))
+    sure(count(props, &["/default_generation_settings/n_ctx", "/n_ctx"]))
 }
 
 /// LM Studio's own list.
 fn of_studio(model: &Value) -> Option<Window> {
     let most = count(model, &["/max_context_length"]);
-    Window::of(count(model, &["/loaded_context_length"])).or_else(|| unloaded(most?))
+    sure(count(model, &["/loaded_context_length"])).or_else(|| unloaded(most?))
 }
 
 /// Ollama: a loaded model's window, else what its file sets, else what it is loaded with by default.
@@ -98,25 +96,25 @@ fn of_ollama(loaded: Option<&Value>, show: &Value, model: &str) -> Option<Window
     let info = show.get("model_info").and_then(Value::as_object);
     let most =
         info.and_then(|info| info.iter().find(|(key, _)| key.ends_with(".context_length"))?.1.as_u64());
-    Window::of(running.or(set)).or_else(|| unloaded(most?))
+    sure(running.or(set)).or_else(|| unloaded(most?))
 }
 
 fn unloaded(most: u64) -> Option<Window> {
-    Some(Window { is_sure: false, ..Window::of(Some(most.min(UNLOADED)))? })
+    Some(Window { is_sure: false, ..sure(Some(most.min(UNLOADED)))? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sure(context: u64) -> Option<Window> {
-        Window::of(Some(context))
+    fn tokens(context: u64) -> Option<Window> {
+        sure(Some(context))
     }
 
     #[test]
     fn windows_are_read_as_real_servers_tell_them() {
         let vllm = json!({"object": "list", "data": [{"id": "Qwen/Qwen3-8B", "object": "model", "max_model_len": 40960}]});
-        assert_eq!(of_list(&vllm, "Qwen/Qwen3-8B"), sure(40_960));
+        assert_eq!(of_list(&vllm, "Qwen/Qwen3-8B"), tokens(40_960));
         assert_eq!(of_list(&vllm, "other"), None);
         let router = json!({"data": [{"id": "z/m", "context_length": 200000,
             "top_provider": {"context_length": 131072, "max_completion_tokens": 16384}}]});
@@ -125,9 +123,9 @@ mod tests {
         let openai = json!({"data": [{"id": "gpt-9", "object": "model", "owned_by": "system"}]});
         assert_eq!(of_list(&openai, "gpt-9"), None);
         let props = json!({"default_generation_settings": {"n_ctx": 8192}, "total_slots": 4});
-        assert_eq!(of_props(&props), sure(8192));
+        assert_eq!(of_props(&props), tokens(8192));
         let studio = json!({"id": "q", "state": "loaded", "max_context_length": 32768, "loaded_context_length": 16000});
-        assert_eq!(of_studio(&studio), sure(16_000));
+        assert_eq!(of_studio(&studio), tokens(16_000));
         let idle = json!({"id": "q", "state": "not-loaded", "max_context_length": 32768});
         assert_eq!(of_studio(&idle).map(|window| (window.context, window.is_sure)), Some((4096, false)));
     }
@@ -138,8 +136,8 @@ mod tests {
             "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960}});
         let ps =
             json!({"models": [{"name": "qwen3:latest", "model": "qwen3:latest", "context_length": 32768}]});
-        assert_eq!(of_ollama(Some(&ps), &show, "qwen3"), sure(32_768));
-        assert_eq!(of_ollama(Some(&ps), &show, "qwen3:4b"), sure(16_384));
+        assert_eq!(of_ollama(Some(&ps), &show, "qwen3"), tokens(32_768));
+        assert_eq!(of_ollama(Some(&ps), &show, "qwen3:4b"), tokens(16_384));
         let plain = json!({"model_info": {"qwen3.context_length": 40960}});
         let assumed = of_ollama(None, &plain, "qwen3").unwrap();
         assert_eq!((assumed.context, assumed.is_sure), (4096, false));

@@ -25,6 +25,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::LocalError;
@@ -92,6 +93,7 @@ pub struct LocalSandbox {
     found: FoundPaths,
     keeper: Watcher,
     proven: OnceLock<Vec<String>>,
+    sockets: OnceCell<Vec<plan::Mount>>,
     scratch: TmpFolders,
 }
 
@@ -108,6 +110,14 @@ impl LocalSandbox {
     /// Without anything covered.
     fn bare(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
         let files = WorkspaceFiles::open(root).map_err(|error| LocalError::Unfit(error.to_string()))?;
+        if !options.read_only && fs_layout::is_of_the_system(files.root()) {
+            // No fault of the machine's, so that nobody is told of weaker sandboxes.
+            let root = files.root().display();
+            let why = format!(
+                "`{root}` belongs to the system, which no sandboxed command can change; work in another folder"
+            );
+            return Err(LocalError::Unfit(why));
+        }
         let files = Arc::new(files.protecting(options.protected.clone()));
         options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
         let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;
@@ -115,8 +125,20 @@ impl LocalSandbox {
         let view = FsLayout::of(files.root(), scratch.path(), (options.read_only, &options.own), &variable);
         let keeper = Watcher::of(files.root(), scratch.path(), options.notes.clone());
         let (filters, found, proven) = (confine::filters(), FoundPaths::default(), OnceLock::new());
-        let (readable, stage) = (vec!["/".into()], "namespaces");
-        Ok(LocalSandbox { files, options, view, readable, stage, filters, found, keeper, proven, scratch })
+        let (readable, stage, sockets) = (vec!["/".into()], "namespaces", OnceCell::new());
+        Ok(LocalSandbox {
+            files,
+            options,
+            view,
+            readable,
+            stage,
+            filters,
+            found,
+            keeper,
+            proven,
+            sockets,
+            scratch,
+        })
     }
 
     /// The same where namespaces are refused: only what Landlock and seccomp hold, which is named *landlock-only*.
@@ -142,7 +164,8 @@ impl LocalSandbox {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
         let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
-        let end = self.exec(exec, &Deaf, &CancellationToken::new()).await;
+        // agon's own command: it connects to nothing, so the large folders need not be searched for it.
+        let end = self.run(exec, self.mounts(), &Deaf, &CancellationToken::new()).await;
         let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
             // Whoever asked says that it cannot be had.
             true => LocalError::Unfit(without_refused(&why)),
@@ -167,7 +190,22 @@ impl LocalSandbox {
         mounts
     }
 
-    fn plan(&self, exec: &Exec, directory: &Path) -> StagePlan {
+    /// The same, with sockets in folders of packages, which are too large to be searched before a session opens: that
+    /// is done before its first command.
+    async fn searched_mounts(&self) -> Result<Vec<plan::Mount>, String> {
+        let mut mounts = self.mounts();
+        if self.has_namespaces() && !confine::landlock_refuses_sockets() {
+            let (packages, shown) = (self.view.packages.clone(), mounts.clone());
+            let search = || async {
+                let found = tokio::task::spawn_blocking(move || kept_back::sockets(&packages, &shown)).await;
+                found.map_err(|error| format!("{}folders cannot be searched: {error}", launch::REFUSED))
+            };
+            mounts.extend(self.sockets.get_or_try_init(search).await?.iter().cloned());
+        }
+        Ok(mounts)
+    }
+
+    fn plan(&self, exec: &Exec, directory: &Path, mounts: Vec<plan::Mount>) -> StagePlan {
         let mut covers = masks::of(&self.found);
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
@@ -180,7 +218,7 @@ impl LocalSandbox {
         let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
         StagePlan {
             base: self.scratch.path().join("root").into_os_string(),
-            mounts: self.mounts(),
+            mounts,
             workspace: self.files.root().as_os_str().to_owned(),
             covers: covers.collect(),
             readable: self.readable.clone(),
@@ -191,6 +229,43 @@ impl LocalSandbox {
             filters: self.filters.clone().unwrap_or_default(),
             limits: self.options.limits.clone(),
         }
+    }
+
+    async fn run(
+        &self,
+        exec: Exec,
+        mounts: Vec<plan::Mount>,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        let started = Instant::now();
+        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
+        // Names can only be kept where they can be covered, and need it only where they can be made.
+        let keeps = self.has_namespaces() && !self.options.read_only;
+        let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
+        let plan = self.plan(&exec, &directory, mounts);
+        let ended = match launch::launch(&self.options.program, self.stage, &plan).await {
+            Ok((child, reach)) => process::watch(&exec, child, reach, started, live, cancel).await,
+            Err(why) => Err(format!("{}{why}", launch::REFUSED)),
+        };
+        let mut end = match ended {
+            Ok(end) => end,
+            // No command began, so there is nothing to be settled after it.
+            Err(why) if why.starts_with(launch::REFUSED) => {
+                let told = call.map(watcher::Call::end).unwrap_or_default();
+                return Err([vec![why], told].concat().join("; "));
+            }
+            Err(why) => return Err(why),
+        };
+        end.notes = call.map(watcher::Call::end).unwrap_or_default();
+        let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
+        for line in
+            lines.chain(protected_snapshot::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>()
+        {
+            live.push(Lane::Stderr, &line);
+            end.stderr.push_str(&line);
+        }
+        Ok(end)
     }
 }
 
@@ -216,6 +291,9 @@ impl Sandbox for LocalSandbox {
         if !confine::landlock_works() {
             gaps.push("this kernel has no Landlock; only the mounts hold".to_owned());
         }
+        if !confine::landlock_refuses_sockets() {
+            gaps.push(SandboxSpec::MOVED_SOCKETS.to_owned());
+        }
         if rustix::process::geteuid().is_root() && !limits_root(&kernel()) {
             gaps.push("for root this kernel does not limit the number of processes".to_owned());
         }
@@ -227,34 +305,7 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
-        let started = Instant::now();
-        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
-        // Names can only be kept where they can be covered, and need it only where they can be made.
-        let keeps = self.has_namespaces() && !self.options.read_only;
-        let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let ended =
-            match launch::launch(&self.options.program, self.stage, &self.plan(&exec, &directory)).await {
-                Ok((child, reach)) => process::watch(&exec, child, reach, started, live, cancel).await,
-                Err(why) => Err(format!("{}{why}", launch::REFUSED)),
-            };
-        let mut end = match ended {
-            Ok(end) => end,
-            // No command began, so there is nothing to be settled after it.
-            Err(why) if why.starts_with(launch::REFUSED) => {
-                let told = call.map(watcher::Call::end).unwrap_or_default();
-                return Err([vec![why], told].concat().join("; "));
-            }
-            Err(why) => return Err(why),
-        };
-        end.notes = call.map(watcher::Call::end).unwrap_or_default();
-        let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
-        for line in
-            lines.chain(protected_snapshot::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>()
-        {
-            live.push(Lane::Stderr, &line);
-            end.stderr.push_str(&line);
-        }
-        Ok(end)
+        self.run(exec, self.searched_mounts().await?, live, cancel).await
     }
 
     async fn close(&self) {

@@ -38,17 +38,31 @@ pub(super) fn tame(text: String) -> String {
     if text.is_ascii() {
         return text;
     }
-    text.graphemes(true).flat_map(|grapheme| grapheme.chars().take(CELL_CHARS)).filter_map(certain).collect()
+    let mut out = String::with_capacity(text.len());
+    for grapheme in text.graphemes(true) {
+        let mut before = None;
+        for c in grapheme.chars().take(CELL_CHARS) {
+            certain(c, before.replace(c), &mut out);
+        }
+    }
+    out
 }
 
-/// A character whose width every terminal agrees on: flags become letters; what only changes the look of the emoji
-/// before it goes.
-fn certain(c: char) -> Option<char> {
+/// A character whose width every terminal agrees on: flags become letters. What changes the look of an emoji goes with
+/// the emoji before it, and is shown by its number after anything else, where it would only hide.
+fn certain(c: char, before: Option<char>, out: &mut String) {
     match c {
-        '\u{1F1E6}'..='\u{1F1FF}' => char::from_u32(u32::from(c) - 0x1_F1E6 + u32::from('A')),
-        '\u{FE0F}' | '\u{1F3FB}'..='\u{1F3FF}' => None,
-        _ => Some(c),
+        '\u{1F1E6}'..='\u{1F1FF}' => {
+            out.extend(char::from_u32(u32::from(c) - 0x1_F1E6 + u32::from('A')));
+        }
+        '\u{FE0F}' | '\u{1F3FB}'..='\u{1F3FF}' if before.is_some_and(is_emoji) => {}
+        '\u{FE0F}' | '\u{1F3FB}'..='\u{1F3FF}' => visible::escape(c, out),
+        _ => out.push(c),
     }
+}
+
+fn is_emoji(c: char) -> bool {
+    matches!(c, '\u{203C}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2190}'..='\u{2BFF}' | '\u{3030}' | '\u{303D}' | '\u{1F000}'..='\u{1FAFF}' | '\u{FE0F}')
 }
 
 /// Emoji that are joined stand side by side: how wide they are as one, terminals do not agree.
@@ -57,7 +71,6 @@ fn unjoined(text: &str) -> Cow<'_, str> {
     if !text.contains(JOINER) {
         return Cow::Borrowed(text);
     }
-    let is_emoji = |c: char| matches!(c, '\u{2190}'..='\u{2BFF}' | '\u{1F000}'..='\u{1FAFF}' | '\u{FE0F}');
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -280,6 +293,11 @@ mod tests {
         assert_eq!(clean("👩\u{200D}👩\u{200D}👧 ❤\u{FE0F}\u{200D}🔥"), "👩👩👧 ❤🔥");
         assert_eq!(clean_line("👍🏽!"), "👍!");
         assert_eq!(clean("a\u{200D}b"), "a<U+200D>b");
+        assert_eq!(
+            clean("sh bu\u{FE0F}ild\u{1F3FB}"),
+            "sh bu<U+FE0F>ild<U+1F3FB>",
+            "only after an emoji they are looks"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tests of the command line through the real program: help, arguments, exit codes, streams.
 
 mod foreign;
+mod foreign_words;
 mod forks;
 mod lines;
 mod mentions;

@@ -132,7 +132,7 @@ fn an_untrusted_project_may_only_tighten_and_its_server_gets_no_byte() {
         insta::assert_snapshot!(ran);
     });
     let doctor = env.run(&["doctor"]);
-    assert!(doctor.stdout.contains("openai/gpt-5 (`OPENAI_API_KEY` is set"), "{doctor}");
+    assert!(doctor.stdout.contains("openai/gpt-6.2-sol (`OPENAI_API_KEY` is set"), "{doctor}");
     server.set_nonblocking(true).unwrap();
     let nobody = server.accept().map(drop).unwrap_err();
     assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);

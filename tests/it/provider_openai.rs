@@ -13,8 +13,8 @@ use agon::ports::Provider;
 use agon::protocol::Role;
 use agon::protocol::event::{ModelFailed, ModelReply};
 use agon::protocol::message::Request;
-use agon::provider::Timeouts;
-use agon::provider::openai::{OpenAi, OpenAiConfig};
+use agon::provider::openai::OpenAi;
+use agon::provider::{ServerConfig, Timeouts};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::server::{Reply, Server};
@@ -23,8 +23,8 @@ use crate::support::{Recorder, request, said};
 /// The key of every test: it must never be seen anywhere but in its header.
 const KEY: &str = "sk-test-0123456789";
 
-fn config(url: &str) -> OpenAiConfig {
-    OpenAiConfig { api_key: Some(KEY.into()), ..OpenAiConfig::new("mock", url) }
+fn config(url: &str) -> ServerConfig {
+    ServerConfig { api_key: Some(KEY.into()), ..ServerConfig::new("mock", url) }
 }
 
 /// Limits short enough for a test of silence, for no test that succeeds.
@@ -34,7 +34,7 @@ fn impatient(url: &str) -> OpenAi {
         first_token: Duration::from_millis(300),
         idle: Duration::from_millis(300),
     };
-    OpenAi::new(OpenAiConfig { timeouts, ..config(url) }).unwrap()
+    OpenAi::new(ServerConfig { timeouts, ..config(url) }).unwrap()
 }
 
 fn hello() -> Request {

@@ -183,7 +183,7 @@ fn scripts_that_cannot_be_used() {
             "[[answer]]\ntext = \"a\"\nerror = { kind = \"auth\", message = \"m\" }",
             "both an `error` and an answer",
         ),
-        ("[[answer]]\nerror = { kind = \"odd\", message = \"m\" }", "unknown variant `odd`"),
+        ("[[answer]]\nerror = { kind = \"odd\", message = \"m\" }", "`odd` is none of"),
         ("[[answer]]\ncalls = [{ tool = \"t\", args = {}, raw = \"\" }]", "both `args` and `raw`"),
     ];
     for (toml, words) in rows {
@@ -242,4 +242,12 @@ async fn cancelled_while_it_speaks() {
     let request = by("", vec![said(Role::User, "x")]);
     let (ended, ()) = tokio::join!(script.call(&request, &live, &cancel), async { cancel.cancel() });
     assert_eq!(ended.unwrap_err().kind, ErrorKind::Cancelled);
+}
+
+#[test]
+fn what_is_wrong_with_a_script_is_said_without_what_is_in_it() {
+    for text in ["[[answer]]\ntext = \"sk-live-1\" oops\n", "[[answer]]\ndelay_ms = \"sk-live-1\"\n"] {
+        let error = Script::from_toml("demo", text).unwrap_err().to_string();
+        assert!(error.starts_with("script `demo`: line 2: ") && !error.contains("sk-live"), "{error}");
+    }
 }

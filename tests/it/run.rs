@@ -8,6 +8,7 @@ mod logs;
 mod models;
 mod order;
 mod places;
+mod servers;
 mod signals;
 mod traps;
 mod window;

@@ -9,6 +9,7 @@ pub mod panel;
 pub mod refusing;
 pub mod server;
 pub mod squad;
+pub mod wires;
 pub mod world;
 
 use std::sync::Mutex;

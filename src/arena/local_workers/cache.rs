@@ -229,7 +229,7 @@ mod tests {
                 secrets: Vec::new(),
                 attended: false,
             };
-            let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]));
+            let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]).unwrap());
             let providers = Arc::new(ProviderPool::new(&BTreeMap::new(), &BTreeMap::new()));
             let handlers = Handlers { ports, redactor, providers, plans: Default::default() };
             Bench { folder, handlers, key: "0a".repeat(32) }

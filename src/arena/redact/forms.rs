@@ -19,13 +19,39 @@ pub fn of(value: &str) -> Vec<String> {
     forms.extend([
         percent(value, |byte| format!("%{byte:02X}")),
         percent(value, |byte| format!("%{byte:02x}")),
+        value.bytes().map(|byte| format!("%{byte:02X}")).collect(),
+        value.bytes().map(|byte| format!("%{byte:02x}")).collect(),
     ]);
     forms.extend((0..3).flat_map(|offset| base64_at(value.as_bytes(), offset)));
+    // As JSON writes it: with as few escapes as it needs, with those that some writers make of `/` as well, and with
+    // every sign as its number.
     let quoted = serde_json::Value::from(value).to_string();
-    forms.push(quoted.trim_matches('"').to_owned());
+    let quoted = quoted.get(1..quoted.len() - 1).unwrap_or_default();
+    forms.extend([
+        quoted.to_owned(),
+        quoted.replace('/', "\\/"),
+        numbered(value, |unit| format!("\\u{unit:04x}")),
+        numbered(value, |unit| format!("\\u{unit:04X}")),
+    ]);
+    // The same in JSON within JSON, as a fact holds it: one look at the fact's own JSON is enough to find them.
+    forms.extend(
+        forms
+            .iter()
+            .filter(|form| form.contains('\\'))
+            .map(|form| form.replace('\\', "\\\\"))
+            .collect::<Vec<_>>(),
+    );
     let mut seen = std::collections::BTreeSet::new();
     forms.retain(|form| seen.insert(form.clone()));
     forms
+}
+
+fn numbered(value: &str, escaped: impl Fn(u16) -> String) -> String {
+    let written = value.chars().map(|c| match c.is_ascii_alphanumeric() {
+        true => c.to_string(),
+        false => c.encode_utf16(&mut [0; 2]).iter().map(|unit| escaped(*unit)).collect(),
+    });
+    written.collect()
 }
 
 fn percent(value: &str, escaped: impl Fn(u8) -> String) -> String {

@@ -324,15 +324,16 @@ impl Mission {
         let Some(live) = &mut self.live else { return Vec::new() };
         match live.read_on() {
             Ok(entries) => {
-                let mut is_open = live.is_open;
+                let mut is_open = None;
                 for (_, event) in entries.iter().flat_map(|entry| entry.effective()) {
                     match event {
-                        ArenaEvent::TurnOpened(_) => is_open = true,
-                        ArenaEvent::TurnClosed(_) => is_open = false,
+                        ArenaEvent::TurnOpened(_) => is_open = Some(true),
+                        ArenaEvent::TurnClosed(_) => is_open = Some(false),
                         _ => {}
                     }
                 }
-                let taken = if is_open == live.is_open { Ok(()) } else { live.turned(is_open, &self.kit) };
+                // A short turn opens and closes between two looks, and lets go of the workspace all the same.
+                let taken = is_open.map_or(Ok(()), |is_open| live.turned(is_open, &self.kit));
                 let mut asked = Board::default();
                 entries.iter().for_each(|entry| asked.apply(entry));
                 self.answer(asked.approvals);

@@ -91,6 +91,7 @@ fn setting(setting: &Setting) -> String {
         Setting::Persona { spec, .. } => format!("persona {}", spec.id),
         Setting::Policy(_) => "policy".to_owned(),
         Setting::Limits(_) => "limits".to_owned(),
+        Setting::Retry(_) => "retries".to_owned(),
         Setting::Blueprint(blueprint) => format!("blueprint {}", blueprint.name),
         Setting::Workspace(workspace) => format!("workspace {}", workspace.root),
         Setting::Cache(_) => "team cache".to_owned(),

@@ -63,16 +63,19 @@ impl SandboxSpec {
     pub const SHARED_MEMORY: &str =
         "memory is limited for each process of a command, not for all of them together";
 
+    /// A gap that needs another process of the machine's to help.
+    pub const MOVED_SOCKETS: &str = "a unix socket that another process moves into a folder commands see can be reached (Linux 7.1 closes this)";
+
+    /// The gaps that every sandbox may have.
+    const USUAL: [&str; 3] = [Self::NEW_INSTRUCTIONS, Self::SHARED_MEMORY, Self::MOVED_SOCKETS];
+
     /// The kinds that confine something. Any other kind, `none` or unknown, counts as confining nothing.
     const CONFINING: [&str; 3] = ["local", "landlock-only", "docker"];
 
     /// True when commands are kept from everything but the workspace, with nothing left open to the outside.
     pub fn confines(&self) -> bool {
-        Self::CONFINING.contains(&self.kind.as_str())
-            && self
-                .gaps
-                .iter()
-                .all(|gap| [Self::NEW_INSTRUCTIONS, Self::SHARED_MEMORY].contains(&gap.as_str()))
+        let is_usual = |gap: &String| Self::USUAL.contains(&gap.as_str());
+        Self::CONFINING.contains(&self.kind.as_str()) && self.gaps.iter().all(is_usual)
     }
 }
 

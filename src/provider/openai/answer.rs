@@ -7,34 +7,12 @@ use crate::ports::Live;
 use crate::protocol::Lane;
 use crate::protocol::event::ModelReply;
 use crate::protocol::message::{Args, Finish, Opaque, Part, Request, Usage};
+use crate::provider::exchange::{Incoming, MAX_ANSWER, Trouble};
 use crate::provider::failure::Report;
-use crate::provider::openai::MAX_ANSWER;
+use crate::provider::number::counted;
 use crate::provider::openai::calls::{CallPiece, Calls};
-use crate::provider::sse::SseError;
 use crate::provider::think::{self, Said, ThinkFilter};
 use crate::provider::tokens;
-
-/// Why an answer cannot be taken.
-#[derive(Clone, Debug)]
-pub(super) enum Trouble {
-    /// The provider says so itself.
-    Reported(Report),
-    /// It is too large to be recorded.
-    TooLarge,
-    /// The stream cannot be decoded.
-    Sse(SseError),
-    /// It is something else.
-    Strange { data: String, error: String },
-}
-
-impl From<SseError> for Trouble {
-    fn from(error: SseError) -> Self {
-        match error {
-            SseError::TooLong => Trouble::TooLarge,
-            SseError::NotUtf8 => Trouble::Sse(error),
-        }
-    }
-}
 
 /// A chunk of a stream, or a whole answer: they differ in one name.
 #[derive(Debug, Deserialize)]
@@ -93,17 +71,6 @@ impl WireUsage {
     }
 }
 
-/// A count, also as `10.0` or `"10"`; none for what is no count (`-1`).
-fn counted(value: &Value) -> Option<u64> {
-    let text = match value {
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => text.trim().to_owned(),
-        _ => return None,
-    };
-    let whole = text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0'));
-    whole.map_or(text.as_str(), |(whole, _)| whole).parse().ok()
-}
-
 /// Servers write `null` where others leave a field out.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
@@ -116,6 +83,8 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 pub(super) struct Answer {
     /// The tool whose arguments are the answer.
     forced: Option<String>,
+    /// What opaque parts are marked with.
+    opaque_kind: String,
     model: String,
     reasoning: String,
     details: Vec<Value>,
@@ -133,43 +102,8 @@ pub(super) struct Answer {
 
 impl Answer {
     /// An empty answer; `forced` names the tool whose arguments are the answer.
-    pub fn new(forced: Option<String>) -> Self {
-        Answer { forced, ..Answer::default() }
-    }
-
-    /// True once anything that is part of an answer came.
-    pub fn has_events(&self) -> bool {
-        self.events
-    }
-
-    /// True once the provider said why it stopped, or that it is done.
-    pub fn has_finished(&self) -> bool {
-        self.closed || self.finish.is_some()
-    }
-
-    /// True once nothing more will come.
-    pub fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Takes the data of one event.
-    pub fn event(&mut self, data: &str, live: &dyn Live) -> Result<(), Trouble> {
-        let data = data.trim();
-        if self.closed || data.is_empty() {
-            return Ok(());
-        }
-        if data == "[DONE]" {
-            self.closed = true;
-            return Ok(());
-        }
-        self.take(data, live)
-    }
-
-    /// Takes a whole answer.
-    pub fn whole(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
-        self.take(json, live)?;
-        self.closed = true;
-        Ok(())
+    pub fn new(forced: Option<String>, opaque_kind: String) -> Self {
+        Answer { forced, opaque_kind, ..Answer::default() }
     }
 
     fn take(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
@@ -279,9 +213,43 @@ impl Answer {
             live.push(Lane::Reasoning, text);
         }
     }
+}
 
-    /// What the provider counted; none when it did not, or only half of it.
-    pub fn usage(&self) -> Option<Usage> {
+impl Incoming for Answer {
+    const CALLED: &'static str = "chat completion";
+    const HINT: &'static str = "is this an OpenAI-compatible endpoint?";
+
+    fn event(&mut self, data: &str, live: &dyn Live) -> Result<(), Trouble> {
+        let data = data.trim();
+        if self.closed || data.is_empty() {
+            return Ok(());
+        }
+        if data == "[DONE]" {
+            self.closed = true;
+            return Ok(());
+        }
+        self.take(data, live)
+    }
+
+    fn whole(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
+        self.take(json, live)?;
+        self.closed = true;
+        Ok(())
+    }
+
+    fn has_events(&self) -> bool {
+        self.events
+    }
+
+    fn has_finished(&self) -> bool {
+        self.closed || self.finish.is_some()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    fn usage(&self) -> Option<Usage> {
         let usage = self.usage?;
         Some(Usage {
             input: usage.input?,
@@ -292,8 +260,7 @@ impl Answer {
         })
     }
 
-    /// What a broken call has probably cost; none when no answer had begun.
-    pub fn usage_so_far(&self, request: &Request) -> Option<Usage> {
+    fn usage_so_far(&self, request: &Request) -> Option<Usage> {
         if !self.events {
             return None;
         }
@@ -308,10 +275,10 @@ impl Answer {
     ///
     /// The fields of an opaque part go back into the message, those of its `next_call` into the next call.
     /// The usage is still empty.
-    pub fn into_reply(mut self, opaque_kind: &str) -> ModelReply {
+    fn into_reply(mut self) -> ModelReply {
         self.settle_tags();
         let mut message = Vec::new();
-        let opaque = |json: Value| Opaque { provider: opaque_kind.to_owned(), json, dropped: false };
+        let opaque = |json: Value| Opaque { provider: self.opaque_kind.clone(), json, dropped: false };
         let details = (!self.details.is_empty()).then(|| opaque(json!({"reasoning_details": self.details})));
         if !self.reasoning.is_empty() || details.is_some() {
             message.push(Part::Reasoning { text: self.reasoning, opaque: details });

@@ -1,11 +1,11 @@
 //! Writes a request in the chat completions format; knows no connection and no answer.
 
-use std::collections::BTreeSet;
+use serde_json::{Map, Value, json};
 
-use serde_json::{Map, Number, Value, json};
-
-use crate::protocol::expand::digest_of;
 use crate::protocol::message::{AnswerSchema, Message, Opaque, Part, Request, Role, Structured, ToolDecl};
+use crate::provider::call_ids::CallIds;
+use crate::provider::exchange::model_name;
+use crate::provider::number::per_mille;
 use crate::provider::openai::dialect::{Dialect, Typed};
 
 /// Who is asked, as far as it shapes a request.
@@ -15,11 +15,6 @@ pub(super) struct Host {
     pub dialect: &'static Dialect,
     /// Which opaque parts go back: those of the same host, for only it understands them.
     pub opaque_kind: String,
-}
-
-/// The model's name as the provider knows it: without the provider's own name.
-pub(super) fn model_name(request: &Request) -> &str {
-    request.model.split_once('/').map_or(request.model.as_str(), |(_, model)| model)
 }
 
 /// The whole body.
@@ -104,7 +99,8 @@ pub(super) fn can_drop(request: &Request, dialect: &Dialect, name: &str) -> bool
             matches!(typed, Some(Typed::Schema | Typed::Object { .. }))
         }
         "stream_options" => dialect.stream_options,
-        _ => true,
+        "tool_choice" => forced(request, dialect).is_some(),
+        _ => false,
     };
     has && !is_left_out(request, name)
 }
@@ -122,13 +118,6 @@ fn say_schema(messages: &mut Vec<Value>, schema: &AnswerSchema) {
         Some(system) => join(system, json!(text)),
         None => messages.insert(0, json!({"role": "system", "content": text})),
     }
-}
-
-/// 700 becomes `0.7`, without a detour over floats.
-fn per_mille(value: u32) -> Option<Number> {
-    let text = format!("{}.{:03}", value / 1000, value % 1000);
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    serde_json::from_str(text).ok()
 }
 
 fn tool(tool: &ToolDecl) -> Value {
@@ -151,7 +140,7 @@ fn response_format(schema: &AnswerSchema) -> Value {
 }
 
 /// True when every object forbids more properties and requires all it has: strict mode refuses any other.
-fn is_strict(schema: &Value) -> bool {
+pub(in crate::provider) fn is_strict(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => {
             let closed = map.get("properties").is_none_or(|properties| {
@@ -171,7 +160,7 @@ fn is_strict(schema: &Value) -> bool {
 }
 
 fn messages(messages: &[Message], host: &Host) -> Vec<Value> {
-    let ids = CallIds { nine: host.dialect.nine_character_ids, ..CallIds::default() };
+    let ids = CallIds::new(host.dialect.nine_character_ids);
     let mut writer = Writer { host, ids, done: Vec::new(), held: Vec::new() };
     for message in messages {
         match message.role {
@@ -256,7 +245,7 @@ impl Writer<'_> {
             // Asked for even where nothing was thought.
             message.insert(field.into(), parts.iter().filter_map(thought).collect::<String>().into());
         }
-        self.ids.open.clear();
+        self.ids.begin();
         for part in parts {
             match part {
                 Part::Call { id, name, args } => {
@@ -371,72 +360,9 @@ fn text_of(part: &Part) -> Option<&str> {
     }
 }
 
-/// Gives each call of a request an id of its own that every server takes.
-///
-/// In agon the provider's id is data: two calls may carry the same one, none, or one that another server
-/// does not accept. The ids depend only on what stands before them, so that an earlier part of a
-/// conversation keeps its bytes, and with them its place in the provider's cache.
-#[derive(Debug, Default)]
-struct CallIds {
-    /// Exactly nine letters and digits are taken.
-    nine: bool,
-    used: BTreeSet<String>,
-    /// Calls of the last assistant message without a result yet: id as recorded, tool, id as sent.
-    open: Vec<(String, String, String)>,
-}
-
-impl CallIds {
-    const MAX: usize = 40;
-
-    fn named(&mut self, id: &str, name: &str) -> String {
-        let mut sent = self.shaped(id, 1);
-        let mut n = 1;
-        while !self.used.insert(sent.clone()) {
-            n += 1;
-            sent = self.shaped(id, n);
-        }
-        self.open.push((id.to_owned(), name.to_owned(), sent.clone()));
-        sent
-    }
-
-    /// The nth form of an id, a function of both alone.
-    fn shaped(&self, id: &str, n: u32) -> String {
-        let plain = |extra: &[u8]| id.bytes().all(|b| b.is_ascii_alphanumeric() || extra.contains(&b));
-        if self.nine {
-            return match id.len() == 9 && plain(b"") && n == 1 {
-                true => id.to_owned(),
-                false => digest_of(&(id, n)).chars().take(9).collect(),
-            };
-        }
-        let base = if (1..=Self::MAX).contains(&id.len()) && plain(b"_-") { id } else { "call" };
-        if n == 1 {
-            return base.to_owned();
-        }
-        let suffix = format!("-{n}");
-        format!("{}{suffix}", &base[..base.len().min(Self::MAX - suffix.len())])
-    }
-
-    /// The id of the call a result answers: the first open one with its id, by preference of its tool.
-    fn answered(&mut self, id: &str, name: &str) -> String {
-        let exact = self.open.iter().position(|(i, n, _)| i == id && n == name);
-        match exact.or_else(|| self.open.iter().position(|(i, _, _)| i == id)) {
-            Some(at) => self.open.remove(at).2,
-            None if self.nine => self.shaped(id, 1),
-            None => id.to_owned(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn temperatures() {
-        for (value, text) in [(0, "0"), (700, "0.7"), (1000, "1"), (1250, "1.25"), (5, "0.005")] {
-            assert_eq!(per_mille(value).unwrap().to_string(), text);
-        }
-    }
 
     #[test]
     fn strictness() {
@@ -444,20 +370,5 @@ mod tests {
         assert!(is_strict(&object(json!(["a", "b"]), false)));
         assert!(!is_strict(&object(json!(["a"]), false)));
         assert!(!is_strict(&json!({"anyOf": [object(json!(["a", "b"]), true)]})));
-    }
-
-    #[test]
-    fn ids_are_unique_and_follow_their_results() {
-        let mut ids = CallIds::default();
-        let long = "x".repeat(41);
-        let sent: Vec<_> = [("a", "r"), ("a", "w"), ("a", "r"), ("a-2", "r"), ("", "r"), (&long, "r")]
-            .map(|(id, tool)| ids.named(id, tool))
-            .to_vec();
-        assert_eq!(sent, ["a", "a-2", "a-3", "a-2-2", "call", "call-2"]);
-        assert_eq!(ids.answered("a", "w"), "a-2");
-        assert_eq!(ids.answered("a", "r"), "a");
-        assert_eq!(ids.answered("a", "r"), "a-3");
-        assert_eq!(ids.answered(&long, "r"), "call-2");
-        assert_eq!(ids.answered("a", "r"), "a", "an orphan keeps its id");
     }
 }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::protocol::complaint;
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Args, Finish, Part, Request, Usage};
 use crate::provider::script::RecordedReply;
@@ -131,9 +132,15 @@ struct WrittenError {
 
 /// Reads and checks all rows.
 pub(super) fn read(name: &str, text: &str) -> Result<Vec<Row>, ScriptError> {
-    let written: WrittenScript = toml::from_str(text).map_err(|error| ScriptError::Toml {
-        name: name.to_owned(),
-        error: error.to_string().trim().to_owned(),
+    let written: WrittenScript = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        // What is in the line is the script's own, and may be a secret that it is to answer with.
+        let message = error.message();
+        let words = match message.split_once(", expected ").filter(|_| message.starts_with("invalid ")) {
+            Some((_, wanted)) => format!("expected {wanted}"),
+            None => complaint::plain(message),
+        };
+        ScriptError::Toml { name: name.to_owned(), error: format!("line {line}: {words}") }
     })?;
     let mut rows: Vec<Row> = Vec::new();
     for (at, row) in written.answer.into_iter().enumerate() {

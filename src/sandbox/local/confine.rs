@@ -110,8 +110,9 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 /// all there is. Kernels without Landlock are told apart by [`landlock_works`], before.
 fn restrict_files(plan: &StagePlan) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| format!("landlock: {error}");
-    let all = AccessFs::from_all(ABI::V5);
-    let read = AccessFs::from_read(ABI::V5);
+    // The ninth refuses sockets by their path. A kernel that knows less does what it can.
+    let all = AccessFs::from_all(ABI::V9);
+    let read = AccessFs::from_read(ABI::V9);
     let mut ruleset = Ruleset::default()
         .handle_access(all)
         .map_err(|error| words(&error))?
@@ -128,7 +129,7 @@ fn restrict_files(plan: &StagePlan) -> Result<(), String> {
         }
         let file = PathFd::new(path).map_err(|error| words(&error))?;
         // What only folders can have is no right of a file.
-        let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V5) };
+        let access = if path.is_dir() { access } else { access & AccessFs::from_file(ABI::V9) };
         let rule = PathBeneath::new(file, access);
         ruleset = ruleset.add_rule(rule).map_err(|error| words(&error))?;
     }
@@ -138,10 +139,19 @@ fn restrict_files(plan: &StagePlan) -> Result<(), String> {
 
 /// Whether this kernel has Landlock switched on.
 pub fn landlock_works() -> bool {
+    landlock_has(ABI::V1)
+}
+
+/// Whether it refuses to connect to sockets outside what may be written, wherever they are (Linux 7.1).
+pub fn landlock_refuses_sockets() -> bool {
+    landlock_has(ABI::V9)
+}
+
+fn landlock_has(abi: ABI) -> bool {
     use landlock::CompatLevel;
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(ABI::V1))
+        .handle_access(AccessFs::from_all(abi))
         .and_then(Ruleset::create)
         .is_ok()
 }

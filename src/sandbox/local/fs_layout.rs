@@ -41,6 +41,8 @@ pub struct FsLayout {
     pub mounts: Vec<Mount>,
     pub writable: Vec<OsString>,
     pub environment: BTreeMap<String, OsString>,
+    /// Shown folders that nobody has searched yet.
+    pub packages: Vec<Shown>,
 }
 
 impl FsLayout {
@@ -76,7 +78,7 @@ impl FsLayout {
             environment.insert("CARGO_TARGET_DIR".to_owned(), target.into_os_string());
         }
         environment.insert("TMPDIR".to_owned(), tmp);
-        (readable, FsLayout { mounts: Vec::new(), writable, environment })
+        (readable, FsLayout { mounts: Vec::new(), writable, environment, packages: Vec::new() })
     }
 
     /// The view on `workspace` with `scratch/tmp` as `/tmp`. `variable` is the caller's environment.
@@ -114,7 +116,8 @@ impl FsLayout {
             mounts.insert(git.clone(), bind(git.clone(), false));
         }
         hold_still(&mut mounts);
-        keep_back(&mut mounts, &shown, closed);
+        let mut packages = keep_back(&mut mounts, &shown, closed);
+        packages.extend(git.iter().map(|git| searched(git, git, Search::Sockets)));
         for shown in [Some(workspace), git.as_deref()].into_iter().flatten() {
             if let Some(home) = &home {
                 hold_way(&mut mounts, home, shown);
@@ -131,8 +134,15 @@ impl FsLayout {
             .into_iter()
             .map(|(target, kind)| Mount { target: target.into_os_string(), kind })
             .collect();
-        FsLayout { mounts, writable, environment }
+        FsLayout { mounts, writable, environment, packages }
     }
+}
+
+/// Whether a workspace is or holds what every sandbox shows read-only or makes anew: commands could never change it.
+pub fn is_of_the_system(workspace: &Path) -> bool {
+    let is_device = workspace.starts_with("/dev") && !workspace.starts_with("/dev/shm");
+    let made = ["/proc", "/sys"].iter().any(|made| workspace.starts_with(made));
+    is_device || made || SYSTEM.iter().any(|system| Path::new(system).starts_with(workspace))
 }
 
 fn bind(source: PathBuf, writable: bool) -> MountKind {
@@ -208,7 +218,7 @@ fn tool_folders(
             if SYSTEM.iter().any(|system| folder.starts_with(system)) {
                 // It is seen as a whole.
                 shown.push(searched(&folder, &folder, Search::Credentials));
-                apart.not_searched.extend(packages);
+                apart.packages.extend(packages.iter().map(|place| searched(place, place, Search::Sockets)));
                 continue;
             }
             for (place, is_searched) in of(tool.shown)
@@ -221,7 +231,10 @@ fn tool_folders(
                 if home.is_some_and(|home| home.starts_with(&real)) || mounts.contains_key(&place) {
                     continue;
                 }
-                shown.extend(is_searched.then(|| searched(&place, &real, Search::Credentials)));
+                match is_searched {
+                    true => shown.push(searched(&place, &real, Search::Credentials)),
+                    false => apart.packages.push(searched(&place, &real, Search::Sockets)),
+                }
                 mounts.insert(place, bind(real, false));
             }
         }
@@ -229,13 +242,14 @@ fn tool_folders(
     apart
 }
 
-/// A folder of each tool in a home that is shown and searched.
-pub fn tool_folders_of(home: &Path) -> Vec<PathBuf> {
-    let first = |tool: &tools::Tool| {
-        let parts = tool.shown.iter().flat_map(|part| places(&home.join(tool.folder), part));
-        parts.into_iter().find(|place| place.is_dir())
+/// Of each tool in a home a folder that is shown, and one of its packages.
+pub fn tool_folders_of(home: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let first = |tool: &tools::Tool, parts: &[&str]| {
+        let places = parts.iter().flat_map(|part| places(&home.join(tool.folder), part));
+        places.into_iter().find(|place| place.is_dir())
     };
-    tools::TABLE.iter().filter_map(first).collect()
+    let shown = tools::TABLE.iter().filter_map(|tool| first(tool, tool.shown));
+    (shown.collect(), tools::TABLE.iter().filter_map(|tool| first(tool, tool.packages)).collect())
 }
 
 /// Where a part of the table is. `*` is any name, `.` the folder itself.
@@ -254,21 +268,26 @@ fn places(folder: &Path, part: &str) -> Vec<PathBuf> {
 #[derive(Default)]
 struct Apart {
     hidden: Vec<PathBuf>,
-    not_searched: Vec<PathBuf>,
+    packages: Vec<Shown>,
 }
 
 /// Hides what is not to be seen in what is shown. A closed folder on the way to something that is shown becomes an
-/// empty one that only leads there.
-fn keep_back(mounts: &mut Mounts, shown: &[Shown], apart: Apart) {
+/// empty one that only leads there. Gives the folders of packages, which are not searched here.
+fn keep_back(mounts: &mut Mounts, shown: &[Shown], apart: Apart) -> Vec<Shown> {
     for hidden in apart.hidden {
         mounts.entry(hidden).or_insert(MountKind::Nothing);
     }
-    let ends: BTreeSet<PathBuf> = mounts.keys().cloned().chain(apart.not_searched).collect();
-    for (target, kind) in kept_back::find(shown, &ends) {
+    let mut packages = apart.packages;
+    let ends = mounts.keys().chain(packages.iter().map(|shown| &shown.target)).cloned();
+    let ends: BTreeSet<PathBuf> = ends.collect();
+    let (found, left) = kept_back::find(shown, &ends);
+    packages.extend(left);
+    for (target, kind) in found {
         let leads_on = ends.iter().any(|end| end.starts_with(&target));
         let way = MountKind::Memory { mib: 1, mode: 0o755, sealed: true };
         mounts.entry(target).or_insert(if leads_on { way } else { kind });
     }
+    packages
 }
 
 /// What lies beneath a temporary folder gets a fresh folder to lie in: commands can rename and link what they find

@@ -22,6 +22,8 @@ pub enum Search {
     Closed,
     /// Files named like [`tools::CREDENTIALS`].
     Credentials,
+    /// Nothing else.
+    Sockets,
 }
 
 /// A folder or file that is shown read-only.
@@ -34,14 +36,15 @@ pub struct Shown {
     pub search: Search,
 }
 
-/// What is hidden in what is shown, with what is seen in its place. `apart` are targets that are shown or hidden for a
-/// reason of their own: the search ends there. A symbolic link is never followed.
+/// What is hidden in what is shown, with what is seen in its place; and the folders of packages that were left for
+/// [`sockets`]. `apart` are targets that are shown or hidden for a reason of their own: the search ends there. A symbolic
+/// link is never followed.
 ///
 /// This reads whole folder trees, so it belongs to the opening of a session and not to a call.
-pub fn find(shown: &[Shown], apart: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, MountKind> {
+pub fn find(shown: &[Shown], apart: &BTreeSet<PathBuf>) -> (BTreeMap<PathBuf, MountKind>, Vec<Shown>) {
     let names: Vec<String> = tools::CREDENTIALS.iter().map(|name| (*name).to_owned()).collect();
     let finder = Finder { credentials: globs(&names), apart };
-    let mut found = BTreeMap::new();
+    let (mut found, mut packages) = (BTreeMap::new(), Vec::new());
     for Shown { target, source, search } in shown {
         if fs::symlink_metadata(source).is_ok_and(|data| data.is_file()) {
             if *search == Search::Credentials && finder.is_credential(target) {
@@ -51,7 +54,8 @@ pub fn find(shown: &[Shown], apart: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Mou
         }
         let mut waiting = vec![(source.clone(), target.clone())];
         while let Some((at, seen_at)) = waiting.pop() {
-            let (hidden, folders) = finder.look(&at, &seen_at, *search);
+            let (hidden, folders, left) = finder.look(&at, &seen_at, *search);
+            packages.extend(left);
             if hidden.len() > MOST_IN_ONE && seen_at != *target {
                 found.insert(seen_at, MountKind::Nothing);
                 continue;
@@ -60,7 +64,31 @@ pub fn find(shown: &[Shown], apart: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Mou
             waiting.extend(folders);
         }
     }
+    (found, packages)
+}
+
+/// Covers for sockets and pipes in folders of packages.
+pub fn sockets(packages: &[Shown], mounts: &[Mount]) -> Vec<Mount> {
+    let (found, _) = find(packages, &BTreeSet::new());
     found
+        .into_iter()
+        .filter(|(target, _)| is_bound(target, mounts))
+        .map(|(at, kind)| mount(at, kind))
+        .collect()
+}
+
+fn mount(target: PathBuf, kind: MountKind) -> Mount {
+    Mount { target: target.into_os_string(), kind }
+}
+
+/// Whether a place shows what is there outside. What lies nearest decides: it may be hidden already.
+fn is_bound(target: &Path, mounts: &[Mount]) -> bool {
+    nearest(target, mounts)
+        .is_some_and(|nearest| matches!(nearest.kind, MountKind::Bind { writable: false, .. }))
+}
+
+fn nearest<'a>(target: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
+    mounts.iter().filter(|mount| target.starts_with(&mount.target)).max_by_key(|mount| mount.target.len())
 }
 
 struct Finder<'a> {
@@ -68,8 +96,8 @@ struct Finder<'a> {
     apart: &'a BTreeSet<PathBuf>,
 }
 
-/// What is hidden, by target, and the folders to look into, each with its target.
-type Looked = (Vec<(PathBuf, MountKind)>, Vec<(PathBuf, PathBuf)>);
+/// What is hidden, by target; the folders to look into, each with its target; and those of packages.
+type Looked = (Vec<(PathBuf, MountKind)>, Vec<(PathBuf, PathBuf)>, Vec<Shown>);
 
 impl Finder<'_> {
     fn is_credential(&self, path: &Path) -> bool {
@@ -77,10 +105,14 @@ impl Finder<'_> {
     }
 
     fn look(&self, folder: &Path, seen_at: &Path, search: Search) -> Looked {
-        let (mut hidden, mut folders) = (Vec::new(), Vec::new());
+        let (mut hidden, mut folders, mut packages) = (Vec::new(), Vec::new(), Vec::new());
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let (target, Ok(kind)) = (seen_at.join(entry.file_name()), entry.file_type()) else { continue };
-            if kind.is_symlink() || self.apart.contains(&target) {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_symlink() || (kind.is_file() && search == Search::Sockets) {
+                continue;
+            }
+            let target = seen_at.join(entry.file_name());
+            if self.apart.contains(&target) {
                 continue;
             }
             let is_closed = || {
@@ -92,28 +124,38 @@ impl Finder<'_> {
                 hidden.push((target, MountKind::Nothing));
             } else if kind.is_dir() {
                 let is_packages = tools::NOT_SEARCHED.iter().any(|name| entry.file_name() == *name);
-                let is_searched = search == Search::Closed || !is_packages;
-                folders.extend(is_searched.then(|| (entry.path(), target)));
+                match is_packages && search == Search::Credentials {
+                    true => packages.push(Shown { target, source: entry.path(), search: Search::Sockets }),
+                    false => folders.push((entry.path(), target)),
+                }
             } else if search == Search::Credentials && self.is_credential(&target) {
                 hidden.push((target, MountKind::Blank));
             }
         }
-        (hidden, folders)
+        (hidden, folders, packages)
     }
 }
 
 /// Covers for the sockets that processes of this machine listen on now, wherever they are in what is shown: one may
-/// have been made since the session was opened, or be in a folder that is not searched.
+/// have been made since the session was opened. The table has the path a socket was bound by: one that was moved, or
+/// bound by a relative path, is found by a search alone.
 pub fn listening(mounts: &[Mount]) -> Vec<Mount> {
     let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     covers_of(&table, mounts)
 }
 
 fn covers_of(table: &str, mounts: &[Mount]) -> Vec<Mount> {
-    let sockets: BTreeSet<&Path> = table
+    // Folders on the way may be links, and most sockets are in few folders.
+    let mut folders: BTreeMap<&Path, Option<PathBuf>> = BTreeMap::new();
+    let sockets: BTreeSet<PathBuf> = table
         .lines()
         .filter_map(|line| line.find(" /").map(|at| Path::new(&line[at + 1..])))
         .filter(|path| fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket()))
+        .filter_map(|path| {
+            let folder = path.parent()?;
+            let real = folders.entry(folder).or_insert_with(|| fs::canonicalize(folder).ok());
+            Some(real.as_ref()?.join(path.file_name()?))
+        })
         .collect();
     let mut covers: BTreeMap<PathBuf, MountKind> = BTreeMap::new();
     for socket in sockets {
@@ -121,15 +163,12 @@ fn covers_of(table: &str, mounts: &[Mount]) -> Vec<Mount> {
             let MountKind::Bind { source, writable: false } = &mount.kind else { continue };
             let Ok(beneath) = socket.strip_prefix(source) else { continue };
             let target = Path::new(&mount.target).join(beneath);
-            // What lies nearest decides: a socket may be hidden already, or in a folder of another kind.
-            let above = |other: &&Mount| target.starts_with(&other.target);
-            let nearest = mounts.iter().filter(above).max_by_key(|other| other.target.len());
-            if nearest.is_some_and(|nearest| nearest.target == mount.target) {
+            if nearest(&target, mounts).is_some_and(|nearest| nearest.target == mount.target) {
                 covers.insert(target, MountKind::Nothing);
             }
         }
     }
-    covers.into_iter().map(|(target, kind)| Mount { target: target.into_os_string(), kind }).collect()
+    covers.into_iter().map(|(target, kind)| self::mount(target, kind)).collect()
 }
 
 #[cfg(test)]
@@ -166,7 +205,8 @@ mod tests {
         let apart = BTreeSet::from([base.join("apart")]);
         let names = |search: Search| {
             let shown = Shown { target: base.clone(), source: base.clone(), search };
-            let found = find(&[shown], &apart);
+            let (found, left) = find(&[shown], &apart);
+            assert_eq!(left.len(), usize::from(search == Search::Credentials), "site-packages come later");
             found
                 .into_keys()
                 .map(|path| {
@@ -177,6 +217,7 @@ mod tests {
         assert_eq!(names(Search::Closed), ["…/key", "…/s", "shut"]);
         let credentials = ["…/credentials.toml.bak", "…/my.PFX", "…/npmrc", "…/pip.conf", "…/s"];
         assert_eq!(names(Search::Credentials), credentials);
+        assert_eq!(names(Search::Sockets), ["…/s"]);
     }
 
     #[test]
@@ -184,7 +225,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         (0..=MOST_IN_ONE).for_each(|i| put(folder.path().join(format!("many/{i}")), 0o600));
         let (target, source) = (PathBuf::from("/seen"), folder.path().to_owned());
-        let found = find(&[Shown { target, source, search: Search::Closed }], &BTreeSet::new());
+        let found = find(&[Shown { target, source, search: Search::Closed }], &BTreeSet::new()).0;
         assert_eq!(found, BTreeMap::from([("/seen/many".into(), MountKind::Nothing)]));
     }
 
@@ -197,8 +238,10 @@ mod tests {
             drop(UnixListener::bind(base.join(name)).unwrap());
             format!("0000000000000000: 00000002 00000000 00010000 0001 01 1 {}\n", base.join(name).display())
         };
+        fs::create_dir(base.join("real")).unwrap();
+        std::os::unix::fs::symlink(base.join("real"), base.join("link")).unwrap();
         let table =
-            [line("real/a b.sock"), line("real/hidden/s"), line("other/s"), line("real/ws/s")].concat();
+            [line("link/a b.sock"), line("real/hidden/s"), line("other/s"), line("real/ws/s")].concat();
         let mount = |target: &str, kind| Mount { target: base.join(target).into(), kind };
         let bind = |source: &str, writable| MountKind::Bind { source: base.join(source).into(), writable };
         let mounts = [

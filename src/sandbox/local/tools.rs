@@ -141,6 +141,7 @@ pub const CREDENTIALS: &[&str] = &[
     ".netrc",
     ".npmrc",
     ".pypirc",
+    ".token",
     ".yarnrc.yml",
     "FETCH_HEAD",
     "_netrc",
@@ -158,6 +159,7 @@ pub const CREDENTIALS: &[&str] = &[
     "pip.ini",
     "repl_history.jl",
     "settings-security.xml",
+    "token",
 ];
 
 /// Folders that hold what others published, or git's objects by the thousand: they are not searched.

@@ -41,12 +41,14 @@ impl Shown {
     fn put(token: &str) -> Self {
         let mut shown = Shown::default();
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        let tools: Vec<PathBuf> = home.as_deref().map(tool_folders).unwrap_or_default();
+        let (tools, packages) = home.as_deref().map(tool_folders).unwrap_or_default();
         let name = format!(".agon-proof-{}", uuid::Uuid::now_v7().simple());
         let system = ["/etc", "/opt", "/usr/local"].map(PathBuf::from);
-        for folder in system.iter().chain(&tools) {
-            let place = folder.join(&name);
-            if let Ok(socket) = UnixListener::bind(&place) {
+        for folder in system.iter().chain(&tools).chain(&packages) {
+            let (made, place) = (folder.join(&name[1..]), folder.join(&name));
+            if let Ok(socket) = UnixListener::bind(&made) {
+                // The machine's table of sockets goes on naming the first.
+                let place = fs::rename(&made, &place).map_or(made, |()| place);
                 // Whoever may use the folder may use the socket.
                 let _ = fs::set_permissions(&place, fs::Permissions::from_mode(0o666));
                 let _ = socket.set_nonblocking(true);
@@ -73,13 +75,13 @@ impl Drop for Shown {
 }
 
 #[cfg(target_os = "linux")]
-fn tool_folders(home: &Path) -> Vec<PathBuf> {
+fn tool_folders(home: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     crate::sandbox::local::tool_folders_of(home)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn tool_folders(_: &Path) -> Vec<PathBuf> {
-    Vec::new()
+fn tool_folders(_: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    (Vec::new(), Vec::new())
 }
 
 fn device() -> Option<(i64, i64)> {

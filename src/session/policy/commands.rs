@@ -6,8 +6,10 @@ const BEFORE: [&str; 9] = ["!", "if", "then", "elif", "else", "while", "until", 
 /// The line itself, and each command of it: as it is written, and with one blank where there are several and without
 /// what may stand before a command (redirections, assignments, `!`, `then`).
 pub fn of(line: &str) -> impl Iterator<Item = String> {
-    let parts = split(line).into_iter().flat_map(|part| [part.trim().to_owned(), plain(part)]);
-    std::iter::once(line.to_owned()).chain(parts)
+    // A line that ends in a backslash goes on in the next.
+    let whole = line.replace("\\\n", "");
+    let parts = split(&whole).into_iter().flat_map(|part| [part.trim().to_owned(), plain(part)]);
+    std::iter::once(line.to_owned()).chain(parts.collect::<Vec<_>>())
 }
 
 /// The parts between what ends a command. The `&` of `2>&1` and of `&>file`, and the `|` of `>|`, end none.
@@ -38,11 +40,22 @@ fn plain(part: &str) -> String {
     while let [first, rest @ ..] = words {
         words = match redirection(first) {
             Some(needs_target) => rest.get(usize::from(needs_target)..).unwrap_or_default(),
-            None if BEFORE.contains(first) || is_assignment(first) => rest,
+            None if BEFORE.contains(first) => rest,
+            None if is_assignment(first) => after_value(first, rest),
             None => break,
         };
     }
     words.join(" ")
+}
+
+/// What follows an assignment whose first word is given: a value in quotes may have blanks.
+fn after_value<'a>(first: &str, rest: &'a [&'a str]) -> &'a [&'a str] {
+    let Some(quote) = first.chars().find(|c| matches!(c, '"' | '\'')) else { return rest };
+    if first.matches(quote).count() % 2 == 0 {
+        return rest;
+    }
+    let end = rest.iter().position(|word| word.contains(quote)).map_or(rest.len(), |at| at + 1);
+    rest.get(end..).unwrap_or_default()
 }
 
 /// Whether a word is a redirection, and if so whether the next word is what it leads to.
@@ -55,6 +68,7 @@ fn redirection(word: &str) -> Option<bool> {
 fn is_assignment(word: &str) -> bool {
     let Some((name, _)) = word.split_once('=') else { return false };
     let name = name.strip_suffix('+').unwrap_or(name);
+    let name = name.split_once('[').filter(|(_, index)| index.ends_with(']')).map_or(name, |(name, _)| name);
     let is_letter = |c: char| c == '_' || c.is_ascii_alphanumeric();
     name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic()) && name.chars().all(is_letter)
 }
@@ -79,6 +93,11 @@ mod tests {
             "FOO=1 rm x",
             "A=1 B+=2 </dev/null rm x",
             "true && FOO=1 rm x",
+            "A=\"a b\" rm x",
+            "A='a b c' B=2 rm x",
+            "A[0]=1 rm x",
+            "rm\\\n x",
+            "FOO=1 \\\n  rm x",
             "(rm x)",
             "sleep 1 & rm x",
         ] {

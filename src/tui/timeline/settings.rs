@@ -37,6 +37,7 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
             quiet(format!("policy of {}", phrases::counted(policy.rules.len() as u64, "rule")))
         }
         Setting::Limits(all) => quiet(format!("limits: {}", phrases::limits(all))),
+        Setting::Retry(retry) => quiet(format!("up to {} attempts a model call", retry.attempts)),
         Setting::Blueprint(blueprint) => quiet(format!("blueprint {}", blueprint.name)),
         Setting::Workspace(workspace) => match workspace.sandbox.kind.as_str() {
             "none" => Some((Tone::Bad, format!("tools UNCONFINED in {}", workspace.root))),

@@ -207,3 +207,40 @@ fn a_long_log_is_taken_up_without_being_held() {
     assert_eq!(taken_up.session().next_seq(), seen.len() as u64);
     assert!(held < 150, "{held} of {} entries are held", seen.len());
 }
+
+/// What a program of one's own resumes of a log from elsewhere has the builder's prices, retries and limits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_builder_takes_nothing_that_a_foreign_log_grants() {
+    use agon::protocol::spec::{Limits, ModelSpec, Price, RetrySpec};
+    let place = Place::new();
+    let script = "[[answer]]\ntext = \"done\"\n";
+    let price = |input| Some(Price { input, cached: input, output: input });
+    let model = |input| ModelSpec { price: price(input), ..ModelSpec::named("mock/any") };
+    let plain = || agon::ArenaBuilder::new(place.work(), place.state());
+    let provider = || Arc::new(agon::provider::script::Script::from_toml("mock", script).unwrap());
+    let builder = |input| plain().provider("mock", provider()).model(model(input));
+    let wide = Limits { max_steps: 1_000_000, max_micro_usd: None, ..Limits::default() };
+    let retry = RetrySpec { attempts: 1_000_000, ..RetrySpec::default() };
+    let running = builder(0).limits(wide.clone()).retry(retry.clone()).open().await.unwrap();
+    let id = running.id.clone();
+    running.arena.stop_hard().await;
+    drop(running);
+    let limits = || Limits { max_micro_usd: Some(7), ..Limits::default() };
+    for is_own in [true, false] {
+        if !is_own {
+            std::fs::remove_file(place.state().join("sessions").join(&id).join("own")).unwrap();
+            assert!(
+                plain().provider("mock", provider()).resume(&id).await.is_err(),
+                "its models are not the builder's"
+            );
+        }
+        let running = builder(9).limits(limits()).resume(&id).await.unwrap();
+        let spec = running.arena.spec().await.unwrap();
+        let (wanted, retries, paid) = match is_own {
+            true => (wide.clone(), retry.clone(), price(0)),
+            false => (limits(), RetrySpec::default(), price(9)),
+        };
+        assert_eq!((spec.limits, spec.retry, spec.models[0].price), (wanted, retries, paid), "own: {is_own}");
+        running.arena.stop_hard().await;
+    }
+}

@@ -16,7 +16,7 @@ use crate::tui::pty::Terminal;
 const COMMAND: &str = "touch inside; touch $OUTSIDE";
 
 /// An environment whose model runs one command and is done.
-fn place() -> Env {
+pub(super) fn place() -> Env {
     let env = Env::new();
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     let command = COMMAND.replace("$OUTSIDE", &outside(&env).display().to_string());
@@ -36,7 +36,7 @@ fn inside(env: &Env) -> PathBuf {
     env.work().join("inside")
 }
 
-fn ran_nothing(env: &Env, ran: &Ran) {
+pub(super) fn ran_nothing(env: &Env, ran: &Ran) {
     assert!(!inside(env).exists() && !outside(env).exists(), "a command ran: {ran}");
 }
 
@@ -50,26 +50,26 @@ fn log_of(env: &Env) -> Vec<Value> {
 }
 
 /// The log of a session that worked unconfined and whose command was allowed.
-fn recorded() -> Vec<Value> {
+pub(super) fn recorded() -> Vec<Value> {
     let env = place();
     check(&env.run(&["run", "go", "--sandbox", "none", "--yes"]), 0, "done\n");
     assert!(outside(&env).exists(), "the command does what these tests look for");
     log_of(&env)
 }
 
-fn spec(log: &mut [Value]) -> &mut Value {
+pub(super) fn spec(log: &mut [Value]) -> &mut Value {
     &mut log[0]["events"][0]["data"]["spec"]
 }
 
 /// The entries up to and with the first that holds an event of this kind.
-fn up_to(mut log: Vec<Value>, kind: &str) -> Vec<Value> {
+pub(super) fn up_to(mut log: Vec<Value>, kind: &str) -> Vec<Value> {
     let last = log.iter().position(|entry| kinds(entry).iter().any(|one| one == kind)).unwrap();
     log.truncate(last + 1);
     log
 }
 
 /// Writes entries as a log whose chain is whole.
-fn write(env: &Env, log: &[Value]) -> PathBuf {
+pub(super) fn write(env: &Env, log: &[Value]) -> PathBuf {
     let mut link = Link::root(log[0]["events"][0]["data"]["id"].as_str().unwrap());
     let mut text = Vec::new();
     for entry in log {
@@ -87,13 +87,13 @@ fn write(env: &Env, log: &[Value]) -> PathBuf {
 }
 
 /// The log as one that names this environment's workspace.
-fn at_home(env: &Env, mut log: Vec<Value>) -> Vec<Value> {
+pub(super) fn at_home(env: &Env, mut log: Vec<Value>) -> Vec<Value> {
     let there = spec(&mut log)["workspace"]["root"].as_str().unwrap().to_owned();
     let here = env.work().canonicalize().unwrap().display().to_string();
     log.iter().map(|entry| serde_json::from_str(&entry.to_string().replace(&there, &here)).unwrap()).collect()
 }
 
-fn import(env: &Env, log: &[Value]) -> String {
+pub(super) fn import(env: &Env, log: &[Value]) -> String {
     let path = write(env, log);
     assert_eq!(env.run(&["sessions", "import", path.to_str().unwrap()]).code, 0);
     log[0]["events"][0]["data"]["id"].as_str().unwrap().to_owned()
@@ -291,7 +291,7 @@ fn a_session_of_this_user_is_marked_and_neither_an_import_nor_its_copy_ever_is()
     assert_eq!(fact["events"][0]["data"]["foreign"], true);
 }
 
-fn log_of_id(env: &Env, id: &str) -> Vec<Value> {
+pub(super) fn log_of_id(env: &Env, id: &str) -> Vec<Value> {
     entries(&std::fs::read_to_string(file_of(env, id)).unwrap())
 }
 

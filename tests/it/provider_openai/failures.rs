@@ -2,7 +2,8 @@
 
 use agon::protocol::Lane;
 use agon::protocol::event::ErrorKind;
-use agon::provider::openai::{OpenAi, OpenAiConfigError};
+use agon::provider::ServerConfigError;
+use agon::provider::openai::OpenAi;
 use serde_json::json;
 
 use super::*;
@@ -273,7 +274,7 @@ async fn cancelled_in_the_middle() {
 #[test]
 fn configurations_that_cannot_work() {
     for url in ["", "localhost:8080", "ftp://x/", "http://"] {
-        assert!(matches!(OpenAi::new(config(url)), Err(OpenAiConfigError::BaseUrl { .. })), "{url}");
+        assert!(matches!(OpenAi::new(config(url)), Err(ServerConfigError::BaseUrl { .. })), "{url}");
     }
     let mut bad = config("http://localhost/v1");
     bad.headers.push(("x-note".into(), "secret\nvalue".into()));

@@ -212,7 +212,7 @@ async fn slow_is_not_silent() {
     let server = Server::start(move |_, _| reply.clone());
     let second = Duration::from_secs(1);
     let timeouts = Timeouts { connect: second, first_token: second, idle: second };
-    let provider = OpenAi::new(OpenAiConfig { timeouts, ..config(&server.url()) }).unwrap();
+    let provider = OpenAi::new(ServerConfig { timeouts, ..config(&server.url()) }).unwrap();
     assert_eq!(call(&provider, &hello()).await.0.unwrap().text(), "one two three four five six");
 }
 

@@ -39,7 +39,10 @@ fn a_workspace_that_has_gone_since() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(err.contains("/work` is not there any more"), "{err}");
-    assert!(err.contains("hint: `agon fork` makes a folder"), "{err}");
+    assert!(
+        err.contains("hint: if it was moved, name it: `--workspace DIR`; `agon fork` makes a folder"),
+        "{err}"
+    );
 }
 
 #[test]

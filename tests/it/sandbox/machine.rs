@@ -87,10 +87,6 @@ async fn sockets_and_pipes_in_folders_that_are_shown_cannot_be_reached() {
         socket.set_nonblocking(true).unwrap();
         fs::set_permissions(&place, Permissions::from_mode(0o666)).unwrap();
         sockets.push((place, socket));
-        if folder.ends_with("registry") {
-            // Too large to be searched: there the list of sockets that are listened on is all there is.
-            continue;
-        }
         let pipe = folder.join(format!("{name}.pipe"));
         assert!(
             std::process::Command::new("mkfifo").args(["-m", "666"]).arg(&pipe).status().unwrap().success()
@@ -113,6 +109,53 @@ async fn sockets_and_pipes_in_folders_that_are_shown_cannot_be_reached() {
     sockets.iter().map(|(place, _)| place).chain(&pipes).for_each(|place| fs::remove_file(place).unwrap());
     assert!(heard.is_empty(), "{heard:?}");
     assert!(said.is_none_or(|said| !said.contains("ESCAPED") && said.contains("TOKEN in .local/bin/tool")));
+}
+
+/// The machine's table of sockets has the path by which each was bound, so those are found by a search alone.
+#[test]
+fn a_socket_in_a_folder_of_packages_is_not_reached_however_it_got_there() {
+    let folders = [
+        ".cargo/registry/x",
+        ".rustup/toolchains/t/lib",
+        ".cache/pip/http",
+        "go/pkg/mod/m",
+        ".m2/repository/org",
+        ".nvm/versions/node/lib/node_modules/m",
+    ];
+    let files: Vec<String> = folders.iter().map(|folder| format!("{folder}/file")).collect();
+    let env = with_home(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    let base = env.home().parent().unwrap().to_owned();
+    let (mut sockets, mut command) = (Vec::new(), String::new());
+    let mut add = |place: PathBuf, socket: UnixListener| {
+        socket.set_nonblocking(true).unwrap();
+        command += &format!(
+            "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0); connect(S, pack_sockaddr_un(\"{0}\")) and print \"ESCAPED\"'\n",
+            place.display()
+        );
+        sockets.push((place, socket));
+    };
+    for (i, folder) in folders.iter().enumerate() {
+        let folder = base.join("user").join(folder);
+        // Bound elsewhere and moved, bound elsewhere and linked, and by a way that is gone.
+        let elsewhere = |kind: &str| base.join(format!("{kind}{i}"));
+        let moved = UnixListener::bind(elsewhere("moved")).unwrap();
+        fs::rename(elsewhere("moved"), folder.join("moved")).unwrap();
+        add(folder.join("moved"), moved);
+        let linked = UnixListener::bind(elsewhere("linked")).unwrap();
+        fs::hard_link(elsewhere("linked"), folder.join("linked")).unwrap();
+        add(folder.join("linked"), linked);
+        std::os::unix::fs::symlink(&folder, elsewhere("way")).unwrap();
+        let reached = UnixListener::bind(elsewhere("way").join("reached")).unwrap();
+        if i % 2 == 0 {
+            fs::remove_file(elsewhere("way")).unwrap();
+        }
+        add(folder.join("reached"), reached);
+    }
+    let said = said(&env, &format!("{command}\ncat $HOME/.m2/repository/org/file"));
+    let heard: Vec<_> =
+        sockets.iter().filter(|(_, socket)| socket.accept().is_ok()).map(|(at, _)| at).collect();
+    assert!(heard.is_empty(), "{heard:?}");
+    assert!(said.is_none_or(|said| !said.contains("ESCAPED") && said.contains("TOKEN in .m2")));
 }
 
 /// One that a service opens later, also in a folder that is too large to be searched.

@@ -92,6 +92,15 @@ fn a_home_and_the_systems_folders_are_no_workspace_unless_a_person_said_so() {
         let ran = place("").run(&["run", "go", "--yes", "--sandbox", sandbox, "--workspace", "/"]);
         assert!(ran.code == 2 && ran.stderr.contains("holds agon's own files"), "{ran}");
     }
+    // Nor is a weaker sandbox advised where none could work.
+    let allow = "[workspace]\nallow = [\"/dev\", \"/proc\"]\n";
+    for folder in ["/etc", "/usr", "/dev", "/proc"] {
+        for sandbox in ["auto", "local", "landlock-only"] {
+            let ran = place(allow).run(&["run", "go", "--yes", "--sandbox", sandbox, "--workspace", folder]);
+            assert!(ran.code == 2 && ran.stderr.contains("belongs to the system"), "{ran}");
+            assert!(!ran.stderr.contains("--sandbox"), "{ran}");
+        }
+    }
     let env = in_a_home("");
     let allow = format!("{MODEL}[workspace]\nallow = [\"{}\"]\n", env.work().display());
     env.config(&allow);
@@ -112,6 +121,23 @@ fn a_person_at_the_terminal_is_asked_whether_a_home_may_be_the_workspace() {
     };
     assert_eq!(asked("yes\r", "done"), 0);
     assert_eq!(asked("no\r", "is no workspace without your consent"), 2);
+    // A resume asks again, whoever began the session.
+    let env = in_a_home("");
+    let answer = "[[answer]]\nspark = \"solo\"\ntext = \"done\"\n";
+    env.write("home/mock.toml", &answer.repeat(2));
+    let mut terminal = Terminal::start(&env, &words, 120, 30);
+    terminal.wait_for("Work there? yes | no:");
+    terminal.press("yes\r");
+    assert_eq!(terminal.end(), 0);
+    let words = ["run", "more", "--resume", "latest", "--sandbox", "none"];
+    let ran = env.run(&words);
+    assert!(ran.code == 2 && ran.stderr.contains("it is a home folder"), "{ran}");
+    for (answer, code) in [("no\r", 2), ("yes\r", 0)] {
+        let mut terminal = Terminal::start(&env, &words, 120, 30);
+        terminal.wait_for("Work there? yes | no:");
+        terminal.press(answer);
+        assert_eq!(terminal.end(), code, "{answer}");
+    }
     // The screen asks before it is drawn.
     let env = in_a_home("");
     let mut screen = Terminal::start(&env, &["--sandbox", "none"], 120, 30);

@@ -9,7 +9,9 @@
 //! request that the real API would refuse gets a 400, and dropping the server fails the test.
 
 mod hosts;
+mod messages_api;
 mod reply;
+mod responses_api;
 mod validate;
 
 use std::net::SocketAddr;
@@ -138,6 +140,28 @@ impl Server {
         *lock(&self.shared.hung_up)
     }
 
+    /// Posts a body by hand and gives the whole answer back, which is JSON on one line.
+    pub async fn post(&self, path: &str, headers: &str, body: &Value) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}}") {
+            assert_ne!(
+                stream.read_buf(&mut answer).await.unwrap(),
+                0,
+                "{}",
+                String::from_utf8_lossy(&answer)
+            );
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
     /// Takes the violations, for a test that provokes them.
     pub fn take_violations(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.shared.violations))
@@ -198,12 +222,16 @@ async fn while_connected(stream: TcpStream, shared: &Shared) {
         if !std::mem::replace(&mut is_counted, true) {
             *lock(&shared.connections) += 1;
         }
-        let number = {
+        let (number, violations) = {
             let mut requests = lock(&shared.requests);
+            let violations = match request.line.rsplit('/').next() {
+                Some("messages") => messages_api::violations(&request, &requests),
+                Some("responses") => responses_api::violations(&request),
+                _ => validate::violations(&request),
+            };
             requests.push(request.clone());
-            requests.len()
+            (requests.len(), violations)
         };
-        let violations = validate::violations(&request);
         let refused = shared.host.and_then(|host| hosts::refusal(host, &request.json));
         let reply = if let Some((status, body)) = refused {
             lock(&shared.violations).push(body.to_string());
@@ -211,7 +239,8 @@ async fn while_connected(stream: TcpStream, shared: &Shared) {
         } else if violations.is_empty() {
             (shared.respond)(&request.json, number)
         } else {
-            let body = json!({"error": {"message": violations.join("; "), "type": "invalid_request_error"}});
+            let error = json!({"message": violations.join("; "), "type": "invalid_request_error"});
+            let body = json!({"type": "error", "error": error});
             lock(&shared.violations).extend(violations);
             Reply::status(400, &body.to_string()).header("content-type", "application/json")
         };

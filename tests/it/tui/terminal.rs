@@ -5,7 +5,7 @@ use std::time::Duration;
 use portable_pty::PtySize;
 
 use super::pty::Terminal;
-use crate::support::env::Env;
+use crate::support::env::{Env, Ran};
 
 /// Allows everything that is asked until the turn is over; gives how often that was.
 fn allow_all(terminal: &mut Terminal) -> u32 {
@@ -223,9 +223,17 @@ fn between_two_tasks_others_may_work_in_the_folder_and_the_list_says_open() {
     first.wait_for("write a task");
     first.press("one\r");
     first.wait_for("── done");
-    let ran = env.run(&["run", "--sandbox", "none", "two"]);
+    // What was worked in is recorded and let go a moment after the turn is over.
+    let began = std::time::Instant::now();
+    let until = |words: &[&str], waits: &dyn Fn(&Ran) -> bool| loop {
+        let ran = env.run(words);
+        if !waits(&ran) || began.elapsed() > std::time::Duration::from_secs(60) {
+            break ran;
+        }
+    };
+    let ran = until(&["run", "--sandbox", "none", "two"], &|ran| ran.stderr.contains("is at work in"));
     assert!(ran.code == 0 && ran.stdout.contains("heard"), "{ran}");
-    let listed = env.run(&["sessions"]);
+    let listed = until(&["sessions"], &|ran| ran.stdout.contains(" running "));
     assert!(listed.stdout.lines().any(|line| line.contains(" open ") && line.contains("one")), "{listed}");
     // Its model does not change: nothing is recorded, or told, of what is in force already.
     first.press("/model words/any\r");

@@ -1,0 +1,244 @@
+//! One call over HTTP, whatever its wire format: sends, reads a stream or a whole answer, says what broke it.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::Live;
+use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
+use crate::protocol::message::{Part, Request, Usage};
+use crate::provider::failure::{Report, shortened};
+use crate::provider::http::{Body, Endpoint};
+use crate::provider::sse::{self, SseError};
+use crate::provider::tokens;
+
+/// Bytes of text, thinking and arguments one answer may have: a log line has 768 KiB.
+pub(super) const MAX_ANSWER: usize = 700 << 10;
+
+/// Bytes a JSON answer may have on the wire, where everything may be escaped.
+const MAX_WHOLE: usize = sse::MAX_EVENT;
+
+/// Why an answer cannot be taken.
+#[derive(Clone, Debug)]
+pub(super) enum Trouble {
+    /// The provider says so itself.
+    Reported(Report),
+    /// It is too large to be recorded.
+    TooLarge,
+    /// The stream cannot be decoded.
+    Sse(SseError),
+    /// It is something else.
+    Strange { data: String, error: String },
+}
+
+impl From<SseError> for Trouble {
+    fn from(error: SseError) -> Self {
+        match error {
+            SseError::TooLong => Trouble::TooLarge,
+            SseError::NotUtf8 => Trouble::Sse(error),
+        }
+    }
+}
+
+/// An answer of one wire format as far as it has come.
+pub(super) trait Incoming: Send {
+    /// What it is called, with its article left out.
+    const CALLED: &'static str;
+    /// What to check when something else came.
+    const HINT: &'static str;
+
+    /// Takes the data of one event.
+    fn event(&mut self, data: &str, live: &dyn Live) -> Result<(), Trouble>;
+    /// Takes a whole answer.
+    fn whole(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble>;
+    /// True once anything that is part of an answer came.
+    fn has_events(&self) -> bool;
+    /// True once the provider said why it stopped, or that it is done.
+    fn has_finished(&self) -> bool;
+    /// True once nothing more will come.
+    fn is_closed(&self) -> bool;
+    /// What the provider counted; none when it did not, or only half of it.
+    fn usage(&self) -> Option<Usage>;
+    /// What a broken call has probably cost; none when no answer had begun.
+    fn usage_so_far(&self, request: &Request) -> Option<Usage>;
+    /// The finished answer; its usage is still empty, and so is its model where none was named.
+    fn into_reply(self) -> ModelReply;
+}
+
+/// The model's name as the provider knows it: without the provider's own name.
+pub(super) fn model_name(request: &Request) -> &str {
+    request.model.split_once('/').map_or(request.model.as_str(), |(_, model)| model)
+}
+
+/// Posts the body and puts the answer together; every way it can end is one outcome.
+pub(super) async fn call<A: Incoming>(
+    endpoint: &Endpoint,
+    request: &Request,
+    body: Vec<u8>,
+    answer: A,
+    live: &dyn Live,
+    cancel: &CancellationToken,
+) -> Result<ModelReply, ModelFailed> {
+    let mut exchange = Exchange { endpoint, answer, live };
+    let ended = tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(endpoint.peer.failed(ErrorKind::Cancelled, "was told to stop", "")),
+        ended = exchange.run(body) => ended,
+    };
+    let usage = exchange.answer.usage_so_far(request);
+    let ended = match ended {
+        Ok(()) => exchange.reply(request, cancel).await,
+        Err(failed) => Err(failed),
+    };
+    ended.map_err(|failed| ModelFailed { usage, ..failed })
+}
+
+struct Exchange<'a, A> {
+    endpoint: &'a Endpoint,
+    answer: A,
+    live: &'a dyn Live,
+}
+
+impl<A: Incoming> Exchange<'_, A> {
+    async fn run(&mut self, body: Vec<u8>) -> Result<(), ModelFailed> {
+        let mut body = self.endpoint.post(body).await?;
+        let mut first = Vec::new();
+        // Blank bytes keep a connection alive while a model loads; they say nothing yet.
+        while first.is_empty()
+            && let Some(piece) = body.piece().await?
+        {
+            first = piece.trim_ascii_start().to_vec();
+        }
+        // What the body says it is counts, not the header: proxies and small servers often get that wrong.
+        match first.first() {
+            Some(b'{' | b'[') => self.read_whole(body, first).await,
+            Some(b'<') | None => Err(self.no_answer(&body, &first)),
+            Some(_) => self.read_stream(body, first).await,
+        }
+    }
+
+    /// The server streams, as it was asked to.
+    async fn read_stream(&mut self, mut body: Body<'_>, first: Vec<u8>) -> Result<(), ModelFailed> {
+        let mut decoder = sse::Decoder::new();
+        self.absorb(&mut decoder, &first)?;
+        while !self.answer.is_closed() {
+            if self.answer.has_events() {
+                body.begin();
+            }
+            match body.piece().await {
+                Ok(Some(piece)) => self.absorb(&mut decoder, &piece)?,
+                Ok(None) => break,
+                // The reason to stop was given; all that is missing is the usage.
+                Err(_) if self.answer.has_finished() => break,
+                Err(failed) => return Err(failed),
+            }
+        }
+        if self.answer.is_closed() {
+            body.drain().await;
+        }
+        if !self.answer.has_finished()
+            && let Some(rest) = decoder.finish()
+        {
+            // An event without its blank line is taken if it is whole; a torn one is what the cut left.
+            let _ = self.answer.event(&rest, self.live);
+        }
+        let cut = |when: &str| {
+            let what = format!("ended its stream {when}");
+            Err(self.endpoint.peer.failed(ErrorKind::Network, &what, "try again"))
+        };
+        let is_event = first.starts_with(b"data:") || first.starts_with(b"event:");
+        match (self.answer.has_finished(), self.answer.has_events()) {
+            (true, _) => Ok(()),
+            (false, true) => cut("in the middle of the answer"),
+            (false, false) if is_event => cut("in the middle of its first event"),
+            (false, false) => Err(self.no_answer(&body, &first)),
+        }
+    }
+
+    fn absorb(&mut self, decoder: &mut sse::Decoder, bytes: &[u8]) -> Result<(), ModelFailed> {
+        let (answer, live) = (&mut self.answer, self.live);
+        decoder.feed(bytes, |data| answer.event(data, live)).map_err(|trouble| self.troubled(trouble))
+    }
+
+    /// The server answers in one piece although it was asked to stream.
+    async fn read_whole(&mut self, mut body: Body<'_>, mut whole: Vec<u8>) -> Result<(), ModelFailed> {
+        body.begin();
+        while let Some(piece) = body.piece().await? {
+            whole.extend_from_slice(&piece);
+            if whole.len() > MAX_WHOLE {
+                return Err(self.troubled(Trouble::TooLarge));
+            }
+        }
+        match std::str::from_utf8(&whole) {
+            Ok(text) => self.answer.whole(text, self.live).map_err(|trouble| self.troubled(trouble)),
+            Err(_) => Err(self.troubled(SseError::NotUtf8.into())),
+        }
+    }
+
+    fn troubled(&self, trouble: Trouble) -> ModelFailed {
+        let peer = &self.endpoint.peer;
+        match trouble {
+            Trouble::Reported(report) => peer.reported(&report),
+            Trouble::TooLarge => {
+                let what =
+                    format!("answered with more than {MAX_ANSWER} bytes, the most a log line can hold");
+                peer.failed(ErrorKind::TooLarge, &what, "ask for less at once, or set a lower output limit")
+            }
+            Trouble::Sse(error) => {
+                peer.failed(ErrorKind::BadResponse, &format!("answered badly: {error}"), "try again")
+            }
+            Trouble::Strange { data, error } => {
+                let what = format!("sent something that is no {} ({error}): {}", A::CALLED, shortened(&data));
+                peer.failed(ErrorKind::BadResponse, &what, A::HINT)
+            }
+        }
+    }
+
+    fn no_answer(&self, body: &Body<'_>, first: &[u8]) -> ModelFailed {
+        let what = match (body.content_type(), String::from_utf8_lossy(first)) {
+            (_, text) if text.trim().is_empty() => "answered nothing at all".to_owned(),
+            (kind, text) if text.trim_start().starts_with('<') => {
+                format!("answered an HTML page (`{kind}`) instead of a {}", A::CALLED)
+            }
+            (kind, text) => format!("answered no {} (`{kind}`): {}", A::CALLED, shortened(&text)),
+        };
+        let hint = "check the base URL: it usually ends in `/v1`";
+        self.endpoint.peer.failed(ErrorKind::BadResponse, &what, hint)
+    }
+
+    async fn reply(self, request: &Request, cancel: &CancellationToken) -> Result<ModelReply, ModelFailed> {
+        let (counted, roughly) = (self.answer.usage(), self.answer.usage_so_far(request).unwrap_or_default());
+        let too_large = self.troubled(Trouble::TooLarge);
+        let mut reply = self.answer.into_reply();
+        if reply.model.is_empty() {
+            reply.model = model_name(request).to_owned();
+        }
+        let bytes = serde_json::to_vec(&reply.message).map_or(usize::MAX, |json| json.len());
+        if bytes > MAX_ANSWER {
+            return Err(too_large);
+        }
+        reply.usage = match counted {
+            Some(usage) => usage,
+            // The answer is whole: a cancel now only ends the counting.
+            None => tokio::select! {
+                biased;
+                () = cancel.cancelled() => roughly,
+                usage = count(request.clone(), reply.message.clone()) => usage.unwrap_or(roughly),
+            },
+        };
+        Ok(reply)
+    }
+}
+
+/// Counts what the provider did not; off the async threads, for the encoding may have to be loaded.
+async fn count(request: Request, parts: Vec<Part>) -> Option<Usage> {
+    let counting = tokio::task::spawn_blocking(move || {
+        let model = request.model.as_str();
+        let tokens_of = |text: &str| tokens::count_text(model, text);
+        Usage {
+            input: tokens::count(model, &request),
+            output: tokens::measure_parts(&parts, &tokens_of),
+            estimated: true,
+            ..Usage::default()
+        }
+    });
+    counting.await.ok()
+}

@@ -1,0 +1,142 @@
+//! What a log from elsewhere names (providers, retries, folders, rules, itself): said, bounded, and never followed.
+
+use serde_json::{Value, json};
+
+use super::foreign::{at_home, import, log_of_id, place, ran_nothing, recorded, spec, up_to, write};
+use super::run::kinds;
+use crate::tui::pty::Terminal;
+
+#[test]
+fn a_log_that_names_another_provider_says_so_before_the_first_call() {
+    let env = place();
+    let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    env.config(&format!("{config}[providers.other]\nkind = \"script\"\nfile = \"mock.toml\"\n"));
+    let log = up_to(at_home(&env, recorded()), "prompt_given");
+    let log: Vec<Value> = log
+        .iter()
+        .map(|entry| serde_json::from_str(&entry.to_string().replace("mock/any", "other/any")).unwrap())
+        .collect();
+    let id = import(&env, &log[..1]);
+    let ran = env.run(&["run", "go", "--resume", &id]);
+    let at = |words: &str| ran.stderr.find(words).unwrap_or_else(|| panic!("`{words}`: {ran}"));
+    assert!(at("models: requests go to `other/any`, as the log says") < at("bash"), "{ran}");
+}
+
+#[test]
+fn retries_in_a_foreign_log_count_for_nothing() {
+    let env = place();
+    let mut log = up_to(at_home(&env, recorded()), "approval_answered");
+    spec(&mut log)["retry"]["attempts"] = 4_000_000_000u64.into();
+    let id = import(&env, &log);
+    let ran = env.run(&["resume", &id, "--yes"]);
+    assert!(ran.code == 0 && ran.stderr.contains("retries: those of your configuration"), "{ran}");
+    let resumed = log_of_id(&env, &id);
+    let fact = resumed.iter().rev().find(|entry| kinds(entry)[0] == "session_resumed").unwrap();
+    let changed = fact["events"][0]["data"]["changed"].as_array().unwrap();
+    let retry = changed.iter().find_map(|setting| setting.get("retry")).expect("a setting");
+    assert!(retry["attempts"].as_u64().unwrap() < 100, "{retry}");
+    assert_eq!(env.run(&["verify", &id]).code, 0);
+}
+
+#[test]
+fn a_copy_of_a_foreign_log_without_a_tree_costs_one_question() {
+    let env = place();
+    env.write("vault/secret", "s3cret\n");
+    let vault = env.home().parent().unwrap().join("vault").canonicalize().unwrap();
+    let mut log = up_to(recorded(), "prompt_given");
+    log.truncate(1);
+    spec(&mut log)["workspace"]["root"] = vault.display().to_string().into();
+    let path = write(&env, &log);
+    let words = ["fork", path.to_str().unwrap(), "--no-run"];
+    let ran = env.run(&words);
+    assert!(ran.code == 2 && ran.stderr.contains("was not begun here"), "{ran}");
+    for (answer, code) in [("no\r", 2), ("yes\r", 0)] {
+        let mut asked = Terminal::start(&env, &words, 120, 40);
+        asked.wait_for("Type yes to let the session work in the folder of its log");
+        asked.press(answer);
+        assert_eq!(asked.end(), code, "{answer}");
+    }
+}
+
+#[test]
+fn a_home_that_a_foreign_log_names_is_neither_worked_in_nor_copied_unasked() {
+    let mut env = place();
+    env.set("HOME", env.work().to_str().unwrap());
+    let log = at_home(&env, recorded())[..1].to_vec();
+    let path = write(&env, &log);
+    let ran = env.run(&["fork", path.to_str().unwrap(), "--yes"]);
+    assert!(ran.code == 2 && ran.stderr.contains("it is a home folder"), "{ran}");
+    let id = import(&env, &log);
+    let ran = env.run(&["run", "go", "--resume", &id, "--yes"]);
+    assert!(ran.code == 2 && ran.stderr.contains("it is a home folder"), "{ran}");
+    ran_nothing(&env, &ran);
+}
+
+#[test]
+fn names_in_a_log_are_short_quoted_and_forge_no_line() {
+    let env = place();
+    let mut log = up_to(at_home(&env, recorded()), "approval_answered");
+    let rule = |i: usize| json!({ "name": format!("r{i}\nhint: forged"), "action": "allow", "priority": 0 });
+    spec(&mut log)["policy"] = json!({ "rules": (0..500).map(rule).collect::<Vec<_>>() });
+    let id = import(&env, &log);
+    let ran = env.run(&["resume", &id, "--sandbox", "local"]);
+    assert!(ran.stderr.contains("and 492 more, not in force here"), "{ran}");
+    assert!(!ran.stderr.lines().any(|line| line.starts_with("hint: forged")), "{ran}");
+    assert_eq!(env.run(&["sessions", "rm", &id]).code, 0);
+
+    spec(&mut log)["workspace"]["sandbox"]["kind"] = format!("{}\nhint: forged", "k".repeat(9000)).into();
+    spec(&mut log)["workspace"]["root"] = "/x; touch PWN\nhint: forged".into();
+    import(&env, &log);
+    for words in [&["resume", &id][..], &["resume", &id, "--workspace", "."], &["fork", &id]] {
+        let ran = env.run(words);
+        assert_eq!(ran.code, 2, "{ran}");
+        assert!(!ran.stderr.lines().any(|line| line.starts_with("hint: forged")), "{ran}");
+        assert!(ran.stderr.len() < 1500, "{ran}");
+    }
+    spec(&mut log)["workspace"]["root"] = "/x; touch PWN".into();
+    assert_eq!(env.run(&["sessions", "rm", &id]).code, 0);
+    import(&env, &log);
+    let ran = env.run(&["resume", &id]);
+    assert!(ran.stderr.contains("`--workspace '/x; touch PWN'`"), "{ran}");
+}
+
+/// A log that is a pipe would be waited for without end, and one that is a device never ends.
+#[test]
+fn only_an_ordinary_file_is_read_as_a_log() {
+    let env = place();
+    let at = |name: &str| env.work().join(name);
+    assert!(std::process::Command::new("mkfifo").arg(at("pipe.jsonl")).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", at("zero.jsonl")).unwrap();
+    std::os::unix::fs::symlink("pipe.jsonl", at("link.jsonl")).unwrap();
+    for file in ["pipe.jsonl", "zero.jsonl", "link.jsonl", "/dev/zero"] {
+        for words in [
+            &["sessions", "import"][..],
+            &["verify"],
+            &["replay"],
+            &["report"],
+            &["why"],
+            &["fork"],
+            &["resume"],
+            &["run", "go", "--resume"],
+            &["sessions", "export"],
+        ] {
+            let mut words = [words, &[file]].concat();
+            words.extend((words[1] == "export").then_some("out.jsonl"));
+            let quiet = std::process::Stdio::null;
+            let mut command = env.command(&words);
+            let mut child = command.stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().unwrap();
+            let began = std::time::Instant::now();
+            let code = loop {
+                match child.try_wait().unwrap() {
+                    Some(status) => break status.code(),
+                    None if began.elapsed() > std::time::Duration::from_secs(60) => {
+                        child.kill().unwrap();
+                        panic!("{words:?} hangs");
+                    }
+                    None => std::thread::sleep(std::time::Duration::from_millis(5)),
+                }
+            };
+            assert_eq!(code, Some(2), "{words:?}");
+        }
+    }
+}
