@@ -119,7 +119,12 @@ fn the_demo_shows_a_flip_a_minority_and_a_verdict_against_the_vote() {
         "Open risks",
         "at most 3.8",
     ] {
-        assert!(ran.stdout.contains(expected), "`{expected}` is missing\n{}", ran.stdout);
+        let flowing = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ").replace('\u{a0}', " ");
+        assert!(
+            flowing.contains(&expected.replace('\u{a0}', " ")),
+            "`{expected}` is missing\n{}",
+            ran.stdout
+        );
     }
     assert!(
         !ran.stderr.contains("is no tool result"),

@@ -57,9 +57,13 @@ fn hostile_texts_leave_the_tags_as_they_are() {
         tags.split('\n').map(str::to_owned).collect()
     };
     let is_layout = |tag: &String| {
-        ["h1", "details", "summary", "/details", "/summary", "div", "/div", "p", "/p", "code", "/code"]
-            .iter()
-            .any(|name| tag == name || tag.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')))
+        [
+            "h1", "details", "summary", "/details", "/summary", "div", "/div", "p", "/p", "code", "/code",
+            // Where a link led is said in small words.
+            "small", "/small",
+        ]
+        .iter()
+        .any(|name| tag == name || tag.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')))
     };
     let without_layout =
         |page: &str| shapes(page).into_iter().filter(|tag| !is_layout(tag)).collect::<Vec<_>>();

