@@ -40,7 +40,7 @@ impl Review {
     }
 
     /// The lines, made anew only when something about them changed.
-    pub fn lines(&self, scene: &ViewModel<'_>, width: usize) -> Rc<Vec<Line<'static>>> {
+    pub fn lines(&self, scene: &ViewModel<'_>, width: usize) -> Made {
         let board = &scene.moment.board;
         let Some((at, diff)) = proposal(scene) else { return Rc::default() };
         let look = (at, width, scene.theme, board.findings.clone());
@@ -78,6 +78,10 @@ pub(super) fn title(scene: &ViewModel<'_>, at: EventRef, taken: &DiffTaken) -> S
     format!("proposal {nth} ({at}){word} · {files} · +{added} -{removed}")
 }
 
+/// The width and the colours that lines were made for, and the lines.
+type Shape = (usize, Theme);
+type Made = Rc<Vec<Line<'static>>>;
+
 /// What the whole session changed, in a sheet of its own.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
@@ -86,7 +90,7 @@ pub(super) struct Sheet {
     /// The line at the top.
     pub scroll: usize,
     changes: Changes,
-    made: RefCell<Option<((usize, Theme), Rc<Vec<Line<'static>>>)>>,
+    made: RefCell<Option<(Shape, Made)>>,
 }
 
 impl Sheet {
@@ -102,7 +106,7 @@ impl Sheet {
     }
 
     /// Its lines, a file after another.
-    pub fn lines(&self, theme: Theme, width: usize) -> Rc<Vec<Line<'static>>> {
+    pub fn lines(&self, theme: Theme, width: usize) -> Made {
         if let Some((_, made)) = self.made.borrow().as_ref().filter(|(old, _)| *old == (width, theme)) {
             return Rc::clone(made);
         }

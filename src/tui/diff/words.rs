@@ -9,9 +9,12 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 const LINES: usize = 100;
 const BYTES: usize = 500;
 
+/// Pieces of a line, in bytes.
+type Pieces = Vec<Range<usize>>;
+
 /// By number of the line from 0, the bytes after its sign that are not on the other side. Lines that have less than half
 /// in common are not marked: all of them is new.
-pub(super) fn marks(text: &str) -> BTreeMap<usize, Vec<Range<usize>>> {
+pub(super) fn marks(text: &str) -> BTreeMap<usize, Pieces> {
     let lines: Vec<&str> = text.lines().collect();
     let run = |from: usize, sign: char| {
         let len = lines[from..].iter().take_while(|line| line.starts_with(sign)).count();
@@ -36,7 +39,7 @@ pub(super) fn marks(text: &str) -> BTreeMap<usize, Vec<Range<usize>>> {
 }
 
 /// The pieces of two lines that are on one side only; none where the lines have little in common.
-fn differing(old: &str, new: &str) -> Option<(Vec<Range<usize>>, Vec<Range<usize>>)> {
+fn differing(old: &str, new: &str) -> Option<(Pieces, Pieces)> {
     if old.len().max(new.len()) > BYTES {
         return None;
     }
@@ -47,7 +50,7 @@ fn differing(old: &str, new: &str) -> Option<(Vec<Range<usize>>, Vec<Range<usize
     let ops = capture_diff_slices(Algorithm::Myers, &text(old, &words), &text(new, &others));
     let span = |words: &[Range<usize>], at: Range<usize>| {
         let (first, last) = (words.get(at.start)?, words.get(at.end.checked_sub(1)?)?);
-        (!at.is_empty()).then(|| first.start..last.end)
+        (!at.is_empty()).then_some(first.start..last.end)
     };
     let (mut gone, mut come, mut common) = (Vec::new(), Vec::new(), 0);
     for op in ops {
