@@ -60,8 +60,8 @@ pub fn main() -> ExitCode {
     }))
 }
 
-/// Keeps keys, which stand in this process's environment and memory, from other processes of the same user: commands
-/// that run unconfined are among them. What this process starts decides that anew. A debugger that started it reads
+/// Keeps keys, which are in this process's environment and memory, from other processes of the same user: commands
+/// that run unconfined are among them. Every process it starts decides that for itself. A debugger that started it reads
 /// all of it anyway, and is left to its work.
 fn keep_to_itself() {
     #[cfg(target_os = "linux")]

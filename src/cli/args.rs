@@ -200,7 +200,7 @@ pub struct RunArgs {
     pub arena: ArenaArgs,
 }
 
-/// What a log never decides: policy, sandbox and folder of a session that is taken up or copied.
+/// What a log never decides: policy, sandbox and folder of a session that is resumed or forked.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HereArgs {
     /// Add the policy rules of a TOML file to those of your configuration

@@ -21,7 +21,7 @@ use evidence::{Evidence, blueprint_in};
 pub struct SquadSheet {
     /// True when the last prompt was a squad's.
     pub is_squad: bool,
-    /// Claims that are not borne out.
+    /// Claims that the log does not support.
     pub flags: Vec<ClaimFlagged>,
     /// Roles that did not do their part.
     pub missing: Vec<Missing>,
@@ -161,7 +161,7 @@ impl SquadSheet {
         }
     }
 
-    /// The answer alone: its words with what it says is open, and the claims that are not borne out. `Err` is the
+    /// The answer alone: its words with what it says is open, and the claims that the log does not support. `Err` is the
     /// JSON where a schema asked for another answer than words.
     fn said(&self, text: &str) -> Result<String, String> {
         let Some(answer) = fit::read::<SquadAnswer>(text) else {

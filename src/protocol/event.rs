@@ -270,7 +270,7 @@ events! {
     Decision InsightSurfaced(InsightSurfaced) = "insight_surfaced";
     /// A role or debater has nothing to contribute this time, and why.
     Decision RoleFailed(RoleFailed) = "role_failed";
-    /// A claim of an answer is not borne out by the log.
+    /// A claim of an answer is not supported by the log.
     Decision ClaimFlagged(ClaimFlagged) = "claim_flagged";
     /// A squad does without the team cache, and why.
     Decision CacheSkipped(CacheSkipped) = "cache_skipped";

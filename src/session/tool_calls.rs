@@ -245,7 +245,7 @@ impl Session {
                 return self.end_spark(id, TurnCause::Loop);
             }
             let text = "You are repeating the same call with the same result. Try something else, or answer with \
-                        what you know and what stands in the way. If it happens again the turn ends.";
+                        what you know and what blocks you. If it happens again the turn ends.";
             self.notice(id, Notice::Loop, text);
         }
         self.think(id);

@@ -3,6 +3,7 @@
 pub(crate) mod source;
 mod stored;
 mod traces;
+mod words;
 
 use std::path::{Path, PathBuf};
 

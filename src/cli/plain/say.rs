@@ -39,7 +39,7 @@ impl Renderer {
             E::FaultRecovered(data) => {
                 let text =
                     format!("{} of a torn end set aside in {}", bytes(data.dropped_bytes), data.kept_in);
-                Line::new(Who::Agon, "mended", Tone::Warn, text)
+                Line::new(Who::Agon, "repaired", Tone::Warn, text)
             }
             E::PromptGiven(data) => Line::said(Who::You, "prompt", Tone::Strong, &data.text),
             E::SteeringGiven(data) => Line::said(Who::You, "steer", Tone::Strong, &data.text),

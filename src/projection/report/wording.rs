@@ -13,7 +13,7 @@ use super::session::{CostLine, FlaggedClaim, TurnReport};
 pub const HEAD: usize = 1_500;
 
 /// Where nobody rated anything.
-pub const NO_RATINGS: &str = "Where they stood cannot be shown: nobody had rated a proposition yet.";
+pub const NO_RATINGS: &str = "No positions to show: no proposition was rated yet.";
 
 /// Where fewer than two rated the same, so that nothing could be compared.
 pub const NOT_MEASURED: &str = "not measured";
@@ -96,7 +96,7 @@ pub fn talk_of(talk: &Talk, tied: &[u32]) -> Option<String> {
         (Talk::NoTalk, _) => return None,
         (Talk::Unknown, _) => "There is no plain vote to compare it with.".to_owned(),
         (Talk::IsVote, _) => {
-            "This is the plain vote itself: nobody said what the talk would have changed.".to_owned()
+            "This is the plain vote itself: what the discussion would have changed is unknown.".to_owned()
         }
         (Talk::VoteTied, _) => "A plain vote would have decided nothing: it was tied.".to_owned(),
         (Talk::SameAsVote, true) => "A plain vote would have said the same.".to_owned(),
@@ -125,12 +125,12 @@ pub fn overruled(debate: &DebateReport) -> Option<String> {
         let against = ratings.iter().filter(|rating| rating.signum() * ruling.signum() < 0).count();
         Some(format!("{} ({against} of {} are against the ruling)", name(*number), ratings.len()))
     };
-    let told: Vec<String> = debate.overruled.iter().filter_map(against).collect();
-    let told = told.join(", ");
-    (!told.is_empty()).then(|| format!("The moderator overruled the panel on {told}."))
+    let overruled: Vec<String> = debate.overruled.iter().filter_map(against).collect();
+    let overruled = overruled.join(", ");
+    (!overruled.is_empty()).then(|| format!("The moderator overruled the panel on {overruled}."))
 }
 
-/// Whom somebody stands against: the verdict, or the vote that stands in for it.
+/// What a dissent is against: the verdict, or the vote that replaces it.
 pub fn ruling(verdict: &Verdict) -> &'static str {
     if verdict.is_majority { "the sealed majority" } else { "the verdict" }
 }
@@ -139,9 +139,9 @@ pub fn ruling(verdict: &Verdict) -> &'static str {
 pub fn no_dissent(debate: &DebateReport, verdict: &Verdict) -> String {
     let against = ruling(verdict);
     match (debate.first_rated().is_some(), debate.all_rated()) {
-        (false, _) => format!("Nobody rated the propositions: who stands against {against} is not known."),
-        (true, true) => format!("Nobody stands against {against}."),
-        (true, false) => format!("Nobody who rated the propositions stands against {against}."),
+        (false, _) => format!("The propositions were not rated, so dissent from {against} is unknown."),
+        (true, true) => format!("No one dissents from {against}."),
+        (true, false) => format!("No one who rated the propositions dissents from {against}."),
     }
 }
 
@@ -212,7 +212,7 @@ pub fn independent(debate: &DebateReport) -> Option<String> {
     }
     let named: Vec<_> = families.iter().map(|(name, count)| format!("{name} ({count})")).collect();
     let what = if families.len() == 1 { "model family" } else { "model families" };
-    let guess = if is_guess { "; families are not known, they are told by the models' names" } else { "" };
+    let guess = if is_guess { "; families are guessed from the models' names" } else { "" };
     let (votes, count) = (self::votes(votes), families.len());
     Some(format!("at most {votes}{when}, by {count} {what}: {}{guess}", named.join(", ")))
 }
@@ -225,7 +225,7 @@ pub fn part(part: &ScorePart) -> String {
 /// Why no vote could stand in for a verdict; none where that is not so.
 pub fn undecided(debate: &DebateReport) -> Option<&'static str> {
     Some(match debate.undecided()? {
-        Undecided::NobodyRated => "nobody had cast a sealed vote that could stand in for one",
+        Undecided::NobodyRated => "no sealed votes were cast that could replace one",
         Undecided::OneRated => "only one had cast a sealed vote, which is no majority",
         Undecided::Tied => "the sealed vote was tied on everything",
     })
@@ -295,7 +295,7 @@ pub fn judgement(judgement: Judgement) -> &'static str {
 
 /// What is wrong with a claim, after the claim where it can be read.
 pub fn flagged(claim: &FlaggedClaim) -> String {
-    let what = if claim.contradicted { "the log says otherwise" } else { "not borne out" };
+    let what = if claim.contradicted { "the log says otherwise" } else { "not supported by the log" };
     match &claim.claim {
         Some(words) => format!("\u{201c}{words}\u{201d}: {what}: {}", claim.reason),
         None => format!("{what}: {}", claim.reason),

@@ -171,7 +171,7 @@ pub struct ClaimFlagged {
     pub claim: u32,
     /// What the log says instead.
     pub reason: String,
-    /// True when the log says the contrary; false when the claim is merely not borne out.
+    /// True when the log says the contrary; false when the claim is merely not supported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contradicted: bool,
     /// What it says, where that is in its text and not in its list of claims.

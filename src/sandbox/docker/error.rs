@@ -87,7 +87,7 @@ impl DockerError {
             }
             DockerError::Refused { .. } => {
                 "let an administrator add you to the group of the socket (`usermod -aG docker \"$USER\"`) and log in \
-                 again; whoever is in it is as good as root on this machine"
+                 again; members of that group are as good as root on this machine"
             }
             DockerError::BadAddress { .. } => "set DOCKER_HOST to `unix:///path/of/docker.sock`",
             DockerError::NotAnEngine { .. } => "look at DOCKER_HOST; it must name the engine's own socket",

@@ -1,4 +1,4 @@
-//! Holds the claims of a squad's answer against the log; what is not borne out is flagged.
+//! Holds the claims of a squad's answer against the log; what the log does not support is flagged.
 //!
 //! Only what a claim is by its kind, what it cites and what the log holds can contradict it. What its words seem to say
 //! is doubted at most: words are not decided by looking for others in them.
@@ -40,7 +40,7 @@ impl Session {
         }
     }
 
-    /// Why a claim is not borne out, if it is not. What the log says stands before how it is cited.
+    /// Why a claim is not supported, if it is not. What the log says comes before how it is cited.
     fn doubt(&self, claim: &Claim) -> Option<Doubt> {
         let read = |word: &String| {
             let at = word.trim_matches(['[', ']']).parse::<EventRef>().ok();

@@ -38,7 +38,7 @@ pub struct Squad {
     pub ran_command: bool,
     /// Entry of the last call that changed files.
     pub last_change: Option<u64>,
-    /// Claims of the answer that are not borne out.
+    /// Claims of the answer that the log does not support.
     pub flags: Vec<ClaimFlagged>,
     /// What the team cache is to this turn.
     pub cache: Caching,

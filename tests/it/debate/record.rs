@@ -278,7 +278,7 @@ fn a_phase_in_which_all_were_absent_is_in_the_page() {
         _ => stubborn(role, asked),
     });
     let page = html::page(&Report::of(&world.log), None);
-    assert!(page.contains("counterarguments: nobody was heard."), "{page}");
+    assert!(page.contains("counterarguments: no one was heard."), "{page}");
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn models_whose_family_is_not_stated_are_of_the_family_their_names_tell() {
     world.debate_to_the_end(&mut stubborn);
     assert_eq!(super::probes(&world)[0].effective_votes_pm, Some(1363), "three of one family");
     for form in forms(&Report::of(&world.log)) {
-        assert!(form.contains("at most 1.4, by 1 model family: qwen (3); families are not known"), "{form}");
+        assert!(form.contains("at most 1.4, by 1 model family: qwen (3); families are guessed"), "{form}");
     }
 }
 

@@ -21,7 +21,7 @@ fn rated_by(raters: &'static [&'static str], with_verdict: bool) -> World {
 #[test]
 fn nobody_rated_and_no_moderator_decide_nothing_and_every_form_says_so() {
     for (raters, why) in [
-        (&[] as &[&str], "nobody had cast a sealed vote that could stand in for one"),
+        (&[] as &[&str], "no sealed votes were cast that could replace one"),
         (&["pragmatist"], "only one had cast a sealed vote, which is no majority"),
     ] {
         let world = rated_by(raters, false);
@@ -33,7 +33,7 @@ fn nobody_rated_and_no_moderator_decide_nothing_and_every_form_says_so() {
                 "{form}"
             );
             for invented in
-                ["stands in", "Nobody stands against", "plain vote", "0\u{a0}% sure", "for</span>", ": tied"]
+                ["replaces it", "No one dissents", "plain vote", "0\u{a0}% sure", "for</span>", ": tied"]
             {
                 assert!(!form.contains(invented), "{invented}: {form}");
             }
@@ -119,7 +119,7 @@ fn what_could_not_be_compared_is_not_measured_in_any_form() {
         let probe = &json["phases"][0]["probe"];
         assert_eq!((&probe["score_pm"], &probe["agreement_pm"]), (&Value::Null, &json!([null, null])));
         assert_eq!(probe["effective_votes_pm"], votes);
-        let nobody = flowing(&plain).contains("who stands against the verdict is not known");
+        let nobody = flowing(&plain).contains("dissent from the verdict is unknown");
         assert_eq!(nobody, raters.is_empty(), "{plain}");
     }
 }

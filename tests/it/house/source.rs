@@ -38,6 +38,22 @@ pub fn blanked(source: &str) -> String {
     out
 }
 
+/// Every string literal with its line, from 1; a line that is continued is joined.
+pub fn strings(source: &str) -> Vec<(usize, String)> {
+    let chars: Vec<char> = source.chars().collect();
+    let (mut at, mut line, mut out) = (0, 1, Vec::new());
+    while at < chars.len() {
+        let end = literal_end(&chars, at).unwrap_or(at + 1);
+        let text: String = chars[at..end].iter().collect();
+        if text.contains('"') && !text.starts_with('/') {
+            out.push((line, text.replace("\\\n", " ")));
+        }
+        line += text.matches('\n').count();
+        at = end;
+    }
+    out
+}
+
 /// Where the comment or literal that starts at `at` ends, or nothing when code stands there.
 fn literal_end(chars: &[char], at: usize) -> Option<usize> {
     let next = chars.get(at + 1).copied();

@@ -125,7 +125,7 @@ fn moves(debate: &DebateReport) -> Option<Block<'_>> {
     let mut cards: Vec<Card> = debate.moves.iter().map(moved).collect();
     let more = cards.split_off(cards.len().min(MOVES));
     let mut blocks = match cards.is_empty() {
-        true => vec![para("Nobody changed sides.")],
+        true => vec![para("No one changed sides.")],
         false => vec![Block::Cards(cards)],
     };
     if !more.is_empty() {
@@ -175,7 +175,7 @@ fn ballots(debate: &DebateReport) -> Option<Block<'_>> {
     let blocks = debate.phases.iter().map(|phase| {
         let name = Line::new(spaced(&phase.name));
         if !said(phase) {
-            return Block::Para(Tone::Notice, name.plain(": nobody was heard."));
+            return Block::Para(Tone::Notice, name.plain(": no one was heard."));
         }
         let name = if phase.sealed { name.quiet(" sealed") } else { name };
         Block::Fold(name, phase.stands.iter().map(ballot).collect())
@@ -241,7 +241,7 @@ fn positions(debate: &DebateReport, columns: usize) -> Option<Block<'_>> {
     };
     let rows = debate.debaters.iter().map(|debater| row(&debater.persona)).collect();
     let table = Block::Table(Table { class: "ratings", head, rows, foot: None });
-    let words = section("positions", "Where they stood", Some(lead.into()), vec![table]);
+    let words = section("positions", "Positions", Some(lead.into()), vec![table]);
     Some(Block::Figure(Figure::Positions(debate), vec![words]))
 }
 

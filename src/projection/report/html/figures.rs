@@ -17,7 +17,7 @@ pub fn positions(page: &mut Markup, debate: &DebateReport) {
     if rated.is_empty() || debate.propositions.is_empty() {
         return;
     }
-    page.raw("<section class=\"figure\" id=\"positions\"><h2>Where they stood</h2><p class=\"lead\">One bar for each proposition: upwards is for, downwards against; the wider, the more certain. A ring marks a change of side.</p>");
+    page.raw("<section class=\"figure\" id=\"positions\"><h2>Positions</h2><p class=\"lead\">One bar for each proposition: upwards is for, downwards against; the wider, the more certain. A ring marks a change of side.</p>");
     page.raw(match rated.len() {
         ..=4 => "<div class=\"scroll\"><table class=\"map few\">",
         _ => "<div class=\"scroll\"><table class=\"map\">",
