@@ -18,6 +18,7 @@ pub enum Order {
     Cost,
     Matrix,
     Model,
+    Effort,
     Persona,
     Policy,
     Sandbox,
@@ -149,6 +150,14 @@ pub const SLASHES: &[Slash] = &[
         "agon models",
         Order::Model,
     ),
+    slash(
+        "/effort",
+        "low|medium|high",
+        "Let models think less or more from the next call on",
+        "agon run --effort",
+        Order::Effort,
+    )
+    .words(&["low", "medium", "high"]),
     slash(
         "/persona",
         "ID",
