@@ -30,8 +30,13 @@ impl Checks for SandboxChecks {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> CheckRan {
-        let exec =
-            Exec { command: command.to_owned(), cwd: String::new(), timeout_ms, capture_cap: CHECK_CAPTURE, opens: Opens::default() };
+        let exec = Exec {
+            command: command.to_owned(),
+            cwd: String::new(),
+            timeout_ms,
+            capture_cap: CHECK_CAPTURE,
+            opens: Opens::default(),
+        };
         match self.0.exec(exec, live, cancel).await {
             Ok(end) => check_of(command, timeout_ms, end),
             Err(error) => {

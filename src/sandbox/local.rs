@@ -223,7 +223,13 @@ impl LocalSandbox {
     async fn prove(&self) -> Result<Vec<String>, LocalError> {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
-        let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096, opens: Opens::default() };
+        let exec = Exec {
+            command,
+            cwd: String::new(),
+            timeout_ms: 20_000,
+            capture_cap: 4096,
+            opens: Opens::default(),
+        };
         // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
         let end = self.run(exec, self.covers_of_sockets(), &Deaf, &CancellationToken::new()).await;
         let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {

@@ -140,7 +140,13 @@ impl Heard {
 
 /// A command line in the root with a minute of time.
 pub fn exec(command: &str) -> Exec {
-    Exec { command: command.into(), cwd: String::new(), timeout_ms: 60_000, capture_cap: 64 * 1024, opens: Opens::default() }
+    Exec {
+        command: command.into(),
+        cwd: String::new(),
+        timeout_ms: 60_000,
+        capture_cap: 64 * 1024,
+        opens: Opens::default(),
+    }
 }
 
 /// Runs a command line in any sandbox to its end.
