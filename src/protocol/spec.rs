@@ -143,7 +143,8 @@ pub struct Price {
 impl Price {
     /// Millionths of a dollar that a provider's cache saved against fresh input; below 0 where writing it cost more.
     pub fn saved(&self, usage: &Usage) -> i64 {
-        let part = |tokens: u64, price: u64| i128::from(tokens) * (i128::from(self.input) - i128::from(price));
+        let part =
+            |tokens: u64, price: u64| i128::from(tokens) * (i128::from(self.input) - i128::from(price));
         let exact = part(usage.cached, self.cached) + part(usage.written, self.written.unwrap_or(self.input));
         i64::try_from(exact / 1_000_000).unwrap_or(i64::MAX)
     }

@@ -87,7 +87,9 @@ pub(super) fn refused(report: &Report) -> Vec<String> {
         "" if WORDS.contains(name) => {
             ['`', '\''].iter().any(|quote| words.contains(&format!("{quote}{name}.")))
         }
-        "" => names(words, name) || name.ends_with("effort") && EFFORT.iter().any(|said| words.contains(said)),
+        "" => {
+            names(words, name) || name.ends_with("effort") && EFFORT.iter().any(|said| words.contains(said))
+        }
         param => param == **name || param.split('.').next() == Some(**name),
     };
     OPTIONAL.iter().filter(is_meant).map(|name| (*name).to_owned()).collect()

@@ -165,7 +165,13 @@ impl LineMode {
                 let found = self.kit.sessions().find(wanted(slash.name, rest)?)?;
                 self.begin_with(Some(found))?;
             }
-            Order::Mode | Order::Model | Order::Effort | Order::Persona | Order::Policy | Order::Sandbox | Order::Limits => {
+            Order::Mode
+            | Order::Model
+            | Order::Effort
+            | Order::Persona
+            | Order::Policy
+            | Order::Sandbox
+            | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
             Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {

@@ -97,7 +97,9 @@ fn a_cut_stream_is_tried_again_and_the_retry_is_recorded() {
 fn an_effort_is_sent_and_one_that_is_refused_is_learnt() {
     let refused = r#"{"error":{"message":"Unrecognized request argument supplied: reasoning_effort","type":"invalid_request_error","param":null,"code":null}}"#;
     let server = Server::start(move |body, _| match body.get("reasoning_effort") {
-        Some(word) if word == "high" => Reply::status(400, refused).header("content-type", "application/json"),
+        Some(word) if word == "high" => {
+            Reply::status(400, refused).header("content-type", "application/json")
+        }
         _ => Reply::text("hello"),
     });
     let env = served(&server);
