@@ -94,7 +94,7 @@ pub async fn open(
     config: &Config,
     model: &ModelName,
     wanted: &Changes,
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let new = Loaded::new();
     let at = (config.workspace(), new.id.as_str());
@@ -115,7 +115,7 @@ pub async fn resume(
     config: &Config,
     name: &str,
     wanted: &Changes,
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let (path, recovered, loaded) = load(store(config), name)?;
     let spec = loaded.spec()?;

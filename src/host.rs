@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::assembly::{self, ArenaBuilder};
 use crate::config::{Config, ConfigError, Environment, ModelName, Places};
 
+use crate::arena::Attendance;
 pub use crate::arena::{Ending, PROGRAM, SubmitError, replay};
 pub(crate) use crate::assembly::in_shell;
 pub use crate::assembly::offers;
@@ -48,8 +49,29 @@ pub enum Answers {
     Nobody,
     /// People at the front ends; the approval stays open until one of them answers.
     People,
-    /// Every approval is answered with yes, signed so.
-    Yes(String),
+    /// Approvals are answered with yes, as long as all that the call needs stays in the sandbox or is named by a rule.
+    Yes {
+        /// Who says so, for the log.
+        by: String,
+        /// True when people at the front ends answer the others.
+        people: bool,
+    },
+}
+
+impl Answers {
+    /// True when people at the front ends can answer.
+    pub fn has_people(&self) -> bool {
+        self.attendance() == Attendance::Attended
+    }
+
+    /// The same for an arena.
+    fn attendance(&self) -> Attendance {
+        match self {
+            Answers::Nobody => Attendance::Unattended,
+            Answers::Yes { people: false, .. } => Attendance::SaysYes,
+            Answers::People | Answers::Yes { people: true, .. } => Attendance::Attended,
+        }
+    }
 }
 
 /// Holds any number of open sessions. Cheap to clone.
@@ -92,7 +114,7 @@ impl Host {
         wanted: &Changes,
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), wanted.clone(), false);
         let prepared = with_consent(person, what, async |config, wanted| {
             assembly::open(config, model, wanted, attended).await
@@ -109,7 +131,7 @@ impl Host {
         changes: &Changes,
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), changes.clone(), true);
         let prepared = with_consent(person, what, async |config, changes| {
             assembly::resume(config, session, changes, attended).await
@@ -126,7 +148,7 @@ impl Host {
         plan: &ForkPlan,
         (answers, person): (Answers, &P),
     ) -> Result<Prepared, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), plan.changes.clone(), true);
         with_consent(person, what, async |config, changes| {
             let plan = ForkPlan { changes: changes.clone(), ..plan.clone() };
@@ -137,7 +159,7 @@ impl Host {
 
     /// Opens a new session from Rust values, without any configuration.
     pub async fn open_built(&self, builder: ArenaBuilder, answers: Answers) -> Result<Handle, WireError> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         self.start(builder.attended_if(attended).prepare().await?, answers).await
     }
 
@@ -148,7 +170,7 @@ impl Host {
         session: &str,
         answers: Answers,
     ) -> Result<Handle, WireError> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         self.start(builder.attended_if(attended).prepare_resume(session).await?, answers).await
     }
 

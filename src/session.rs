@@ -238,9 +238,13 @@ impl Session {
             .map(|one| one.tool.as_str())
     }
 
-    /// True when what is waited for cannot come without a person: only asks, and timers beside them.
-    pub fn waits_for_people(&self) -> bool {
-        let asks = |call: &Call| matches!(call.order, Order::Ask(_));
+    /// True when what is waited for cannot come without a person: only asks, and timers beside them. Where `--yes` was
+    /// given, only asks that it does not answer.
+    pub fn waits_for_people(&self, says_yes: bool) -> bool {
+        let asks = |call: &Call| match &call.order {
+            Order::Ask(ask) => !says_yes || call.spark.is_some_and(|spark| self.opens(spark, ask)),
+            _ => false,
+        };
         let timers = |call: &Call| matches!(call.order, Order::Timer(_));
         self.calls.values().any(asks) && self.calls.values().all(|call| asks(call) || timers(call))
     }
@@ -254,6 +258,13 @@ impl Session {
                 _ => None,
             })
             .collect()
+    }
+
+    /// True for an ask about a need that leaves the sandbox and that no rule names.
+    fn opens(&self, spark: SparkId, ask: &PreparedUse) -> bool {
+        let tool = self.asked(ask.tool_use).map(|(name, _)| name).unwrap_or_default();
+        let judged = self.rights(spark).zip(self.plan(ask.prepared));
+        judged.is_some_and(|(rights, plan)| !policy::opens(&rights, tool, plan).is_empty())
     }
 
     /// An event by reference, if this session still holds it.

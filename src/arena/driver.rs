@@ -227,7 +227,12 @@ impl Driver {
                 Err(error) => Ending::Failed(error),
             });
         }
-        if !self.executor.ports().attended && self.session.waits_for_people() {
+        let waits = match self.executor.ports().attended {
+            Attendance::Attended => false,
+            Attendance::SaysYes => self.session.waits_for_people(true),
+            Attendance::Unattended => self.session.waits_for_people(false),
+        };
+        if waits {
             return Some(match self.pause(PauseCause::Approval).await {
                 Ok(()) => Ending::Paused,
                 Err(error) => Ending::Failed(error),

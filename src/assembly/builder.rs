@@ -186,7 +186,7 @@ pub struct ArenaBuilder {
     retry: RetrySpec,
     secrets: Vec<(String, String)>,
     sandbox: SandboxKind,
-    attended: bool,
+    attended: Attendance,
 }
 
 impl ArenaBuilder {
@@ -209,7 +209,7 @@ impl ArenaBuilder {
             retry: RetrySpec::default(),
             secrets: Vec::new(),
             sandbox: SandboxKind::None,
-            attended: false,
+            attended: Attendance::Unattended,
         }
     }
 
@@ -316,11 +316,11 @@ impl ArenaBuilder {
     /// Says that somebody will answer approvals. Otherwise an open approval ends the arena paused.
     #[must_use]
     pub fn attended(mut self) -> Self {
-        self.attended = true;
+        self.attended = Attendance::Attended;
         self
     }
 
-    pub(crate) fn attended_if(self, attended: bool) -> Self {
+    pub(crate) fn attended_if(self, attended: Attendance) -> Self {
         ArenaBuilder { attended, ..self }
     }
 

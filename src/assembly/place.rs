@@ -172,7 +172,7 @@ impl Place {
         self,
         log: SessionLog,
         connected: providers::Connected,
-        attended: bool,
+        attended: Attendance,
     ) -> ArenaPorts {
         let log: Arc<dyn EventLog> = Arc::new(log);
         let places = RoleSandboxes::default();

@@ -53,7 +53,7 @@ impl Loaded {
         self,
         state: &Path,
         (mut place, lock): (Place, Option<WorkspaceLock>),
-        (connected, attended): (Connected, bool),
+        (connected, attended): (Connected, Attendance),
         (spec, facts): (&Spec, Vec<ArenaEvent>),
     ) -> Result<Prepared, WireError> {
         let log = match self.log {

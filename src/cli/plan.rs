@@ -141,10 +141,14 @@ impl ShowPlan {
     /// Who answers approvals: `--yes`, or a person at the terminal.
     pub fn answers(&self) -> Answers {
         match self.yes {
-            Some(by) => Answers::Yes(by.to_owned()),
-            None if !self.json && Desk::is_attended() => Answers::People,
+            Some(by) => Answers::Yes { by: by.to_owned(), people: self.has_person() },
+            None if self.has_person() => Answers::People,
             None => Answers::Nobody,
         }
+    }
+
+    fn has_person(&self) -> bool {
+        !self.json && Desk::is_attended()
     }
 
     /// The person that can be asked before a session is opened.

@@ -68,7 +68,7 @@ impl Watch {
     /// A view that has seen nothing yet.
     pub fn new(output: Output, show: ShowPlan) -> Self {
         let tells = output.is_live() && !show.json;
-        let desk = (show.answers() == Answers::People).then(Desk::default);
+        let desk = (show.answers().has_people()).then(Desk::default);
         let (color, columns) = (output.has_colour(), output.talk_columns());
         let options = Options { color, summed_up: true, columns, ..Options::default() };
         Watch {

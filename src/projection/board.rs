@@ -378,6 +378,7 @@ impl Board {
             target: face.map(|face| face.target.clone()).unwrap_or_default(),
             prepared: data.prepared,
             since,
+            opens: data.opens.clone(),
         };
         self.approvals.retain(|open| open.call != data.call);
         self.approvals.push(approval);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::message::Structured;
 use crate::protocol::stored::stored;
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
-pub use policy::{Action, Policy, Rule};
+pub use policy::{Action, PermissionLevel, Policy, Rule};
 pub use tools::{Family, ToolSpec, is_chosen, names_tools};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.
@@ -38,6 +38,9 @@ pub struct Spec {
     pub sources: Vec<String>,
     /// Who may do what.
     pub policy: Policy,
+    /// How much tools do without a question; `ask` when absent.
+    #[serde(default, skip_serializing_if = "is_ask")]
+    pub permission: PermissionLevel,
     /// Where the session stops by itself.
     pub limits: Limits,
     /// How failed model calls are repeated.
@@ -333,6 +336,11 @@ pub struct RoleSpec {
     pub max_steps: Option<u32>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_ask(level: &PermissionLevel) -> bool {
+    *level == PermissionLevel::Ask
+}
+
 fn two() -> u32 {
     2
 }
@@ -389,6 +397,8 @@ stored! {
         Offered(Option<Vec<String>>),
         /// Where further tools come from.
         Sources(Vec<String>),
+        /// How much tools do without a question.
+        Permission(PermissionLevel),
     }
 }
 
@@ -432,6 +442,7 @@ impl Spec {
                 self.sources.clone_from(sources);
                 self.tools.retain(|tool| tool.source.as_ref().is_none_or(|source| sources.contains(source)));
             }
+            Setting::Permission(level) => self.permission = *level,
             Setting::Unknown(_) => {}
         }
     }

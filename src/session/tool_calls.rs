@@ -2,13 +2,13 @@
 
 use crate::protocol::effect::{Bare, Order, PrepareOrder};
 use crate::protocol::event::{
-    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, ModelReply, Notice, PolicyDecided,
+    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, ModelReply, Notice, Plan, PolicyDecided,
     PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
 };
 use crate::protocol::expand::digest_of;
 use crate::protocol::fit;
 use crate::protocol::message::{Args, Finish, Part};
-use crate::protocol::spec::Action;
+use crate::protocol::spec::{Action, PermissionLevel};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::state::{Recent, Spark, Use, UseState};
@@ -168,6 +168,10 @@ impl Session {
 
     fn invoke(&mut self, spark: SparkId, one: &Use) {
         let Some((prepared, digest)) = one.plan.clone() else { return };
+        // The level may have become `plan` since the call was allowed.
+        if let Some(ruling) = self.plan(prepared).and_then(|plan| self.held_back(spark, &one.tool, plan)) {
+            return self.refuse(one.id, RefusalReason::Policy, forbidden(&ruling));
+        }
         let call = self.new_call();
         self.emit(ArenaEvent::ToolInvoked(ToolInvoked {
             call,
@@ -189,9 +193,10 @@ impl Session {
             PrepareResult::Unfit(text) => self.refuse(tool_use, RefusalReason::Unfit, text),
             PrepareResult::Unknown(_) => {}
             PrepareResult::Ready(plan) => {
-                let Some(spec) = self.spec.clone() else { return };
                 let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
-                let ruling = policy::rule(&spec.policy, &self.grants, &tool, &plan);
+                let Some(rights) = self.rights(id) else { return };
+                let ruling = policy::judge(&rights, &tool, &plan);
+                let opens = policy::opens(&rights, &tool, &plan).iter().map(|need| need.name().into()).collect();
                 self.emit(ArenaEvent::PolicyDecided(PolicyDecided {
                     tool_use,
                     prepared: at,
@@ -200,7 +205,7 @@ impl Session {
                 }));
                 match ruling.action {
                     Action::Allow => {}
-                    Action::Ask => self.ask(id, tool_use, at, plan.digest),
+                    Action::Ask => self.ask(id, tool_use, at, (plan.digest, opens)),
                     Action::Deny | Action::Unknown(_) => {
                         self.refuse(tool_use, RefusalReason::Policy, forbidden(&ruling))
                     }
@@ -210,10 +215,36 @@ impl Session {
         self.advance();
     }
 
-    pub(super) fn ask(&mut self, spark: SparkId, tool_use: ToolUse, prepared: EventRef, digest: String) {
+    pub(super) fn ask(
+        &mut self,
+        spark: SparkId,
+        tool_use: ToolUse,
+        prepared: EventRef,
+        (digest, opens): (String, Vec<String>),
+    ) {
         let call = self.new_call();
-        let asked = ApprovalRequested { call, attempt: 1, spark, tool_use, prepared, digest };
+        let asked = ApprovalRequested { call, attempt: 1, spark, tool_use, prepared, digest, opens };
         self.emit(ArenaEvent::ApprovalRequested(asked));
+    }
+
+    /// What the calls of a spark are judged by.
+    pub(super) fn rights(&self, spark: SparkId) -> Option<policy::Rights<'_>> {
+        let spec = self.spec.as_deref()?;
+        let role = self.squad.as_ref().and_then(|squad| squad.roles.get(squad.role_of(spark)?));
+        let place = self.place_of(spark).and_then(|name| spec.workspace.place_of(&name));
+        let shelter = policy::Shelter {
+            confines: place.map_or(&spec.workspace.sandbox, |place| &place.sandbox).confines(),
+            holds_plans: place.is_some_and(|place| place.read_only),
+        };
+        let read_only = role.is_some_and(|role| role.spec.read_only);
+        let (policy, grants, level) = (&spec.policy, self.grants.as_slice(), spec.permission);
+        Some(policy::Rights { policy, grants, level, read_only, shelter })
+    }
+
+    /// What keeps a call that was allowed from running at the level `plan`.
+    fn held_back(&self, spark: SparkId, tool: &str, plan: &Plan) -> Option<policy::Ruling> {
+        let rights = self.rights(spark).filter(|rights| rights.level == PermissionLevel::Plan)?;
+        Some(policy::judge(&rights, tool, plan)).filter(|ruling| ruling.line == policy::Line::ReadOnly)
     }
 
     /// The spark a tool call belongs to.

@@ -13,7 +13,7 @@ use crate::protocol::effect::{
 use crate::protocol::event::{ArenaEvent, PathBase, Selected, ToolUse, TurnCause};
 use crate::protocol::expand::declaration;
 use crate::protocol::message::{Args, Request, ToolDecl};
-use crate::protocol::spec::{Limits, Risk};
+use crate::protocol::spec::{Limits, PermissionLevel, Risk, WorkspaceSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::state::Call;
@@ -154,9 +154,15 @@ impl Session {
         args
     }
 
-    /// The role of a squad whose own place its spark's calls run in.
+    /// The place of its own that a spark's calls run in: its role's, or that of the level `plan`.
     pub(super) fn place_of(&self, spark: SparkId) -> Option<String> {
-        let role = &self.squad.as_ref()?.roles.get(self.squad.as_ref()?.role_of(spark)?)?.spec;
-        role.has_place().then(|| role.name.clone())
+        let squad = self.squad.as_ref();
+        let role = squad.and_then(|squad| squad.roles.get(squad.role_of(spark)?)).map(|role| &role.spec);
+        if let Some(role) = role.filter(|role| role.has_place()) {
+            return Some(role.name.clone());
+        }
+        let spec = self.spec.as_deref()?;
+        let plans = spec.permission == PermissionLevel::Plan && spec.workspace.holds_plans();
+        plans.then(|| WorkspaceSpec::PLANNING.to_owned())
     }
 }

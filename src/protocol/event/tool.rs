@@ -154,6 +154,9 @@ pub struct ApprovalRequested {
     pub prepared: EventRef,
     /// What an answer binds to.
     pub digest: String,
+    /// The needs that leave the sandbox and that no rule names: `host:NAME`, `unconfined`. `--yes` does not answer them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opens: Vec<String>,
 }
 
 /// Data of `tool_invoked`; orders the run.

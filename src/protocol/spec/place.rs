@@ -19,6 +19,14 @@ pub struct WorkspaceSpec {
 }
 
 impl WorkspaceSpec {
+    /// The place in which commands run at the permission level `plan`; no role has a name with a blank.
+    pub const PLANNING: &str = "level plan";
+
+    /// True when something holds commands back from changing the workspace at the level `plan`.
+    pub fn holds_plans(&self) -> bool {
+        self.place_of(Self::PLANNING).is_some_and(|place| place.read_only)
+    }
+
     /// The place a squad's role has for itself; the session's serves every other.
     pub fn place_of(&self, role: &str) -> Option<&RolePlace> {
         self.places.iter().find(|place| place.role == role)

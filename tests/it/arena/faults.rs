@@ -368,7 +368,7 @@ async fn on(
         workers: BTreeMap::new(),
         clock: Arc::new(SystemClock),
         secrets: Vec::new(),
-        attended: false,
+        attended: Attendance::Unattended,
     };
     spec.limits.max_seconds = max_seconds;
     Arena::open(uuid::Uuid::now_v7().to_string(), spec, ports).await.unwrap()
