@@ -57,6 +57,7 @@ fn opened() -> ArenaEvent {
         offered: None,
         sources: Vec::new(),
         policy: Policy::default(),
+        permission: Default::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
         instructions: Vec::new(),

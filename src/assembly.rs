@@ -48,7 +48,7 @@ use place::Place;
 use prepared::Loaded;
 use role_sandboxes::Means;
 
-use crate::arena::{Arena, PROGRAM};
+use crate::arena::{Arena, Attendance, PROGRAM};
 use crate::config::{Config, ModelName};
 use crate::eventlog::{SessionPath, SessionStore};
 use crate::protocol::event::{FaultRecovered, SessionOpened, SessionResumed};

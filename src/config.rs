@@ -36,7 +36,7 @@ pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::names::complaint_about;
-use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec, Rule};
+use crate::protocol::spec::{Limits, ModelSpec, PermissionLevel, Policy, RetrySpec, Rule};
 use crate::session::policy::denying;
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
@@ -171,6 +171,7 @@ pub const VARIABLES: &[(&str, &[&str])] = &[
     ("AGON_MODEL", &["model"]),
     ("AGON_PERSONA", &["persona"]),
     ("AGON_SANDBOX", &["sandbox", "kind"]),
+    ("AGON_PERMISSION", &["permission"]),
     ("AGON_MAX_STEPS", &["limits", "max_steps"]),
     ("AGON_MAX_TOKENS", &["limits", "max_tokens"]),
     ("AGON_MAX_USD", &["limits", "max_usd"]),
@@ -211,7 +212,7 @@ impl Config {
         let (trust, project) = read_project(workspace, &places)?;
         let (project, warnings) = match trust {
             Trust::Untrusted => trust::restrict(project, &layer),
-            Trust::Trusted | Trust::Nothing => (project, Vec::new()),
+            Trust::Trusted | Trust::Nothing => trust::hold_level(project, &layer),
         };
         layer.cover(project);
         for (name, key) in VARIABLES {
@@ -380,6 +381,11 @@ impl Config {
         policy
     }
 
+    /// How much tools do without a question.
+    pub fn permission(&self) -> PermissionLevel {
+        self.file.permission.unwrap_or_default()
+    }
+
     /// The names that no tool changes.
     pub fn protected(&self) -> Vec<String> {
         self.file.names.as_ref().map(|names| names.protected.clone()).unwrap_or_default()
@@ -466,9 +472,9 @@ fn read_project(workspace: &Path, places: &Places) -> Result<(Trust, Layer), Con
 /// Text of an environment variable as the kind of value its key has.
 fn value_of(key: &[&str], text: &str) -> toml::Value {
     match (key, text.parse::<i64>()) {
-        (["limits", "max_usd"], _) | (["model" | "persona" | "sandbox", ..], _) | (_, Err(_)) => {
-            toml::Value::String(text.to_owned())
-        }
+        (["limits", "max_usd"], _)
+        | (["model" | "persona" | "sandbox" | "permission", ..], _)
+        | (_, Err(_)) => toml::Value::String(text.to_owned()),
         (_, Ok(number)) => toml::Value::Integer(number),
     }
 }

@@ -8,6 +8,7 @@ mod diff;
 mod draw;
 mod highlight;
 mod keys;
+mod level;
 mod markdown;
 mod mode_request;
 mod review;
@@ -26,10 +27,12 @@ use std::sync::Arc;
 
 use ratatui::crossterm::event::KeyEvent;
 
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::{Command, Entry, Signal};
 
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
+pub use level::{accepted, named as parse_level};
 pub use mode_request::{ModeRequest, Worker, limits as parse_limits};
 pub use session_view::{EntrySource, SessionView};
 pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
@@ -156,6 +159,15 @@ pub enum Act {
     Policy(String),
     /// Confines the tools otherwise from the next task on.
     Sandbox(String),
+    /// Sets the permission level from the next call on.
+    Permission(PermissionLevel),
+    /// Raises the level, then gives the task that carries out a plan.
+    Accept {
+        /// The level.
+        level: PermissionLevel,
+        /// An [`Act::Prompt`].
+        task: Box<Act>,
+    },
     /// Sets limits from the next call on; flags as they were typed.
     Limits(Vec<String>),
     /// Gives a recorded session a name of its own.

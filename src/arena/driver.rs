@@ -13,7 +13,7 @@ use crate::session::Session;
 
 use super::executor::Executor;
 use super::redact::Redactor;
-use super::{ArenaError, Ending, SubmitError, size_limits};
+use super::{ArenaError, Attendance, Ending, SubmitError, size_limits};
 
 /// Inputs handled before one acknowledgement is awaited.
 const BATCH: usize = 256;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{ArenaPorts, PROGRAM};
+use crate::arena::{ArenaPorts, Attendance, PROGRAM};
 use crate::assembly::place::Place;
 use crate::assembly::prepared::{Loaded, Prepared};
 use crate::assembly::role_sandboxes::Means;
@@ -15,7 +15,8 @@ use crate::eventlog::SessionStore;
 use crate::ports::{Provider, Tool, ToolSource, Workers};
 use crate::protocol::blueprint;
 use crate::protocol::spec::{
-    Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec, WorkspaceSpec,
+    Blueprint, Limits, ModelSpec, PermissionLevel, PersonaSpec, Policy, RetrySpec, Setting, Spec,
+    WorkspaceSpec,
 };
 use crate::protocol::{ArenaEvent, CallKind};
 use crate::sandbox::crash_journal;
@@ -182,6 +183,7 @@ pub struct ArenaBuilder {
     scorers: Scorers,
     workers: BTreeMap<CallKind, Arc<dyn Workers>>,
     policy: Policy,
+    permission: PermissionLevel,
     limits: Limits,
     retry: RetrySpec,
     secrets: Vec<(String, String)>,
@@ -205,6 +207,7 @@ impl ArenaBuilder {
             scorers: Scorers::default(),
             workers: BTreeMap::new(),
             policy: policy::standard(),
+            permission: PermissionLevel::default(),
             limits: Limits::default(),
             retry: RetrySpec::default(),
             secrets: Vec::new(),
@@ -285,6 +288,13 @@ impl ArenaBuilder {
         self
     }
 
+    /// Says how much tools do without a question; [`PermissionLevel::Ask`] when absent.
+    #[must_use]
+    pub fn permission(mut self, level: PermissionLevel) -> Self {
+        self.permission = level;
+        self
+    }
+
     /// Says where the session stops by itself.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -359,6 +369,7 @@ impl ArenaBuilder {
             offered: self.offered.take(),
             sources: self.sources.keys().cloned().collect(),
             policy: self.policy.clone(),
+            permission: self.permission,
             limits: self.limits.clone(),
             retry: self.retry.clone(),
             instructions: Vec::new(),
@@ -381,7 +392,8 @@ impl ArenaBuilder {
         let mut spec = before.clone();
         let mut place = self.place().await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-        let held = Here { policy: &self.policy, retry: &self.retry, limits: &self.limits };
+        let level = self.permission.stricter(before.permission);
+        let held = Here { policy: &self.policy, level, retry: &self.retry, limits: &self.limits };
         let mut changed = taken_up::of_here(&spec, held, origin);
         if origin == Origin::Foreign {
             changed.extend(self.own_models(&spec)?);

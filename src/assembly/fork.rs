@@ -9,6 +9,7 @@ use std::sync::Arc;
 pub use instead::Instead;
 use instead::Replaced;
 
+use crate::arena::Attendance;
 use crate::assembly::prepared::{Loaded, Prepared, discard};
 use crate::assembly::taken_up::{self, Origin};
 use crate::assembly::{Changes, Place, WireError, ownership, providers, store};

@@ -9,12 +9,12 @@ use super::confine::{Wanted, chosen, confined};
 use super::role_sandboxes::{Means, OpenedRoleSandboxes};
 use super::taken_up::{self, Origin};
 use super::{SystemClock, WireError, cache, fork, git_head, providers, windows};
-use crate::arena::{ArenaPorts, RoleSandboxes};
+use crate::arena::{ArenaPorts, Attendance, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::ports::{EventLog, Sandbox, TeamCache};
-use crate::protocol::spec::{Consent, Rule, SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::protocol::spec::{Consent, PermissionLevel, Rule, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, crash_journal};
@@ -151,7 +151,8 @@ impl Place {
         let from_here = taken_up::settings(config, before, wanted, origin)?;
         let (mut changed, mut spec) = changes(config, before.clone(), (here, from_here), wanted)?;
         self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
-        if wanted.squad.is_some() || session.has_open_turn() {
+        let plans = spec.permission == PermissionLevel::Plan;
+        if wanted.squad.is_some() || session.has_open_turn() || plans {
             self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;
         }
         let is_copy = self.root == fork::folder(&config.places().state, id);

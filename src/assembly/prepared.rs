@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::place::Place;
 use super::providers::{AnsweredCounts, Connected};
 use super::{Running, WireError, WorkspaceLock, fork, ownership};
-use crate::arena::{Arena, ArenaPorts, Recorded};
+use crate::arena::{Arena, ArenaPorts, Attendance, Recorded};
 use crate::eventlog::{LogError, SessionLog, SessionStore};
 use crate::ports::SignalBus;
 use crate::projection::Board;

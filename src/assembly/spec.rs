@@ -63,6 +63,7 @@ pub(super) fn make(
         tools,
         sources: Vec::new(),
         policy,
+        permission: wanted.permission.unwrap_or(config.permission()),
         limits: config.limits(),
         retry: config.retry(),
         instructions: library::instructions(&config.places().instructions(), root)?,

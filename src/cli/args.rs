@@ -9,11 +9,12 @@ mod teams;
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::SandboxKind;
 use crate::config::number::Dollars;
-use crate::protocol::spec::ANY_STEPS;
+use crate::protocol::spec::{ANY_STEPS, PermissionLevel};
 
 pub use cache::CacheCommand;
 pub use chat::{ChatArgs, LookArgs};
@@ -135,12 +136,31 @@ pub struct ArenaArgs {
     pub held: HeldArgs,
 }
 
+/// How much tools do without a question.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PermissionArgs {
+    /// Let tools do this much without asking: plan (nothing is changed), ask, edits or auto; default `ask`
+    #[arg(long = "permission", value_name = "LEVEL", value_parser = levels(), hide_possible_values = true)]
+    pub level: Option<PermissionLevel>,
+    /// Allow what leaves the sandbox: `host:NAME`, `port:N`, `git` or `unconfined`; can be repeated
+    #[arg(long, value_name = "NEED")]
+    pub allow: Vec<String>,
+}
+
+fn levels() -> impl TypedValueParser<Value = PermissionLevel> {
+    let words = PermissionLevel::ALL.map(PermissionLevel::word);
+    PossibleValuesParser::new(words).map(|word| PermissionLevel::named(&word).unwrap_or_default())
+}
+
 /// What a session is held to: who answers, by which rules, in which sandbox, where it stops by itself.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HeldArgs {
-    /// Answer every approval with yes; what policy denies stays denied
+    /// Answer approvals with yes, except for what leaves the sandbox; what policy denies stays denied
     #[arg(long)]
     pub yes: bool,
+    /// Who asks and when.
+    #[command(flatten)]
+    pub permission: PermissionArgs,
     /// Add the policy rules of a TOML file
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
@@ -203,6 +223,9 @@ pub struct RunArgs {
 /// What a log never decides: policy, sandbox and folder of a session that is taken up or copied.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HereArgs {
+    /// Who asks and when.
+    #[command(flatten)]
+    pub permission: PermissionArgs,
     /// Add the policy rules of a TOML file to those of your configuration
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
@@ -222,7 +245,7 @@ pub struct ResumeArgs {
     /// Where to work and what holds it.
     #[command(flatten)]
     pub here: HereArgs,
-    /// Answer open approvals with yes; what policy denies stays denied
+    /// Answer open approvals with yes, except for what leaves the sandbox
     #[arg(long)]
     pub yes: bool,
     /// Print the new lines of the log instead of the answer
@@ -259,7 +282,7 @@ pub struct ForkArgs {
     /// Only make the copy and print its id
     #[arg(long)]
     pub no_run: bool,
-    /// Answer approvals with yes; what policy denies stays denied
+    /// Answer approvals with yes, except for what leaves the sandbox
     #[arg(long)]
     pub yes: bool,
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
-use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, WorkspaceArgs};
+use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, PermissionArgs, RunArgs, SquadArgs, WorkspaceArgs};
 use crate::cli::consent::AtTerminal;
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
@@ -16,7 +16,7 @@ use crate::config::{Config, ConfigError, Environment, ModelName, Override, Polic
 use crate::host::{Answers, Changes, Host, Instead, LimitChanges, SquadWish, in_shell};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
-use crate::protocol::spec::Rule;
+use crate::protocol::spec::{Action, Rule};
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;
@@ -163,7 +163,7 @@ impl ShowPlan {
             signals: typed.signals,
             output: typed.output.clone(),
             yes: yes(typed.held.yes),
-            held: bounds(typed.held.sandbox, typed.held.policy.as_deref()),
+            held: bounds(typed.held.sandbox, typed.held.policy.as_deref(), &typed.held.permission),
         }
     }
 }
@@ -174,10 +174,12 @@ pub fn yes(given: bool) -> Option<&'static str> {
 }
 
 /// Flags as they are typed after a command, each after a blank.
-pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>) -> String {
+pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>, permission: &PermissionArgs) -> String {
     let sandbox = sandbox.map(|kind| format!(" --sandbox {}", kind.word()));
     let policy = policy.map(|file| format!(" --policy {}", in_shell(file)));
-    sandbox.into_iter().chain(policy).collect()
+    let level = permission.level.map(|level| format!(" --permission {}", level.word()));
+    let needs = permission.allow.iter().map(|need| format!(" --allow {}", in_shell(Path::new(need))));
+    sandbox.into_iter().chain(policy).chain(level).chain(needs).collect()
 }
 
 /// The workspace as an absolute path without links; it must be a folder.
@@ -202,6 +204,10 @@ pub fn overrides(typed: &HeldArgs) -> Vec<Override> {
     let text = |text: String| toml::Value::String(text);
     let sets = [
         typed.sandbox.map(|kind| set("--sandbox", &["sandbox", "kind"], text(kind.word().to_owned()))),
+        typed
+            .permission
+            .level
+            .map(|level| set("--permission", &["permission"], text(level.word().to_owned()))),
         typed.max_tokens.map(|n| set("--max-tokens", &["limits", "max_tokens"], number(n))),
         typed.max_usd.map(|usd| set("--max-usd", &["limits", "max_usd"], text(usd.to_string()))),
         typed.max_seconds.map(|n| set("--max-seconds", &["limits", "max_seconds"], number(n))),
@@ -227,7 +233,8 @@ pub fn changes(
         model: model.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?,
         persona: persona.map(str::to_owned),
         limits: limit_changes(typed, config),
-        rules: rules_of(typed.policy.as_deref())?,
+        rules: rules_of(typed.policy.as_deref(), &typed.permission)?,
+        permission: typed.permission.level,
         sandbox: typed.sandbox,
         ..Changes::default()
     })
@@ -262,9 +269,34 @@ pub fn result_of(written: &str) -> Result<Instead, Failure> {
     Ok(Instead::Result { seq, content: named_file(Path::new(file), MAX_GIVEN_FILE)? })
 }
 
-/// The rules of a policy file; none without a file.
-pub fn rules_of(file: Option<&Path>) -> Result<Vec<Rule>, Failure> {
-    let Some(path) = file else { return Ok(Vec::new()) };
+/// The rules of a policy file, if one is named, and a rule for each need that is allowed by name.
+pub fn rules_of(file: Option<&Path>, permission: &PermissionArgs) -> Result<Vec<Rule>, Failure> {
+    let mut rules = file.map(rules_in).transpose()?.unwrap_or_default();
+    for need in &permission.allow {
+        rules.push(allowing(need)?);
+    }
+    Ok(rules)
+}
+
+/// The rule of `--allow NEED`.
+fn allowing(need: &str) -> Result<Rule, Failure> {
+    let is_known = match need.split_once(':') {
+        None => matches!(need, "git" | "unconfined"),
+        Some(("port", port)) => port.parse::<u16>().is_ok_and(|port| port != 0),
+        Some(("host" | "tool", name)) => !name.is_empty(),
+        Some(_) => false,
+    };
+    match is_known {
+        true => {
+            Ok(Rule { needs: vec![need.to_owned()], ..Rule::named(format!("--allow {need}"), Action::Allow) })
+        }
+        false => Err(Failure::usage(format!("`--allow {need}` names no need"))
+            .hint("write it as `host:NAME`, `port:N`, `tool:SERVER/TOOL`, `git` or `unconfined`")),
+    }
+}
+
+/// The rules of a policy file.
+pub fn rules_in(path: &Path) -> Result<Vec<Rule>, Failure> {
     let text = named_file(path, MAX_GIVEN_FILE)?;
     let policy: PolicyFile = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);

@@ -131,7 +131,7 @@ async fn open_demo(
 ) -> Result<Handle, Failure> {
     let config = Config::load(environment, root, &plan::overrides(&typed.arena.held))?;
     super::config::warn(&config, output);
-    let rules = plan::rules_of(typed.arena.held.policy.as_deref())?;
+    let rules = plan::rules_of(typed.arena.held.policy.as_deref(), &typed.arena.held.permission)?;
     let (model, changes) = demo.changes()?;
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let show = demo_show(typed);
@@ -157,13 +157,14 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         signals: false,
         output: typed.output.clone(),
         yes: plan::yes(typed.yes),
-        held: plan::bounds(typed.here.sandbox, typed.here.policy.as_deref()),
+        held: plan::bounds(typed.here.sandbox, typed.here.policy.as_deref(), &typed.here.permission),
     };
     // A debate only reads: whoever writes in the workspace meanwhile is not in its way.
     let turn = Sessions::of(&config).last_turn(&typed.session)?;
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
-    let rules = plan::rules_of(typed.here.policy.as_deref())?;
-    let changes = Changes { reads_only, rules, sandbox: typed.here.sandbox, root, ..Changes::default() };
+    let rules = plan::rules_of(typed.here.policy.as_deref(), &typed.here.permission)?;
+    let (sandbox, permission) = (typed.here.sandbox, typed.here.permission.level);
+    let changes = Changes { reads_only, rules, permission, sandbox, root, ..Changes::default() };
     go_on(&config, &typed.session, &changes, show, output).await
 }
 
@@ -194,9 +195,10 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     super::config::warn(&config, output);
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
     let model = model.map_err(crate::config::ConfigError::from)?;
-    let rules = plan::rules_of(typed.here.policy.as_deref())?;
-    let (persona, sandbox) = (typed.persona.clone(), typed.here.sandbox);
-    let changes = Changes { model, persona, rules, sandbox, root, ..Changes::default() };
+    let rules = plan::rules_of(typed.here.policy.as_deref(), &typed.here.permission)?;
+    let (persona, sandbox, permission) =
+        (typed.persona.clone(), typed.here.sandbox, typed.here.permission.level);
+    let changes = Changes { model, persona, rules, permission, sandbox, root, ..Changes::default() };
     let instead = match (&typed.prompt, &typed.set_result) {
         (Some(text), _) if text.trim().is_empty() => return Err(Failure::usage("`--prompt` is empty")),
         (Some(text), _) => Some(Instead::Prompt(text.clone())),
@@ -204,7 +206,7 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
         (None, None) => None,
     };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead, goes_on: false };
-    let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref());
+    let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref(), &typed.here.permission);
     let show = ShowPlan { yes: plan::yes(typed.yes), held, ..ShowPlan::default() };
     copy(&config, &plan, show, typed.no_run, output).await
 }

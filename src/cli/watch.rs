@@ -15,7 +15,7 @@ use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
-use crate::host::{Answers, Ending, Handle, Update, Updates};
+use crate::host::{Ending, Handle, Update, Updates};
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::phrases;
 use crate::projection::report;

@@ -11,7 +11,7 @@ use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
 use crate::protocol::message::Structured;
 use crate::protocol::names::Names;
-use crate::protocol::spec::{Limits, RetrySpec};
+use crate::protocol::spec::{Limits, PermissionLevel, RetrySpec};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,9 @@ pub struct ConfigFile {
     pub persona: Option<String>,
     /// The tools that sparks are offered: names, families (`files`, `run`, `web`, `agents`, `plan`) and patterns; default all.
     pub tools: Option<Vec<String>>,
+    /// How much tools do without a question: `plan`, `ask`, `edits` or `auto`; default `ask`. A project's file can only
+    /// set a stricter level.
+    pub permission: Option<PermissionLevel>,
     /// Where sessions stop by themselves.
     pub limits: Option<LimitsTable>,
     /// How failed model calls are repeated.
@@ -259,6 +262,7 @@ impl ConfigFile {
         let (limits, retry) = (Limits::default(), RetrySpec::default());
         ConfigFile {
             persona: Some("solo".to_owned()),
+            permission: Some(PermissionLevel::default()),
             limits: Some(LimitsTable {
                 max_steps: Some(limits.max_steps),
                 model_timeout_ms: Some(limits.model_timeout_ms),

@@ -124,7 +124,8 @@ impl Updates {
     fn answer(&mut self) {
         let Answers::Yes { by, .. } = &self.handle.inner().answers else { return };
         let last = self.answered;
-        for ask in self.handle.asks().into_iter().filter(|ask| Some(ask.call) > last && ask.opens.is_empty()) {
+        for ask in self.handle.asks().into_iter().filter(|ask| Some(ask.call) > last && ask.opens.is_empty())
+        {
             self.answered = Some(ask.call);
             let (handle, call) = (self.handle.clone(), ask.call);
             let answer = Command::Answer { call, digest: ask.digest, choice: Choice::Once, by: by.clone() };

@@ -10,7 +10,9 @@ use crate::protocol::event::{
     ApprovalRequested, CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked,
     SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause,
 };
-use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
+use crate::protocol::spec::{
+    Limits, Mode, PermissionLevel, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec,
+};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
 use super::answering::Answering;
@@ -48,6 +50,8 @@ pub struct Board {
     pub workspace: String,
     /// What confines the tools; none before the first entry.
     pub sandbox: Option<SandboxSpec>,
+    /// How much tools do without a question.
+    pub permission: PermissionLevel,
     /// Roles that are confined otherwise.
     pub places: Vec<RolePlace>,
     /// Default model, `PROVIDER/MODEL`.
@@ -282,6 +286,7 @@ impl Board {
         self.program.clone_from(&spec.program);
         self.model = spec.models.first().map(|model| model.name.clone()).unwrap_or_default();
         self.limits = spec.limits.clone();
+        self.permission = spec.permission;
         self.place(&spec.workspace);
     }
 
@@ -313,6 +318,7 @@ impl Board {
                     self.model_since = self.seq.unwrap_or(0);
                 }
                 Setting::Limits(limits) => self.limits = limits.clone(),
+                Setting::Permission(level) => self.permission = *level,
                 Setting::Workspace(workspace) => self.place(workspace),
                 _ => {}
             }

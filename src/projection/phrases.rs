@@ -218,6 +218,7 @@ pub fn notice(notice: Notice) -> &'static str {
         Notice::Moved => "workspace moved",
         Notice::Compacted => "compaction",
         Notice::Interrupted => "interrupted answer",
+        Notice::Planning => "level plan",
         Notice::Unknown(_) => NEWER,
     }
 }

@@ -4,7 +4,7 @@ use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, FailStatus, LimitKind, ModelFailed, PrepareResult, RefusalReason, ToolUse,
 };
-use crate::protocol::spec::Setting;
+use crate::protocol::spec::{PermissionLevel, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
 use super::Session;
@@ -17,6 +17,7 @@ pub(super) enum Due {
     TakeUp { how: TakeUp, changed: Vec<Setting>, active_ms: u64 },
     Prompt,
     Steering { spark: Option<SparkId>, text: String },
+    Planning,
     Mentioned(Option<SparkId>),
     Wind,
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
@@ -44,6 +45,7 @@ impl Session {
                 Due::TakeUp { how, changed: data.changed.clone(), active_ms: data.active_ms }
             }
             E::PromptGiven(_) => Due::Prompt,
+            E::SettingsChanged(data) if self.begins_to_plan(&data.changed) => Due::Planning,
             E::SteeringGiven(data) => Due::Steering { spark: data.spark, text: data.text.clone() },
             E::MentionExpanded(data) => self.due_mentioned(data.call),
             E::ToolsListed(_) => Due::Mentioned(None),
@@ -64,6 +66,19 @@ impl Session {
             other if other.answers().is_some() => Due::Ended,
             _ => Due::Nothing,
         }
+    }
+
+    /// True where an open turn becomes one that changes nothing.
+    fn begins_to_plan(&self, changed: &[Setting]) -> bool {
+        let plans = |setting: &Setting| matches!(setting, Setting::Permission(PermissionLevel::Plan));
+        let before = self.spec.as_ref().map(|spec| spec.permission);
+        before != Some(PermissionLevel::Plan) && self.turn.is_some() && changed.iter().any(plans)
+    }
+
+    fn on_planning(&mut self) {
+        let open = self.sparks.iter().filter(|(_, spark)| spark.completed.is_none() && spark.talks(None));
+        let open: Vec<SparkId> = open.map(|(id, _)| *id).collect();
+        open.into_iter().for_each(|id| self.brief_on_plan(id));
     }
 
     fn due_approval(&self, data: &ApprovalAnswered) -> Due {
@@ -116,6 +131,7 @@ impl Session {
             Due::TakeUp { how, changed, active_ms } => self.take_up(how, &changed, active_ms),
             Due::Prompt => self.open_turn(),
             Due::Steering { spark, text } => self.read_for_steering(spark, &text),
+            Due::Planning => self.on_planning(),
             Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
             Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),

@@ -132,7 +132,8 @@ fn names(rule: &Rule, need: &Need, tool: &str, plan: &Plan) -> bool {
         && other_fits(rule, need)
         && circumstances_fit(rule, tool, plan)
         && (rule.command.is_none() || plan.command().is_some_and(line_fits))
-        && (rule.path.is_none() || plan.needs.iter().all(|need| need.path().is_none() || path_fits(rule, need)))
+        && (rule.path.is_none()
+            || plan.needs.iter().all(|need| need.path().is_none() || path_fits(rule, need)))
 }
 
 /// Each kind of need that a rule names must be among the call's. An allow also covers every need of the call.
@@ -214,12 +215,19 @@ fn glob(pattern: &str, folds_case: bool) -> Result<GlobMatcher, globset::Error> 
 mod tests {
     use super::*;
     use crate::protocol::event::PathBase;
+    use crate::protocol::spec::PermissionLevel;
 
     fn plan(risk: Risk, command: Option<&str>, paths: &[&str]) -> Plan {
         let paths = paths.iter().map(|path| PathBase { path: (*path).to_owned(), sha256: None });
         let files = paths.map(if risk == Risk::Read { Need::Read } else { Need::Write });
         let needs = command.map(|line| Need::Command(line.to_owned())).into_iter().chain(files).collect();
         Plan { needs, cwd: String::new(), preview: String::new(), risk, digest: String::new() }
+    }
+
+    /// At the level `ask`, without a sandbox.
+    fn rule(policy: &Policy, grants: &[Rule], tool: &str, plan: &Plan) -> Ruling {
+        let (level, shelter) = (PermissionLevel::Ask, Shelter::default());
+        judge(&Rights { policy, grants, level, read_only: false, shelter }, tool, plan)
     }
 
     fn session_grant(tool: &str, plan: &Plan) -> Rule {

@@ -196,7 +196,8 @@ impl Session {
                 let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
                 let Some(rights) = self.rights(id) else { return };
                 let ruling = policy::judge(&rights, &tool, &plan);
-                let opens = policy::opens(&rights, &tool, &plan).iter().map(|need| need.name().into()).collect();
+                let opens =
+                    policy::opens(&rights, &tool, &plan).iter().map(|need| need.name().into()).collect();
                 self.emit(ArenaEvent::PolicyDecided(PolicyDecided {
                     tool_use,
                     prepared: at,

@@ -56,7 +56,9 @@ impl Session {
             E::SessionOpened(data) if data.spec.personas.is_empty() || data.spec.models.is_empty() => {
                 Err("a session needs a persona and a model".to_owned())
             }
-            E::SettingsChanged(data) if self.squad.is_some() && self.turn.is_some() && plans(&data.changed) => {
+            E::SettingsChanged(data)
+                if self.squad.is_some() && self.turn.is_some() && plans(&data.changed) =>
+            {
                 Err("a squad is at work; the level `plan` can be set once its turn is over".to_owned())
             }
             E::SettingsChanged(data) => admit_settings(&data.changed),
@@ -108,7 +110,9 @@ impl Session {
         let is_one = line.is_none_or(|line| policy::understood(line).is_some_and(|all| all.len() == 1));
         let why = match is_one {
             true => "",
-            false => ": a pattern allows one plain command, and this line does more; allow the whole line as it is",
+            false => {
+                ": a pattern allows one plain command, and this line does more; allow the whole line as it is"
+            }
         };
         Err(format!("the rule `{}` does not allow the call it answers{why}", rule.name))
     }

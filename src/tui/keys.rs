@@ -45,6 +45,7 @@ pub(super) enum Do {
     Copy,
     NextSpark,
     Matrix,
+    Level,
     Review,
     Write,
 }
@@ -88,6 +89,7 @@ pub const KEYS: &[KeyRow] = &[
     row(Composer, "Esc", K::Esc, Do::Interrupt, "Interrupt what runs"),
     ctrl(Composer, "Ctrl-D", 'd', Do::LeaveIfEmpty, "Leave, when nothing is written"),
     row(Anywhere, "Tab", K::Tab, Do::NextPane, "Go between writing, the story and what waits for an answer"),
+    row(Anywhere, "Shift-Tab", K::BackTab, Do::Level, "Next permission level: plan, ask, edits, auto"),
     row(Anywhere, "PgUp PgDn", K::PageUp, Do::PageUp, "Scroll"),
     row(Anywhere, "PgDn", K::PageDown, Do::PageDown, ""),
     ctrl(Anywhere, "Ctrl-T", 't', Do::Events, "Every event"),

@@ -21,6 +21,8 @@ pub enum Order {
     Model,
     Persona,
     Policy,
+    Permission,
+    Accept,
     Sandbox,
     Limits,
     Theme,
@@ -165,6 +167,22 @@ pub const SLASHES: &[Slash] = &[
         "agon run --policy",
         Order::Policy,
     ),
+    slash(
+        "/permission",
+        "[LEVEL]",
+        "Set how much tools do without asking, from the next call on",
+        "agon run --permission",
+        Order::Permission,
+    )
+    .words(&["plan", "ask", "edits", "auto"]),
+    slash(
+        "/accept",
+        "[LEVEL]",
+        "Carry out the plan on the screen; default at level edits",
+        "",
+        Order::Accept,
+    )
+    .words(&["edits", "ask", "auto"]),
     slash(
         "/sandbox",
         "KIND",

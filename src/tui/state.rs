@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::projection::board::OpenApproval;
 use crate::projection::{Board, Costs};
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::{CallId, EventRef};
 
 use super::Question;
@@ -42,6 +43,10 @@ pub struct Profile {
     pub wanted_sandbox: Option<String>,
     /// The same of the persona.
     pub wanted_persona: Option<String>,
+    /// The same of the permission level.
+    pub wanted_level: Option<PermissionLevel>,
+    /// The permission level of a new session.
+    pub level: PermissionLevel,
     /// Models that can be named, for completion; a provider whose models are not known ends with a slash.
     pub models: Vec<String>,
 }

@@ -12,6 +12,7 @@ use crate::projection::transcript::{Item, ItemKind};
 use crate::protocol::{ArenaEvent, Command, Entry};
 
 use super::keys::{self, Do, KeyContext};
+use super::level;
 use super::session_view::SessionView;
 use super::state::{Asked, ModelRow, NOTE, NOTE_READ, Overlay, Pane, SessionRow, State};
 use super::{Act, Msg};
@@ -220,6 +221,7 @@ fn common(state: &mut State, what: Do, acts: &mut Vec<Act>) -> bool {
     match what {
         Do::NextPane if state.composer.offer.is_some() && state.pane == Pane::Composer => return false,
         Do::NextPane => next_pane(state),
+        Do::Level => level::cycle(state, acts),
         Do::Help => state.overlays.push(Overlay::Help { scroll: 0 }),
         Do::Events => overlay::events(state),
         Do::Sessions => overlay::sessions(state, acts),

@@ -3,6 +3,7 @@
 mod foreign;
 mod foreign_words;
 mod forks;
+mod levels;
 mod lines;
 mod many;
 mod mentions;

@@ -134,6 +134,7 @@ fn mid_turn_the_board_says_who_waits_for_what() {
             target: "sh check.sh".into(),
             prepared: fact(4),
             since: T0 + 4_000_000,
+            opens: vec![],
         }]
     );
     assert_eq!(board.state_of(&board.sparks[0]), "waiting for approval of bash: sh check.sh");

@@ -6,6 +6,7 @@ mod calls;
 mod ends;
 mod free_text;
 mod kit;
+mod levels;
 mod limits;
 mod mentions;
 mod models;

@@ -172,6 +172,14 @@ impl Mission {
                 return Ok(self.change(kit, format!("limits {}", flags.join(" "))));
             }
             Act::Sandbox(name) => return self.sandbox(&name),
+            Act::Permission(level) => {
+                let kit = self.kit.with_permission(level)?;
+                return Ok(self.change(kit, format!("permission level {}", level.word())));
+            }
+            Act::Accept { level, task } => {
+                self.kit = Arc::new(self.kit.with_permission(level)?);
+                return self.try_perform(*task);
+            }
             Act::Demo(name) => {
                 let kind = demo_kind(&name)?;
                 self.forget_bounds()?;

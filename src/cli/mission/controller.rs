@@ -112,6 +112,8 @@ impl Mission {
             wanted: named.map(ToString::to_string),
             wanted_sandbox: self.kit.changes.sandbox.and_then(kind),
             wanted_persona: self.kit.changes.persona.clone(),
+            wanted_level: self.kit.changes.permission,
+            level: self.kit.config.permission(),
             models: self.models(),
             ..Profile::default()
         };

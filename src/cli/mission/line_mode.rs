@@ -19,7 +19,8 @@ use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
 use crate::host::{ForkPlan, Host};
 use crate::projection::{Board, phrases};
-use crate::tui::{ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash};
+use crate::protocol::spec::PermissionLevel;
+use crate::tui::{ModeRequest, Order, SLASHES, Worker, accepted, parse_level, parse_limits, parse_slash};
 
 use super::mode_request::{self, Company};
 use super::session_options::SessionOptions;
@@ -57,7 +58,7 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     let mut code = None;
     loop {
         if asks {
-            output.tell(lines.prompt());
+            output.tell(&lines.prompt());
             let _ = std::io::stderr().flush();
         }
         let line = tokio::select! {
@@ -135,12 +136,11 @@ impl LineMode {
         code
     }
 
-    fn prompt(&self) -> &'static str {
-        match self.wish.worker {
-            Worker::Solo => "> ",
-            Worker::Squad => "squad> ",
-            Worker::Debate => "debate> ",
-        }
+    fn prompt(&self) -> String {
+        let level = Some(self.kit.config.permission()).filter(|level| *level != PermissionLevel::Ask);
+        let worker = Some(self.wish.worker).filter(|worker| *worker != Worker::Solo);
+        let words = worker.map(Worker::word).into_iter().chain(level.map(PermissionLevel::word));
+        format!("{}> ", words.collect::<Vec<_>>().join(" "))
     }
 
     async fn take(&mut self, line: &str) -> Result<Came, Failure> {
@@ -157,6 +157,7 @@ impl LineMode {
                 return self.task(&wish, text).await;
             }
             Order::Quit => return Ok(Came::Left),
+            Order::Accept => return self.accept(rest).await,
             Order::Demo => return self.demo(rest).await,
             Order::New => self.begin_with(None)?,
             Order::Help => self.help(),
@@ -165,7 +166,13 @@ impl LineMode {
                 let found = self.kit.sessions().find(wanted(slash.name, rest)?)?;
                 self.begin_with(Some(found))?;
             }
-            Order::Mode | Order::Model | Order::Persona | Order::Policy | Order::Sandbox | Order::Limits => {
+            Order::Mode
+            | Order::Model
+            | Order::Persona
+            | Order::Policy
+            | Order::Permission
+            | Order::Sandbox
+            | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
             Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {
@@ -176,6 +183,15 @@ impl LineMode {
             }
         }
         Ok(Came::Told)
+    }
+
+    /// Carries out the plan that the last task ended with.
+    async fn accept(&mut self, rest: &str) -> Result<Came, Failure> {
+        let mut board = Board::default();
+        self.kit.sessions().read(&self.session()?)?.entries.iter().for_each(|entry| board.apply(entry));
+        let (level, text) = accepted(&board, rest).map_err(Failure::usage)?;
+        self.kit = self.kit.with_permission(level)?;
+        self.task(&ModeRequest::default(), &text).await
     }
 
     async fn task(&mut self, wish: &ModeRequest, text: &str) -> Result<Came, Failure> {
@@ -214,6 +230,13 @@ impl LineMode {
             }
             Order::Persona => self.kit = self.kit.with_persona(wanted(name, rest)?)?,
             Order::Policy => self.kit = self.kit.with_policy(wanted(name, rest)?)?,
+            Order::Permission if rest.is_empty() => {
+                self.output.say(&format!("permission level {}", self.kit.config.permission().word()));
+                return Ok(());
+            }
+            Order::Permission => {
+                self.kit = self.kit.with_permission(parse_level(rest).map_err(refused)?)?;
+            }
             Order::Sandbox => self.kit = self.kit.with_sandbox(sandbox(wanted(name, rest)?)?)?,
             _ => {}
         }

@@ -23,7 +23,8 @@ pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Miss
 pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
     let theme = theme(typed, &kit.environment);
     let by = kit.environment.get("USER").unwrap_or("you").to_owned();
-    let answers = plan::yes(typed.held.yes).map_or(Answers::People, |by| Answers::Yes { by: by.to_owned(), people: true });
+    let answers = plan::yes(typed.held.yes)
+        .map_or(Answers::People, |by| Answers::Yes { by: by.to_owned(), people: true });
     let mut mission = Mission::new(Arc::new(kit), by, theme, answers);
     mission.is_calm = typed.look.calm;
     mission

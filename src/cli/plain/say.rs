@@ -15,6 +15,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Finish, Part};
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::text::names_shown;
 use crate::protocol::{CallId, StopCause};
 
@@ -391,6 +392,9 @@ fn say_opened(at: u64, data: &SessionOpened) -> Line {
         format!("workspace  {}", spec.workspace.root),
         format!("sandbox    {}{gaps}", sandbox.kind),
     ];
+    if spec.permission != PermissionLevel::Ask {
+        rows.push(format!("permission {}", spec.permission.word()));
+    }
     if !sandbox.proven.is_empty() {
         rows.push(format!("proven     {}", sandbox.proven.join("; ")));
     }

@@ -375,6 +375,8 @@ stored! {
         Compacted,
         /// Your answer was cut off; what arrived of it is the message before.
         Interrupted,
+        /// Nothing is changed in this turn: your answer is a plan.
+        Planning,
     }
 }
 

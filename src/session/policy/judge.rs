@@ -112,7 +112,8 @@ fn read_only(rights: &Rights<'_>, _: &str, plan: &Plan) -> Option<Ruling> {
         _ => return None,
     };
     let who = if is_planning { "level plan" } else { "read-only role" };
-    let advice = if is_planning { "put it into your plan instead" } else { "say what should be changed instead" };
+    let advice =
+        if is_planning { "put it into your plan instead" } else { "say what should be changed instead" };
     let ruling = default(Action::Deny, format!("{who}: {why}"), Line::ReadOnly);
     Some(Ruling { why: Some(advice.to_owned()), ..ruling })
 }

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::projection::phrases;
+use crate::tui::level;
 use crate::tui::state::{Armed, Pane, State};
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
@@ -152,7 +153,10 @@ fn hints(state: &State, room: usize) -> String {
         Pane::Composer if state.is_left_open() && state.composer.is_empty() => {
             &["Enter goes on where it was left", "or write", "Tab story", "? help"]
         }
-        Pane::Composer => &["Enter sends", "/ commands", "Tab story", "? help"],
+        Pane::Composer if level::has_plan(state, &state.scene()) && state.composer.is_empty() => {
+            &["/accept carries out the plan", "or write", "Shift-Tab level", "? help"]
+        }
+        Pane::Composer => &["Enter sends", "/ commands", "Shift-Tab level", "Tab story", "? help"],
         Pane::Timeline if state.past.is_some() => &["[ ] step", "r play", "f fork here", "Esc now", "? help"],
         Pane::Timeline if state.profile.is_record => {
             &["[ ] step", "r play", "g jump", "f fork", "q leave", "? help"]

@@ -8,7 +8,8 @@ use ratatui::widgets::Paragraph;
 use crate::projection::board::BoardState;
 use crate::projection::phrases;
 use crate::protocol::effect::Order;
-use crate::protocol::spec::ANY_STEPS;
+use crate::protocol::spec::{ANY_STEPS, PermissionLevel};
+use crate::tui::level;
 use crate::tui::state::State;
 use crate::tui::text::{clean_line, cut, width};
 use crate::tui::theme::Tone;
@@ -108,6 +109,8 @@ fn confined(state: &State, scene: &ViewModel<'_>) -> Words {
     if let Some(persona) = wanted(state, &state.profile.wanted_persona) {
         words.push((Tone::Warn, format!(" · next persona {}", clean_line(persona))));
     }
+    words.push((Tone::Quiet, " · ".to_owned()));
+    words.extend(levels(state, scene));
     if let Some(sandbox) = &board.sandbox {
         let (tone, name) = match sandbox.kind.as_str() {
             "none" => (Tone::Bad, "UNCONFINED".to_owned()),
@@ -123,6 +126,14 @@ fn confined(state: &State, scene: &ViewModel<'_>) -> Words {
             next => (Tone::Warn, format!(", next {}", clean_line(next))),
         });
     }
+    words
+}
+
+/// The permission level, and the next one where that is another.
+fn levels(state: &State, scene: &ViewModel<'_>) -> Words {
+    let (now, next) = level::shown(state, scene);
+    let mut words = vec![(level::tone(now), format!("level {}", now.word()))];
+    words.extend(next.map(|next| (level::tone(next), format!(", next {}", next.word()))));
     words
 }
 
@@ -227,6 +238,10 @@ fn short_used(state: &State, scene: &ViewModel<'_>, wide: usize, left: &Words) -
     let mut words = Vec::new();
     if board.sandbox.as_ref().is_some_and(|sandbox| sandbox.kind == "none") {
         words.push((Tone::Bad, "UNCONFINED".to_owned()));
+        words.push((Tone::Quiet, " · ".to_owned()));
+    }
+    if level::shown(state, scene).0 != PermissionLevel::Ask {
+        words.extend(levels(state, scene));
         words.push((Tone::Quiet, " · ".to_owned()));
     }
     if scene.record.is_counting() {

@@ -9,6 +9,7 @@ use crate::protocol::spec::Setting;
 use crate::protocol::text::names_shown;
 
 use super::block::Page;
+use crate::tui::level;
 use crate::tui::text::clean_line;
 use crate::tui::theme::Tone;
 
@@ -50,6 +51,9 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
         Setting::RoleModel { role, model } => quiet(format!("{role} works with {model}")),
         Setting::Offered(offered) => quiet(phrases::offered(offered.as_deref())),
         Setting::Sources(sources) => quiet(format!("tool sources: {}", names_shown(sources))),
+        Setting::Permission(level) => {
+            Some((level::tone(*level), format!("permission level {}", level.word())))
+        }
         Setting::Unknown(_) => quiet(phrases::NEWER.to_owned()),
     }
 }

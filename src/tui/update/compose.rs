@@ -9,6 +9,7 @@ use crate::protocol::Command;
 
 use super::{browse, overlay, pick};
 use crate::tui::keys::Do;
+use crate::tui::level;
 use crate::tui::mode_request;
 use crate::tui::slash::{self, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
@@ -145,6 +146,8 @@ fn obey(
         Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
+        Order::Permission => level::set(state, rest, acts)?,
+        Order::Accept => acts.push(level::accept(state, rest, text)?),
         Order::Limits if rest.is_empty() => state.tell(limits(state)),
         Order::Limits => acts.push(Act::Limits(mode_request::limits(rest)?)),
         Order::Theme => {

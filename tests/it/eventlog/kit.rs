@@ -28,6 +28,7 @@ pub fn opened(id: &str) -> Entry {
         offered: None,
         sources: vec![],
         policy: Policy::default(),
+        permission: Default::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
         instructions: Vec::new(),

@@ -86,6 +86,7 @@ fn spec() -> Spec {
         offered: None,
         sources: vec![],
         policy: Policy::default(),
+        permission: Default::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
         instructions: vec![],
@@ -228,6 +229,7 @@ fn asked() -> E {
         tool_use: the_use(2),
         prepared: fact(4),
         digest: "d4".into(),
+        opens: vec![],
     })
 }
 

@@ -176,6 +176,7 @@ fn spec() -> Spec {
         offered: None,
         sources: vec![],
         policy: Policy::default(),
+        permission: Default::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
         instructions: vec![],

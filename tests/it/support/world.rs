@@ -61,6 +61,7 @@ pub fn spec() -> Spec {
         offered: None,
         sources: vec![],
         policy: Policy::default(),
+        permission: Default::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
         instructions: vec![Instruction { path: "AGENTS.md".to_owned(), text: "Be kind.".to_owned() }],
