@@ -19,6 +19,7 @@ pub mod output;
 pub mod personas;
 pub mod plain;
 pub mod plan;
+pub mod policy;
 pub mod replay;
 pub mod report;
 pub mod run;
@@ -126,6 +127,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Keys(typed) => wait(keys::run(typed, environment, output))?.map(|()| DONE),
         Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
+        Command::Policy(typed) => wait(policy::run(typed, environment, output))?.map(|()| DONE),
         Command::Personas(command) => personas::run(command, environment, output).map(|()| DONE),
         Command::Cache(command) => cache::run(&command, environment, output).map(|()| DONE),
         Command::Sandbox(command) => wait(sandbox::run(&command, environment, output))?.map(|()| DONE),

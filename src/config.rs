@@ -4,6 +4,7 @@ pub mod discover;
 pub mod docker;
 pub mod environment;
 pub mod file;
+pub mod kept;
 pub mod keys;
 pub mod layer;
 pub mod learnt;
@@ -206,8 +207,10 @@ impl Config {
         }
         let places = Places::find(&environment)?;
         let mut layer = Layer::defaults()?;
-        if let Some(user) = Layer::read(&places.config_file())? {
-            layer.cover(user);
+        for file in [places.config_file(), places.kept_rules()] {
+            if let Some(user) = Layer::read(&file)? {
+                layer.cover(user);
+            }
         }
         let (trust, project) = read_project(workspace, &places)?;
         let (project, warnings) = match trust {
@@ -377,7 +380,9 @@ impl Config {
         let table = self.file.policy.clone().unwrap_or_default();
         let secret = self.file.names.as_ref().map(|names| names.secret.as_slice()).unwrap_or_default();
         let mut policy = if table.defaults == Some(false) { Policy::default() } else { denying(secret) };
-        policy.rules.extend(table.rules.into_iter().map(Rule::from));
+        let is_of = |root: &String| Path::new(root) == self.workspace;
+        let here = table.rules.into_iter().filter(|rule| rule.workspace.as_ref().is_none_or(is_of));
+        policy.rules.extend(here.map(Rule::from));
         policy
     }
 

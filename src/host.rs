@@ -7,6 +7,7 @@
 
 mod consent;
 mod demo;
+mod explain;
 mod folders;
 mod follow;
 mod handle;
@@ -33,8 +34,10 @@ pub use crate::assembly::{
 pub use crate::ports::{FileChange, FoundRun, Head};
 pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};
 pub use crate::session::debate::DEFAULT_ROUNDS;
+pub use crate::session::policy::Line;
 pub use consent::{Person, Question};
 pub use demo::{Demo, model_after_demo};
+pub use explain::{Call, Explained, explain};
 pub use folders::workspace_files;
 pub use follow::Follow;
 pub use handle::{CommandError, Handle, task};

@@ -168,6 +168,8 @@ pub enum Act {
         /// An [`Act::Prompt`].
         task: Box<Act>,
     },
+    /// Lets models think this much.
+    Effort(String),
     /// Sets limits from the next call on; flags as they were typed.
     Limits(Vec<String>),
     /// Gives a recorded session a name of its own.

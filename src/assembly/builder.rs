@@ -368,6 +368,7 @@ impl ArenaBuilder {
             tools: place.vault.specs(),
             offered: self.offered.take(),
             sources: self.sources.keys().cloned().collect(),
+            effort: None,
             policy: self.policy.clone(),
             permission: self.permission,
             limits: self.limits.clone(),

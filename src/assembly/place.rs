@@ -14,7 +14,9 @@ use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::ports::{EventLog, Sandbox, TeamCache};
-use crate::protocol::spec::{Consent, PermissionLevel, Rule, SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::protocol::spec::{
+    Consent, PermissionLevel, Rule, SandboxSpec, Setting, Spec, ToolSpec, WorkspaceSpec,
+};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, crash_journal};
@@ -46,6 +48,11 @@ pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, V
     };
     sandbox.close().await;
     Ok((spec, proofs))
+}
+
+/// The tools that every session has.
+pub fn builtin_tools() -> Result<Vec<ToolSpec>, WireError> {
+    Ok(ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?.specs())
 }
 
 /// A sandbox that is only looked at.

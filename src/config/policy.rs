@@ -43,11 +43,23 @@ pub struct RuleTable {
     pub priority: i32,
     /// Why, for people.
     pub why: Option<String>,
+    /// The one workspace it applies in, an absolute path; every one when absent.
+    pub workspace: Option<String>,
 }
 
 impl From<RuleTable> for Rule {
     fn from(written: RuleTable) -> Self {
-        let RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why } = written;
+        let RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why, workspace: _ } =
+            written;
         Rule { name, tool, command, path, needs, cwd, call: None, risk, action, priority, why }
+    }
+}
+
+impl RuleTable {
+    /// The rule as a file has it; one for a single call is that only in its session.
+    pub fn of(rule: &Rule) -> Self {
+        let Rule { name, tool, command, path, needs, cwd, call: _, risk, action, priority, why } =
+            rule.clone();
+        RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why, workspace: None }
     }
 }

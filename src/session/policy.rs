@@ -12,7 +12,7 @@ use crate::protocol::spec::{Action, Policy, Risk, Rule};
 use crate::protocol::text::glob_literal;
 
 pub use commands::understood;
-pub use judge::{Line, Rights, Ruling, Shelter, judge, opens};
+pub use judge::{Line, Rights, Ruling, Shelter, judge, lines, opens};
 
 /// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
 /// read nor written. They see paths, so a command is bounded by its sandbox and not by them.

@@ -168,6 +168,7 @@ impl LineMode {
             }
             Order::Mode
             | Order::Model
+            | Order::Effort
             | Order::Persona
             | Order::Policy
             | Order::Permission
@@ -228,6 +229,7 @@ impl LineMode {
                 let model: ModelName = wanted(name, rest)?.parse().map_err(ConfigError::from)?;
                 self.kit = self.kit.with_model(&model)?;
             }
+            Order::Effort => self.kit = self.kit.with_effort(wanted(name, rest)?)?,
             Order::Persona => self.kit = self.kit.with_persona(wanted(name, rest)?)?,
             Order::Policy => self.kit = self.kit.with_policy(wanted(name, rest)?)?,
             Order::Permission if rest.is_empty() => {

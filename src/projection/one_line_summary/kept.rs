@@ -107,6 +107,7 @@ fn setting(setting: &Setting) -> String {
         Setting::Offered(offered) => phrases::offered(offered.as_deref()),
         Setting::Sources(sources) => format!("tool sources: {}", names_shown(sources)),
         Setting::Permission(level) => format!("permission {}", level.word()),
+        Setting::Effort(effort) => phrases::effort(*effort),
         Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }

@@ -59,8 +59,21 @@ pub struct Shelter {
 
 /// Judges a prepared call.
 pub fn judge(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Ruling {
-    let lines = [denied, read_only, asked, allowed];
-    lines.iter().find_map(|line| line(rights, tool, plan)).unwrap_or_else(|| by_level(rights, tool, plan))
+    let speaks = lines(rights, tool, plan).find_map(|(_, ruling)| ruling);
+    speaks.unwrap_or_else(|| default(Action::Deny, "no line of the order speaks", Line::Level))
+}
+
+/// What each line of the order says, the first one first; the last one always speaks.
+pub fn lines(rights: &Rights<'_>, tool: &str, plan: &Plan) -> impl Iterator<Item = (Line, Option<Ruling>)> {
+    type Says = fn(&Rights<'_>, &str, &Plan) -> Option<Ruling>;
+    let all: [(Line, Says); 5] = [
+        (Line::Denied, denied),
+        (Line::ReadOnly, read_only),
+        (Line::Asked, asked),
+        (Line::Allowed, allowed),
+        (Line::Level, |rights, tool, plan| Some(by_level(rights, tool, plan))),
+    ];
+    all.into_iter().map(move |(line, says)| (line, says(rights, tool, plan)))
 }
 
 /// The needs of a call that leave the sandbox and that no rule and no grant names.

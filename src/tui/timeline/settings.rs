@@ -54,6 +54,7 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
         Setting::Permission(level) => {
             Some((level::tone(*level), format!("permission level {}", level.word())))
         }
+        Setting::Effort(effort) => quiet(phrases::effort(*effort)),
         Setting::Unknown(_) => quiet(phrases::NEWER.to_owned()),
     }
 }
