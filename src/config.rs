@@ -37,8 +37,7 @@ pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::names::complaint_about;
-use crate::protocol::spec::{Limits, ModelSpec, PermissionLevel, Policy, RetrySpec, Rule};
-use crate::session::policy::denying;
+use crate::protocol::spec::{Limits, ModelSpec, RetrySpec};
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -373,22 +372,6 @@ impl Config {
             base_ms: written.base_ms.unwrap_or(defaults.base_ms),
             cap_ms: written.cap_ms.unwrap_or(defaults.cap_ms),
         }
-    }
-
-    /// The rules of all layers, with agon's own before them unless they are switched off.
-    pub fn policy(&self) -> Policy {
-        let table = self.file.policy.clone().unwrap_or_default();
-        let secret = self.file.names.as_ref().map(|names| names.secret.as_slice()).unwrap_or_default();
-        let mut policy = if table.defaults == Some(false) { Policy::default() } else { denying(secret) };
-        let is_of = |root: &String| Path::new(root) == self.workspace;
-        let here = table.rules.into_iter().filter(|rule| rule.workspace.as_ref().is_none_or(is_of));
-        policy.rules.extend(here.map(Rule::from));
-        policy
-    }
-
-    /// How much tools do without a question.
-    pub fn permission(&self) -> PermissionLevel {
-        self.file.permission.unwrap_or_default()
     }
 
     /// The names that no tool changes.

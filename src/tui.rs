@@ -34,6 +34,7 @@ pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
 pub use level::{accepted, named as parse_level};
 pub use mode_request::{ModeRequest, Worker, limits as parse_limits};
+pub use rule::{read as read_rule, text as rule_text};
 pub use session_view::{EntrySource, SessionView};
 pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{ModelRow, Profile, SessionRow, State, Trouble};
@@ -126,6 +127,13 @@ pub enum Act {
     Mode(ModeRequest),
     /// Hands a command to the running session.
     Submit(Command),
+    /// Hands in an answer that grants a rule, and keeps the rule once it was taken.
+    Keep {
+        /// The answer.
+        answer: Command,
+        /// True for every workspace, false for this one.
+        everywhere: bool,
+    },
     /// Answers [`Msg::Asked`].
     Consent(bool),
     /// Leaves this session for a new one.

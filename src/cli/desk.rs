@@ -7,10 +7,12 @@ use crate::cli::typed_lines;
 use crate::protocol::Choice;
 
 /// What is asked beneath every approval.
-const QUESTION: &str = "may it run? yes | session (the same again for this session) | no REASON: ";
+const QUESTION: &str = "may it run? yes | session (the same again for this session) | always (keep a rule for this \
+                        workspace) | no REASON: ";
 
 /// What is said to anything else.
-pub const UNCLEAR: &str = "a whole word, please, so that no stray key allows anything\n";
+pub const UNCLEAR: &str =
+    "Type `yes`, `session`, `always`, `everywhere` or `no`; `always bash: cargo test *` keeps a wider rule\n";
 
 /// Who answers there, as the log says it.
 pub const PERSON: &str = "the person at the terminal";
@@ -20,6 +22,13 @@ pub const PERSON: &str = "the person at the terminal";
 pub enum Said {
     /// An answer.
     Answer(Choice),
+    /// Allow it by a rule that is kept: `TOOL: PATTERN`, or nothing for this very call; for every workspace or this one.
+    Keep {
+        /// The rule as it was typed.
+        rule: String,
+        /// True for every workspace.
+        everywhere: bool,
+    },
     /// Something else; the question stands.
     Unclear,
     /// The terminal was closed.
@@ -63,6 +72,9 @@ fn understood(line: &str) -> Said {
     match (word.to_ascii_lowercase().as_str(), rest.trim()) {
         ("yes", "") => Said::Answer(Choice::Once),
         ("session", "") => Said::Answer(Choice::Session),
+        (word @ ("always" | "everywhere"), rule) => {
+            Said::Keep { rule: rule.to_owned(), everywhere: word == "everywhere" }
+        }
         ("no", reason) => Said::Answer(Choice::Deny(reason.to_owned())),
         _ => Said::Unclear,
     }

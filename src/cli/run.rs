@@ -90,7 +90,7 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
         }
     };
     let id = handle.id().to_owned();
-    let code = Watch::new(output, plan.show).follow(handle, Some(prompt)).await?;
+    let code = Watch::new(output, plan.show).keeping(&plan.config).follow(handle, Some(prompt)).await?;
     Ok((code, id))
 }
 
@@ -180,7 +180,7 @@ pub(super) async fn go_on(
     let who = (show.answers(), &show.person(output));
     let handle = Host::at(config.places()).resume((config, session), changes, who).await?;
     let seal = (!handle.has_open_turn()).then_some(Command::Stop { cause: StopCause::Finished });
-    Watch::new(output, show).follow(handle, seal).await
+    Watch::new(output, show).keeping(config).follow(handle, seal).await
 }
 
 /// Copies a session and goes on differently.
@@ -228,7 +228,7 @@ pub(super) async fn copy(
         return Ok(DONE);
     }
     let handle = Host::at(config.places()).start(copy, show.answers()).await?;
-    Watch::new(output, show).follow(handle, None).await
+    Watch::new(output, show).keeping(config).follow(handle, None).await
 }
 
 /// Makes a copy, tells where it works and what it lacks.

@@ -2,7 +2,7 @@
 
 mod ends;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -15,6 +15,7 @@ use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
+use crate::config::{Config, kept};
 use crate::host::{Ending, Handle, Update, Updates};
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::phrases;
@@ -24,7 +25,8 @@ use crate::projection::{Board, Costs};
 use crate::protocol::event::{ArenaEvent, CacheStep, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::text::unfenced;
-use crate::protocol::{CallId, Command, Entry, EventRef, Signal, StopCause};
+use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
+use crate::tui::{read_rule, rule_text};
 
 /// One view on one session.
 pub struct Watch {
@@ -47,6 +49,8 @@ pub struct Watch {
     /// The person at the terminal, and the ask that was last put to them.
     desk: Option<Desk>,
     asking: Option<CallId>,
+    /// Where rules are kept.
+    rules_file: Option<PathBuf>,
     /// True once the turn this view waits for is closed.
     is_closed: bool,
     /// True when the last prompt asked for an answer that fits a schema.
@@ -86,6 +90,7 @@ impl Watch {
             answered: None,
             desk,
             asking: None,
+            rules_file: None,
             is_closed: false,
             is_typed: false,
             is_interrupted: false,
@@ -265,17 +270,52 @@ impl Watch {
     /// Takes the person's word, but only for the ask they were shown.
     async fn hear(&mut self, said: Said, handle: &Handle) {
         let shown = self.asking.take();
-        let Said::Answer(choice) = said else {
-            self.output.tell(UNCLEAR);
-            return;
+        let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) else { return };
+        let (choice, workspace) = match self.choice(said, handle) {
+            Ok(answer) => answer,
+            Err(words) => return self.output.tell(&words),
         };
-        if let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) {
-            self.answered = Some(call);
-            let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
-            if let Err(error) = handle.command(answer).await {
-                self.output.warn(&format!("the answer to {call} was not taken: {error}"));
+        self.answered = Some(call);
+        let granted = match (&choice, workspace) {
+            (Choice::Rule(rule), Some(workspace)) => Some((rule.clone(), workspace)),
+            _ => None,
+        };
+        let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
+        if let Err(error) = handle.command(answer).await {
+            self.answered = None;
+            return self.output.warn(&format!("the answer to {call} was not taken: {error}"));
+        }
+        if let (Some((rule, workspace)), Some(file)) = (granted, &self.rules_file) {
+            match kept::keep(file, &rule, workspace.as_deref()) {
+                Ok(number) => {
+                    self.output.say(&format!("kept as rule {number}: agon policy rm {number} removes it"));
+                }
+                Err(error) => self.output.warn(&Failure::from(error).text()),
             }
         }
+    }
+
+    /// The answer in what was said, and for a rule that is kept its workspace, none for all.
+    fn choice(&self, said: Said, handle: &Handle) -> Result<(Choice, Option<Option<PathBuf>>), String> {
+        match said {
+            Said::Answer(choice) => Ok((choice, None)),
+            Said::Keep { rule, everywhere } => {
+                let ask = self.board.approvals.iter().find(|ask| Some(ask.call) > self.answered);
+                let plan = ask.and_then(|ask| event(&self.entries, ask.prepared)?.plan());
+                let (ask, plan) = ask.zip(plan).ok_or_else(|| UNCLEAR.to_owned())?;
+                let line = if rule.is_empty() { rule_text(&ask.tool, plan) } else { rule };
+                let rule = read_rule(&line, PERSON, plan).map_err(|why| format!("{why}\n"))?;
+                let workspace = (!everywhere).then(|| handle.workspace().to_owned());
+                Ok((Choice::Rule(Box::new(rule)), Some(workspace)))
+            }
+            Said::Unclear | Said::Gone => Err(UNCLEAR.to_owned()),
+        }
+    }
+
+    /// Keeps rules there that a person wants kept.
+    #[must_use]
+    pub fn keeping(self, config: &Config) -> Self {
+        Watch { rules_file: Some(config.places().kept_rules()), ..self }
     }
 
     /// The first approval that waits for an answer: call and digest.
@@ -352,7 +392,9 @@ impl Watch {
                 Err(Failure::new(code, error).hint(format!("agon resume {id}{}", self.show.held)))
             }
             Ending::Paused => {
-                self.output.say(&format!("hint: agon resume {id}{} --yes", self.show.held));
+                let opens = self.board.approvals.iter().flat_map(|ask| &ask.opens);
+                let needs: String = opens.map(|need| format!(" --allow {need}")).collect();
+                self.output.say(&format!("hint: agon resume {id}{}{needs} --yes", self.show.held));
                 Ok(PAUSED)
             }
             ending => {

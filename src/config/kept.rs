@@ -4,11 +4,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::config::ConfigError;
 use crate::config::file::{ConfigFile, PolicyTable};
+use crate::config::layer::Layer;
 use crate::config::layer::read_bounded;
 use crate::config::policy::RuleTable;
 use crate::config::written::replace;
-use crate::config::{Config, ConfigError, Layer};
 use crate::protocol::spec::Rule;
 
 const HEAD: &str = "\
@@ -33,21 +34,24 @@ pub fn rules(file: &Path) -> Result<Vec<RuleTable>, ConfigError> {
     Ok(read.policy.map(|PolicyTable { rules, .. }| rules).unwrap_or_default())
 }
 
-impl Config {
-    /// Keeps a rule that allows something, for this workspace or for all. Gives the line that `agon policy rm` takes.
-    pub fn keep(&self, rule: &Rule, everywhere: bool) -> Result<usize, ConfigError> {
-        let file = self.places().kept_rules();
-        let mut kept = rules(&file)?;
-        let workspace = (!everywhere).then(|| self.workspace().display().to_string());
-        let table = RuleTable { workspace, ..RuleTable::of(rule) };
-        let is_same = |old: &RuleTable| RuleTable { name: table.name.clone(), ..old.clone() } == table;
-        let at = kept.iter().position(is_same).unwrap_or(kept.len());
-        if at == kept.len() {
-            kept.push(table);
-            write(&file, kept)?;
-        }
-        Ok(at + 1)
+/// Keeps a rule that a person granted, for one workspace or for all. Gives the number that `agon policy rm` takes.
+pub fn keep(file: &Path, rule: &Rule, workspace: Option<&Path>) -> Result<usize, ConfigError> {
+    if rule.call.is_some() {
+        let why =
+            "it allows one call alone, whose needs do not say what it is about; allow it for the session";
+        return Err(ConfigError::Write { path: file.to_owned(), source: std::io::Error::other(why) });
     }
+    let mut kept = rules(file)?;
+    let workspace = workspace.map(|root| root.display().to_string());
+    // `granted by WHO: WHAT`.
+    let name = rule.name.split_once(": ").map_or(rule.name.as_str(), |(_, what)| what);
+    let table = RuleTable { name: format!("kept: {name}"), workspace, ..RuleTable::of(rule) };
+    let at = kept.iter().position(|old| *old == table).unwrap_or(kept.len());
+    if at == kept.len() {
+        kept.push(table);
+        write(file, kept)?;
+    }
+    Ok(at + 1)
 }
 
 /// Removes the kept rule of this number, the first is 1; none where there is none.

@@ -8,6 +8,7 @@ mod lines;
 mod many;
 mod mentions;
 mod on_terminal;
+mod policy;
 mod run;
 mod secrets;
 mod setup;

@@ -6,6 +6,7 @@ mod exits;
 mod guards;
 mod hostile;
 mod keys;
+mod levels;
 mod long;
 pub(crate) mod made;
 mod pictures;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::cli::error::Failure;
-use crate::config::{ConfigError, ModelName};
+use crate::config::{ConfigError, ModelName, kept};
 use crate::host;
-use crate::protocol::Command;
+use crate::protocol::{Choice, Command};
 use crate::tui::{Act, ModeRequest, Msg};
 
 use super::controller::{Done, Mission};
@@ -78,6 +78,26 @@ impl Mission {
         news
     }
 
+    /// Hands in an answer, and keeps the rule that it grants once it was taken.
+    fn keep(&mut self, answer: Command, everywhere: bool) {
+        let (Some(live), Command::Answer { choice: Choice::Rule(rule), .. }) = (&self.live, &answer) else {
+            return;
+        };
+        let (handle, rule, kit) = (live.handle().clone(), rule.clone(), Arc::clone(&self.kit));
+        self.pending.push(Box::pin(async move {
+            if let Err(error) = handle.command(answer).await {
+                return Done::News(vec![Msg::Log(error.to_string())]);
+            }
+            let workspace = (!everywhere).then(|| kit.config.workspace());
+            match kept::keep(&kit.config.places().kept_rules(), &rule, workspace) {
+                Ok(number) => Done::News(vec![Msg::Log(format!(
+                    "kept as rule {number}: agon policy rm {number} removes it"
+                ))]),
+                Err(error) => Done::Failed(error.into(), None),
+            }
+        }));
+    }
+
     /// Limits and the sandbox that were set on the screen were for the session on it.
     fn forget_bounds(&mut self) -> Result<(), Failure> {
         self.kit = Arc::new(self.kit.with_bounds_of(&self.first)?);
@@ -133,6 +153,7 @@ impl Mission {
                 let _ = self.question.take().map(|question| question.send(answer));
             }
             Act::Submit(command) => self.submit(command, None),
+            Act::Keep { answer, everywhere } => self.keep(answer, everywhere),
             Act::New => return self.empty(),
             Act::Open(name) => {
                 self.forget_bounds()?;
@@ -157,28 +178,14 @@ impl Mission {
                 return Ok(self.fork(id, seq));
             }
             Act::GoOn => return self.go_on(),
-            Act::Model(name) => {
-                let name: ModelName = name.parse().map_err(ConfigError::from)?;
-                let kit = self.kit.with_model(&name)?;
-                return Ok(self.change(kit, format!("model {name}")));
-            }
-            Act::Effort(word) => {
-                return Ok(self.change(self.kit.with_effort(&word)?, format!("effort {word}")));
-            }
             Act::Models => self.list_models(),
-            Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
-            Act::Policy(file) => {
-                return Ok(self.change(self.kit.with_policy(&file)?, format!("policy of {file}")));
-            }
-            Act::Limits(flags) => {
-                let kit = self.kit.with_limits(&mode_request::limits(&flags)?)?;
-                return Ok(self.change(kit, format!("limits {}", flags.join(" "))));
-            }
+            act @ (Act::Model(_)
+            | Act::Effort(_)
+            | Act::Persona(_)
+            | Act::Policy(_)
+            | Act::Permission(_)
+            | Act::Limits(_)) => return self.set(act),
             Act::Sandbox(name) => return self.sandbox(&name),
-            Act::Permission(level) => {
-                let kit = self.kit.with_permission(level)?;
-                return Ok(self.change(kit, format!("permission level {}", level.word())));
-            }
             Act::Accept { level, task } => {
                 self.kit = Arc::new(self.kit.with_permission(level)?);
                 return self.try_perform(*task);
@@ -192,6 +199,28 @@ impl Mission {
             Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
         }
         Ok(Vec::new())
+    }
+
+    /// Works with another setting from the next call on.
+    fn set(&mut self, act: Act) -> Result<Vec<Msg>, Failure> {
+        let (kit, said) = match act {
+            Act::Model(name) => {
+                let name: ModelName = name.parse().map_err(ConfigError::from)?;
+                (self.kit.with_model(&name)?, format!("model {name}"))
+            }
+            Act::Effort(word) => (self.kit.with_effort(&word)?, format!("effort {word}")),
+            Act::Persona(id) => (self.kit.with_persona(&id)?, format!("persona {id}")),
+            Act::Policy(file) => (self.kit.with_policy(&file)?, format!("policy of {file}")),
+            Act::Permission(level) => {
+                (self.kit.with_permission(level)?, format!("permission level {}", level.word()))
+            }
+            Act::Limits(flags) => {
+                let said = format!("limits {}", flags.join(" "));
+                (self.kit.with_limits(&mode_request::limits(&flags)?)?, said)
+            }
+            _ => return Ok(Vec::new()),
+        };
+        Ok(self.change(kit, said))
     }
 
     /// Leaves the session on the screen for none.

@@ -11,7 +11,7 @@ use crate::projection::{phrases, visible};
 use crate::protocol::event::Plan;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
-use crate::tui::state::{Armed, Pane, State};
+use crate::tui::state::{Armed, Lasts, Pane, State};
 use crate::tui::text::{Wrap, bare, clean_line, cut, width};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::ViewModel;
@@ -63,6 +63,10 @@ fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'s
     }
     if let Some(command) = plan.command().filter(|command| !plan.preview.contains(command)) {
         approved(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
+    }
+    if !open.opens.is_empty() {
+        let text = format!("  leaves the sandbox: {}", clean_line(&open.opens.join(", ")));
+        wrap.line(&[(scene.style(Tone::Bad), text.trim_start())], &mut out);
     }
     counted_once(out, scene)
 }
@@ -253,8 +257,12 @@ fn about_rule(state: &State, scene: &ViewModel<'_>, wide: usize) -> Line<'static
     let (tone, text) = match &state.asking.fault {
         Some(why) => (Tone::Bad, clean_line(why)),
         None => {
-            let text = "Enter allows what fits, for the session; * is anything; Esc takes it back";
-            (Tone::Warn, text.to_owned())
+            let lasts = match state.asking.lasts {
+                Lasts::Session => "for the session",
+                Lasts::Workspace => "kept for this workspace",
+                Lasts::Everywhere => "kept for every workspace",
+            };
+            (Tone::Warn, format!("Enter allows what fits, {lasts} (Tab changes that); * is anything"))
         }
     };
     Line::styled(format!("  {}", cut(&text, wide.saturating_sub(3))), scene.style(tone))

@@ -141,7 +141,7 @@ fn hints(state: &State, room: usize) -> String {
     let is_asked = state.is_asked() && state.past.is_none();
     let hints: &[&str] = match state.pane {
         Pane::Approval if state.asking.armed == Some(Armed::Rule) => {
-            &["Enter grants the rule", "Esc takes it back"]
+            &["Enter grants the rule", "Tab how long", "Esc takes it back"]
         }
         Pane::Approval => {
             &["y once", "s session", "r rule", "n deny", "then Enter", "↑↓ scroll", "Tab story"]

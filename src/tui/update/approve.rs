@@ -9,7 +9,7 @@ use crate::protocol::{Choice, Command};
 use crate::projection::board::OpenApproval;
 use crate::tui::composer::Composer;
 use crate::tui::draw::approval::page;
-use crate::tui::state::{Armed, Asking, Pane, State};
+use crate::tui::state::{Armed, Asking, Lasts, Pane, State};
 use crate::tui::text::clean_line;
 use crate::tui::{Act, rule};
 
@@ -101,6 +101,7 @@ fn arm(state: &mut State, c: char) {
     state.asking.reason.clear();
     if c == 'r' {
         state.asking.fault = None;
+        state.asking.lasts = Lasts::Session;
         state.asking.rule = Composer::default();
         let text = state.asked().and_then(|open| Some(rule::text(&open.tool, plan(state, open)?)));
         state.asking.rule.insert(&text.unwrap_or_default());
@@ -126,6 +127,10 @@ fn hand_over(state: &mut State, c: char) {
 
 /// While a rule is written, keys edit it.
 fn rule_text(state: &mut State, key: KeyEvent) -> bool {
+    if key.code == KeyCode::Tab {
+        state.asking.lasts = state.asking.lasts.next();
+        return true;
+    }
     let is_edited = state.asking.rule.edit(key);
     if is_edited {
         state.asking.fault = None;
@@ -188,7 +193,13 @@ fn confirm(state: &mut State, acts: &mut Vec<Act>) {
     };
     let Some(open) = state.asked() else { return };
     let (call, digest, by) = (open.call, open.digest.clone(), state.profile.by.clone());
-    acts.push(Act::Submit(Command::Answer { call, digest, choice, by }));
+    let answer = Command::Answer { call, digest, choice, by };
+    let lasts = state.asking.lasts;
+    let is_kept = state.asking.armed == Some(Armed::Rule) && lasts != Lasts::Session;
+    acts.push(match is_kept {
+        true => Act::Keep { answer, everywhere: lasts == Lasts::Everywhere },
+        false => Act::Submit(answer),
+    });
     // A rule that is not taken is there to be mended.
     state.asking.armed = state.asking.armed.filter(|armed| *armed == Armed::Rule);
     state.asking.is_sent = true;
