@@ -74,6 +74,11 @@ fn keeps_apart(config: &Config, root: &Path) -> Result<(), WireError> {
     if let Some(why) = config.wide(root) {
         return Err(WireError::Wide { workspace: root.to_owned(), why });
     }
+    holds_no_own_files(config, root)
+}
+
+/// Refuses a workspace that holds agon's own files, which no consent allows.
+pub fn holds_no_own_files(config: &Config, root: &Path) -> Result<(), WireError> {
     let whole = |path: &Path| {
         path.ancestors().find_map(|above| above.canonicalize().ok().map(|real| (real, above.to_owned())))
     };
