@@ -52,7 +52,7 @@ use crate::arena::{Arena, Attendance, PROGRAM};
 use crate::config::{Config, ModelName};
 use crate::eventlog::{SessionPath, SessionStore};
 use crate::protocol::event::{FaultRecovered, SessionOpened, SessionResumed};
-use crate::protocol::spec::{Risk, SandboxSpec, Setting, Spec, ToolSpec};
+use crate::protocol::spec::{PermissionLevel, Risk, SandboxSpec, Setting, Spec, ToolSpec};
 use crate::protocol::{ArenaEvent, RULES};
 pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
 
@@ -171,6 +171,10 @@ fn resumed(
 fn lock_for(config: &Config, spec: &Spec, tools: &[ToolSpec]) -> Result<Option<WorkspaceLock>, WireError> {
     let writes = tools.iter().any(|tool| tool.risk != Risk::Read);
     let root = Path::new(&spec.workspace.root);
+    // At the level `plan` nothing is written, so another session may.
+    if writes && spec.permission == PermissionLevel::Plan {
+        return Ok(Some(WorkspaceLock::not_yet()));
+    }
     writes.then(|| WorkspaceLock::take(&config.places().state, root)).transpose()
 }
 

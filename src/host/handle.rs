@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::session_state::SessionState;
+use super::session_state::{Pending, SessionState};
 use super::{Answers, OpenSessions, Updates};
 use crate::arena::{Arena, Ending, SubmitError};
 use crate::assembly::{self, Changes, Prepared, WireError};
 use crate::config::Config;
 use crate::ports::Head;
 use crate::projection::board::OpenApproval;
-use crate::protocol::spec::{Mode, SandboxSpec, Spec};
+use crate::protocol::spec::{Mode, PermissionLevel, SandboxSpec, Setting, Spec};
 use crate::protocol::{ArenaEvent, CallId, Command, Entry, StopCause};
 
 /// How long a session that is left may take to end what it runs.
@@ -31,6 +31,14 @@ pub fn task(text: String, mode: Mode, schema: Option<serde_json::Value>) -> Resu
         true => Err(WireError::LongPrompt { bytes, max: MAX_PROMPT }),
         false => Ok(command),
     }
+}
+
+/// The level among settings.
+fn level_in(settings: &[Setting]) -> Option<PermissionLevel> {
+    settings.iter().rev().find_map(|setting| match setting {
+        Setting::Permission(level) => Some(*level),
+        _ => None,
+    })
 }
 
 /// Why a command came to nothing.
@@ -136,7 +144,8 @@ impl Handle {
     /// workspace until its turn is over. Of several answers to an approval the first valid one counts.
     pub async fn command(&self, command: Command) -> Result<u64, CommandError> {
         let _held = match &command {
-            Command::Prompt { .. } => Some(self.0.state.hold()?),
+            Command::Prompt { .. } => Some(self.0.state.hold(None)?),
+            Command::Set { settings } => self.held_for(level_in(settings))?,
             _ => None,
         };
         let answers = match &command {
@@ -162,14 +171,21 @@ impl Handle {
         wanted: &Changes,
         task: Command,
     ) -> Result<u64, CommandError> {
-        let _held = self.0.state.hold()?;
+        let _held = self.0.state.hold(wanted.permission)?;
         assembly::change(config, &self.0.arena, wanted, true).await?;
         self.command(task).await
     }
 
     /// Changes settings from the next call on; gives how many.
     pub async fn change(&self, config: &Config, wanted: &Changes) -> Result<usize, WireError> {
+        let _held = self.held_for(wanted.permission)?;
         assembly::change(config, &self.0.arena, wanted, !self.has_open_turn()).await
+    }
+
+    /// A turn whose level is raised from `plan` may write from there on.
+    fn held_for(&self, level: Option<PermissionLevel>) -> Result<Option<Pending<'_>>, WireError> {
+        let level = level.filter(|_| self.has_open_turn());
+        level.map(|level| self.0.state.hold(Some(level))).transpose()
     }
 
     /// The approvals that wait for an answer, the oldest first.

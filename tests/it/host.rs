@@ -175,6 +175,27 @@ fn configured(env: &Env) -> Config {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_at_level_plan_works_beside_one_that_writes_and_is_raised_only_when_that_has_ended() {
+    let env = Env::new();
+    let config = configured(&env);
+    let model = "mock/any".parse().unwrap();
+    let plans = Changes { permission: Some(PermissionLevel::Plan), ..Changes::default() };
+    let raised = Changes { permission: Some(PermissionLevel::Edits), ..Changes::default() };
+    let (here, elsewhere) = (Host::at(config.places()), Host::at(config.places()));
+    let writes =
+        here.open((&config, &model), &Changes::default(), (Answers::People, &NoPerson)).await.unwrap();
+    let looks = elsewhere.open((&config, &model), &plans, (Answers::People, &NoPerson)).await.unwrap();
+    let mut updates = looks.subscribe(0);
+    looks.command(task("look")).await.unwrap();
+    until(&mut updates, is_closed).await;
+    let refused = looks.prompt(&config, &raised, task("write")).await.unwrap_err();
+    assert!(matches!(refused, CommandError::Wire(WireError::Busy { .. })), "{refused}");
+    writes.leave().await;
+    looks.prompt(&config, &raised, task("write")).await.unwrap();
+    until(&mut updates, is_closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_workspace_is_locked_for_a_turn_and_no_longer() {
     let env = Env::new();
     let config = configured(&env);
