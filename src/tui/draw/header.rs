@@ -109,7 +109,9 @@ fn confined(state: &State, scene: &ViewModel<'_>) -> Words {
     if let Some(persona) = wanted(state, &state.profile.wanted_persona) {
         words.push((Tone::Warn, format!(" · next persona {}", clean_line(persona))));
     }
-    words.push((Tone::Quiet, " · ".to_owned()));
+    if words.iter().any(|(_, text)| !text.is_empty()) {
+        words.push((Tone::Quiet, " · ".to_owned()));
+    }
     words.extend(levels(state, scene));
     if let Some(sandbox) = &board.sandbox {
         let (tone, name) = match sandbox.kind.as_str() {

@@ -81,7 +81,7 @@ fn at_level_auto_commands_are_free_in_a_sandbox_and_asked_without_one() {
 
 #[test]
 fn a_session_is_resumed_at_the_level_of_here_or_at_the_stricter_one_of_its_log() {
-    let env = scripted(WRITES);
+    let env = scripted(&[WRITES, WRITES].concat());
     assert_eq!(env.run(&["run", "write", "--permission", "auto"]).code, 0);
     let id = ids(&env).remove(0);
     let ran = env.run(&["run", "--resume", &id, "write"]);
@@ -89,7 +89,7 @@ fn a_session_is_resumed_at_the_level_of_here_or_at_the_stricter_one_of_its_log()
     assert!(ran.stderr.contains("permission: recorded `auto`, now `ask`"), "{ran}");
     assert_eq!(env.run(&["resume", &id, "--permission", "edits"]).code, 0);
 
-    let env = scripted(WRITES);
+    let env = scripted(&[WRITES, WRITES].concat());
     assert_eq!(env.run(&["run", "write", "--permission", "plan"]).code, 0);
     let id = ids(&env).remove(0);
     let ran = env.run(&["run", "--resume", &id, "write", "--yes"]);
