@@ -2,10 +2,12 @@
 
 mod cache;
 mod offered;
+mod path_change;
 mod workers;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
 pub use offered::OfferedModel;
+pub use path_change::{PathChange, PathState};
 pub use workers::{Sink, Workers};
 
 use std::sync::Arc;
