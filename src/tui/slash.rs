@@ -16,8 +16,10 @@ pub enum Order {
     Replay,
     Events,
     Cost,
+    Diff,
     Matrix,
     Model,
+    Effort,
     Persona,
     Policy,
     Sandbox,
@@ -141,6 +143,7 @@ pub const SLASHES: &[Slash] = &[
         Order::Events,
     ),
     slash("/cost", "", "Show tokens and money by spark, role and model", "agon cost", Order::Cost),
+    slash("/diff", "", "Show what this session changed, file by file", "agon report", Order::Diff),
     slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(
         "/model",
@@ -149,6 +152,14 @@ pub const SLASHES: &[Slash] = &[
         "agon models",
         Order::Model,
     ),
+    slash(
+        "/effort",
+        "low|medium|high",
+        "Let models think less or more from the next call on",
+        "agon run --effort",
+        Order::Effort,
+    )
+    .words(&["low", "medium", "high"]),
     slash(
         "/persona",
         "ID",

@@ -165,13 +165,19 @@ impl LineMode {
                 let found = self.kit.sessions().find(wanted(slash.name, rest)?)?;
                 self.begin_with(Some(found))?;
             }
-            Order::Mode | Order::Model | Order::Persona | Order::Policy | Order::Sandbox | Order::Limits => {
+            Order::Mode
+            | Order::Model
+            | Order::Effort
+            | Order::Persona
+            | Order::Policy
+            | Order::Sandbox
+            | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
             Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {
                 self.show(slash.order, rest).await?;
             }
-            Order::Copy | Order::Theme => {
+            Order::Copy | Order::Theme | Order::Diff => {
                 return Err(Failure::usage(format!("{} is for the screen", slash.name)));
             }
         }
@@ -212,6 +218,7 @@ impl LineMode {
                 let model: ModelName = wanted(name, rest)?.parse().map_err(ConfigError::from)?;
                 self.kit = self.kit.with_model(&model)?;
             }
+            Order::Effort => self.kit = self.kit.with_effort(wanted(name, rest)?)?,
             Order::Persona => self.kit = self.kit.with_persona(wanted(name, rest)?)?,
             Order::Policy => self.kit = self.kit.with_policy(wanted(name, rest)?)?,
             Order::Sandbox => self.kit = self.kit.with_sandbox(sandbox(wanted(name, rest)?)?)?,
@@ -311,7 +318,8 @@ impl LineMode {
     }
 
     fn help(&self) {
-        let told = SLASHES.iter().filter(|slash| !matches!(slash.order, Order::Copy | Order::Theme));
+        let told =
+            SLASHES.iter().filter(|slash| !matches!(slash.order, Order::Copy | Order::Theme | Order::Diff));
         for slash in told {
             self.output.tell(&format!("{:<34} {}\n", format!("{} {}", slash.name, slash.takes), slash.help));
             for flag in slash.flags {
