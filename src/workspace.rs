@@ -97,6 +97,16 @@ impl WorkspaceStore {
         .await
     }
 
+    /// The difference of two recorded trees.
+    pub async fn diff_between(&self, from: &str, to: &str) -> Result<DiffTaken, String> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.blocking(move |inner, _| {
+            let (before, after) = (Tree::load(&inner.objects, &from)?, Tree::load(&inner.objects, &to)?);
+            Ok(DiffTaken { from, to, ..compare::trees(&inner.objects, &before, &after)? })
+        })
+        .await
+    }
+
     /// What changed since a moment (microseconds since the Unix epoch) and is not recorded: ignored files, large ones.
     pub async fn changed_ignored(&self, since: u64) -> Result<Vec<String>, String> {
         self.blocking(move |inner, dropped| {

@@ -17,6 +17,9 @@ use crate::protocol::{ArenaEvent, Command, EventRef};
 /// Paths that the log names at most.
 const LOGGED: usize = 500;
 
+/// Turns whose diffs are listed.
+const LISTED: usize = 50;
+
 /// What is to be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoWish {
@@ -110,6 +113,23 @@ impl Host {
             true
         })?;
         fault.map_or(Ok(turns), |fault| Err(fault.into()))
+    }
+
+    /// The turns, each with what it changed as a unified diff, the newest first, at most 50.
+    pub async fn turns_with_diffs(&self, session: &str) -> Result<Vec<(TurnRow, String)>, WireError> {
+        let store = rewind::workspace(self.sessions().state(), &self.sessions().home(session)?)?;
+        let mut all = Vec::new();
+        for row in self.turns(session)?.rows.into_iter().rev().take(LISTED) {
+            let diff = match &row.trees {
+                Some((before, after)) => {
+                    let taken = store.diff_between(before, after).await;
+                    taken.map_or_else(|why| why, |taken| taken.diff)
+                }
+                None => String::new(),
+            };
+            all.push((row, diff));
+        }
+        Ok(all)
     }
 
     /// What an undo would do. Nothing is changed.

@@ -4,9 +4,9 @@ use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
     ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus,
-    ToolsListed, TurnCause,
+    ToolsListed, TurnCause, TurnRewound,
 };
-use crate::protocol::message::Usage;
+use crate::protocol::message::{Effort, Usage};
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
 use crate::protocol::text::names_shown;
 pub use crate::protocol::text::{grouped, money};
@@ -85,6 +85,20 @@ pub fn tokens(usage: &Usage) -> String {
     let cached =
         if usage.cached > 0 { format!(" ({} cached)", grouped(usage.cached)) } else { String::new() };
     format!("{about}{} in{cached}, {} out", grouped(usage.input), grouped(usage.output))
+}
+
+/// What the providers' caches saved, or cost beyond it; none where they did neither.
+pub fn saved(micro_usd: i64) -> Option<String> {
+    match micro_usd {
+        0 => None,
+        1.. => Some(format!("caching saved {}", money(micro_usd.unsigned_abs()))),
+        _ => Some(format!("caching cost {} more than it saved", money(micro_usd.unsigned_abs()))),
+    }
+}
+
+/// How much models are asked to think.
+pub fn effort(effort: Option<Effort>) -> String {
+    effort.map_or("effort: the provider's default".to_owned(), |effort| format!("effort {}", effort.word()))
 }
 
 /// Time of day in UTC from microseconds since the Unix epoch: `12:04:31`.
@@ -414,3 +428,25 @@ mod tests {
         assert_eq!(time_of_day(1_767_355_471_000_000), "12:04:31");
     }
 }
+
+/// `files and words are as before e12: 3 files changed; left: a.txt`.
+pub fn rewound(data: &TurnRewound) -> String {
+    let what = match (&data.files, data.talk) {
+        (Some(_), true) => "files and words are",
+        (Some(_), false) => "files are",
+        (None, _) => "words are",
+    };
+    let mut text = format!("{what} as before {}", data.to);
+    if let Some(files) = &data.files {
+        text += &format!(": {} changed", counted(files.count, "file"));
+        if !files.left.is_empty() {
+            let more = files.left.len().saturating_sub(LEFT_NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            text += &format!("; left: {}{more}", names_shown(files.left.iter().take(LEFT_NAMED)));
+        }
+    }
+    text
+}
+
+/// Files that an undo left and that one line names.
+const LEFT_NAMED: usize = 8;

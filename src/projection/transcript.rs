@@ -123,6 +123,8 @@ pub enum ItemKind {
     Resumed,
     /// The session was forked.
     Forked,
+    /// Turns were taken back, or such a step was.
+    Rewound,
     /// A torn tail was set aside.
     Recovered,
     /// The session ended.
@@ -172,7 +174,10 @@ impl Transcript {
                 self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::OtherModel });
             }
             if let ArenaEvent::ModelAnswered(data) = event {
-                self.answered(entry.at, from, spark, &data.body);
+                // That a conversation was summed up is one item; its words are for its model.
+                if !self.calls.get(data.call).is_some_and(|open| open.is_summary) {
+                    self.answered(entry.at, from, spark, &data.body);
+                }
             } else if let Some(kind) = self.kind_of(event) {
                 if matches!(event, ArenaEvent::ModelFailed(data) if !data.body.said.trim().is_empty()) {
                     self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::CutAnswer });
@@ -314,6 +319,7 @@ fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
         E::SessionPaused(data) => K::Paused(data.cause),
         E::SessionResumed(_) => K::Resumed,
         E::SessionForked(_) => K::Forked,
+        E::TurnRewound(_) => K::Rewound,
         E::FaultRecovered(_) => K::Recovered,
         E::SessionSealed(data) => K::Sealed(data.cause),
         E::Unknown { .. } => K::Unknown,
@@ -347,6 +353,10 @@ impl Item {
         }
         match lookup(self.source)? {
             E::ModelAnswered(data) => self.part_body(&data.body),
+            E::ContextCompacted(data) => match lookup(data.summary)? {
+                E::ModelAnswered(answer) => Some(Cow::Owned(answer.body.text())),
+                _ => None,
+            },
             E::PromptGiven(data) => borrowed(&data.text),
             E::SteeringGiven(data) => borrowed(&data.text),
             E::ToolResolved(data) => borrowed(&data.body.content),
@@ -361,6 +371,7 @@ impl Item {
             E::ModelFailed(data) => borrowed(&data.body.message),
             E::ParamsDropped(data) => Some(Cow::Owned(phrases::dropped(data))),
             E::PhaseShifted(data) => borrowed(&data.to),
+            E::TurnRewound(data) => Some(Cow::Owned(phrases::rewound(data))),
             E::CacheHit(data) => borrowed(&data.body.answer),
             E::Unknown { kind, .. } => borrowed(kind),
             _ => None,

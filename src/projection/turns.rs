@@ -96,13 +96,6 @@ impl Turns {
         self.rewinds.last()
     }
 
-    /// True for an entry of a turn whose words were taken back.
-    pub fn is_struck(&self, seq: u64) -> bool {
-        let after = self.rows.partition_point(|row| row.prompt.seq <= seq);
-        let row = after.checked_sub(1).and_then(|place| self.rows.get(place));
-        row.is_some_and(|row| row.talk_back.is_some_and(|back| seq < back.seq))
-    }
-
     fn apply_event(&mut self, (time, at): (u64, EventRef), event: &ArenaEvent) {
         use ArenaEvent as E;
         for setting in event.changed() {
@@ -213,7 +206,47 @@ impl Turns {
     }
 }
 
+/// The entries whose words are taken back, for views that show them struck out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Struck(Vec<(u64, u64)>);
+
+impl Struck {
+    /// Folds one entry.
+    pub fn apply(&mut self, entry: &Entry) {
+        for (at, event) in entry.effective() {
+            if let ArenaEvent::TurnRewound(TurnRewound { to, talk: true, .. }) = event {
+                match self.0.iter().position(|(_, by)| *by == to.seq) {
+                    Some(redone) => drop(self.0.remove(redone)),
+                    None => self.0.push((to.seq, at.seq)),
+                }
+            }
+        }
+    }
+
+    /// True for an entry between a prompt and the rewind to before it.
+    pub fn covers(&self, seq: u64) -> bool {
+        self.0.iter().any(|(from, by)| (*from..*by).contains(&seq))
+    }
+
+    /// Changes with every rewind.
+    pub fn version(&self) -> u64 {
+        self.0.iter().map(|(from, by)| from ^ (by << 32)).fold(self.0.len() as u64, u64::wrapping_add)
+    }
+}
+
 impl TurnRow {
+    /// What was taken back of it, and in which entry; none when nothing was.
+    pub fn undone(&self) -> Option<String> {
+        let back = |what: &str, at: EventRef| Some(format!("{what} taken back in {at}"));
+        match (self.files_back, self.talk_back) {
+            (Some(files), Some(talk)) if files == talk => back("files and words", talk),
+            (Some(files), Some(talk)) => Some(format!("files taken back in {files}, words in {talk}")),
+            (Some(files), None) => back("files", files),
+            (None, Some(talk)) => back("words", talk),
+            (None, None) => None,
+        }
+    }
+
     fn recorded(&mut self, tree: &str) {
         match &mut self.trees {
             Some((_, after)) => tree.clone_into(after),

@@ -10,6 +10,7 @@ mod lists;
 mod matrix;
 mod pick;
 mod review;
+mod rewind;
 mod roster;
 mod welcome;
 mod writing;
@@ -149,10 +150,12 @@ fn draw_overlay(state: &State, scene: &ViewModel<'_>, overlay: &Overlay, frame: 
         Overlay::Cost { scroll } => lists::cost(state, scene, frame, area, *scroll),
         Overlay::Matrix { scroll, back } => matrix::draw(state, scene, frame, area, (*scroll, *back)),
         Overlay::Review { .. } => review::whole(state, scene, frame, area),
+        Overlay::Changes(sheet) => review::changes(state, scene, sheet, frame, area),
         Overlay::Events(list) => events::draw(scene, list, frame, area),
         Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
         Overlay::Models(list) => pick::draw(state, scene, list, frame, area),
+        Overlay::Turns(list) => rewind::draw(state, scene, list, frame, area),
         Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
         Overlay::Consent(asked) => consent::draw(scene, frame, area, asked),
         Overlay::Fork { seq } => lists::fork(state, scene, frame, area, *seq),

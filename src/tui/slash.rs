@@ -13,11 +13,16 @@ pub enum Order {
     Resume,
     Rename,
     Fork,
+    Undo,
+    Redo,
+    Rewind,
     Replay,
     Events,
     Cost,
+    Diff,
     Matrix,
     Model,
+    Effort,
     Persona,
     Policy,
     Sandbox,
@@ -95,6 +100,8 @@ const DEBATE: &[Flag] = &[
     flag("--with-model", "ID=PROVIDER/MODEL", "Give one persona a model"),
 ];
 
+const UNDO: &[Flag] = &[flag("--force", "", "Take back files that were changed since as well")];
+
 const LIMITS: &[Flag] = &[
     flag("--max-tokens", "N", "Tokens of the session, input and output"),
     flag("--max-usd", "DOLLARS", "Cost of the session"),
@@ -132,6 +139,16 @@ pub const SLASHES: &[Slash] = &[
         "agon fork",
         Order::Fork,
     ),
+    slash("/undo", "[--force]", "Take back what the last turn changed and said", "agon undo", Order::Undo)
+        .flags(UNDO),
+    slash("/redo", "", "Take the last undo back", "agon undo --redo", Order::Redo),
+    slash(
+        "/rewind",
+        "[TURN [files|words]]",
+        "Go back to before a turn; alone, list the turns with their diffs",
+        "agon undo --turn",
+        Order::Rewind,
+    ),
     slash("/replay", "", "Play this session from its beginning", "agon replay", Order::Replay),
     slash(
         "/events",
@@ -141,6 +158,7 @@ pub const SLASHES: &[Slash] = &[
         Order::Events,
     ),
     slash("/cost", "", "Show tokens and money by spark, role and model", "agon cost", Order::Cost),
+    slash("/diff", "", "Show what this session changed, file by file", "agon report", Order::Diff),
     slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(
         "/model",
@@ -149,6 +167,14 @@ pub const SLASHES: &[Slash] = &[
         "agon models",
         Order::Model,
     ),
+    slash(
+        "/effort",
+        "low|medium|high",
+        "Let models think less or more from the next call on",
+        "agon run --effort",
+        Order::Effort,
+    )
+    .words(&["low", "medium", "high"]),
     slash(
         "/persona",
         "ID",

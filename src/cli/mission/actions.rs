@@ -162,6 +162,11 @@ impl Mission {
                 let kit = self.kit.with_model(&name)?;
                 return Ok(self.change(kit, format!("model {name}")));
             }
+            Act::Effort(word) => {
+                return Ok(self.change(self.kit.with_effort(&word)?, format!("effort {word}")));
+            }
+            Act::Undo(request) => return Ok(self.undo(request)),
+            Act::Turns => self.list_turns(),
             Act::Models => self.list_models(),
             Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
             Act::Policy(file) => {

@@ -17,9 +17,9 @@ use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
 use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
-use crate::host::{ForkPlan, Host};
+use crate::host::{ForkPlan, Host, turn_line};
 use crate::projection::{Board, phrases};
-use crate::tui::{ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash};
+use crate::tui::{ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash, undo_wish};
 
 use super::mode_request::{self, Company};
 use super::session_options::SessionOptions;
@@ -161,17 +161,24 @@ impl LineMode {
             Order::New => self.begin_with(None)?,
             Order::Help => self.help(),
             Order::Fork => self.fork(rest).await?,
+            Order::Undo | Order::Redo | Order::Rewind => self.undo(slash.order, rest).await?,
             Order::Resume => {
                 let found = self.kit.sessions().find(wanted(slash.name, rest)?)?;
                 self.begin_with(Some(found))?;
             }
-            Order::Mode | Order::Model | Order::Persona | Order::Policy | Order::Sandbox | Order::Limits => {
+            Order::Mode
+            | Order::Model
+            | Order::Effort
+            | Order::Persona
+            | Order::Policy
+            | Order::Sandbox
+            | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
             Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {
                 self.show(slash.order, rest).await?;
             }
-            Order::Copy | Order::Theme => {
+            Order::Copy | Order::Theme | Order::Diff => {
                 return Err(Failure::usage(format!("{} is for the screen", slash.name)));
             }
         }
@@ -212,6 +219,7 @@ impl LineMode {
                 let model: ModelName = wanted(name, rest)?.parse().map_err(ConfigError::from)?;
                 self.kit = self.kit.with_model(&model)?;
             }
+            Order::Effort => self.kit = self.kit.with_effort(wanted(name, rest)?)?,
             Order::Persona => self.kit = self.kit.with_persona(wanted(name, rest)?)?,
             Order::Policy => self.kit = self.kit.with_policy(wanted(name, rest)?)?,
             Order::Sandbox => self.kit = self.kit.with_sandbox(sandbox(wanted(name, rest)?)?)?,
@@ -289,6 +297,19 @@ impl LineMode {
         self.begin_with(Some(id))
     }
 
+    async fn undo(&self, order: Order, rest: &str) -> Result<(), Failure> {
+        let session = self.session()?;
+        if (order, rest) == (Order::Rewind, "") {
+            let rows = self.host.turns(&session)?.rows;
+            rows.iter().for_each(|row| self.output.say(&turn_line(row)));
+            return Ok(());
+        }
+        let wish = undo_wish(order, rest).map_err(Failure::usage)?;
+        let undo = self.host.undo(&session, wish).await?;
+        undo.lines(true).iter().for_each(|line| self.output.say(line));
+        Ok(())
+    }
+
     /// Leaves the session for another one or none. What bounded it on this screen bounds no other.
     fn begin_with(&mut self, session: Option<String>) -> Result<(), Failure> {
         self.kit = self.kit.with_bounds_of(&self.first)?;
@@ -311,7 +332,8 @@ impl LineMode {
     }
 
     fn help(&self) {
-        let told = SLASHES.iter().filter(|slash| !matches!(slash.order, Order::Copy | Order::Theme));
+        let told =
+            SLASHES.iter().filter(|slash| !matches!(slash.order, Order::Copy | Order::Theme | Order::Diff));
         for slash in told {
             self.output.tell(&format!("{:<34} {}\n", format!("{} {}", slash.name, slash.takes), slash.help));
             for flag in slash.flags {

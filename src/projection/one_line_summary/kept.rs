@@ -2,7 +2,7 @@
 
 use crate::projection::phrases;
 use crate::protocol::effect::{CallRow, Order, TimerPurpose};
-use crate::protocol::event::{ArenaEvent, ToolUse, TurnRewound};
+use crate::protocol::event::{ArenaEvent, ToolUse};
 use crate::protocol::spec::Setting;
 use crate::protocol::text::names_shown;
 
@@ -35,7 +35,7 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         }
         E::InterruptRequested(data) => data.spark.map_or("everybody".to_owned(), |spark| spark.to_string()),
         E::SettingsChanged(data) => data.changed.iter().map(setting).collect::<Vec<_>>().join(", "),
-        E::TurnRewound(data) => rewound(data),
+        E::TurnRewound(data) => phrases::rewound(data),
         E::TimerFired(data) => format!("after {} of work", phrases::duration(data.body.active_ms)),
         E::WorkspaceCheckpointed(data) => {
             format!("{}, tree {}", counted(data.body.files, "file"), short(&data.body.tree))
@@ -45,18 +45,6 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         }
         _ => return None,
     })
-}
-
-/// `files and words back to before e12 · 3 files`.
-fn rewound(data: &TurnRewound) -> String {
-    let count = data.files.as_ref().map(|files| phrases::counted(files.count, "file"));
-    let what = match (&data.files, data.talk) {
-        (Some(_), true) => "files and words",
-        (Some(_), false) => "files",
-        (None, _) => "words",
-    };
-    let count = count.map(|count| format!(" · {count}")).unwrap_or_default();
-    format!("{what} back to before {}{count}", data.to)
 }
 
 /// What an order is to do, for a list of events; `tool` names a tool call.
@@ -119,6 +107,7 @@ fn setting(setting: &Setting) -> String {
         Setting::RoleModel { role, model } => format!("{role} with {model}"),
         Setting::Offered(offered) => phrases::offered(offered.as_deref()),
         Setting::Sources(sources) => format!("tool sources: {}", names_shown(sources)),
+        Setting::Effort(effort) => phrases::effort(*effort),
         Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }

@@ -11,12 +11,14 @@ use crate::projection::cache_summary::CacheSheet;
 use crate::projection::costs::{Costs, Tally};
 use crate::projection::phrases;
 use crate::projection::squad::SquadSheet;
+use crate::projection::why::Reasons;
 use crate::protocol::event::{Finding, Judgement, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 use super::Log;
 use super::said;
+use super::work::{self, CallLine};
 
 /// A session as a report tells it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -76,6 +78,12 @@ pub struct TurnReport {
     pub answer: Option<String>,
     /// The event that holds the answer.
     pub source: Option<EventRef>,
+    /// What was taken back of it, in words; none when nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undone: Option<String>,
+    /// True when its words were taken back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_struck: bool,
     /// Reviews, in order.
     pub reviews: Vec<Review>,
     /// Every finding, with the state it was left in.
@@ -88,6 +96,10 @@ pub struct TurnReport {
     pub failed: Vec<FailedRole>,
     /// Paths in the last comparison of the workspace with a recorded tree, and what was applied from the team cache.
     pub changed: Vec<String>,
+    /// The same as a unified diff; where the workspace was not compared, the changes of its tool calls, one after another.
+    pub diff: String,
+    /// Its tool calls, in the order they were asked for.
+    pub calls: Vec<CallLine>,
     /// What there is to know of a recorded run that became the answer: that no check was run again, for one.
     pub recorded: Option<String>,
     /// What the team cache did for it: which session's run it came from and what that saved, whether its own was stored.
@@ -177,6 +189,8 @@ pub struct CostLine {
     pub cut_off: u32,
     /// Millionths of a dollar, where the price is known.
     pub micro_usd: u64,
+    /// Of these, what the provider's cache saved; below 0 where writing it cost more.
+    pub saved_micro_usd: i64,
     /// Calls without a known price.
     pub unpriced: u32,
     /// Tool calls that were started.
@@ -200,6 +214,7 @@ impl CostLine {
             estimated: tally.usage.estimated,
             cut_off: tally.unknown,
             micro_usd: tally.micro_usd,
+            saved_micro_usd: tally.saved_micro_usd,
             unpriced: tally.unpriced,
             tool_calls: tally.tool_calls,
             model_ms: tally.model_ms,
@@ -219,12 +234,20 @@ impl SessionReport {
 
     pub(super) fn of(entries: &[Arc<Entry>], log: &Log<'_>) -> Self {
         let (mut board, mut costs, mut turns) = (Board::default(), Costs::default(), Turns::default());
+        let (mut reasons, mut rewound) = (Reasons::default(), crate::projection::Turns::default());
         for entry in entries {
+            rewound.apply(entry);
             board.apply(entry);
             costs.apply(entry);
             turns.squad.apply(entry);
             turns.cache.apply(entry);
+            reasons.apply(entry);
             entry.effective().for_each(|(at, event)| turns.apply(at, event, log));
+        }
+        work::fill(&mut turns.turns, &turns.starts, log, &reasons);
+        for turn in &mut turns.turns {
+            let row = rewound.rows.iter().find(|row| Some(row.prompt) == turn.asked_in);
+            (turn.undone, turn.is_struck) = row.map_or((None, false), |row| (row.undone(), row.talk_back.is_some()));
         }
         let costs = costs.at_the_end();
         let lines = costs.sparks.iter();
@@ -275,6 +298,8 @@ struct Turns {
     roles: BTreeMap<SparkId, String>,
     /// The tree of the last diff of anybody's work.
     tree: Option<String>,
+    /// The entries in which the turns were opened.
+    starts: Vec<u64>,
 }
 
 impl Turns {
@@ -285,6 +310,7 @@ impl Turns {
             E::TurnOpened(data) => {
                 let turn = self.prompt.take().unwrap_or_default();
                 self.turns.push(TurnReport { number: data.turn, ..turn });
+                self.starts.push(at.seq);
             }
             E::SparkIgnited(data) => drop(self.roles.insert(data.spark, data.role.clone())),
             _ => self.apply_to_turn(at, event, log),
@@ -316,9 +342,11 @@ impl Turns {
                 let new = data.body.files.iter().filter(|path| !turn.changed.contains(path));
                 let new: Vec<String> = new.cloned().collect();
                 turn.changed.extend(new);
+                turn.diff.push_str(&data.body.diff);
             }
             E::DiffTaken(data) => {
                 turn.changed.clone_from(&data.body.files);
+                turn.diff.clone_from(&data.body.diff);
                 self.tree = Some(data.body.to.clone());
             }
             E::PatchApplied(data) => turn.changed.clone_from(&data.body.paths),

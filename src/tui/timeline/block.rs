@@ -116,7 +116,16 @@ impl Page<'_> {
             out.push(Line::from(Span::styled(format!("  {name}"), self.scene.style(Tone::Accent))));
         }
         out.extend(body);
-        out
+        match self.scene.moment.struck.covers(item.source.seq) {
+            true => out.into_iter().map(|line| self.struck(line)).collect(),
+            false => out,
+        }
+    }
+
+    /// A line that was taken back: its words say so on a screen without that style as well.
+    fn struck(&self, line: Line<'static>) -> Line<'static> {
+        let style = self.scene.style(Tone::Struck).patch(self.scene.style(Tone::Quiet));
+        line.into_iter().map(|span| Span::styled(span.content, style)).collect()
     }
 
     /// Tool calls in a row stay together; everything else gets room.
@@ -193,6 +202,8 @@ impl Page<'_> {
         match item.kind {
             ItemKind::Interrupt => self.remark(Tone::Warn, "■ ", "interrupted"),
             ItemKind::Lost { .. } => self.wrapped(Tone::Warn, "? ", &body()),
+            // What a model is told to sum up is for the model.
+            ItemKind::Notice(Notice::Compacted) if !self.is_open => Vec::new(),
             ItemKind::Notice(notice) => {
                 let text = self.text(item);
                 // Folded, a brief is its first sentence: the rest only its model needs.
@@ -211,7 +222,11 @@ impl Page<'_> {
             ItemKind::Mention => self.remark(Tone::Quiet, "∙ ", &format!("read {}", body())),
             ItemKind::Undone => self.wrapped(Tone::Warn, "! ", &body()),
             ItemKind::Compacted => {
-                self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised")
+                let mut out = self.remark(Tone::Quiet, "∙ ", "earlier conversation summarised (o shows it)");
+                if self.is_open {
+                    out.extend(self.output(&self.text(item)));
+                }
+                out
             }
             ItemKind::Phase => self.heading(&phrases::spaced(&body())),
             ItemKind::CacheHit => {
@@ -225,6 +240,7 @@ impl Page<'_> {
             }
             ItemKind::Resumed => self.remark(Tone::Quiet, "∙ ", &format!("resumed, {}", when(item.at))),
             ItemKind::Forked => self.remark(Tone::Quiet, "∙ ", &self.fork(item)),
+            ItemKind::Rewound => self.wrapped(Tone::Accent, "↶ ", &body()),
             ItemKind::Recovered => self.remark(Tone::Warn, "! ", "a torn end of the log was set aside"),
             ItemKind::Sealed(cause) => {
                 self.remark(Tone::Quiet, "∙ ", &format!("ended: {}", phrases::stop_cause(cause)))

@@ -7,7 +7,7 @@ use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
-use super::{browse, overlay, pick};
+use super::{rewind, browse, overlay, pick};
 use crate::tui::keys::Do;
 use crate::tui::mode_request;
 use crate::tui::slash::{self, Order};
@@ -135,19 +135,23 @@ fn obey(
         Order::Resume => acts.push(Act::Open(rest.to_owned())),
         Order::Rename => acts.push(rename(state, rest)?),
         Order::Fork => acts.push(fork(state, rest)?),
+        Order::Undo | Order::Redo | Order::Rewind => rewind::order(state, order, rest, acts)?,
         Order::Replay => replay(state)?,
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),
+        Order::Diff => overlay::changes(state),
         Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
         Order::Model if rest.is_empty() && !state.profile.is_record => pick::open(state, acts),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
+        Order::Effort => acts.push(Act::Effort(wanted("low, medium or high")?)),
         Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
         Order::Limits if rest.is_empty() => state.tell(limits(state)),
         Order::Limits => acts.push(Act::Limits(mode_request::limits(rest)?)),
         Order::Theme => {
-            state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?;
+            let theme = Theme::named(rest).ok_or("/theme expects dark, light or plain")?;
+            state.theme = if state.theme.is_few() { theme.few() } else { theme };
             state.tell(format!("theme {rest}"));
         }
         Order::Copy => copy(state, acts),
