@@ -86,8 +86,10 @@ impl WorkspaceStore {
         let turns = turns.to_owned();
         self.blocking(move |inner, dropped| {
             let load = |id: &String| Tree::load(&inner.objects, id);
-            let turns: Vec<(Tree, Tree)> =
-                turns.iter().map(|(before, after)| Ok((load(before)?, load(after)?))).collect::<Result<_, String>>()?;
+            let turns: Vec<(Tree, Tree)> = turns
+                .iter()
+                .map(|(before, after)| Ok((load(before)?, load(after)?)))
+                .collect::<Result<_, String>>()?;
             let (from, scan) = inner.checkpoint(dropped)?;
             let (target, mut plan) = undo::target(&inner.objects, &scan.tree, &turns, force)?;
             let to = target.store(&inner.objects).and_then(|id| inner.objects.flush().map(|()| id))?;

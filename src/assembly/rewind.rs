@@ -36,7 +36,8 @@ impl ClosedSession {
 
     /// Ends the turn that a process left open: what ran then is lost, and nothing of it is run again.
     pub async fn end_turn(&mut self, workspace: &WorkspaceStore) -> Result<(), WireError> {
-        let mut facts: Vec<ArenaEvent> = self.recovered.take().map(ArenaEvent::FaultRecovered).into_iter().collect();
+        let mut facts: Vec<ArenaEvent> =
+            self.recovered.take().map(ArenaEvent::FaultRecovered).into_iter().collect();
         if self.session.has_open_turn() {
             facts.push(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
             facts.push(ArenaEvent::SessionResumed(SessionResumed {
@@ -48,9 +49,11 @@ impl ClosedSession {
             }));
         }
         self.record(facts).await?;
-        let recording = self.session.outstanding().into_iter().find(|one| {
-            matches!(self.session.order_of(one.call), Some(Order::Checkpoint(Bare)))
-        });
+        let recording = self
+            .session
+            .outstanding()
+            .into_iter()
+            .find(|one| matches!(self.session.order_of(one.call), Some(Order::Checkpoint(Bare))));
         if let Some(call) = recording {
             let body = workspace.checkpoint().await.map_err(WireError::Workspace)?;
             let answered = Answered { call: call.call, attempt: call.attempt, body };
@@ -70,7 +73,8 @@ impl ClosedSession {
         let mut entries = Vec::new();
         let mut session = self.session.clone();
         for event in facts {
-            let fact = Fact::new(event).map_err(|event| WireError::Internal(format!("`{}` is no fact", event.kind())))?;
+            let fact = Fact::new(event)
+                .map_err(|event| WireError::Internal(format!("`{}` is no fact", event.kind())))?;
             let entry = session.handle(Input { at: SystemClock.now(), fact });
             if let (true, Some(ArenaEvent::InputRefused(refused))) = (entry.is_void(), entry.events.get(1)) {
                 return Err(WireError::Undo { why: refused.reason.clone(), hint: None });

@@ -152,7 +152,8 @@ impl Host {
             None => {
                 let _lock = WorkspaceLock::take(self.sessions().state(), &root)?;
                 let mut turns = Turns::default();
-                let mut closed = ClosedSession::open(self.sessions().state(), &id, &mut |entry| turns.apply(entry))?;
+                let mut closed =
+                    ClosedSession::open(self.sessions().state(), &id, &mut |entry| turns.apply(entry))?;
                 let undo = plan((id, root), &turns, wish, &store).await?;
                 closed.end_turn(&store).await?;
                 closed.record(vec![ArenaEvent::TurnRewound(undo.fact())]).await?;
@@ -184,7 +185,9 @@ impl Host {
     fn check_alone(&self, id: &str, root: &PathBuf) -> Result<(), WireError> {
         let here = |home: &Option<String>| home.as_ref().is_some_and(|home| root == home);
         let all = self.sessions().list()?;
-        let Some(other) = all.iter().find(|row| row.id != id && here(&row.workspace) && row.standing.is_held()) else {
+        let Some(other) =
+            all.iter().find(|row| row.id != id && here(&row.workspace) && row.standing.is_held())
+        else {
             return Ok(());
         };
         let name = self.sessions().name_of(&other.id).map(|name| format!(" ({})", name_shown(&name)));
@@ -234,7 +237,8 @@ async fn plan(
 
 fn made(target: &Target, root: &std::path::Path) -> Vec<MadeCommit> {
     let turns = target.turns.iter().filter(|_| !target.is_redo);
-    let commits = turns.flat_map(|row| commits_between(root, row.head.as_deref(), (row.began_at, row.ended_at)));
+    let commits =
+        turns.flat_map(|row| commits_between(root, row.head.as_deref(), (row.began_at, row.ended_at)));
     commits.collect()
 }
 
@@ -260,7 +264,9 @@ async fn target(
 ) -> Result<Result<Target, &'static str>, WireError> {
     let last = turns.last_rewind();
     if wish.redo {
-        let Some(rewind) = last else { return Ok(Err("no undo since the last task, so there is nothing to redo")) };
+        let Some(rewind) = last else {
+            return Ok(Err("no undo since the last task, so there is nothing to redo"));
+        };
         return Ok(Ok(redone(turns, rewind)));
     }
     if let (None, Some(rewind), true) = (wish.turn, last, wish.files)
@@ -282,14 +288,15 @@ async fn target(
             None => "nothing is left to undo",
         }));
     };
-    let rows = turns.rows.get(place..).unwrap_or_default();
+    let rows = turns.rows.get(place..).unwrap_or_default().iter();
+    let rows: Vec<&TurnRow> = rows.filter(|row| wish.turn.is_some() || !is_back(row)).collect();
     let steps = rows.iter().rev().filter_map(|row| row.trees.clone()).filter(|_| wish.files);
     Ok(Ok(Target {
         to: row.prompt,
         steps: steps.collect(),
         talk: wish.talk && rows.iter().any(|row| row.talk_back.is_none()),
         files: wish.files,
-        turns: rows.to_vec(),
+        turns: rows.into_iter().cloned().collect(),
         is_redo: false,
         completes: false,
     }))

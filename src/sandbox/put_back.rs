@@ -65,7 +65,9 @@ fn put(beneath: &Beneath, change: &PathChange, content: Source<'_>) -> Result<()
     }
     match (&change.before, &change.after) {
         (_, None) => remove(beneath, directory.as_fd(), path),
-        (Some(PathState::File { sha256: old, .. }), Some(PathState::File { sha256, mode })) if old == sha256 => {
+        (Some(PathState::File { sha256: old, .. }), Some(PathState::File { sha256, mode }))
+            if old == sha256 =>
+        {
             open_file(directory.as_fd(), name, path).map(|file| {
                 rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode)).map_err(|errno| io_error(path, errno))
             })?
@@ -83,7 +85,8 @@ fn state(
     let Some(stat) = look(directory, name, path)? else { return Ok((None, None)) };
     let state = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => {
-            let target = rustix::fs::readlinkat(directory, name, Vec::new()).map_err(|errno| io_error(path, errno))?;
+            let target =
+                rustix::fs::readlinkat(directory, name, Vec::new()).map_err(|errno| io_error(path, errno))?;
             PathState::Link { target: target.to_string_lossy().into_owned() }
         }
         FileType::RegularFile => {
@@ -120,12 +123,13 @@ fn replace(
 ) -> Result<(), FileError> {
     let beside = temp_names::name();
     let written = match after {
-        PathState::Link { target } => {
-            rustix::fs::symlinkat(target.as_str(), directory, beside.as_str()).map_err(|errno| io_error(path, errno))
-        }
+        PathState::Link { target } => rustix::fs::symlinkat(target.as_str(), directory, beside.as_str())
+            .map_err(|errno| io_error(path, errno)),
         PathState::File { sha256, mode } => content(sha256)
             .map_err(|error| FileError::Io { path: path.to_owned(), error })
-            .and_then(|bytes| write(directory, &beside, &bytes, (*mode, existing)).map_err(|error| io_error(path, error))),
+            .and_then(|bytes| {
+                write(directory, &beside, &bytes, (*mode, existing)).map_err(|error| io_error(path, error))
+            }),
     };
     let renamed = written.and_then(|()| {
         rustix::fs::renameat(directory, beside.as_str(), directory, beneath::split(path).1)

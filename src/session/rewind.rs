@@ -76,11 +76,15 @@ impl Session {
                 let more = files.count.saturating_sub(NAMED as u64);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 let named = names_shown(files.paths.iter().take(NAMED));
-                format!("The user took back changes to files: {named}{more}. Read files again before you rely on what you saw.")
+                format!(
+                    "The user took back changes to files: {named}{more}. Read files again before you rely on what you saw."
+                )
             }
-            (None, true) => "The user took back a part of this conversation and kept the files it left. Read files \
+            (None, true) => {
+                "The user took back a part of this conversation and kept the files it left. Read files \
                              before you rely on what you saw."
-                .to_owned(),
+                    .to_owned()
+            }
             _ => return,
         };
         if let Some(spark) = self.last_talker() {

@@ -6,7 +6,6 @@ use crate::projection::board::OpenApproval;
 use crate::projection::{Board, Costs};
 use crate::protocol::{CallId, EventRef};
 
-use super::{Question, TurnChoice};
 use super::composer::Composer;
 use super::mode_request::ModeRequest;
 use super::review::{Review, Sheet};
@@ -14,6 +13,7 @@ use super::session_view::{SessionView, Snapshot};
 use super::theme::Theme;
 use super::timeline::Timeline;
 use super::view_model::ViewModel;
+use super::{Question, TurnChoice};
 
 /// What the screen is told of its surroundings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

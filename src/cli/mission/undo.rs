@@ -16,7 +16,10 @@ impl Mission {
         if self.live.is_some() {
             self.pending.push(Box::pin(async move {
                 let undone = session_ops::apart(move || async move { Ok(host.undo(&id, wish).await?) }).await;
-                undone.map_or_else(|failure| Done::Failed(failure, None), |undo| Done::News(vec![Msg::Log(told(&undo))]))
+                undone.map_or_else(
+                    |failure| Done::Failed(failure, None),
+                    |undo| Done::News(vec![Msg::Log(told(&undo))]),
+                )
             }));
             return Vec::new();
         }
@@ -34,10 +37,17 @@ impl Mission {
         self.pending.push(Box::pin(async move {
             let read = session_ops::apart(move || async move {
                 let turns = host.turns_with_diffs(&id).await?;
-                let choice = |(row, diff): (TurnRow, String)| TurnChoice { number: row.number, title: turn_line(&row), diff };
+                let choice = |(row, diff): (TurnRow, String)| TurnChoice {
+                    number: row.number,
+                    title: turn_line(&row),
+                    diff,
+                };
                 Ok::<_, Failure>(turns.into_iter().map(choice).collect())
             });
-            read.await.map_or_else(|failure| Done::Failed(failure, None), |turns| Done::News(vec![Msg::Turns(turns)]))
+            read.await.map_or_else(
+                |failure| Done::Failed(failure, None),
+                |turns| Done::News(vec![Msg::Turns(turns)]),
+            )
         }));
     }
 }

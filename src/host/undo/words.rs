@@ -25,14 +25,25 @@ impl Undo {
         if self.files && diff.files.is_empty() {
             lines.push("  no file changes".to_owned());
         }
-        section(&mut lines, "not done", self.failed.iter().map(|(path, why)| format!("{}: {why}", name_shown(path))));
+        section(
+            &mut lines,
+            "not done",
+            self.failed.iter().map(|(path, why)| format!("{}: {why}", name_shown(path))),
+        );
         section(&mut lines, "left as they are, because they were changed since", names(&self.plan.left));
         section(&mut lines, "taken back although they were changed since", names(&self.plan.forced));
-        section(&mut lines, "not recorded, so not taken back (ignored or large files that changed)", names(&self.ignored));
+        section(
+            &mut lines,
+            "not recorded, so not taken back (ignored or large files that changed)",
+            names(&self.ignored),
+        );
         if !self.is_redo {
             let commands = self.turns.iter().flat_map(|row| &row.commands).map(|command| start(command, 100));
             section(&mut lines, "commands ran; agon cannot take back what they did elsewhere", commands);
-            let commits = self.commits.iter().map(|commit| format!("{} {}", short(&commit.id), start(&commit.subject, 80)));
+            let commits = self
+                .commits
+                .iter()
+                .map(|commit| format!("{} {}", short(&commit.id), start(&commit.subject, 80)));
             section(&mut lines, "commits were made and stay", commits);
             lines.extend(self.drop_commits().map(|command| format!("  to drop them: {command}")));
         }

@@ -247,7 +247,8 @@ impl SessionReport {
         work::fill(&mut turns.turns, &turns.starts, log, &reasons);
         for turn in &mut turns.turns {
             let row = rewound.rows.iter().find(|row| Some(row.prompt) == turn.asked_in);
-            (turn.undone, turn.is_struck) = row.map_or((None, false), |row| (row.undone(), row.talk_back.is_some()));
+            (turn.undone, turn.is_struck) =
+                row.map_or((None, false), |row| (row.undone(), row.talk_back.is_some()));
         }
         let costs = costs.at_the_end();
         let lines = costs.sparks.iter();

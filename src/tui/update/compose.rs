@@ -7,7 +7,7 @@ use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
-use super::{rewind, browse, overlay, pick};
+use super::{browse, overlay, pick, rewind};
 use crate::tui::keys::Do;
 use crate::tui::mode_request;
 use crate::tui::slash::{self, Order};

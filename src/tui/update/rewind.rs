@@ -3,9 +3,9 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use crate::host::UndoWish;
+use crate::tui::Act;
 use crate::tui::slash::Order;
 use crate::tui::state::{Overlay, State, TurnList};
-use crate::tui::Act;
 
 /// What `/undo`, `/redo` and `/rewind` ask for.
 pub(super) fn order(state: &mut State, order: Order, rest: &str, acts: &mut Vec<Act>) -> Result<(), String> {
@@ -36,7 +36,8 @@ pub fn undo_wish(order: Order, rest: &str) -> Result<UndoWish, String> {
         (Order::Undo, "" | "--force") => Ok(UndoWish { force: !rest.is_empty(), ..wish }),
         (Order::Rewind, rest) => {
             let (turn, part) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-            let number = turn.parse().map_err(|_| format!("`{turn}` is no turn: /rewind expects its number"))?;
+            let number =
+                turn.parse().map_err(|_| format!("`{turn}` is no turn: /rewind expects its number"))?;
             let (files, talk) = match part.trim() {
                 "" => (true, true),
                 "files" => (true, false),

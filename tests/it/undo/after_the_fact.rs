@@ -36,14 +36,19 @@ fn a_full_disk_in_the_middle_is_completed_by_a_second_undo() {
     let ran = undo(&env, &[], 1);
     assert!(ran.stdout.contains("not done:\n") && ran.stdout.contains("No space left"), "{ran}");
     assert!(ran.stderr.contains("do the rest"), "{ran}");
-    let temporary = content(&env.work()).into_keys().filter(|path| path.to_string_lossy().contains(".agon-")).count();
+    let temporary =
+        content(&env.work()).into_keys().filter(|path| path.to_string_lossy().contains(".agon-")).count();
     assert_eq!(temporary, 0, "nothing half written stays");
     std::fs::remove_file(filler).unwrap();
     let ran = undo(&env, &[], 0);
     assert!(ran.stdout.contains("undo completed: turn 1"), "{ran}");
     assert_eq!(content(&env.work()), before);
     undo(&env, &["--redo"], 0);
-    assert_eq!(std::fs::metadata(env.work().join("big1.bin")).unwrap().len(), 0, "the whole undo is taken back");
+    assert_eq!(
+        std::fs::metadata(env.work().join("big1.bin")).unwrap().len(),
+        0,
+        "the whole undo is taken back"
+    );
     assert!(env.work().join("new.txt").exists());
 }
 
