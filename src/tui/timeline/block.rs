@@ -122,12 +122,6 @@ impl Page<'_> {
         }
     }
 
-    /// A line that was taken back: its words say so on a screen without that style as well.
-    fn struck(&self, line: Line<'static>) -> Line<'static> {
-        let style = self.scene.style(Tone::Struck).patch(self.scene.style(Tone::Quiet));
-        line.into_iter().map(|span| Span::styled(span.content, style)).collect()
-    }
-
     /// Tool calls in a row stay together; everything else gets room.
     fn stands_apart(&self, item: &Item) -> bool {
         let is_small = |item: &Item| {

@@ -105,7 +105,7 @@ fn while_a_command_runs_it_is_refused_and_after_a_kill_what_was_recorded_is_take
     );
     let verified = env.run(&["verify", "latest"]);
     assert_eq!(verified.code, 0, "{verified}");
-    env.write("home/mock.toml", "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n");
+    env.write("home/mock.toml", &"[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n".repeat(3));
     let ran = env.run(&["run", "hello", "--resume", "latest", "--sandbox", "none"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
 }
