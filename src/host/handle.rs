@@ -164,6 +164,11 @@ impl Handle {
         }
     }
 
+    /// Keeps others who write out of the workspace until the returned value is dropped.
+    pub(super) fn hold(&self) -> Result<Pending<'_>, WireError> {
+        self.0.state.hold()
+    }
+
     /// Changes settings as far as they differ, then gives a task.
     pub async fn prompt(
         &self,

@@ -178,6 +178,8 @@ impl Mission {
                 return Ok(self.fork(id, seq));
             }
             Act::GoOn => return self.go_on(),
+            Act::Undo(request) => return Ok(self.undo(request)),
+            Act::Turns => self.list_turns(),
             Act::Models => self.list_models(),
             act @ (Act::Model(_)
             | Act::Effort(_)
