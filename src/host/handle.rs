@@ -166,7 +166,8 @@ impl Handle {
 
     /// Keeps others who write out of the workspace until the returned value is dropped.
     pub(super) fn hold(&self) -> Result<Pending<'_>, WireError> {
-        self.0.state.hold()
+        // What is taken back is written, whatever the level.
+        self.0.state.hold(Some(PermissionLevel::Ask))
     }
 
     /// Changes settings as far as they differ, then gives a task.

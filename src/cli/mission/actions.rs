@@ -190,7 +190,9 @@ impl Mission {
             Act::Sandbox(name) => return self.sandbox(&name),
             Act::Accept { level, task } => {
                 self.kit = Arc::new(self.kit.with_permission(level)?);
-                return self.try_perform(*task);
+                let mut news = self.try_perform(*task)?;
+                news.insert(0, Msg::Profile(Box::new(self.profile())));
+                return Ok(news);
             }
             Act::Demo(name) => {
                 let kind = demo_kind(&name)?;

@@ -9,6 +9,7 @@ use crate::projection::board::OpenApproval;
 use crate::projection::changes::is_diff;
 use crate::projection::{phrases, visible};
 use crate::protocol::event::Plan;
+use crate::protocol::need::Need;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
 use crate::tui::state::{Armed, Lasts, Pane, State};
@@ -194,7 +195,9 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         Some("") | None => String::new(),
         Some(cwd) => format!(" in {}", bare(cwd)),
     };
+    let leaves = plan(scene, open).is_some_and(|plan| plan.needs.contains(&Need::Unconfined));
     let sandbox = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
+        _ if leaves => "OUTSIDE the sandbox".to_owned(),
         Some("none") | None => "UNCONFINED".to_owned(),
         Some(kind) => format!("inside {}", clean_line(kind)),
     };
