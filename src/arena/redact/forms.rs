@@ -10,17 +10,8 @@ const LONGEST: usize = 8 * 1024;
 
 /// What common writers leave as it is in percent-encoding, next to letters and digits: RFC 3986, Python with and without
 /// `/`, PHP, forms, `encodeURIComponent`, `encodeURI`, Go's paths, passwords in an address, nothing.
-const KEPT: [&str; 9] = [
-    "-_.~",
-    "-_.~/",
-    "-_.",
-    "-_.*",
-    "-_.~!*'()",
-    "-_.~!*'();,/?:@&=+$#",
-    "-_.~$&+:=@",
-    "-_.~!$%&'()*+,",
-    "",
-];
+const KEPT: [&str; 9] =
+    ["-_.~", "-_.~/", "-_.", "-_.*", "-_.~!*'()", "-_.~!*'();,/?:@&=+$#", "-_.~$&+:=@", "-_.~!$%&'()*+,", ""];
 
 /// What common writers of JSON write as a number for the sake of HTML: nothing, Go and Ruby, Jinja, Gson, JavaScript.
 const HTML: [&str; 5] = ["", "<>&\u{2028}\u{2029}", "<>&'", "<>&'=", "<>/\u{2028}\u{2029}"];

@@ -161,7 +161,8 @@ pub fn credentials() -> (Vec<String>, Vec<String>) {
 }
 
 /// Folders that hold what others published, or git's objects by the thousand: they are not searched.
-pub const NOT_SEARCHED: &[&str] = &["dist-packages", "html", "node_modules", "objects", "rustlib", "site-packages"];
+pub const NOT_SEARCHED: &[&str] =
+    &["dist-packages", "html", "node_modules", "objects", "rustlib", "site-packages"];
 
 #[cfg(test)]
 mod tests {
