@@ -6,7 +6,6 @@ use rustix::fs::{CWD, FileType, Mode};
 use serde_json::json;
 
 use super::kit::*;
-use crate::support::env::Env;
 use crate::support::server::{Reply, Server};
 
 fn pipe(path: &Path) {
