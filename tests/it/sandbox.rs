@@ -11,6 +11,8 @@ pub(crate) mod contract;
 pub(crate) mod escapes;
 #[cfg(target_os = "linux")]
 mod holder;
+#[cfg(target_os = "linux")]
+mod git;
 mod hostile_git;
 #[cfg(target_os = "linux")]
 mod left;
