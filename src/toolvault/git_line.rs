@@ -13,14 +13,53 @@ pub enum GitLine<'a> {
 
 /// Commands of git that change references, the index or the objects.
 const CHANGES: [&str; 26] = [
-    "add", "am", "branch", "checkout", "cherry-pick", "commit", "commit-tree", "fetch", "merge", "mv", "notes", "pull",
-    "push", "rebase", "reset", "restore", "revert", "rm", "stash", "switch", "symbolic-ref", "tag", "update-index",
-    "update-ref", "write-tree", "apply",
+    "add",
+    "am",
+    "branch",
+    "checkout",
+    "cherry-pick",
+    "commit",
+    "commit-tree",
+    "fetch",
+    "merge",
+    "mv",
+    "notes",
+    "pull",
+    "push",
+    "rebase",
+    "reset",
+    "restore",
+    "revert",
+    "rm",
+    "stash",
+    "switch",
+    "symbolic-ref",
+    "tag",
+    "update-index",
+    "update-ref",
+    "write-tree",
+    "apply",
 ];
 /// Those that only look.
 const LOOKS: [&str; 18] = [
-    "blame", "cat-file", "check-ignore", "describe", "diff", "diff-tree", "for-each-ref", "grep", "log", "ls-files",
-    "ls-tree", "merge-base", "reflog", "rev-list", "rev-parse", "shortlog", "show", "status",
+    "blame",
+    "cat-file",
+    "check-ignore",
+    "describe",
+    "diff",
+    "diff-tree",
+    "for-each-ref",
+    "grep",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "reflog",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "status",
 ];
 /// Programs that may stand beside git: they leave the repository alone.
 const BESIDE: [&str; 10] = ["cat", "cd", "echo", "grep", "head", "ls", "pwd", "tail", "true", "wc"];
@@ -57,7 +96,10 @@ fn verb(mut words: &[String]) -> Option<(&str, &[String])> {
 }
 
 fn has(words: &[String], options: &[&str]) -> bool {
-    words.iter().take_while(|word| *word != "--").any(|word| options.contains(&word.split('=').next().unwrap_or(word)))
+    words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| options.contains(&word.split('=').next().unwrap_or(word)))
 }
 
 fn configures(verb: &str, rest: &[String]) -> bool {
@@ -68,10 +110,23 @@ fn configures(verb: &str, rest: &[String]) -> bool {
         "submodule" => !matches!(first, None | Some("status" | "summary" | "foreach")),
         "worktree" => first != Some("list"),
         "checkout" | "switch" => has(rest, &["-t", "--track"]),
-        "branch" => has(rest, &[
-            "-m", "-M", "--move", "-c", "-C", "--copy", "-t", "--track", "-u", "--set-upstream-to", "--unset-upstream",
-            "--edit-description",
-        ]),
+        "branch" => has(
+            rest,
+            &[
+                "-m",
+                "-M",
+                "--move",
+                "-c",
+                "-C",
+                "--copy",
+                "-t",
+                "--track",
+                "-u",
+                "--set-upstream-to",
+                "--unset-upstream",
+                "--edit-description",
+            ],
+        ),
         "push" => has(rest, &["-u", "--set-upstream"]),
         _ => false,
     }
@@ -121,16 +176,22 @@ fn split(line: &str) -> Option<Vec<(&str, Vec<String>)>> {
                 from = chars.peek().map_or(line.len(), |(next, _)| *next);
             }
             (None, '2') if word.is_none() && line[at..].starts_with("2>") => {
-                let plain = ["2>&1", "2>/dev/null"].into_iter().find(|plain| line[at..].starts_with(plain))?;
-                let ends = line[at + plain.len()..].chars().next().is_none_or(|next| " \t\n;|&".contains(next));
+                let plain =
+                    ["2>&1", "2>/dev/null"].into_iter().find(|plain| line[at..].starts_with(plain))?;
+                let ends =
+                    line[at + plain.len()..].chars().next().is_none_or(|next| " \t\n;|&".contains(next));
                 ends.then_some(())?;
                 for _ in 1..plain.len() {
                     chars.next();
                 }
             }
-            (None, '$' | '`' | '\\' | '(' | ')' | '{' | '}' | '<' | '>' | '#' | '*' | '?' | '[' | '~' | '!') => {
+            (
+                None,
+                '$' | '`' | '\\' | '(' | ')' | '{' | '}' | '<' | '>' | '#' | '*' | '?' | '[' | '~' | '!',
+            ) => {
                 // A pattern or a caret in a word of git's own (`HEAD~1`) starts nothing.
-                let is_plain = matches!(c, '~' | '*' | '?' | '{' | '}') && word.is_some() || matches!(c, '*' | '~');
+                let is_plain =
+                    matches!(c, '~' | '*' | '?' | '{' | '}') && word.is_some() || matches!(c, '*' | '~');
                 if !is_plain {
                     return None;
                 }

@@ -10,9 +10,9 @@ mod consent;
 pub(crate) mod contract;
 pub(crate) mod escapes;
 #[cfg(target_os = "linux")]
-mod holder;
-#[cfg(target_os = "linux")]
 mod git;
+#[cfg(target_os = "linux")]
+mod holder;
 mod hostile_git;
 #[cfg(target_os = "linux")]
 mod left;

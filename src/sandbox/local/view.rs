@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use super::{LocalOptions, git};
 use super::fs_layout::FsLayout;
 use super::held::Split;
 use super::kept_back::Packages;
 use super::plan::HeldPlan;
 use super::session_holder;
+use super::{LocalOptions, git};
 
 /// A view that is made when it is needed: the folders that are shown have to be searched for it.
 pub type LazyView = LazyLock<View, Box<dyn FnOnce() -> View + Send>>;

@@ -105,13 +105,20 @@ async fn everyday_commands_of_git_work_and_leave_what_they_would_leave_outside()
     works(&opened, "git merge -q --no-edit side && git tag v1 && git tag -a v2 -m two").await;
     works(&opened, "git checkout -qb other HEAD~1 && echo o >o && git add . && git commit -qm other").await;
     works(&opened, "git rebase -q trunk").await;
-    works(&opened, "git branch -d side && git branch feature/deep && git branch -f feature/deep HEAD~1").await;
+    works(&opened, "git branch -d side && git branch feature/deep && git branch -f feature/deep HEAD~1")
+        .await;
     works(&opened, "echo dirty >>a && git stash -q").await;
     assert_eq!(git(root, &["stash", "list"]).lines().count(), 1);
     works(&opened, "git stash pop -q && git restore a && git diff --exit-code").await;
-    works(&opened, "git mv a b && git commit -qm moved && git revert --no-edit HEAD && git reset -q --hard HEAD~1").await;
-    works(&opened, "git switch -q trunk && git cherry-pick other && git rm -q b && git commit -qm gone").await;
-    works(&opened, "git commit -q --amend -m 'gone again' && git notes add -m note && git pack-refs --all").await;
+    works(
+        &opened,
+        "git mv a b && git commit -qm moved && git revert --no-edit HEAD && git reset -q --hard HEAD~1",
+    )
+    .await;
+    works(&opened, "git switch -q trunk && git cherry-pick other && git rm -q b && git commit -qm gone")
+        .await;
+    works(&opened, "git commit -q --amend -m 'gone again' && git notes add -m note && git pack-refs --all")
+        .await;
     works(&opened, "git branch -D feature/deep && git branch feature && git tag -d v1").await;
     let subjects = git(root, &["log", "--format=%an <%ae> %s", "-3"]);
     assert_eq!(subjects.lines().next(), Some("A User <user@example.org> gone again"));
@@ -192,7 +199,10 @@ async fn a_merge_may_wait_for_a_later_call_and_a_rebase_that_stops_is_aborted() 
     let head = git(root, &["rev-parse", "HEAD", "trunk", "side"]);
     for (command, what) in [
         ("git switch -q side; git rebase trunk~1", "the rebase"),
-        ("git switch -q side; GIT_SEQUENCE_EDITOR='printf \"exec false\\n\" >>' git rebase -i trunk~1", "the rebase"),
+        (
+            "git switch -q side; GIT_SEQUENCE_EDITOR='printf \"exec false\\n\" >>' git rebase -i trunk~1",
+            "the rebase",
+        ),
         ("git switch -q side; git cherry-pick trunk~1 HEAD~1", "the cherry-pick or revert"),
     ] {
         let end = run(&opened, command).await;
@@ -232,8 +242,20 @@ async fn what_a_command_plants_is_dropped_and_named_while_its_commit_stays() {
     let end = run(&opened, evil).await;
     assert_eq!(git(root, &["log", "-1", "--format=%s"]), "second\n", "{end:?}");
     assert_eq!(steering(&root.join(".git")), before, "{end:?}");
-    let gone = ["commondir", "config.worktree", "worktrees", "modules", "rebase-merge", "refs/heads/link", "MERGE_MSG",
-        "refs/tags/folder", "FETCH_HEAD", "sharedindex.x", "objects/info/alternates", "objects/pack/pack-1.idx"];
+    let gone = [
+        "commondir",
+        "config.worktree",
+        "worktrees",
+        "modules",
+        "rebase-merge",
+        "refs/heads/link",
+        "MERGE_MSG",
+        "refs/tags/folder",
+        "FETCH_HEAD",
+        "sharedindex.x",
+        "objects/info/alternates",
+        "objects/pack/pack-1.idx",
+    ];
     for name in gone {
         assert!(fs::symlink_metadata(root.join(".git").join(name)).is_err(), "{name}: {end:?}");
     }
@@ -257,12 +279,18 @@ async fn names_that_git_would_not_write_take_nothing_over() {
         ("echo junk >.git/index", "`index`: it is too short"),
         (index, "`index`: an entry names a place that git never writes to"),
         ("echo 0123456789012345678901234567890123456789 >.git/refs/heads/x", "objects are missing: "),
-        ("o=$(git rev-parse HEAD); rm -f .git/objects/$(echo $o | sed 's,..,&/,'); p=$(echo y | git hash-object -w --stdin); \
-          f=.git/objects/$(echo $p | sed 's,..,&/,'); chmod 600 $f; echo x >$f", "is not the object that its name says"),
+        (
+            "o=$(git rev-parse HEAD); rm -f .git/objects/$(echo $o | sed 's,..,&/,'); p=$(echo y | git hash-object -w --stdin); \
+          f=.git/objects/$(echo $p | sed 's,..,&/,'); chmod 600 $f; echo x >$f",
+            "is not the object that its name says",
+        ),
     ] {
         let before = all(&root.join(".git"));
         let end = run(&opened, &format!("{commit}; {evil}")).await;
-        assert!(end.stderr.contains("nothing of this command was taken over") && end.stderr.contains(why), "{evil}: {end:?}");
+        assert!(
+            end.stderr.contains("nothing of this command was taken over") && end.stderr.contains(why),
+            "{evil}: {end:?}"
+        );
         assert_ne!(end.exit, Some(0), "{end:?}");
         assert_eq!(all(&root.join(".git")), before, "{evil}");
         git(root, &["fsck", "--full", "--no-dangling"]);
@@ -284,7 +312,8 @@ async fn a_lock_of_the_users_git_and_what_it_changed_meanwhile_keep_a_call_out()
     assert_eq!(all(&root.join(".git")), before);
     fs::remove_file(&lock).unwrap();
     let call = async {
-        let command = "git commit -q --allow-empty -m theirs; touch begun; while [ ! -e over ]; do sleep 0.02; done";
+        let command =
+            "git commit -q --allow-empty -m theirs; touch begun; while [ ! -e over ]; do sleep 0.02; done";
         run(&opened, command).await
     };
     let meanwhile = async {
@@ -298,12 +327,18 @@ async fn a_lock_of_the_users_git_and_what_it_changed_meanwhile_keep_a_call_out()
     assert!(end.stderr.contains("another program changed `.git/"), "{end:?}");
     assert_eq!(git(root, &["log", "-1", "--format=%s"]), "mine\n");
     // Whoever only refreshes the index is in nobody's way.
-    let call = run(&opened, "rm -f over; git add begun; touch begun2; while [ ! -e over ]; do sleep 0.02; done");
+    let call =
+        run(&opened, "rm -f over; git add begun; touch begun2; while [ ! -e over ]; do sleep 0.02; done");
     let refresh = async {
         while !root.join("begun2").exists() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
-        fs::File::options().append(true).open(root.join("a")).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+        fs::File::options()
+            .append(true)
+            .open(root.join("a"))
+            .unwrap()
+            .set_modified(std::time::SystemTime::now())
+            .unwrap();
         git(root, &["update-index", "--refresh"]);
         fs::write(root.join("over"), "").unwrap();
     };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::super::plan::{Mount, MountKind};
 use super::super::mounts::NO_LAYER;
+use super::super::plan::{Mount, MountKind};
 use super::super::{Deaf, LocalSandbox, tmp};
 use super::place::GitPlace;
 use super::scan::{self, Change, Layer, Mark};
@@ -147,7 +147,10 @@ impl LocalSandbox {
             let exec = own(command);
             let end = self.run(exec, Vec::new(), &Deaf, &CancellationToken::new()).await?;
             if end.exit != Some(0) {
-                return Err(format!("objects are missing: {}", end.stderr.lines().next().unwrap_or_default()));
+                return Err(format!(
+                    "objects are missing: {}",
+                    end.stderr.lines().next().unwrap_or_default()
+                ));
             }
         }
         let call = Arc::clone(git);

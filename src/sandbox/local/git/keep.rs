@@ -131,7 +131,12 @@ impl Drop for Lock {
 
 /// Replaces and removes what names objects. An error leaves every name as it was, unless the system refuses a rename in
 /// between.
-pub fn names(place: &GitPlace, upper: &Path, layer: &Layer, before: &BTreeMap<PathBuf, Mark>) -> Result<(), String> {
+pub fn names(
+    place: &GitPlace,
+    upper: &Path,
+    layer: &Layer,
+    before: &BTreeMap<PathBuf, Mark>,
+) -> Result<(), String> {
     let mut locks = BTreeMap::new();
     for (path, change) in &layer.files {
         let mut lock = Lock::take(place, path)?;
@@ -147,12 +152,13 @@ pub fn names(place: &GitPlace, upper: &Path, layer: &Layer, before: &BTreeMap<Pa
     logs(place, upper, layer)?;
     let first = Path::new("packed-refs");
     let last = [place.own.join("HEAD"), place.own.join("index")];
-    let rank = |path: &Path| match (path == first, layer.files.get(path), last.iter().any(|last| last == path)) {
-        (true, ..) => 0,
-        (_, Some(Change::Remove), _) => 1,
-        (.., false) => 2,
-        (.., true) => 3,
-    };
+    let rank =
+        |path: &Path| match (path == first, layer.files.get(path), last.iter().any(|last| last == path)) {
+            (true, ..) => 0,
+            (_, Some(Change::Remove), _) => 1,
+            (.., false) => 2,
+            (.., true) => 3,
+        };
     let mut ordered: Vec<&Lock> = locks.values().collect();
     ordered.sort_by_key(|lock| rank(&lock.path));
     for lock in ordered {

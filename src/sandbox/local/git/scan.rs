@@ -19,7 +19,8 @@ const OBJECTS_NAMED: [&str; 6] =
 /// Files of a work tree with text.
 const TEXTS: [&str; 5] = ["COMMIT_EDITMSG", "FETCH_HEAD", "MERGE_MODE", "MERGE_MSG", "SQUASH_MSG"];
 /// What git leaves there that nobody misses.
-const LEFTOVERS: [&str; 6] = ["MERGE_RR", "TAG_EDITMSG", "gc.log", "gc.pid", "objects/maintenance.lock", "rr-cache"];
+const LEFTOVERS: [&str; 6] =
+    ["MERGE_RR", "TAG_EDITMSG", "gc.log", "gc.pid", "objects/maintenance.lock", "rr-cache"];
 
 /// What a path in a repository's folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,11 @@ pub struct Layer {
 /// How a file stands: what a later look has to find for it to be replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    File { number: u64, bytes: u64, changed: (i64, i64) },
+    File {
+        number: u64,
+        bytes: u64,
+        changed: (i64, i64),
+    },
     /// The digest of what an index stages: whoever refreshes it changes nothing that counts.
     Staged([u8; 32]),
 }
@@ -81,7 +86,8 @@ pub fn mark(place: &GitPlace, path: &Path) -> Option<Mark> {
 pub fn marks(place: &GitPlace) -> BTreeMap<PathBuf, Mark> {
     let mut marks = BTreeMap::new();
     let own = ["HEAD", "index"].iter().chain(&OBJECTS_NAMED).chain(&TEXTS).map(|name| place.own.join(name));
-    let mut waiting: Vec<PathBuf> = own.chain([PathBuf::from("packed-refs"), PathBuf::from("refs")]).collect();
+    let mut waiting: Vec<PathBuf> =
+        own.chain([PathBuf::from("packed-refs"), PathBuf::from("refs")]).collect();
     while let Some(path) = waiting.pop() {
         let file = place.common.join(&path);
         if fs::symlink_metadata(&file).is_ok_and(|data| data.is_dir()) {
@@ -137,7 +143,10 @@ fn is_hex(text: &str, length: usize) -> bool {
 fn is_way(path: &Path, place: &GitPlace) -> bool {
     let leads = path.to_str().is_some_and(|text| {
         let parts: Vec<&str> = text.split('/').collect();
-        matches!(parts.as_slice(), [""] | ["objects" | "refs" | "logs"] | ["objects", _] | ["refs" , _, ..] | ["logs", "refs", ..])
+        matches!(
+            parts.as_slice(),
+            [""] | ["objects" | "refs" | "logs"] | ["objects", _] | ["refs", _, ..] | ["logs", "refs", ..]
+        )
     });
     leads || place.own.starts_with(path) || place.own.join("logs") == path
 }
@@ -147,7 +156,8 @@ pub fn layer(place: &GitPlace, upper: &Path, before: &BTreeMap<PathBuf, Mark>) -
     let mut layer = Layer::default();
     let mut waiting = vec![PathBuf::new()];
     while let Some(folder) = waiting.pop() {
-        let entries = fs::read_dir(upper.join(&folder)).map_err(|error| format!("`{}`: {error}", folder.display()))?;
+        let entries =
+            fs::read_dir(upper.join(&folder)).map_err(|error| format!("`{}`: {error}", folder.display()))?;
         for entry in entries {
             let entry = entry.map_err(|error| format!("`{}`: {error}", folder.display()))?;
             let path = folder.join(entry.file_name());
@@ -241,7 +251,9 @@ impl Layer {
         let odd = || "it does not say what git writes there".to_owned();
         let text = || std::str::from_utf8(bytes).map_err(|_| odd());
         match sort {
-            Kind::Index => index::staged(bytes, place.hash.bytes()).map(|_| Vec::new()).map_err(str::to_owned),
+            Kind::Index => {
+                index::staged(bytes, place.hash.bytes()).map(|_| Vec::new()).map_err(str::to_owned)
+            }
             Kind::Text => Ok(Vec::new()),
             Kind::Packed => refs::packed(text()?, place.hash).ok_or_else(odd),
             _ => {

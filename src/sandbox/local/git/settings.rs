@@ -70,8 +70,12 @@ pub fn write(workspace: &Path, folder: &Path, seen_at: &Path, environment: &mut 
 /// Names in small letters with their values, from the user's own files and from no repository's.
 fn of_the_user(git: &Path, workspace: &Path) -> Option<Vec<(String, String)>> {
     let mut command = Command::new(git);
-    command.args(["config", "--global", "--includes", "--null", "--get-regexp", KNOWN]).current_dir(workspace);
-    command.env_clear().envs(["HOME", "XDG_CONFIG_HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command
+        .args(["config", "--global", "--includes", "--null", "--get-regexp", KNOWN])
+        .current_dir(workspace);
+    command
+        .env_clear()
+        .envs(["HOME", "XDG_CONFIG_HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let pairs = text.split('\0').filter_map(|pair| pair.split_once('\n'));
