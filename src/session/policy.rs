@@ -278,7 +278,6 @@ mod tests {
             "cargo test `id`",
             "cargo test\nrm x",
             "cargo test > /etc/x",
-            "cargo test &",
             "cargo test ${IFS}x",
             "cargo test\u{a0}x;y",
         ] {

@@ -37,7 +37,7 @@ pub fn understood(line: &str) -> Option<Vec<String>> {
     if FOREIGN.iter().any(|piece| line.contains(piece)) || line.contains(is_odd) {
         return None;
     }
-    let program = program(line, |operator| PLAIN.contains(&operator))?;
+    let program = program(line, true, |operator| PLAIN.contains(&operator))?;
     let commands = program.complete_commands.iter().map(simple_ones).collect::<Option<Vec<_>>>()?;
     let commands: Vec<String> = commands.concat();
     (!commands.is_empty()).then_some(commands)
@@ -49,7 +49,7 @@ pub fn found(line: &str) -> Vec<String> {
     let mut all = vec![line.trim().to_owned()];
     let pieces = line.split([';', '&', '|', '(', ')', '{', '}', '`', '\n']);
     all.extend(pieces.map(|piece| piece.split_whitespace().collect::<Vec<_>>().join(" ")));
-    let program = program(line, |_| true);
+    let program = program(line, false, |_| true);
     let mut lists: Vec<&CompoundList> =
         program.iter().flat_map(|program| &program.complete_commands).collect();
     while let Some(list) = lists.pop() {
@@ -65,15 +65,15 @@ pub fn found(line: &str) -> Vec<String> {
     all
 }
 
-/// The line by the grammar, if it has only these operators and is neither too long nor too deep for it.
-fn program(line: &str, is_known: impl Fn(&str) -> bool) -> Option<Program> {
+/// The line by the grammar of `sh`, or of bash, if it has only these operators and is neither too long nor too deep.
+fn program(line: &str, is_sh: bool, is_known: impl Fn(&str) -> bool) -> Option<Program> {
     if line.len() > LONGEST || line.matches(['(', '{', '`']).count() > MOST_NESTED {
         return None;
     }
     let options = ParserOptions {
         enable_extended_globbing: false,
-        posix_mode: true,
-        sh_mode: true,
+        posix_mode: is_sh,
+        sh_mode: is_sh,
         tilde_expansion: true,
     };
     let tokens = uncached_tokenize_str(line, &options.tokenizer_options()).ok()?;
