@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::{WireError, providers};
+use crate::config::discover::is_looked_for;
 use crate::config::models::AS_OF;
 use crate::config::providers::{PRESETS, complete, is_loopback};
 use crate::config::{Config, ConfigError, ModelName};
@@ -80,6 +81,9 @@ async fn offer(config: &Config, name: &str, is_asked_for: bool) -> Option<Offer>
     };
     let Some(url) = url else { return is_asked_for.then(|| offer(String::new(), Ok(Vec::new())))? };
     let is_local = is_loopback(&url);
+    if is_local && !is_written && !is_looked_for(config, name) {
+        return None;
+    }
     let patience = if is_local { PATIENCE.1 } else { PATIENCE.0 };
     let models = match tokio::time::timeout(patience, server.models()).await {
         Ok(listed) => listed.map_err(|failed| failed.message),
@@ -221,10 +225,10 @@ pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireE
     };
     let begun = Instant::now();
     let mut reply = call(&*server, &request).await;
-    if let Err(failed) = &reply
-        && !failed.refused.is_empty()
+    while let Err(failed) = &reply
+        && failed.refused.iter().any(|name| !request.params.without.contains(name))
     {
-        request.params.without = failed.refused.clone();
+        request.params.without.extend(failed.refused.clone());
         reply = call(&*server, &request).await;
     }
     let reply = reply.map_err(|failed| WireError::Provider(failed.message))?;

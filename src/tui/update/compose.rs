@@ -139,6 +139,7 @@ fn obey(
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),
         Order::Diff => overlay::changes(state),
+        Order::Context => state.overlays.push(Overlay::Context { scroll: 0 }),
         Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
         Order::Model if rest.is_empty() && !state.profile.is_record => pick::open(state, acts),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
