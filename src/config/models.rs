@@ -15,8 +15,26 @@ use crate::protocol::spec::{ModelSpec, Price};
 /// Context window of a model nothing is known of, in tokens.
 pub const UNKNOWN_CONTEXT: u64 = 128_000;
 
-/// When the numbers of the embedded table were right.
-pub const AS_OF: &str = "October 2025 to November 2026";
+/// The month in which numbers of the embedded table were published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Month(u16, u8);
+
+impl TryFrom<String> for Month {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let read = text.split_once('-').and_then(|(year, month)| Some((year.parse().ok()?, month.parse().ok()?)));
+        let month = read.filter(|(_, month)| (1..=12).contains(month));
+        month.map(|(year, month)| Month(year, month)).ok_or(format!("`{text}` is no month such as `2026-11`"))
+    }
+}
+
+impl fmt::Display for Month {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}", self.0, self.1)
+    }
+}
 
 /// Output limit of a model nothing is known of, in tokens.
 pub const UNKNOWN_MAX_OUTPUT: u64 = 8_192;
@@ -60,6 +78,7 @@ impl fmt::Display for ModelName {
 struct KnownModel {
     #[serde(default)]
     default: bool,
+    as_of: Month,
     family: Option<String>,
     context: u64,
     max_output: u64,
@@ -80,9 +99,9 @@ impl KnownModels {
         table.map(KnownModels).map_err(|error| ConfigError::Internal(error.to_string()))
     }
 
-    /// True for a model of the table.
-    pub fn knows(&self, name: &ModelName) -> bool {
-        self.0.get(&name.provider).is_some_and(|models| models.contains_key(&name.model))
+    /// When the numbers of a model of the table were published.
+    pub fn as_of(&self, name: &ModelName) -> Option<Month> {
+        self.0.get(&name.provider)?.get(&name.model).map(|known| known.as_of)
     }
 
     /// The model taken when only the provider's key is found.
