@@ -11,6 +11,7 @@ mod session_ops;
 mod session_options;
 mod setup;
 mod text;
+mod undo;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
