@@ -20,8 +20,8 @@ use std::process::Command;
 use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
-use crate::cli::{init, plain};
 use crate::cli::run::next_step;
+use crate::cli::{init, plain};
 use crate::config::{Environment, Places};
 use crate::host::Sessions;
 use crate::tui::screen::{self, Left};
@@ -112,7 +112,8 @@ fn again(here: &std::path::Path) -> Failure {
     let typed: Vec<OsString> = std::env::args_os().skip(1).filter(|typed| typed != "--set-up").collect();
     let is_chat = typed.first().is_none_or(|first| first.as_encoded_bytes().starts_with(b"-"));
     let flags = if is_chat { typed } else { vec!["--workspace".into(), here.into()] };
-    let begun = std::env::current_exe().map(|program| Command::new(program).args(flags).arg("--set-up").exec());
+    let begun =
+        std::env::current_exe().map(|program| Command::new(program).args(flags).arg("--set-up").exec());
     let error = begun.unwrap_or_else(|error| error);
     Failure::from(error).hint("agon init")
 }

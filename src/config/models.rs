@@ -24,7 +24,8 @@ impl TryFrom<String> for Month {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let read = text.split_once('-').and_then(|(year, month)| Some((year.parse().ok()?, month.parse().ok()?)));
+        let read =
+            text.split_once('-').and_then(|(year, month)| Some((year.parse().ok()?, month.parse().ok()?)));
         let month = read.filter(|(_, month)| (1..=12).contains(month));
         month.map(|(year, month)| Month(year, month)).ok_or(format!("`{text}` is no month such as `2026-11`"))
     }

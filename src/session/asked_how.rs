@@ -36,7 +36,12 @@ impl Session {
     }
 
     /// A forced tool would leave no room for other tools, so beside tools the schema is asked for in words.
-    pub(super) fn answer_schema(&self, id: SparkId, model: &ModelSpec, with_tools: bool) -> Option<AnswerSchema> {
+    pub(super) fn answer_schema(
+        &self,
+        id: SparkId,
+        model: &ModelSpec,
+        with_tools: bool,
+    ) -> Option<AnswerSchema> {
         let schema = self.schema_for(id)?;
         let via = match model.structured {
             Structured::ForcedTool | Structured::Any if with_tools => Structured::Words,

@@ -7,8 +7,8 @@ use std::pin::pin;
 use clap::ValueEnum;
 
 use crate::cli::args::{
-    ArenaArgs, ChatArgs, ContextArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs, SessionsArgs,
-    SessionsCommand,
+    ArenaArgs, ChatArgs, ContextArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs,
+    SessionsArgs, SessionsCommand,
 };
 use crate::cli::consent::AtTerminal;
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
@@ -175,7 +175,13 @@ impl LineMode {
             | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
-            Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Context | Order::Matrix => {
+            Order::Sessions
+            | Order::Rename
+            | Order::Replay
+            | Order::Events
+            | Order::Cost
+            | Order::Context
+            | Order::Matrix => {
                 self.show(slash.order, rest).await?;
             }
             Order::Copy | Order::Theme | Order::Diff => {

@@ -108,7 +108,13 @@ pub(super) fn cost(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
 }
 
 /// What fills the windows of the sparks at work.
-pub(super) fn context(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, scroll: usize) {
+pub(super) fn context(
+    state: &State,
+    scene: &ViewModel<'_>,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    scroll: usize,
+) {
     let inner = super::sheet(scene, frame, area, "context", "↑↓ scroll · Esc closes");
     let wide = usize::from(inner.width);
     let usage = &scene.moment.gauge;

@@ -52,7 +52,8 @@ fn session(url: &str) -> Vec<Value> {
     let env = Env::new();
     let config = config(url).replace("attempts = 1", "attempts = 12\nbase_ms = 1\ncap_ms = 20");
     env.config(&config);
-    let ran = env.run(&["run", "look at everything", "--max-steps", "none", "--max-usd", "5", "--sandbox", "none"]);
+    let ran =
+        env.run(&["run", "look at everything", "--max-steps", "none", "--max-usd", "5", "--sandbox", "none"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "all of it is done\n"), "{ran}");
     nothing_lost(&env);
     entries(&env)
