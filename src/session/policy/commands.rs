@@ -137,7 +137,7 @@ fn runs_others(words: &[&str]) -> bool {
     let name = unquote_str(words.first().copied().unwrap_or_default());
     let name = name.rsplit('/').next().unwrap_or_default();
     let runs = |word: &&str| matches!(unquote_str(word).as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");
-    RUNNERS.contains(&name) || (name == "find" && words.iter().any(|word| runs(word)))
+    RUNNERS.contains(&name) || (name == "find" && words.iter().any(runs))
 }
 
 /// True for what writes to no file: streams put together, and `/dev/null`.
