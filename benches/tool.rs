@@ -107,7 +107,7 @@ fn vault_step(bencher: Bencher<'_, '_>) {
             let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox, &plans).await.result else {
                 return None;
             };
-            let at = RunContext { sandbox: &sandbox, live: &Silent, cancel: &never };
+            let at = RunContext { sandbox: &sandbox, hosts: &[], live: &Silent, cancel: &never };
             Some(vault.run(&call, &plan.digest, &plans, at).await)
         })
     });

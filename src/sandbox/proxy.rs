@@ -10,6 +10,7 @@ mod tally;
 mod tunnel;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -121,6 +122,35 @@ pub struct Proxy {
     answers: Mutex<BTreeMap<Target, Shared<BoxFuture<'static, bool>>>>,
 }
 
+/// Serves each connection, a limited number of them at a time.
+async fn each<F: Future<Output = ()>>(listener: &TcpListener, serve: impl Fn(TcpStream) -> F) -> Infallible {
+    let mut open = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if open.len() < MOST => match accepted {
+                Ok((stream, _)) => open.push(serve(stream)),
+                // Out of descriptors: another connection has to end first.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            Some(()) = open.next() => {}
+        }
+    }
+}
+
+async fn pass_on(proxy: Arc<Proxy>, mut inside: TcpStream, port: u16) {
+    let target = Target { host: "127.0.0.1".to_owned(), port };
+    let here = [IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)];
+    for address in here {
+        if let Ok(outside) = proxy.wire.connect(SocketAddr::new(address, port)).await {
+            let mut outside = proxy.tally.counted(&target, outside);
+            // An end on one side is seen on the other.
+            let _ = tokio::io::copy_bidirectional(&mut inside, &mut outside).await;
+            return;
+        }
+    }
+    proxy.tally.refused(&target, Refusal::Unreachable("nothing listens there on this machine".to_owned()));
+}
+
 /// The name that clients use with the token.
 const USER: &str = "agon";
 
@@ -166,18 +196,13 @@ impl Proxy {
     }
 
     /// Serves whoever connects, until it is dropped.
-    pub async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let mut open = FuturesUnordered::new();
-        loop {
-            tokio::select! {
-                accepted = listener.accept(), if open.len() < MOST => match accepted {
-                    Ok((stream, _)) => open.push(connection::serve(Arc::clone(&self), stream)),
-                    // Out of descriptors: another connection has to end first.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                },
-                Some(()) = open.next() => {}
-            }
-        }
+    pub async fn serve(self: Arc<Self>, listener: TcpListener) -> Infallible {
+        each(&listener, |stream| connection::serve(Arc::clone(&self), stream)).await
+    }
+
+    /// Passes whoever connects on to a port of this machine, until it is dropped.
+    pub async fn relay(self: Arc<Self>, listener: TcpListener, port: u16) -> Infallible {
+        each(&listener, |inside| pass_on(Arc::clone(&self), inside, port)).await
     }
 
     /// A connection to a target that is allowed.

@@ -21,6 +21,8 @@ mod local;
 mod machine;
 #[cfg(target_os = "linux")]
 mod named;
+#[cfg(target_os = "linux")]
+mod network;
 mod odd_names;
 pub(crate) mod person;
 mod proxy;

@@ -78,6 +78,12 @@ impl FsLayout {
             environment.insert("CARGO_TARGET_DIR".to_owned(), target.into_os_string());
         }
         environment.insert("TMPDIR".to_owned(), tmp);
+        // There is no network to ask, and waiting for it would be lost time.
+        for (name, value) in
+            [("CARGO_NET_OFFLINE", "true"), ("npm_config_offline", "true"), ("PIP_NO_INDEX", "1")]
+        {
+            environment.insert(name.to_owned(), value.into());
+        }
         (readable, FsLayout { mounts: Vec::new(), writable, environment, packages: Vec::new() })
     }
 
@@ -380,10 +386,6 @@ fn environment(
         // A cache or a server of the person's, which is not seen inside; empty, cargo goes without.
         environment.insert("RUSTC_WRAPPER".to_owned(), OsString::new());
     }
-    // There is no network to ask, and waiting for it would be lost time.
-    environment.insert("CARGO_NET_OFFLINE".to_owned(), "true".into());
-    environment.insert("npm_config_offline".to_owned(), "true".into());
-    environment.insert("PIP_NO_INDEX".to_owned(), "1".into());
     // npm writes into its cache also where it only takes a package from a file, and the home's cannot be written.
     environment.insert("npm_config_cache".to_owned(), "/tmp/npm".into());
     environment.insert("npm_config_update_notifier".to_owned(), "false".into());

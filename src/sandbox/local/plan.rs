@@ -45,6 +45,10 @@ pub struct StagePlan {
     pub cwd: OsString,
     /// Command line for `sh -c`.
     pub command: String,
+    /// The command's variables besides those of the session.
+    pub environment: BTreeMap<String, OsString>,
+    /// Ports of the call's loopback on which sockets are handed out; unused without namespaces.
+    pub listened: Vec<u16>,
 }
 
 /// One piece of the new root; targets are absolute.

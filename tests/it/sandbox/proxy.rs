@@ -1,6 +1,6 @@
 //! agon's proxy over real sockets: what it lets through, what it refuses and why, and that it ends with its call.
 
-mod kit;
+pub(crate) mod kit;
 
 use std::time::Duration;
 

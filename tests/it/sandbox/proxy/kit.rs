@@ -75,7 +75,7 @@ pub struct Served {
     pub proxy: Arc<Proxy>,
     pub address: SocketAddr,
     pub questions: mpsc::UnboundedReceiver<Question>,
-    task: JoinHandle<()>,
+    task: JoinHandle<std::convert::Infallible>,
 }
 
 impl Served {
