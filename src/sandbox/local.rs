@@ -369,7 +369,8 @@ impl LocalSandbox {
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let network = self.has_namespaces.then(|| CallNetwork::of(&exec.opens, &self.options.wire));
+        let network =
+            self.has_namespaces.then(|| CallNetwork::of(&exec.opens, &self.options.wire, &self.view.origins));
         let network = network.transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
         let plan = self.plan(&exec, &directory, sockets, network);
@@ -428,7 +429,7 @@ impl Sandbox for LocalSandbox {
         if !confine::landlock_refuses_sockets() {
             gaps.push(SandboxSpec::MOVED_SOCKETS.to_owned());
         }
-        if rustix::process::geteuid().is_root() && !limits_root(&kernel()) {
+        if rustix::process::geteuid().is_root() && !confine::limits_root() {
             gaps.push("for root this kernel does not limit the number of processes".to_owned());
         }
         SandboxSpec { kind: "local".to_owned(), gaps, proven, ..SandboxSpec::default() }
@@ -481,34 +482,8 @@ fn without_refused(why: &str) -> String {
     why.strip_prefix(launch::REFUSED).unwrap_or(why).to_owned()
 }
 
-fn kernel() -> OsString {
-    use std::os::unix::ffi::OsStringExt;
-    OsString::from_vec(rustix::system::uname().release().to_bytes().to_vec())
-}
-
-/// Since 6.14 each process namespace has a largest process number of its own.
-fn limits_root(release: &std::ffi::OsStr) -> bool {
-    let release = release.to_string_lossy();
-    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(14))
-}
-
 struct Deaf;
 
 impl Live for Deaf {
     fn push(&self, _: Lane, _: &str) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_are_told_apart_by_their_release() {
-        for (release, limits) in
-            [("6.18.44-x", true), ("6.14.0", true), ("6.9.1", false), ("7.0", true), ("?", false)]
-        {
-            assert_eq!(limits_root(release.as_ref()), limits, "{release}");
-        }
-    }
 }

@@ -6,8 +6,10 @@
 
 mod connection;
 pub mod judge;
+pub mod origins;
 mod tally;
 mod tunnel;
+pub mod upstream;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -28,6 +30,7 @@ use tokio::time::timeout;
 use judge::{HostRules, Target, Verdict};
 pub use tally::HostUse;
 use tally::{Counted, Tally};
+use upstream::Upstream;
 
 /// How long a name may take to be resolved, and an address to be connected to.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -44,6 +47,24 @@ const MOST_HEAD: usize = 64 * 1024;
 #[async_trait]
 pub trait Wire: std::fmt::Debug + Send + Sync {
     /// The addresses of a name.
+    /// A tunnel through the user's own proxy, wherever that is. It resolves the target itself.
+    async fn connect_through(&self, upstream: &Upstream, target: &Target) -> Result<Counted, Refusal> {
+        let failed = |error: String| Refusal::Unreachable(format!("it cannot be reached: {error}"));
+        let place = &upstream.target;
+        let address = match place.address() {
+            Some(address) => Some(address),
+            None => self.resolve(&place.host).await?.first().copied(),
+        };
+        let address = address.ok_or_else(|| failed(format!("your proxy {place} has no address")))?;
+        let tunnel = async {
+            let mut stream = self.wire.connect(SocketAddr::new(address, place.port)).await?;
+            upstream.tunnel(&mut stream, target).await.map(|()| stream)
+        };
+        let opened = timeout(CONNECT, tunnel).await;
+        let opened = opened.map_err(|_| failed(format!("your proxy {place} does not answer")))?;
+        opened.map(|stream| self.tally.counted(target, stream)).map_err(|error| failed(error.to_string()))
+    }
+
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
     /// A connection to exactly this address.
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
@@ -96,7 +117,10 @@ impl Refusal {
     pub fn words(&self, target: &Target) -> String {
         match self {
             Refusal::NoRule => {
-                format!("no rule allows it; to allow it: `--allow {}`", target.need())
+                let need = target.need();
+                format!(
+                    "no rule allows it; ask with `needs: [\"{need}\"]`, or start agon with `--allow {need}`"
+                )
             }
             Refusal::Denied => "a rule denies it".to_owned(),
             Refusal::Closed(address, what) => {
@@ -118,6 +142,7 @@ pub struct Proxy {
     wire: Arc<dyn Wire>,
     tally: Tally,
     questions: Option<mpsc::UnboundedSender<Question>>,
+    upstream: Option<Upstream>,
     /// Answers of a person, each asked for once in a call.
     answers: Mutex<BTreeMap<Target, Shared<BoxFuture<'static, bool>>>>,
 }
@@ -167,7 +192,15 @@ impl Proxy {
             return Err("no random token for the proxy is available".to_owned());
         }
         let token = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Proxy { rules, token, wire, tally: Tally::default(), questions, answers: Mutex::default() })
+        let (tally, answers, upstream) = (Tally::default(), Mutex::default(), None);
+        Ok(Proxy { rules, token, wire, tally, questions, upstream, answers })
+    }
+
+    /// The same, with hosts reached through the user's own proxy.
+    #[must_use]
+    pub fn through(mut self, upstream: Option<Upstream>) -> Self {
+        self.upstream = upstream;
+        self
     }
 
     /// The proxy's address for clients that reach it at this port of their loopback.
@@ -219,6 +252,9 @@ impl Proxy {
             Verdict::Deny => return Err(Refusal::Denied),
             Verdict::Ask if !self.ask(target, client).await => return Err(Refusal::NoRule),
             Verdict::Allow | Verdict::Ask => {}
+        }
+        if let Some(upstream) = self.upstream.as_ref().filter(|upstream| upstream.serves(target)) {
+            return self.connect_through(upstream, target).await;
         }
         // Only now: a question to a name server tells others which name it is.
         let addresses = match target.address() {

@@ -135,16 +135,17 @@ impl Session {
                 .collect(),
             place: self.place_of(spark),
             denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
-            hosts: self.hosts_for(name, one.and_then(|one| one.plan.as_ref())),
+            hosts: one
+                .and_then(|one| one.plan.as_ref())
+                .map_or_else(Vec::new, |(at, _)| self.hosts_for(name, *at)),
             timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
             output_cap: tool.output_cap.min(self.most_shown_to(spark)),
         })
     }
 
     /// What rules and grants say of hosts that a prepared call connects to.
-    fn hosts_for(&self, tool: &str, plan: Option<&(EventRef, String)>) -> Vec<HostRule> {
-        let prepared = plan.and_then(|(prepared, _)| self.event(*prepared));
-        let Some(ArenaEvent::ToolPrepared(prepared)) = prepared else { return Vec::new() };
+    pub(super) fn hosts_for(&self, tool: &str, prepared: EventRef) -> Vec<HostRule> {
+        let Some(ArenaEvent::ToolPrepared(prepared)) = self.event(prepared) else { return Vec::new() };
         match (&prepared.body.result, &self.spec) {
             (PrepareResult::Ready(plan), Some(spec)) => {
                 policy::on_hosts(&spec.policy, &self.grants, tool, plan)

@@ -24,6 +24,8 @@ mod named;
 #[cfg(target_os = "linux")]
 mod network;
 mod odd_names;
+#[cfg(target_os = "linux")]
+mod packages;
 pub(crate) mod person;
 mod proxy;
 #[cfg(target_os = "linux")]

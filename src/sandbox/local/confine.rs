@@ -155,3 +155,28 @@ fn landlock_has(abi: ABI) -> bool {
         .and_then(Ruleset::create)
         .is_ok()
 }
+
+/// Whether the number of processes is limited for root too: since Linux 6.14 each process namespace has a largest
+/// process number of its own.
+pub fn limits_root() -> bool {
+    limits_root_since(&rustix::system::uname().release().to_string_lossy())
+}
+
+fn limits_root_since(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(14))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_told_apart_by_their_release() {
+        for (release, limits) in
+            [("6.18.44-x", true), ("6.14.0", true), ("6.9.1", false), ("7.0", true), ("?", false)]
+        {
+            assert_eq!(limits_root_since(release), limits, "{release}");
+        }
+    }
+}

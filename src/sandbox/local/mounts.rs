@@ -141,6 +141,13 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             // What is mounted further down is closed by `close`.
             remount(&walk(root, &mount.target)?, *writable)
         }
+        MountKind::Layered { source, layer } => match lay_over(root, &mount.target, source, layer) {
+            Err(Errno::NOENT) | Ok(()) => Ok(()),
+            Err(_) => {
+                let kind = MountKind::Bind { source: source.clone(), writable: false };
+                place(root, empty, &Mount { target: mount.target.clone(), kind })
+            }
+        },
         MountKind::Memory { mib, mode, .. } => {
             let target = target(root, &mount.target, true)?;
             let data = format!("mode={mode:o},size={mib}m");
@@ -190,6 +197,19 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             Ok(())
         }
     }
+}
+
+/// Shows a folder under a layer. Everything is named by what was opened, so that no name is read as an option.
+fn lay_over(root: BorrowedFd<'_>, path: &OsStr, source: &OsStr, layer: &OsStr) -> rustix::io::Result<()> {
+    let lower = open_path(source)?;
+    let [upper, work] = ["upper", "work"].map(|name| open_path(Path::new(layer).join(name).as_os_str()));
+    let (upper, work) = (upper?, work?);
+    let place = target(root, path, true)?;
+    let [below, above, beside] = [&lower, &upper, &work].map(|fd| fd_path(fd).display().to_string());
+    let data = format!("lowerdir={below},upperdir={above},workdir={beside},userxattr");
+    let data = std::ffi::CString::new(data).map_err(|_| Errno::INVAL)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("overlay", fd_path(&place), "overlay", flags, data.as_c_str())
 }
 
 /// Why nothing is run: most likely a command has closed a folder on the way.

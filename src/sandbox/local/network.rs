@@ -13,6 +13,7 @@ use crate::protocol::Lane;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Action;
 use crate::sandbox::proxy::judge::HostRules;
+use crate::sandbox::proxy::origins::Origins;
 use crate::sandbox::proxy::{HostUse, Proxy, Wire};
 
 /// Where the proxy is reached on a call's loopback: above the ports that the system gives out by itself.
@@ -23,6 +24,7 @@ const MASKED: &str = "[the proxy's token]";
 /// The network of one call. It ends with this value.
 pub struct CallNetwork {
     proxy: Arc<Proxy>,
+    origins: Arc<Origins>,
     /// Ports of this machine that are reached at the same port inside.
     ports: Vec<u16>,
     /// True where no connection can be allowed, so that tools need not try again.
@@ -31,7 +33,7 @@ pub struct CallNetwork {
 
 impl CallNetwork {
     /// What was opened for the call, and what rules say of hosts.
-    pub fn of(opens: &Opens, wire: &Arc<dyn Wire>) -> Result<Self, String> {
+    pub fn of(opens: &Opens, wire: &Arc<dyn Wire>, origins: &Arc<Origins>) -> Result<Self, String> {
         let mut rules = HostRules::default();
         for host in &opens.hosts {
             rules.add(Action::Allow, &Need::Host(host.clone()).name());
@@ -39,6 +41,7 @@ impl CallNetwork {
         for rule in &opens.rules {
             rules.add(rule.action, &rule.need);
         }
+        origins.targets().for_each(|target| rules.add_own(target.clone()));
         let mut ports = opens.ports.clone();
         ports.retain(|port| *port != PORT);
         ports.sort_unstable();
@@ -47,8 +50,8 @@ impl CallNetwork {
             return Err(format!("a command can have {} ports of this machine at most", MOST - 1));
         }
         let is_closed = !rules.allow_some();
-        let proxy = Arc::new(Proxy::new(rules, Arc::clone(wire), None)?);
-        Ok(CallNetwork { proxy, ports, is_closed })
+        let proxy = Arc::new(Proxy::new(rules, Arc::clone(wire), None)?.through(origins.upstream().cloned()));
+        Ok(CallNetwork { proxy, origins: Arc::clone(origins), ports, is_closed })
     }
 
     /// Ports on which the call has to listen: the proxy's, then those of this machine.
@@ -97,7 +100,8 @@ impl CallNetwork {
     /// A call's end without the token, with a line for each host that a connection was asked for.
     pub fn told(&self, end: ExecEnd) -> ExecEnd {
         let (stdout, stderr, mut notes) = (self.masked(end.stdout), self.masked(end.stderr), end.notes);
-        notes.extend(self.proxy.uses().iter().map(HostUse::line));
+        let line = |host: &HostUse| host.line(self.origins.words(&host.target).as_deref());
+        notes.extend(self.proxy.uses().iter().map(line));
         ExecEnd { stdout, stderr, notes, ..end }
     }
 

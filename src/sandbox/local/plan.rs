@@ -70,6 +70,14 @@ pub enum MountKind {
         /// Whether they may be changed.
         writable: bool,
     },
+    /// The same files as outside under a layer of the session that takes every change; read-only where this machine
+    /// has no such layers.
+    Layered {
+        /// Where they are outside.
+        source: OsString,
+        /// The layer: two folders, `upper` and `work`, are in it.
+        layer: OsString,
+    },
     /// A new file system in memory.
     Memory {
         /// Its size in mebibytes.
@@ -102,6 +110,16 @@ pub enum MountKind {
     Processes,
     /// Pseudo-terminals of this sandbox.
     Terminals,
+}
+
+impl MountKind {
+    /// Where the files are outside that are shown here and that no command changes there.
+    pub fn shown(&self) -> Option<&OsString> {
+        match self {
+            MountKind::Bind { source, writable: false } | MountKind::Layered { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 /// How a name in the workspace is covered.

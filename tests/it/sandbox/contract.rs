@@ -202,7 +202,11 @@ pub async fn the_environment_holds_few_names_and_no_descriptor_of_ours(opened: O
     let is_of_the_proxy = |name: &str| {
         let of_java = ["MAVEN_OPTS", "GRADLE_OPTS", "JAVA_OPTS"];
         let retries = ["CARGO_NET_RETRY", "PIP_RETRIES", "npm_config_fetch_retries"];
-        name.to_lowercase().contains("proxy") || of_java.contains(&name) || retries.contains(&name)
+        let is_setting = agon::sandbox::proxy::origins::is_passed_on(name);
+        is_setting
+            || name.to_lowercase().contains("proxy")
+            || of_java.contains(&name)
+            || retries.contains(&name)
     };
     let names: Vec<&str> = end.stdout.lines().collect();
     assert!(names.contains(&"PATH") && names.contains(&"TERM"), "{names:?}");

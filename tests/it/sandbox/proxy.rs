@@ -288,3 +288,20 @@ async fn a_host_without_a_rule_waits_for_one_answer_however_many_ask() {
     tokio::join!(asks, answers);
     assert!(questions.try_recv().is_err());
 }
+
+#[tokio::test]
+async fn hosts_are_reached_through_the_users_own_proxy_where_there_is_one() {
+    let (address, mut hears) = server(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").await;
+    let served = Served::through("http://me:secret@proxy.example:3128").await;
+    served.net.name("proxy.example", &[&["10.0.0.9"]]);
+    served.net.place("10.0.0.9:3128", address);
+    served.get("http://a.example/").await;
+    let asked = String::from_utf8(next(&mut hears).await.unwrap()).unwrap();
+    assert!(asked.starts_with("CONNECT a.example:80 HTTP/1.1\r\n"), "{asked}");
+    assert!(asked.contains("\r\nProxy-Authorization: Basic bWU6c2VjcmV0\r\n"), "{asked}");
+    assert!(served.get("http://10.0.0.9/").await.starts_with("HTTP/1.1 403"), "an address is judged here");
+    assert_eq!(
+        (served.net.resolved(), served.net.dialled()),
+        (vec!["proxy.example".into()], vec!["10.0.0.9:3128".into()])
+    );
+}
