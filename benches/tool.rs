@@ -99,6 +99,7 @@ fn vault_step(bencher: Bencher<'_, '_>) {
         bases: Vec::new(),
         place: None,
         denied: Vec::new(),
+        hosts: Vec::new(),
         timeout_ms: 60_000,
         output_cap: 64 * 1024,
     };

@@ -47,24 +47,6 @@ const MOST_HEAD: usize = 64 * 1024;
 #[async_trait]
 pub trait Wire: std::fmt::Debug + Send + Sync {
     /// The addresses of a name.
-    /// A tunnel through the user's own proxy, wherever that is. It resolves the target itself.
-    async fn connect_through(&self, upstream: &Upstream, target: &Target) -> Result<Counted, Refusal> {
-        let failed = |error: String| Refusal::Unreachable(format!("it cannot be reached: {error}"));
-        let place = &upstream.target;
-        let address = match place.address() {
-            Some(address) => Some(address),
-            None => self.resolve(&place.host).await?.first().copied(),
-        };
-        let address = address.ok_or_else(|| failed(format!("your proxy {place} has no address")))?;
-        let tunnel = async {
-            let mut stream = self.wire.connect(SocketAddr::new(address, place.port)).await?;
-            upstream.tunnel(&mut stream, target).await.map(|()| stream)
-        };
-        let opened = timeout(CONNECT, tunnel).await;
-        let opened = opened.map_err(|_| failed(format!("your proxy {place} does not answer")))?;
-        opened.map(|stream| self.tally.counted(target, stream)).map_err(|error| failed(error.to_string()))
-    }
-
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
     /// A connection to exactly this address.
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
@@ -275,6 +257,24 @@ impl Proxy {
             }
         }
         Err(refusal)
+    }
+
+    /// A tunnel through the user's own proxy, wherever that is. It resolves the target itself.
+    async fn connect_through(&self, upstream: &Upstream, target: &Target) -> Result<Counted, Refusal> {
+        let failed = |error: String| Refusal::Unreachable(format!("it cannot be reached: {error}"));
+        let place = &upstream.target;
+        let address = match place.address() {
+            Some(address) => Some(address),
+            None => self.resolve(&place.host).await?.first().copied(),
+        };
+        let address = address.ok_or_else(|| failed(format!("your proxy {place} has no address")))?;
+        let tunnel = async {
+            let mut stream = self.wire.connect(SocketAddr::new(address, place.port)).await?;
+            upstream.tunnel(&mut stream, target).await.map(|()| stream)
+        };
+        let opened = timeout(CONNECT, tunnel).await;
+        let opened = opened.map_err(|_| failed(format!("your proxy {place} does not answer")))?;
+        opened.map(|stream| self.tally.counted(target, stream)).map_err(|error| failed(error.to_string()))
     }
 
     async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, Refusal> {
