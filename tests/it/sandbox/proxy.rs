@@ -252,7 +252,8 @@ async fn a_body_without_end_and_a_silent_server_end_with_the_call() {
     }
     assert!(served.told("a.example:80").0 >= 4 << 20, "it is counted while it runs");
     served.end().await;
-    assert_eq!(next(&mut hears).await.unwrap(), b"", "the server sees the end");
+    // What was under way comes first.
+    while !next(&mut hears).await.expect("the server sees the end").is_empty() {}
     assert_eq!(rest(&mut client).await, "");
     assert!(TcpStream::connect(served.address).await.is_err(), "nothing listens any more");
 }

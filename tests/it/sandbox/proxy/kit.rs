@@ -144,7 +144,7 @@ impl Served {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
-            match timeout(Duration::from_secs(5), client.read(&mut byte)).await {
+            match timeout(Duration::from_secs(30), client.read(&mut byte)).await {
                 Ok(Ok(1)) => head.push(byte[0]),
                 _ => break,
             }
@@ -203,7 +203,7 @@ pub async fn server(answer: &'static [u8]) -> (SocketAddr, mpsc::UnboundedReceiv
 
 /// What the server hears next.
 pub async fn next(hears: &mut mpsc::UnboundedReceiver<Vec<u8>>) -> Option<Vec<u8>> {
-    timeout(Duration::from_secs(2), hears.recv()).await.ok().flatten()
+    timeout(Duration::from_secs(30), hears.recv()).await.ok().flatten()
 }
 
 /// The first message of a TLS client for this host.
