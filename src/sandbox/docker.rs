@@ -213,7 +213,8 @@ impl DockerSandbox {
         match done {
             Ok(mut end) => {
                 end.notes = moved.lines;
-                lines.extend(protected_snapshot::told_of_closed(&end, !self.plan.writable));
+                let git = || self.cannot_open(&Opens { git: true, ..Opens::default() });
+                lines.extend(protected_snapshot::told_of_closed(&end, git, !self.plan.writable));
                 lines.iter().for_each(|line| call::add_line(&mut end.stderr, line));
                 Ok(end)
             }

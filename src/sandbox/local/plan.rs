@@ -1,7 +1,7 @@
 //! What the parent hands to the process that becomes the sandbox: everything decided, nothing left to look up.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +49,14 @@ pub struct StagePlan {
     pub environment: BTreeMap<String, OsString>,
     /// Ports of the call's loopback on which sockets are handed out; unused without namespaces.
     pub listened: Vec<u16>,
+}
+
+impl StagePlan {
+    /// Folders that this call sees under a layer of its own.
+    pub fn layers(&self) -> impl Iterator<Item = &OsStr> {
+        let layers = self.mounts.iter().filter(|mount| matches!(mount.kind, MountKind::Overlay { .. }));
+        layers.map(|mount| mount.target.as_os_str())
+    }
 }
 
 /// One piece of the new root; targets are absolute.
@@ -100,6 +108,13 @@ pub enum MountKind {
     Held {
         /// The number.
         number: usize,
+    },
+    /// What is there already, under a layer that takes every change.
+    Overlay {
+        /// The layer, outside.
+        upper: OsString,
+        /// An empty folder on the same file system.
+        work: OsString,
     },
     /// A symbolic link.
     Link {

@@ -197,6 +197,11 @@ pub async fn the_environment_holds_few_names_and_no_descriptor_of_ours(opened: O
         "RUSTC_WRAPPER",
         "npm_config_cache",
         "npm_config_update_notifier",
+        "PIP_CACHE_DIR",
+        "UV_CACHE_DIR",
+        "GOCACHE",
+        "GIT_EDITOR",
+        "GIT_TERMINAL_PROMPT",
     ];
     // How tools find agon's proxy.
     let is_of_the_proxy = |name: &str| {
@@ -208,10 +213,13 @@ pub async fn the_environment_holds_few_names_and_no_descriptor_of_ours(opened: O
             || of_java.contains(&name)
             || retries.contains(&name)
     };
+    let is_of_git = |name: &str| name.starts_with("GIT_CONFIG_");
     let names: Vec<&str> = end.stdout.lines().collect();
     assert!(names.contains(&"PATH") && names.contains(&"TERM"), "{names:?}");
     assert!(
-        names.iter().all(|name| allowed.contains(name) || tools.contains(name) || is_of_the_proxy(name)),
+        names.iter().all(|name| {
+            allowed.contains(name) || tools.contains(name) || is_of_the_proxy(name) || is_of_git(name)
+        }),
         "{names:?}"
     );
     // What agon opened itself is never passed on; what it was started with by others may be.
