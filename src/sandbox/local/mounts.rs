@@ -209,7 +209,7 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
 /// Lays a layer over what is there.
 fn place_layer(root: BorrowedFd<'_>, path: &OsStr, layer: [&OsString; 2]) -> rustix::io::Result<()> {
     let lower = walk(root, path)?;
-    lay_over(&lower, &lower, layer.map(|folder| Path::new(folder)))
+    lay_over(&lower, &lower, layer.map(Path::new))
 }
 
 /// Shows a folder under a layer of the session.
