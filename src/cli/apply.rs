@@ -16,11 +16,12 @@ pub async fn run(typed: &ApplyArgs, environment: Environment, output: Output) ->
     let diff = &applied.plan.diff;
     let mut text = String::new();
     for path in diff.files.iter().filter(|path| !applied.failed.iter().any(|(failed, _)| failed == *path)) {
-        let verb = match () {
-            () if applied.plan.merged.contains(path) => "merged",
-            () if diff.added.contains(path) => "added",
-            () if diff.removed.contains(path) => "removed",
-            () => "changed",
+        let is_in = |list: &[String]| list.contains(path);
+        let verb = match (is_in(&applied.plan.merged), is_in(&diff.added), is_in(&diff.removed)) {
+            (true, ..) => "merged",
+            (_, true, _) => "added",
+            (.., true) => "removed",
+            _ => "changed",
         };
         text += &format!("  {verb:<9} {}\n", name_shown(path));
     }

@@ -12,6 +12,9 @@ use super::undo::{changes, leave_in_the_way};
 use crate::ports::PathChange;
 use crate::protocol::event::DiffTaken;
 
+/// Files above this size, in bytes, are not merged.
+const MERGED_MAX: u64 = 4 * 1024 * 1024;
+
 /// What bringing a copy's changes home would do to the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergePlan {
@@ -94,6 +97,9 @@ fn both(
     }
     if own_sha == old_sha {
         return Ok((file(new_sha, *new_size), None));
+    }
+    if (*own_size).max(*new_size) > MERGED_MAX {
+        return Ok((own.clone(), Some("both changed it, and it is too large to be merged")));
     }
     let [old, ours, theirs] = [old_sha, own_sha, new_sha].map(|sha256| objects.read(sha256));
     let (old, ours, theirs) = (old?, ours?, theirs?);
