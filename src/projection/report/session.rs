@@ -79,10 +79,8 @@ pub struct TurnReport {
     /// The event that holds the answer.
     pub source: Option<EventRef>,
     /// What was taken back of it, in words; none when nothing was.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub undone: Option<String>,
     /// True when its words were taken back.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_struck: bool,
     /// Reviews, in order.
     pub reviews: Vec<Review>,
