@@ -16,6 +16,9 @@ const CLOSED: [&str; 4] = ["/etc", "/proc", "/dev", "/sys"];
 /// nothing), and for folders that hold the home, or agon's own files, or lie in these.
 pub fn outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<PathBuf> {
     let file = root.join(".git");
+    if file.is_dir() {
+        return borrowed(root, own, home);
+    }
     let named = small_text(&file).filter(|_| is_callers(&file))?;
     let git = fs::canonicalize(root.join(named.strip_prefix("gitdir: ")?.trim_end())).ok()?;
     let shown = match small_text(&git.join("commondir")) {
@@ -38,6 +41,20 @@ pub fn outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<Path
         && shown.join("objects").is_dir()
         && shown.join("refs").is_dir();
     (is_repository && is_apart(&shown, root, own, home)).then_some(shown)
+}
+
+/// The objects that a fork borrows from its parent's repository. Only in a folder that agon made is git's own word for it
+/// believed: anywhere else an unpacked archive could name any folder.
+fn borrowed(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<PathBuf> {
+    let forks = root.parent().filter(|forks| forks.ends_with("forks"))?;
+    let state = real(forks.parent()?);
+    own.iter().find(|own| real(own) == state)?;
+    let named = small_text(&root.join(".git/objects/info/alternates"))?;
+    let mut lines = named.lines();
+    let (Some(path), None) = (lines.next(), lines.next()) else { return None };
+    let objects = fs::canonicalize(path).ok()?;
+    let is_repository = objects.ends_with("objects") && objects.parent()?.join("HEAD").is_file();
+    (is_repository && is_callers(&objects) && is_apart(&objects, root, own, home)).then_some(objects)
 }
 
 /// Whether a folder is neither in the workspace nor closed for what it holds.
