@@ -1,7 +1,7 @@
 //! Keys and pastes that come while something else lies on the screen than they were meant for.
 
-use agon::protocol::Choice;
 use agon::host::UndoWish;
+use agon::protocol::Choice;
 use agon::tui::{Act, ModelRow, Msg, SessionRow, State, TurnChoice, update};
 use ratatui::crossterm::event::KeyCode::{Char, Down, End, Enter, Esc, Home, Left, Right, Tab};
 
@@ -91,7 +91,9 @@ fn a_model_is_picked_from_the_list_by_words_of_its_name() {
 
 #[test]
 fn a_turn_is_chosen_by_its_diff_and_taken_back_as_a_whole_or_in_part() {
-    for (last, files, talk) in [(key(Enter), true, true), (key(Char('f')), true, false), (key(Char('w')), false, true)] {
+    for (last, files, talk) in
+        [(key(Enter), true, true), (key(Char('f')), true, false), (key(Char('w')), false, true)]
+    {
         let mut state = state(&demo(), true);
         let _ = typed(&mut state, "/rewind");
         let _ = update(&mut state, key(Esc));
@@ -104,11 +106,17 @@ fn a_turn_is_chosen_by_its_diff_and_taken_back_as_a_whole_or_in_part() {
         let _ = update(&mut state, Msg::Turns(vec![turn(2), turn(1)]));
         let _ = update(&mut state, key(Down));
         let screen = shown(&state, 80, 24);
-        assert!(screen.contains("▸ turn 1") && screen.contains("+new 1") && !screen.contains('\u{1b}'), "{screen}");
+        assert!(
+            screen.contains("▸ turn 1") && screen.contains("+new 1") && !screen.contains('\u{1b}'),
+            "{screen}"
+        );
         let wish = UndoWish { turn: Some(1), files, talk, ..UndoWish::default() };
         assert_eq!(update(&mut state, last), [Act::Undo(wish)]);
         let _ = typed(&mut state, "/undo --force ");
-        assert_eq!(update(&mut state, key(Enter)), [Act::Undo(UndoWish { force: true, ..UndoWish::default() })]);
+        assert_eq!(
+            update(&mut state, key(Enter)),
+            [Act::Undo(UndoWish { force: true, ..UndoWish::default() })]
+        );
     }
 }
 
