@@ -13,17 +13,18 @@ const CLOSED: [&str; 4] = ["/etc", "/proc", "/dev", "/sys"];
 /// The folder that has to be read for git to find the repository of a workspace that is a work tree or a submodule: a
 /// real path, outside of the workspace. None where the `.git` file or the folder is somebody else's, where the
 /// repository does not say that this is a work tree of its own (so that a file that was merely unpacked here opens
-/// nothing), and for folders that hold the home, or agon's own files, or lie in these.
+/// nothing), and for folders that hold the home, or agon's own files, or lie in these. Of a fork it is the folder of the
+/// objects it borrows.
 pub fn outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<PathBuf> {
-    folders_outside(root, own, home).map(|(shown, _)| shown)
+    match root.join(".git").is_dir() {
+        true => borrowed(root, own, home),
+        false => folders_outside(root, own, home).map(|(shown, _)| shown),
+    }
 }
 
 /// The same with the work tree's own folder, which lies in it or is it.
 pub fn folders_outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<(PathBuf, PathBuf)> {
     let file = root.join(".git");
-    if file.is_dir() {
-        return borrowed(root, own, home);
-    }
     let named = small_text(&file).filter(|_| is_callers(&file))?;
     let git = fs::canonicalize(root.join(named.strip_prefix("gitdir: ")?.trim_end())).ok()?;
     let shown = match small_text(&git.join("commondir")) {
