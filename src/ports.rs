@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 
-use crate::protocol::effect::ToolCall;
+use crate::protocol::effect::{HostRule, ToolCall};
 use crate::protocol::event::{
     CheckRan, DiffTaken, ErrorKind, ModelFailed, ModelReply, PathBase, ToolStatus, WorkspaceCheckpointed,
     WorkspaceFingerprinted,
@@ -77,6 +77,8 @@ pub trait Learnings: Send + Sync {
 pub struct RunContext<'a> {
     /// Where it touches files and runs commands.
     pub sandbox: &'a dyn Sandbox,
+    /// What rules say of the hosts that its commands connect to.
+    pub hosts: &'a [HostRule],
     /// Where its live output goes.
     pub live: &'a dyn Live,
     /// Fires when it is told to stop.

@@ -1,6 +1,7 @@
 //! Who may do what: rules are matched against what a prepared call would do; reads nothing else.
 
 mod commands;
+mod hosts;
 mod judge;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -12,6 +13,7 @@ use crate::protocol::spec::{Action, Policy, Risk, Rule};
 use crate::protocol::text::glob_literal;
 
 pub use commands::understood;
+pub use hosts::on_hosts;
 pub use judge::{Line, Rights, Ruling, Shelter, judge, lines, opens};
 
 /// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
