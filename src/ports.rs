@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{
-    CheckRan, DiffTaken, ErrorKind, ModelFailed, ModelReply, PathBase, ToolStatus, WorkspaceCheckpointed,
-    WorkspaceFingerprinted,
+    CheckRan, DiffTaken, ErrorKind, LinkPart, ModelFailed, ModelReply, PathBase, ToolStatus,
+    WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
 use crate::protocol::need::Need;
@@ -128,8 +128,28 @@ pub struct ToolEnd {
     pub exit: Option<i32>,
     /// The files as they are now, for what the spark has now seen.
     pub seen: Vec<PathBase>,
+    /// Pictures and links that came with the text.
+    pub parts: Vec<EndPart>,
     /// What agon itself has to tell people of it, a line each.
     pub notes: Vec<String>,
+}
+
+/// A part of what a tool gives that is no text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndPart {
+    /// A picture, of at most 5 MB; a larger one is left out and named.
+    Image {
+        /// Its bytes.
+        data: Vec<u8>,
+        /// Its MIME type.
+        mime: String,
+        /// Pixels from left to right, and from top to bottom.
+        size: (u32, u32),
+        /// What it shows, for models and people without pictures.
+        words: String,
+    },
+    /// A link.
+    Link(LinkPart),
 }
 
 impl ToolEnd {
@@ -140,6 +160,7 @@ impl ToolEnd {
             content: content.into(),
             exit: None,
             seen: Vec::new(),
+            parts: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -151,6 +172,7 @@ impl ToolEnd {
             content: content.into(),
             exit: None,
             seen: Vec::new(),
+            parts: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -459,8 +481,10 @@ pub trait EventLog: Send + Sync {
         })?;
         Ok(lines)
     }
-    /// Keeps bytes beside the log, durable on return; gives their SHA-256 in hex.
+    /// Keeps bytes next to the log, durable on return; gives their SHA-256 in hex.
     async fn put_blob(&self, bytes: Vec<u8>) -> std::io::Result<String>;
+    /// Reads such bytes back; none where they are gone or are not what their name says. Blocking.
+    fn blob(&self, sha256: &str) -> Option<Vec<u8>>;
     /// Where the log ends.
     fn head(&self) -> Head;
 }

@@ -217,7 +217,7 @@ impl Transcript {
                     self.open_tools.insert(ToolUse { answer: source, part }, self.items.len());
                     ItemKind::ToolCall { part, end: None }
                 }
-                Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) | Part::Unknown(_) => continue,
+                Part::Result { .. } | Part::Image(_) | Part::Opaque(_) | Part::Unknown(_) => continue,
             };
             self.items.push(Item { source, at, spark, kind });
         }
@@ -349,7 +349,7 @@ impl Item {
             E::ModelAnswered(data) => self.part_body(&data.body),
             E::PromptGiven(data) => borrowed(&data.text),
             E::SteeringGiven(data) => borrowed(&data.text),
-            E::ToolResolved(data) => borrowed(&data.body.content),
+            E::ToolResolved(data) => Some(data.body.words()),
             E::ToolRefused(data) => borrowed(&data.text),
             E::CallLost(data) => borrowed(&data.text),
             E::NoticeGiven(data) => borrowed(&data.text),

@@ -39,6 +39,9 @@ pub struct ModelContext {
     pub request: Request,
     /// Milliseconds it may take in all.
     pub timeout_ms: u64,
+    /// True for a model that takes pictures; any other is sent their words.
+    #[serde(default)]
+    pub takes_images: bool,
 }
 
 impl ModelContext {
@@ -341,7 +344,18 @@ impl Failing<PreparedUse> for ToolResolved {
             Failure::Unstoppable | Failure::Broken => ToolStatus::Lost,
         };
         let (tool_use, seen, notes) = (order.tool_use, Vec::new(), Vec::new());
-        ToolResolved { tool_use, status, content, exit: None, ms: 0, seen, blob: None, notes, by: None }
+        ToolResolved {
+            tool_use,
+            status,
+            content,
+            exit: None,
+            ms: 0,
+            seen,
+            parts: Vec::new(),
+            blob: None,
+            notes,
+            by: None,
+        }
     }
 }
 

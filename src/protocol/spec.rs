@@ -96,6 +96,9 @@ pub struct ModelSpec {
     /// Parameters the model refuses, by their names on the wire: `temperature`, `max_tokens`, ….
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refuses: Vec<String>,
+    /// True for a model that takes pictures.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub images: bool,
     /// Models to try when this one cannot be had, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<String>,
@@ -118,6 +121,7 @@ impl ModelSpec {
             structured: Structured::default(),
             temperature_pm: None,
             refuses: Vec::new(),
+            images: false,
             fallbacks: Vec::new(),
         }
     }

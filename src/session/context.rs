@@ -2,7 +2,7 @@
 
 use crate::protocol::event::{ArenaEvent, ModelReply, Notice, Purpose, RequestPart, TurnCause};
 use crate::protocol::expand::{Lookup, text_in_spec};
-use crate::protocol::message::{Args, Part, Role, ToolDecl};
+use crate::protocol::message::{Args, ImagePart, Part, Role, ToolDecl};
 use crate::protocol::spec::{ModelSpec, ToolSpec, is_chosen};
 use crate::protocol::{EventRef, SparkId};
 
@@ -226,7 +226,9 @@ pub(super) fn bytes_of(part: &RequestPart, lookup: Lookup<'_>) -> u64 {
             Some(E::ModelAnswered(answer)) => bytes_of_reply(&answer.body) + 64,
             _ => 0,
         },
-        E::ToolResolved(data) => bytes(&data.body.content) + 8,
+        E::ToolResolved(data) => {
+            bytes(&data.body.text()) + data.body.images().map(bytes_of_image).sum::<u64>() + 8
+        }
         E::ToolRefused(data) => bytes(&data.text) + 8,
         E::CallLost(data) => bytes(&data.text) + 8,
         E::CheckRan(data) => bytes(&data.body.output) + bytes(&data.body.command) + 32,
@@ -244,6 +246,12 @@ fn bytes_selected(event: &ArenaEvent, sel: &str) -> u64 {
         Some(text) => bytes(text),
         None => event.data().pointer(sel).map(json_bytes).unwrap_or_default(),
     }
+}
+
+/// A picture counts as about as many bytes of text as models take tokens for it.
+fn bytes_of_image(image: &ImagePart) -> u64 {
+    let pixels = u64::from(image.width) * u64::from(image.height);
+    (pixels / 200).clamp(400, 6_400) + bytes(&image.words)
 }
 
 /// Bytes of text in a model's answer.
@@ -265,7 +273,7 @@ pub(super) fn bytes_of_reply(reply: &ModelReply) -> u64 {
                     }
             }
             Part::Result { content, .. } => bytes(content),
-            Part::Image { data, .. } => bytes(data),
+            Part::Image(image) => bytes_of_image(image),
             Part::Opaque(opaque) => json_bytes(&opaque.json),
             Part::Unknown(_) => 0,
         })

@@ -272,7 +272,10 @@ impl Session {
         let (name, args) = self.asked(one.id)?;
         let result = match self.event(end)? {
             // How long a command took says nothing about whether it did anything new.
-            ArenaEvent::ToolResolved(end) => without_durations(&end.body.content),
+            ArenaEvent::ToolResolved(end) => {
+                let images: Vec<&str> = end.body.images().map(|image| image.sha256.as_str()).collect();
+                without_durations(&end.body.text()) + &images.concat()
+            }
             ArenaEvent::ToolRefused(end) => end.text.clone(),
             ArenaEvent::CallLost(end) => end.text.clone(),
             _ => String::new(),

@@ -12,7 +12,7 @@ use crate::protocol::effect::{
 };
 use crate::protocol::event::{ArenaEvent, PathBase, Selected, ToolUse, TurnCause};
 use crate::protocol::expand::declaration;
-use crate::protocol::message::{Args, Request, ToolDecl};
+use crate::protocol::message::{Args, Pictures, Request, ToolDecl};
 use crate::protocol::spec::{Limits, Risk};
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -60,8 +60,10 @@ impl Session {
             params: called.params.clone(),
             messages: call.request.messages(&|at| self.event(at)).ok()?,
             tools: called.tools.iter().map(|tool| self.declared(tool)).collect::<Option<_>>()?,
+            pictures: Pictures::default(),
         };
-        Some(ModelContext { request, timeout_ms: limits.model_timeout_ms })
+        let takes_images = self.model_spec(&called.model).is_some_and(|model| model.images);
+        Some(ModelContext { request, timeout_ms: limits.model_timeout_ms, takes_images })
     }
 
     fn declared(&self, tool: &Selected) -> Option<Arc<ToolDecl>> {

@@ -2,6 +2,7 @@
 
 mod faults;
 pub(crate) mod kit;
+mod parts;
 mod scorers;
 mod sources;
 mod turns;

@@ -2,8 +2,10 @@
 
 use crate::protocol::effect::Failure;
 use crate::protocol::event::{
-    Blob, CheckRan, DiffTaken, MentionExpanded, ModelFailed, ModelReply, ToolPrepared, ToolResolved,
+    Blob, CheckRan, DiffTaken, LinkPart, MentionExpanded, ModelFailed, ModelReply, ResultPart, ToolPrepared,
+    ToolResolved,
 };
+use crate::protocol::message::ImagePart;
 use crate::protocol::text::cut_middle;
 use crate::protocol::{Order, OutcomeBody};
 
@@ -85,6 +87,19 @@ impl Attempt {
             }
         }
         let notes = self.shared.redactor.lines(end.notes);
-        ToolResolved { content, blob, notes, ..end }
+        let parts = end.parts.into_iter().map(|part| self.clean(part)).collect();
+        ToolResolved { content, blob, notes, parts, ..end }
+    }
+
+    /// The words of what came with a text. A picture's bytes are kept as they are.
+    fn clean(&self, part: ResultPart) -> ResultPart {
+        let text = |text: &str| self.shown(text);
+        match part {
+            ResultPart::Image(image) => ResultPart::Image(ImagePart { words: text(&image.words), ..image }),
+            ResultPart::Link(link) => {
+                ResultPart::Link(LinkPart { url: text(&link.url), title: text(&link.title) })
+            }
+            other @ ResultPart::Unknown(_) => other,
+        }
     }
 }

@@ -158,7 +158,7 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
         }
         E::ToolResolved(data) => {
             let asked = log.event(data.body.tool_use.answer);
-            (asked.and_then(|event| call(event, data.body.tool_use.part)), data.body.content.clone())
+            (asked.and_then(|event| call(event, data.body.tool_use.part)), data.body.words().into_owned())
         }
         E::ToolPrepared(data) => match &data.body.result {
             PrepareResult::Ready(plan) => (plan.command().map(str::to_owned), plan.preview.clone()),

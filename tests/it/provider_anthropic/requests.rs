@@ -4,7 +4,7 @@ use agon::protocol::message::{AnswerSchema, Structured, ToolDecl};
 use agon::provider::ServerConfigError;
 
 use super::*;
-use crate::support::message;
+use crate::support::{message, picture};
 
 fn result(id: &str, name: &str, content: &str, is_error: bool) -> Part {
     Part::Result { id: id.into(), name: name.into(), content: content.into(), is_error }
@@ -64,7 +64,7 @@ async fn conversation(server: &Server) -> Request {
             Role::Tool,
             vec![
                 result("toolu_2", "list", "[e5] a", false),
-                Part::Image { media: "image/png".into(), data: "AAAA".into() },
+                picture("AAAA"),
             ],
         ),
         message(Role::Tool, vec![result("toolu_1", "read", "[e6] text", false)]),

@@ -150,7 +150,8 @@ fn spec() -> Spec {
         structured: Default::default(),
         temperature_pm: None,
         refuses: vec![],
-        fallbacks: vec![],
+        images: false,
+            fallbacks: vec![],
     };
     let persona = |id: &&str| PersonaSpec {
         id: (*id).into(),
@@ -371,6 +372,7 @@ fn the_proof(log: &mut Builder, story: &Story) -> EventRef {
         exit: None,
         ms: 3,
         seen: vec![],
+        parts: vec![],
         blob: None,
         by: None,
     };

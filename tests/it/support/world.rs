@@ -32,7 +32,8 @@ pub fn spec() -> Spec {
         structured: Default::default(),
         temperature_pm: None,
         refuses: vec![],
-        fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
+        images: false,
+            fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
     };
     Spec {
         program: "agon test".to_owned(),
@@ -344,7 +345,7 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
 
 pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolResolved {
     let (content, seen, notes) = (content.to_owned(), vec![], vec![]);
-    ToolResolved { tool_use, status, content, exit: None, ms: 3, seen, notes, blob: None, by: None }
+    ToolResolved { tool_use, status, content, exit: None, ms: 3, seen, parts: vec![], notes, blob: None, by: None }
 }
 
 /// One random step: mostly an outcome of something open, sometimes a wish, sometimes nonsense.

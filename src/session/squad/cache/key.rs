@@ -172,13 +172,12 @@ fn model_part(model: &ModelSpec, spec: &Spec) -> Value {
         structured,
         temperature_pm,
         refuses,
+        images,
         fallbacks: _,
     } = model;
     let price = price.filter(|_| spec.limits.max_micro_usd.is_some());
-    match refuses.as_slice() {
-        [] => json!([name, context, max_output, price, structured, temperature_pm]),
-        refuses => json!([name, context, max_output, price, structured, temperature_pm, refuses]),
-    }
+    let images = images.then_some("images");
+    json!([name, context, max_output, price, structured, temperature_pm, refuses, images])
 }
 
 fn tool_part(tool: &ToolSpec) -> Value {
