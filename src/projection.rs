@@ -7,6 +7,7 @@ pub mod answering;
 pub mod board;
 pub mod cache_summary;
 pub mod calls;
+pub mod changes;
 pub mod context_usage;
 pub mod costs;
 pub mod matrix;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::one_line_summary::kept;
 use crate::protocol::call::OrderedCall;
 use crate::protocol::effect::{Order, TimerOrder, TimerPurpose};
-use crate::protocol::event::{CacheHit, ModelReply, PrepareResult, ToolPrepared, ToolUse};
+use crate::protocol::event::{CacheHit, ModelReply, PrepareResult, Purpose, ToolPrepared, ToolUse};
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
@@ -53,6 +53,8 @@ pub struct OpenCall {
     pub order: Order,
     /// True once it was told to stop.
     pub cancelled: bool,
+    /// True for a model call that sums up what was said before.
+    pub is_summary: bool,
 }
 
 impl OpenCall {
@@ -151,6 +153,7 @@ impl OpenCalls {
     pub fn say(&self, open: &OpenCall) -> String {
         let tool = |id| self.tool(id).map_or_else(|| "a tool".to_owned(), ToolFace::words);
         let said = match &open.order {
+            Order::Model(_) if open.is_summary => "summarising the conversation".to_owned(),
             Order::Model(_) if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),
             order => kept::doing(order, &tool),
         };
@@ -169,7 +172,9 @@ impl OpenCalls {
                 .retain(|_, open| !matches!(&open.order, Order::Tool(ran) if ran.tool_use == again.tool_use));
         }
         self.highest = self.highest.max(Some(call));
-        self.calls.insert(call, OpenCall { spark, attempt, ordered: from, since, order, cancelled: false });
+        let is_summary = matches!(event, ArenaEvent::ModelCalled(data) if data.purpose == Purpose::Compact);
+        let open = OpenCall { spark, attempt, ordered: from, since, order, cancelled: false, is_summary };
+        self.calls.insert(call, open);
     }
 
     /// An ask or a timer ends with its cancellation; anything else still owes its outcome.

@@ -1,18 +1,22 @@
 //! What a session came to, as one typed value for people and programs: a pure fold of entries; judges nothing.
 //!
-//! [`Report::of`] reads; [`markdown`], [`html`] and [`plain`] write. Texts stand in a report as they stand in the
-//! log; each writer makes them safe for its own medium.
+//! [`Report::of`] reads, `contents` says it in a closed list of blocks, and [`markdown`], [`html`] and [`plain`] write
+//! these. A report keeps texts as the log has them; each writer makes them safe for its own medium.
 
+mod contents;
 pub mod debate;
+mod document;
 pub mod excerpt;
 mod fold;
 pub mod html;
 pub mod markdown;
 pub mod plain;
+mod prose;
 pub mod said;
 pub mod session;
 mod voices;
 pub mod wording;
+pub mod work;
 
 use std::sync::Arc;
 

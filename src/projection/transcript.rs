@@ -172,7 +172,10 @@ impl Transcript {
                 self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::OtherModel });
             }
             if let ArenaEvent::ModelAnswered(data) = event {
-                self.answered(entry.at, from, spark, &data.body);
+                // That a conversation was summed up is one item; its words are for its model.
+                if !self.calls.get(data.call).is_some_and(|open| open.is_summary) {
+                    self.answered(entry.at, from, spark, &data.body);
+                }
             } else if let Some(kind) = self.kind_of(event) {
                 if matches!(event, ArenaEvent::ModelFailed(data) if !data.body.said.trim().is_empty()) {
                     self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::CutAnswer });
@@ -347,6 +350,10 @@ impl Item {
         }
         match lookup(self.source)? {
             E::ModelAnswered(data) => self.part_body(&data.body),
+            E::ContextCompacted(data) => match lookup(data.summary)? {
+                E::ModelAnswered(answer) => Some(Cow::Owned(answer.body.text())),
+                _ => None,
+            },
             E::PromptGiven(data) => borrowed(&data.text),
             E::SteeringGiven(data) => borrowed(&data.text),
             E::ToolResolved(data) => Some(data.body.words()),

@@ -1,10 +1,17 @@
 //! Unified diffs and code, line by line: the sign of each line says what it is, colours only help.
 
+mod words;
+
+use std::ops::Range;
+
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+
+use crate::projection::changes::is_diff;
 
 use super::highlight::Painter;
 use super::text::Wrap;
-use super::theme::{Theme, Tone};
+use super::theme::{Side, Theme, Tone};
 
 /// A line of the new side: file and number, from 1.
 pub(super) type Spot<'a> = (&'a str, u32);
@@ -24,10 +31,11 @@ pub(super) fn diff_beside<'t>(
 ) {
     let mut sides: Option<(Painter, Painter)> = None;
     let (mut file, mut hunk) = ("", Hunk::default());
+    let marks = words::marks(text);
     // What one line has no room for must not pass for a line with a sign of its own.
     let mut wrap = wrap.clone();
     wrap.rest.push(Span::styled("↳", theme.style(Tone::Quiet)));
-    for line in text.lines() {
+    for (nth, line) in text.lines().enumerate() {
         let is_counted = hunk.takes(line);
         if !is_counted && (line.starts_with("--- ") || line.starts_with("+++ ")) {
             sides = Some(painters(theme, line));
@@ -36,29 +44,72 @@ pub(super) fn diff_beside<'t>(
             continue;
         }
         let (sign, rest) = line.split_at(line.chars().next().map_or(0, char::len_utf8));
-        let (tone, plain) = match sign {
-            "+" => (Tone::Good, Tone::Good),
-            "-" => (Tone::Bad, Tone::Bad),
+        let side = match sign {
+            "+" => Some(Side::Added),
+            "-" => Some(Side::Removed),
             "@" => {
                 wrap.line(&[(theme.style(Tone::Code), line)], out);
                 continue;
             }
-            _ => (Tone::Text, Tone::Text),
+            _ => None,
         };
-        let mut pieces = vec![(theme.style(tone), sign)];
-        match &mut sides {
-            Some((_, new)) if sign == "+" => pieces.extend(new.line(plain, rest)),
-            Some((old, _)) if sign == "-" => pieces.extend(old.line(plain, rest)),
+        let pieces = match &mut sides {
+            Some((_, new)) if sign == "+" => new.line(Tone::Text, rest),
+            Some((old, _)) if sign == "-" => old.line(Tone::Text, rest),
             // What is on both sides moves both on.
             Some((old, new)) => {
-                let _ = old.line(plain, rest);
-                pieces.extend(new.line(plain, rest));
+                let _ = old.line(Tone::Text, rest);
+                new.line(Tone::Text, rest)
             }
-            None => pieces.push((theme.style(plain), rest)),
+            None => vec![(theme.style(Tone::Text), rest)],
+        };
+        match side {
+            Some(side) => {
+                let marks = marks.get(&nth).map(Vec::as_slice).unwrap_or_default();
+                changed(theme, side, (sign, rest), pieces, marks, &wrap, out);
+            }
+            None => {
+                let mut whole = vec![(theme.style(Tone::Text), sign)];
+                whole.extend(pieces);
+                wrap.line(&whole, out);
+            }
         }
-        wrap.line(&pieces, out);
         if is_counted && sign != "-" {
             beside((file, hunk.line - 1), out);
+        }
+    }
+}
+
+/// A line that was added or removed, its background to the edge.
+fn changed<'a>(
+    theme: Theme,
+    side: Side,
+    (sign, rest): (&'a str, &'a str),
+    pieces: Vec<(Style, &'a str)>,
+    marks: &[Range<usize>],
+    wrap: &Wrap,
+    out: &mut Vec<Line<'static>>,
+) {
+    let plain = theme.on_side(Style::new(), side, false);
+    let mut whole = vec![(theme.on_side(theme.style(Tone::Strong), side, false), sign)];
+    let mut at = 0;
+    for (style, text) in pieces {
+        let end = at + text.len();
+        // A piece is cut where a mark begins or ends.
+        while at < end {
+            let mark = marks.iter().find(|mark| mark.end > at);
+            let is_marked = mark.is_some_and(|mark| mark.contains(&at));
+            let to = mark.map_or(end, |mark| if is_marked { mark.end } else { mark.start }).min(end);
+            whole.push((theme.on_side(style, side, is_marked), &rest[at..to]));
+            at = to;
+        }
+    }
+    let from = out.len();
+    wrap.line(&whole, out);
+    if plain.bg.is_some() {
+        for line in &mut out[from..] {
+            let room = wrap.width.saturating_sub(line.width());
+            line.spans.push(Span::styled(" ".repeat(room), plain));
         }
     }
 }
@@ -115,13 +166,6 @@ fn painters(theme: Theme, line: &str) -> (Painter, Painter) {
     (painter.clone(), painter)
 }
 
-/// True for a text that is a unified diff.
-pub(super) fn is_diff(text: &str) -> bool {
-    let mut lines = text.lines();
-    lines.next().is_some_and(|line| line.starts_with("--- "))
-        && lines.next().is_some_and(|line| line.starts_with("+++ "))
-}
-
 /// Code of a language.
 pub(super) fn code(painter: Painter, is_a_diff: bool, text: &str, wrap: &Wrap, out: &mut Vec<Line<'static>>) {
     if is_a_diff || is_diff(text) {
@@ -149,8 +193,30 @@ mod tests {
         let (mut out, mut spots) = (Vec::new(), Vec::new());
         diff_beside(Theme::Dark, text, &Wrap::to(40), &mut out, |spot, _| spots.push(spot));
         assert_eq!(spots, [("q.sql", 7), ("q.sql", 8), ("q.sql", 19), ("q.sql", 20)]);
-        let bad = Theme::Dark.style(Tone::Bad);
-        assert_eq!(out[4].spans[0].style, bad, "{:?}", out[4]);
+        let removed = Theme::Dark.on_side(Theme::Dark.style(Tone::Strong), Side::Removed, false);
+        assert_eq!(out[4].spans[0].style, removed, "{:?}", out[4]);
         assert_eq!(out.len(), text.lines().count());
+    }
+    #[test]
+    fn a_changed_line_has_its_ground_to_the_edge_and_what_differs_stands_out() {
+        let text = "--- a/q.sh\n+++ b/q.sh\n@@ -1,1 +1,1 @@\n-echo \"one\" # said\n+echo \"two\" # said\n";
+        for theme in [Theme::Dark, Theme::Light, Theme::DarkFew, Theme::LightFew, Theme::Plain] {
+            let mut out = Vec::new();
+            diff(theme, text, &Wrap::to(30), &mut out);
+            for (line, side, word) in [(&out[3], Side::Removed, "one"), (&out[4], Side::Added, "two")] {
+                let marked: String = line
+                    .spans
+                    .iter()
+                    .filter(|span| {
+                        let marked = theme.on_side(Style::new(), side, true);
+                        (span.style.bg, span.style.add_modifier) == (marked.bg, marked.add_modifier)
+                    })
+                    .map(|span| span.content.as_ref())
+                    .collect();
+                assert_eq!(marked, word, "{theme:?} {line:?}");
+                let ground = theme.on_side(Style::new(), side, false).bg;
+                assert_eq!(line.width(), if ground.is_some() { 30 } else { 18 }, "{theme:?}");
+            }
+        }
     }
 }

@@ -149,6 +149,7 @@ fn draw_overlay(state: &State, scene: &ViewModel<'_>, overlay: &Overlay, frame: 
         Overlay::Cost { scroll } => lists::cost(state, scene, frame, area, *scroll),
         Overlay::Matrix { scroll, back } => matrix::draw(state, scene, frame, area, (*scroll, *back)),
         Overlay::Review { .. } => review::whole(state, scene, frame, area),
+        Overlay::Changes(sheet) => review::changes(state, scene, sheet, frame, area),
         Overlay::Events(list) => events::draw(scene, list, frame, area),
         Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),

@@ -6,12 +6,13 @@ use std::rc::Rc;
 
 use ratatui::text::Line;
 
+use crate::projection::changes::{Changes, counts};
 use crate::projection::phrases;
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, DiffTaken, Finding, Judgement};
 
 use super::diff;
-use super::text::{Wrap, bare, clean_line};
+use super::text::{Wrap, bare, bare_line, clean_line};
 use super::theme::{Theme, Tone};
 use super::view_model::ViewModel;
 
@@ -39,7 +40,7 @@ impl Review {
     }
 
     /// The lines, made anew only when something about them changed.
-    pub fn lines(&self, scene: &ViewModel<'_>, width: usize) -> Rc<Vec<Line<'static>>> {
+    pub fn lines(&self, scene: &ViewModel<'_>, width: usize) -> Made {
         let board = &scene.moment.board;
         let Some((at, diff)) = proposal(scene) else { return Rc::default() };
         let look = (at, width, scene.theme, board.findings.clone());
@@ -65,10 +66,7 @@ pub(super) fn proposal<'a>(scene: &ViewModel<'a>) -> Option<(EventRef, &'a DiffT
 pub(super) fn title(scene: &ViewModel<'_>, at: EventRef, taken: &DiffTaken) -> String {
     let board = &scene.moment.board;
     let files = phrases::counted(taken.files.len() as u64, "file");
-    let count = |sign: char, heading: &str| {
-        let lines = taken.diff.lines();
-        lines.filter(|line| line.starts_with(sign) && !line.starts_with(heading)).count()
-    };
+    let (added, removed) = counts(&taken.diff);
     let (spark, verdict) = board.judged.unzip();
     let nth = spark.and_then(|spark| board.proposals.get(&spark)).copied().unwrap_or(1);
     let word = match verdict.flatten() {
@@ -77,7 +75,59 @@ pub(super) fn title(scene: &ViewModel<'_>, at: EventRef, taken: &DiffTaken) -> S
         None if board.has_open_turn() => ", under review",
         Some(Judgement::Unknown(_)) | None => "",
     };
-    format!("proposal {nth} ({at}){word} · {files} · +{} -{}", count('+', "+++ "), count('-', "--- "))
+    format!("proposal {nth} ({at}){word} · {files} · +{added} -{removed}")
+}
+
+/// The width and the colours that lines were made for, and the lines.
+type Shape = (usize, Theme);
+type Made = Rc<Vec<Line<'static>>>;
+
+/// What the whole session changed, in a sheet of its own.
+#[derive(Debug, Default)]
+pub(super) struct Sheet {
+    /// How much it is, in words.
+    pub title: String,
+    /// The line at the top.
+    pub scroll: usize,
+    changes: Changes,
+    made: RefCell<Option<(Shape, Made)>>,
+}
+
+impl Sheet {
+    /// The sheet of some changes.
+    pub fn of(changes: Changes) -> Self {
+        let (added, removed) = changes.counts();
+        let files = phrases::counted(changes.files.len() as u64, "file");
+        let title = match changes.files.is_empty() {
+            true => "nothing was changed by file tools".to_owned(),
+            false => format!("the session's changes · {files} · +{added} -{removed}"),
+        };
+        Sheet { title, changes, ..Sheet::default() }
+    }
+
+    /// Its lines, a file after another.
+    pub fn lines(&self, theme: Theme, width: usize) -> Made {
+        if let Some((_, made)) = self.made.borrow().as_ref().filter(|(old, _)| *old == (width, theme)) {
+            return Rc::clone(made);
+        }
+        let (mut out, wrap) = (Vec::new(), Wrap::to(width).anywhere());
+        let quiet = |text: String| Line::styled(text, theme.style(Tone::Quiet));
+        if self.changes.commands > 0 {
+            let commands = phrases::counted(self.changes.commands, "command");
+            out.push(quiet(format!("{commands} ran; what they changed is not shown here")));
+        }
+        for (file, diffs) in &self.changes.files {
+            if !out.is_empty() {
+                out.push(Line::default());
+            }
+            let edits = phrases::counted(diffs.len() as u64, "change");
+            wrap.line(&[(theme.style(Tone::Accent), &format!("{} · {edits}", bare_line(file)))], &mut out);
+            diffs.iter().for_each(|text| diff::diff(theme, &bare(text.trim_end()), &wrap, &mut out));
+        }
+        let made = Rc::new(out);
+        *self.made.borrow_mut() = Some(((width, theme), Rc::clone(&made)));
+        made
+    }
 }
 
 /// First what was found elsewhere, then the diff with what was found in it.

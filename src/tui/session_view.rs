@@ -211,6 +211,11 @@ impl SessionView {
         self.pages.get(seq)
     }
 
+    /// Shows entries one after another; what has to be read for it is not kept.
+    pub(super) fn each(&self, range: Range<u64>, take: impl FnMut(&Arc<Entry>)) {
+        self.pages.each(range, take);
+    }
+
     /// Finds an event.
     pub(super) fn event(&self, at: EventRef) -> Option<&ArenaEvent> {
         self.entry(at.seq)?.events.get(usize::from(at.i))

@@ -16,6 +16,7 @@ pub enum Order {
     Replay,
     Events,
     Cost,
+    Diff,
     Matrix,
     Model,
     Persona,
@@ -141,6 +142,7 @@ pub const SLASHES: &[Slash] = &[
         Order::Events,
     ),
     slash("/cost", "", "Show tokens and money by spark, role and model", "agon cost", Order::Cost),
+    slash("/diff", "", "Show what this session changed, file by file", "agon report", Order::Diff),
     slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(
         "/model",

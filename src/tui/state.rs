@@ -9,7 +9,7 @@ use crate::protocol::{CallId, EventRef};
 use super::Question;
 use super::composer::Composer;
 use super::mode_request::ModeRequest;
-use super::review::Review;
+use super::review::{Review, Sheet};
 use super::session_view::{SessionView, Snapshot};
 use super::theme::Theme;
 use super::timeline::Timeline;
@@ -184,6 +184,8 @@ pub(super) enum Overlay {
     Review {
         is_whole: bool,
     },
+    /// What the whole session changed.
+    Changes(Box<Sheet>),
     /// The question whether to fork after this entry.
     Fork {
         seq: u64,

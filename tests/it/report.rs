@@ -4,6 +4,7 @@ mod browser;
 mod cli;
 mod log;
 mod markup;
+mod run;
 
 use std::sync::Arc;
 

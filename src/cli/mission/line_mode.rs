@@ -171,7 +171,7 @@ impl LineMode {
             Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {
                 self.show(slash.order, rest).await?;
             }
-            Order::Copy | Order::Theme => {
+            Order::Copy | Order::Theme | Order::Diff => {
                 return Err(Failure::usage(format!("{} is for the screen", slash.name)));
             }
         }
@@ -311,7 +311,8 @@ impl LineMode {
     }
 
     fn help(&self) {
-        let told = SLASHES.iter().filter(|slash| !matches!(slash.order, Order::Copy | Order::Theme));
+        let told =
+            SLASHES.iter().filter(|slash| !matches!(slash.order, Order::Copy | Order::Theme | Order::Diff));
         for slash in told {
             self.output.tell(&format!("{:<34} {}\n", format!("{} {}", slash.name, slash.takes), slash.help));
             for flag in slash.flags {

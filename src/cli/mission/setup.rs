@@ -60,7 +60,16 @@ fn theme(typed: &ChatArgs, environment: &Environment) -> Theme {
     let ground = environment.get("COLORFGBG").and_then(|colours| colours.rsplit(';').next());
     let is_light = ground.is_some_and(|ground| matches!(ground, "7" | "15"));
     let of_terminal = if is_light { Theme::Light } else { Theme::Dark };
-    named.and_then(Theme::named).unwrap_or(of_terminal)
+    let theme = named.and_then(Theme::named).unwrap_or(of_terminal);
+    if has_many_colours(environment) { theme } else { theme.few() }
+}
+
+/// True where the terminal says, or is known, to have 256 colours or more.
+fn has_many_colours(environment: &Environment) -> bool {
+    const KNOWN: [&str; 7] = ["256", "direct", "kitty", "alacritty", "ghostty", "wezterm", "foot"];
+    let term = environment.get("TERM").unwrap_or_default();
+    environment.get("COLORTERM").is_some_and(|word| !word.is_empty())
+        || KNOWN.iter().any(|name| term.contains(name))
 }
 
 #[cfg(test)]
@@ -76,9 +85,12 @@ mod tests {
             theme(&typed, &words.collect())
         };
         let light = ("COLORFGBG", "0;15");
-        assert_eq!(with(&[light], None), Theme::Light);
-        assert_eq!(with(&[("COLORFGBG", "15;default;0")], None), Theme::Dark);
-        assert_eq!(with(&[light], Some("dark")), Theme::Dark);
-        assert_eq!(with(&[light, ("NO_COLOR", "1")], Some("dark")), Theme::Plain);
+        let many = ("TERM", "xterm-256color");
+        assert_eq!(with(&[light, many], None), Theme::Light);
+        assert_eq!(with(&[("COLORFGBG", "15;default;0"), ("COLORTERM", "truecolor")], None), Theme::Dark);
+        assert_eq!(with(&[light, many], Some("dark")), Theme::Dark);
+        assert_eq!(with(&[light, many, ("NO_COLOR", "1")], Some("dark")), Theme::Plain);
+        assert_eq!(with(&[light, ("TERM", "xterm")], None), Theme::LightFew);
+        assert_eq!(with(&[("TERM", "linux")], Some("dark")), Theme::DarkFew);
     }
 }

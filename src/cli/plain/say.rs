@@ -48,6 +48,11 @@ impl Renderer {
                 Line::new(Who::You, "stop", Tone::Warn, phrases::stop_cause(data.cause))
             }
             E::ApprovalAnswered(data) => self.say_approved(data),
+            E::ModelAnswered(data)
+                if !self.options.full && self.calls.get(data.call).is_some_and(|open| open.is_summary) =>
+            {
+                return Vec::new();
+            }
             E::ModelAnswered(data) => return self.say_reply(data.call, &data.body),
             E::ModelFailed(data) => return self.say_failure(data.call, &data.body),
             E::ToolInvoked(data) => self.say_invoked(data),
@@ -75,6 +80,9 @@ impl Renderer {
                 let first = data.text.lines().next().unwrap_or_default();
                 Line::new(Who::Spark(data.spark), "task", Tone::Quiet, first)
             }
+            E::NoticeGiven(data) if data.notice == Notice::Compacted && !self.options.full => {
+                return Vec::new();
+            }
             E::NoticeGiven(data) => {
                 let text = format!("{}: {}", phrases::notice(data.notice), data.text);
                 Line::said(Who::Spark(data.spark), "notice", Tone::Warn, &text)
@@ -100,8 +108,9 @@ impl Renderer {
                 Line::new(Who::Agon, "limit", Tone::Bad, text)
             }
             E::ContextCompacted(data) => {
-                let text = format!("{} summarised in {}", counted(data.covers.len(), "event"), data.summary);
-                Line::new(Who::Spark(data.spark), "compact", Tone::Plain, text)
+                let events = counted(data.covers.len(), "event");
+                let text = format!("earlier conversation summarised ({events}, {})", data.summary);
+                Line::new(Who::Spark(data.spark), "compact", Tone::Quiet, text)
             }
             E::TurnClosed(data) => {
                 let tone = if data.cause == crate::protocol::event::TurnCause::Done {

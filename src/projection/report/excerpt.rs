@@ -10,6 +10,7 @@ use crate::projection::phrases;
 use crate::projection::squad::SquadSheet;
 use crate::protocol::event::{Finding, ModelReply, PrepareResult};
 use crate::protocol::message::Part;
+use crate::protocol::spec::Mode;
 use crate::protocol::text::{cut_middle, names_shown, unfenced};
 use crate::protocol::typed::{Critique, SquadAnswer};
 use crate::protocol::{ArenaEvent, EventRef, SparkId, fit};
@@ -47,7 +48,8 @@ pub struct Excerpt {
 pub(super) fn cited(log: &Log<'_>, session: &SessionReport, debates: &[DebateReport]) -> Vec<Excerpt> {
     let mut wanted = BTreeSet::new();
     session.turns.iter().for_each(|turn| {
-        wanted.extend(turn.source);
+        // A conversation's answer is in the report whole.
+        wanted.extend(turn.source.filter(|_| turn.mode != phrases::mode(&Mode::Solo)));
         wanted.extend(turn.reviews.iter().map(|review| review.source));
         wanted.extend(turn.findings.iter().flat_map(|line| [Some(line.source), line.closed]).flatten());
         wanted.extend(turn.checks.iter().map(|check| check.source));
@@ -87,13 +89,13 @@ fn of_debate(debate: &DebateReport, wanted: &mut BTreeSet<EventRef>) {
 }
 
 /// Whose call each call was, and who each spark is.
-struct People {
+pub(super) struct People {
     roles: BTreeMap<SparkId, String>,
     calls: BTreeMap<u64, SparkId>,
 }
 
 impl People {
-    fn of(log: &Log<'_>) -> Self {
+    pub(super) fn of(log: &Log<'_>) -> Self {
         let mut people = People { roles: BTreeMap::new(), calls: BTreeMap::new() };
         for event in log.entries.iter().flat_map(|entry| &entry.events) {
             match event {
@@ -110,7 +112,7 @@ impl People {
         self.roles.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
     }
 
-    fn who(&self, event: &ArenaEvent) -> Option<String> {
+    pub(super) fn who(&self, event: &ArenaEvent) -> Option<String> {
         let spark = match event {
             ArenaEvent::ModelAnswered(data) => self.calls.get(&data.call.0).copied(),
             ArenaEvent::ModelFailed(data) => self.calls.get(&data.call.0).copied(),

@@ -11,12 +11,14 @@ use crate::projection::cache_summary::CacheSheet;
 use crate::projection::costs::{Costs, Tally};
 use crate::projection::phrases;
 use crate::projection::squad::SquadSheet;
+use crate::projection::why::Reasons;
 use crate::protocol::event::{Finding, Judgement, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 use super::Log;
 use super::said;
+use super::work::{self, CallLine};
 
 /// A session as a report tells it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -88,6 +90,10 @@ pub struct TurnReport {
     pub failed: Vec<FailedRole>,
     /// Paths in the last comparison of the workspace with a recorded tree, and what was applied from the team cache.
     pub changed: Vec<String>,
+    /// The same as a unified diff; where the workspace was not compared, the changes of its tool calls, one after another.
+    pub diff: String,
+    /// Its tool calls, in the order they were asked for.
+    pub calls: Vec<CallLine>,
     /// What there is to know of a recorded run that became the answer: that no check was run again, for one.
     pub recorded: Option<String>,
     /// What the team cache did for it: which session's run it came from and what that saved, whether its own was stored.
@@ -219,13 +225,16 @@ impl SessionReport {
 
     pub(super) fn of(entries: &[Arc<Entry>], log: &Log<'_>) -> Self {
         let (mut board, mut costs, mut turns) = (Board::default(), Costs::default(), Turns::default());
+        let mut reasons = Reasons::default();
         for entry in entries {
             board.apply(entry);
             costs.apply(entry);
             turns.squad.apply(entry);
             turns.cache.apply(entry);
+            reasons.apply(entry);
             entry.effective().for_each(|(at, event)| turns.apply(at, event, log));
         }
+        work::fill(&mut turns.turns, &turns.starts, log, &reasons);
         let costs = costs.at_the_end();
         let lines = costs.sparks.iter();
         SessionReport {
@@ -275,6 +284,8 @@ struct Turns {
     roles: BTreeMap<SparkId, String>,
     /// The tree of the last diff of anybody's work.
     tree: Option<String>,
+    /// The entries in which the turns were opened.
+    starts: Vec<u64>,
 }
 
 impl Turns {
@@ -285,6 +296,7 @@ impl Turns {
             E::TurnOpened(data) => {
                 let turn = self.prompt.take().unwrap_or_default();
                 self.turns.push(TurnReport { number: data.turn, ..turn });
+                self.starts.push(at.seq);
             }
             E::SparkIgnited(data) => drop(self.roles.insert(data.spark, data.role.clone())),
             _ => self.apply_to_turn(at, event, log),
@@ -316,9 +328,11 @@ impl Turns {
                 let new = data.body.files.iter().filter(|path| !turn.changed.contains(path));
                 let new: Vec<String> = new.cloned().collect();
                 turn.changed.extend(new);
+                turn.diff.push_str(&data.body.diff);
             }
             E::DiffTaken(data) => {
                 turn.changed.clone_from(&data.body.files);
+                turn.diff.clone_from(&data.body.diff);
                 self.tree = Some(data.body.to.clone());
             }
             E::PatchApplied(data) => turn.changed.clone_from(&data.body.paths),

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::board::OpenApproval;
+use crate::projection::changes::is_diff;
 use crate::projection::{phrases, visible};
 use crate::protocol::event::Plan;
 use crate::protocol::spec::Risk;
@@ -56,7 +57,7 @@ fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'s
     let wrap =
         Wrap::to(usize::from(wide).saturating_sub(2)).with(bar(Tone::Warn), bar(Tone::Quiet)).anywhere();
     let text = approved(plan.preview.trim_end_matches('\n'));
-    match diff::is_diff(&text) {
+    match is_diff(&text) {
         true => diff::diff(scene.theme, &text, &wrap, &mut out),
         false => text.lines().for_each(|line| wrap.line(&[(scene.style(Tone::Text), line)], &mut out)),
     }

@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-use crate::tui::review::{proposal, title};
+use crate::tui::review::{Sheet, proposal, title};
 use crate::tui::state::{Overlay, State};
 use crate::tui::text::{cut, width};
 use crate::tui::theme::Tone;
@@ -70,6 +70,27 @@ pub(super) fn whole(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>,
         proposal(scene).map_or("nothing is proposed".to_owned(), |(at, taken)| title(scene, at, taken));
     let inner = super::sheet(scene, frame, area, &title, "↑↓ scroll · Esc closes");
     lines(state, scene, frame, inner, true);
+}
+
+/// What the whole session changed.
+pub(super) fn changes(
+    state: &State,
+    scene: &ViewModel<'_>,
+    sheet: &Sheet,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) {
+    let inner = super::sheet(scene, frame, area, &sheet.title, "↑↓ scroll · Esc closes");
+    let lines = sheet.lines(scene.theme, usize::from(inner.width));
+    let height = usize::from(inner.height);
+    let most = lines.len().saturating_sub(height);
+    state.most.set(most);
+    let from = sheet.scroll.min(most);
+    let shown: Vec<Line<'static>> = lines.iter().skip(from).take(height).cloned().collect();
+    frame.render_widget(Paragraph::new(shown), inner);
+    if from < most {
+        super::more(scene, frame, inner);
+    }
 }
 
 fn lines(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, has_keys: bool) {

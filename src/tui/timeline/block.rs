@@ -193,6 +193,8 @@ impl Page<'_> {
         match item.kind {
             ItemKind::Interrupt => self.remark(Tone::Warn, "■ ", "interrupted"),
             ItemKind::Lost { .. } => self.wrapped(Tone::Warn, "? ", &body()),
+            // What a model is told to sum up is for the model.
+            ItemKind::Notice(Notice::Compacted) if !self.is_open => Vec::new(),
             ItemKind::Notice(notice) => {
                 let text = self.text(item);
                 // Folded, a brief is its first sentence: the rest only its model needs.
@@ -211,7 +213,11 @@ impl Page<'_> {
             ItemKind::Mention => self.remark(Tone::Quiet, "∙ ", &format!("read {}", body())),
             ItemKind::Undone => self.wrapped(Tone::Warn, "! ", &body()),
             ItemKind::Compacted => {
-                self.remark(Tone::Quiet, "∙ ", "older parts of the conversation were summarised")
+                let mut out = self.remark(Tone::Quiet, "∙ ", "earlier conversation summarised (o shows it)");
+                if self.is_open {
+                    out.extend(self.output(&self.text(item)));
+                }
+                out
             }
             ItemKind::Phase => self.heading(&phrases::spaced(&body())),
             ItemKind::CacheHit => {

@@ -3,6 +3,7 @@
 use ratatui::text::Line;
 
 use crate::projection::calls::target;
+use crate::projection::changes::is_diff;
 use crate::projection::phrases;
 use crate::projection::transcript::Item;
 use crate::protocol::effect::Order;
@@ -11,7 +12,6 @@ use crate::protocol::message::Part;
 use crate::protocol::{EventRef, Lane, SparkId};
 
 use super::block::Page;
-use crate::tui::diff::is_diff;
 use crate::tui::text::{bare_line, clean, clean_line};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::spinner;

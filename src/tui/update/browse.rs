@@ -4,6 +4,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::approve;
 use super::compose::copy;
+use super::overlay;
 use crate::protocol::SparkId;
 use crate::tui::Act;
 use crate::tui::keys::Do;
@@ -109,10 +110,11 @@ fn next_spark(state: &mut State) {
     state.story.anchor = None;
 }
 
+/// What a squad proposed in this turn; else what the session changed.
 fn review(state: &mut State) {
     match state.scene().moment.board.proposed {
         Some(_) => state.overlays.push(Overlay::Review { is_whole: false }),
-        None => state.tell("no squad has proposed a change in this turn"),
+        None => overlay::changes(state),
     }
 }
 

@@ -138,6 +138,7 @@ fn obey(
         Order::Replay => replay(state)?,
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),
+        Order::Diff => overlay::changes(state),
         Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
         Order::Model if rest.is_empty() && !state.profile.is_record => pick::open(state, acts),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
@@ -147,7 +148,8 @@ fn obey(
         Order::Limits if rest.is_empty() => state.tell(limits(state)),
         Order::Limits => acts.push(Act::Limits(mode_request::limits(rest)?)),
         Order::Theme => {
-            state.theme = Theme::named(rest).ok_or("/theme wants dark, light or plain")?;
+            let theme = Theme::named(rest).ok_or("/theme expects dark, light or plain")?;
+            state.theme = if state.theme.is_few() { theme.few() } else { theme };
             state.tell(format!("theme {rest}"));
         }
         Order::Copy => copy(state, acts),

@@ -2,10 +2,12 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::projection::changes::Changes;
 use crate::protocol::EventRef;
 
 use crate::tui::Act;
 use crate::tui::draw::{event_rows, matching};
+use crate::tui::review::Sheet;
 use crate::tui::state::{Asked, Events, Overlay, Pane, Sessions, State};
 use crate::tui::text::clean_line;
 
@@ -31,11 +33,20 @@ pub(super) fn sessions(state: &mut State, acts: &mut Vec<Act>) {
     acts.push(Act::List);
 }
 
+/// Opens what the session changed so far, or had changed by the moment that is looked at.
+pub(super) fn changes(state: &mut State) {
+    let mut changes = Changes::default();
+    let end = state.seen().map_or(0, |seq| seq + 1);
+    state.record.each(0..end, |entry| changes.apply(entry));
+    state.overlays.push(Overlay::Changes(Box::new(Sheet::of(changes))));
+}
+
 pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
     let Some(mut overlay) = state.overlays.pop() else { return };
     let beneath = state.overlays.len();
     let stays = match &mut overlay {
         Overlay::Help { scroll } | Overlay::Cost { scroll } => scrolled(scroll, key, state.most.get()),
+        Overlay::Changes(sheet) => scrolled(&mut sheet.scroll, key, state.most.get()),
         Overlay::Matrix { scroll, back } => match key.code {
             KeyCode::Left => {
                 *back = (*back + 1).min(state.farthest.get());

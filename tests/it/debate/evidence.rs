@@ -94,9 +94,13 @@ fn two_of_six_heard_stands_beside_the_verdict() {
         _ => stubborn(role, asked),
     });
     let (plain, markdown, html, json) = forms(&world);
-    assert!(plain.contains("Verdict, 75\u{a0}% sure, 2 of 6 heard ["), "{plain}");
-    assert!(markdown.contains("Confidence **75\u{a0}%**, **2 of 6 heard**."), "{markdown}");
-    assert!(html.contains("<p class=\"heard warn\">2 of 6 heard</p>"), "{html}");
+    assert!(plain.contains("Confidence: 75\u{a0}%, 2 of 6 heard\n"), "{plain}");
+    assert!(markdown.contains("Confidence: **75\u{a0}%**, 2 of 6 heard\n"), "{markdown}");
+    let fact = html.split_once(" id=\"sure\"").expect("how many were heard").1;
+    assert!(
+        html.contains("<div class=\"fact warn\" id=\"sure\"") && fact.contains("<p>2 of 6 heard</p>"),
+        "{html}"
+    );
     assert_eq!(json["heard"], json!({"of": 6, "ever": 2, "to_the_end": 2}));
 }
 

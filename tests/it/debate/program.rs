@@ -60,8 +60,8 @@ pub(super) fn waits_for(what: impl Fn() -> bool) {
 #[test]
 fn an_interrupt_shows_what_was_reached_and_the_command_it_names_goes_on_from_there() {
     for (stalls, expected) in [
-        (Asked::Ballot, "No verdict"),
-        (Asked::Propositions, "What they held\n  pragmatist, 70\u{a0}% sure"),
+        (Asked::Ballot, "There is no verdict (stopped)"),
+        (Asked::Propositions, "What they held\n  pragmatist 70\u{a0}% sure"),
         (Asked::Ratings, "P1  It should be built.\n"),
         (Asked::Statement, "sealed majority: tied\n"),
         (Asked::Verdict, "Did they converge?"),

@@ -334,7 +334,7 @@ fn no_words_of_others_are_a_heading_of_a_report() {
     });
     let report = Report::of(&world.log);
     let printed = plain::page(&report);
-    assert!(printed.contains("> # Peer A"), "{printed}");
+    assert!(printed.contains("\n  Peer A\n"), "{printed}");
     assert!(!printed.lines().any(|line| line.trim_start().starts_with('#')), "{printed}");
     let written = markdown::page(&report, None);
     // What is cited from the log stands within fences that nothing in it can end.

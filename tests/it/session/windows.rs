@@ -1,5 +1,8 @@
 //! What a window can hold: results cut to it, summaries that free something, and a session that stays usable.
 
+use agon::projection::Transcript;
+use agon::projection::transcript::ItemKind;
+use agon::protocol::EventRef;
 use agon::protocol::effect::Effect;
 use agon::protocol::event::*;
 use serde_json::json;
@@ -56,6 +59,14 @@ fn a_result_that_no_request_can_hold_is_dropped_by_name_and_the_work_goes_on() {
     world.check();
     world.model_says(text("done"));
     assert_eq!(cause(&world), TurnCause::Done);
+    // To people it is one thing that happened, and no answer.
+    let mut transcript = Transcript::default();
+    world.log.iter().for_each(|entry| transcript.apply(entry));
+    let of_summary = transcript.items.iter().filter(|item| item.source == compacted.summary);
+    assert_eq!(of_summary.count(), 0, "{:?}", transcript.items);
+    let one = transcript.items.iter().find(|item| item.kind == ItemKind::Compacted).unwrap();
+    let lookup = |at: EventRef| world.log.get(at.seq as usize)?.events.get(usize::from(at.i));
+    assert_eq!(one.body(&lookup).as_deref(), Some("SUMMARY: huge was too large"));
 }
 
 #[test]

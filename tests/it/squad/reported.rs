@@ -28,12 +28,12 @@ fn a_report_names_the_failed_check_the_reviews_and_the_claim_and_quotes_no_json(
     let (_server, env) = denied();
     let page = env.run(&["report", "latest"]).stdout;
     for words in [
-        "Turn 1, squad: not done: check \\`false\\`: exit 1",
-        "> All \\*\\*well\\*\\*.",
-        "> Open:\n> \\- docs",
-        "- reviewer approved [e",
-        "- check `false`: exit 1 [e",
-        "- claim “the tests pass”: the log says otherwise: the check of e",
+        "- Outcome: not done: check \\`false\\`: exit 1",
+        "All **well**.",
+        "Open:\n\n- docs",
+        "- **reviewer** approved [e",
+        "- `false` exit 1 [e",
+        "- **“the tests pass”: the log says otherwise: the check of e",
         "**check_ran**",
         "`false: exit 1`",
         "(it printed nothing)",

@@ -149,11 +149,22 @@ fn the_diff_under_review_has_a_pane_where_there_is_room_and_a_sheet_elsewhere() 
     assert!(!shown(&live, 120, 40).contains("coordinator"));
     let _ = update(&mut live, key(KeyCode::Esc));
     assert!(shown(&live, 120, 40).contains("coordinator"));
-    // One spark alone proposes nothing.
-    let mut solo = state(&demo(), false);
-    let _ = update(&mut solo, key(KeyCode::Tab));
-    let _ = typed(&mut solo, "d");
-    assert!(shown(&solo, 80, 24).contains("no squad has proposed a change in this turn"));
+}
+
+#[test]
+fn what_a_session_changed_is_one_sheet_and_as_it_was_at_any_moment() {
+    let mut record = state(&demo(), false);
+    let _ = update(&mut record, key(KeyCode::Tab));
+    let _ = typed(&mut record, "d");
+    let text = shown(&record, 80, 24);
+    assert!(text.contains("the session's changes · 1 file · +") && text.contains("+++ b/clock.sh"), "{text}");
+    at_all_sizes("changes", &record);
+    let _ = update(&mut record, key(KeyCode::Esc));
+    let _ = typed(&mut record, "g2");
+    let _ = update(&mut record, key(KeyCode::Enter));
+    let _ = typed(&mut record, "d");
+    let text = shown(&record, 80, 24);
+    assert!(text.contains("nothing was changed by file tools"), "{text}");
 }
 
 #[test]

@@ -119,29 +119,7 @@ type Measure = fn(&Probe) -> Option<u32>;
 
 /// How agreement grew or fell, phase by phase.
 pub fn convergence(page: &mut Markup, debate: &DebateReport) {
-    let probes = debate.probes();
-    if probes.is_empty() {
-        return;
-    }
-    page.raw("<section class=\"figure\" id=\"convergence\"><h2>Did they converge?</h2>");
-    if let Some((_, probe)) = probes.last() {
-        page.raw("<p class=\"lead\">Scored by <code>")
-            .line(&probe.scorer)
-            .raw("</code> after every phase: 0\u{a0}% is opposed, 100\u{a0}% agreed.");
-        if let Some(votes) = wording::independent(debate) {
-            page.raw(" Independent votes: ").line(&votes);
-            page.raw(". Two debaters of one family are less than two votes.");
-        }
-        page.raw("</p>");
-    }
-    if probes.iter().filter(|(_, probe)| probe.score_pm.is_some()).count() > 1 {
-        curve(page, &probes);
-    }
-    table(page, &probes);
-    page.raw("</section>\n");
-}
-
-fn curve(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
+    let probes = &debate.probes();
     let said: Vec<_> = probes
         .iter()
         .map(|(phase, probe)| format!("{}: {}", spaced(&phase.name), wording::measured(probe.score_pm)))
@@ -250,28 +228,76 @@ fn height(per_mille: u32) -> i64 {
     BOTTOM - i64::from(per_mille.min(1_000)) * (BOTTOM - TOP) / 1_000
 }
 
-fn table(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
-    page.raw("<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th scope=\"col\">after</th><th scope=\"col\">score</th><th scope=\"col\" class=\"each\">by proposition</th><th scope=\"col\">polarised</th><th scope=\"col\">moved</th><th scope=\"col\">votes</th></tr></thead><tbody>");
-    for (index, (phase, probe)) in (1u32..).zip(probes) {
-        page.raw("<tr><th scope=\"row\">").number(index).raw("\u{2002}").line(&spaced(&phase.name));
-        if probe.collapse {
-            page.raw(" <span class=\"warn\">dissent vanished without a stated reason</span>");
-        }
-        if probe.has_parts() {
-            let parts: Vec<_> = probe.parts.iter().map(wording::part).collect();
-            page.raw(" <small class=\"parts\">").line(&parts.join(" \u{b7} ")).raw("</small>");
-        }
-        page.raw("</th><td class=\"strong\">")
-            .text(&wording::measured(probe.score_pm))
-            .raw("</td><td class=\"each\">");
-        let each: Vec<_> = probe
-            .agreement_pm
-            .iter()
-            .map(|value| value.map_or("\u{2013}".to_owned(), |value| (value / 10).to_string()))
-            .collect();
-        page.text(&each.join(" \u{b7} ")).raw("</td><td>").text(&wording::cell(probe.polarisation_pm));
-        page.raw("</td><td>").text(&wording::cell(probe.movement_pm)).raw("</td><td>");
-        page.text(&probe.effective_votes_pm.map_or("\u{2013}".to_owned(), wording::votes)).raw("</td></tr>");
+/// Every rating in numbers: sealed, then last.
+pub fn matrix(page: &mut Markup, debate: &DebateReport) {
+    let (Some(first), Some(last)) = (debate.first_rated(), debate.last_rated()) else { return };
+    page.raw("<section id=\"matrix\"><h2>Every vote</h2><p class=\"lead\">The sealed rating, then the last one with its confidence. \u{2212}2 is strongly against, +2 strongly for.</p><div class=\"scroll\">");
+    // Many columns have their confidence below, so that none of them is cut off.
+    page.raw(match debate.propositions.len() {
+        ..=4 => "<table class=\"matrix\">",
+        _ => "<table class=\"matrix many\">",
+    });
+    page.raw("<thead><tr><th scope=\"col\">persona</th>");
+    for proposition in &debate.propositions {
+        page.raw("<th scope=\"col\">").text(&wording::name(proposition.number)).raw("</th>");
     }
-    page.raw("</tbody></table></div>");
+    page.raw("</tr></thead><tbody>");
+    for debater in &debate.debaters {
+        page.raw("<tr><th scope=\"row\">").line(&debater.persona).raw("</th>");
+        for proposition in &debate.propositions {
+            page.raw("<td>");
+            votes(page, first, last, &debater.persona, proposition.number);
+            page.raw("</td>");
+        }
+        page.raw("</tr>");
+    }
+    page.raw("</tbody><tfoot><tr><th scope=\"row\">sealed majority</th>");
+    for each in &debate.propositions {
+        page.raw("<td>");
+        side(page, each.sealed_majority.unwrap_or_default(), wording::majority(each.sealed_majority));
+        page.raw("</td>");
+    }
+    page.raw("</tr><tr><th scope=\"row\">verdict</th>");
+    for each in &debate.propositions {
+        page.raw("<td>");
+        side(page, each.verdict.unwrap_or_default(), wording::upheld(each.verdict));
+        page.raw("</td>");
+    }
+    page.raw("</tr></tfoot></table></div></section>\n");
+}
+
+fn votes(page: &mut Markup, first: &Phase, last: &Phase, persona: &str, proposition: u32) {
+    let of = |phase: &Phase| phase.stand(persona).and_then(|stand| stand.rating(proposition)).copied();
+    let (sealed, now) = (of(first), of(last));
+    match sealed {
+        Some(rated) => page.raw("<span class=\"was\">").text(&wording::rating(rated.rating)).raw("</span>"),
+        None => page.raw("<span class=\"was\">\u{b7}</span>"),
+    };
+    match now {
+        Some(rated) => {
+            rating(page, rated.rating, &wording::rating(rated.rating));
+            page.raw("<small>").text(&wording::per_cent(rated.confidence_pm)).raw("</small>");
+        }
+        None => _ = page.raw("<span class=\"absent\">absent</span>"),
+    }
+}
+
+/// A rating with its sign and the colour of its side.
+pub fn rating(page: &mut Markup, side: i8, words: &str) {
+    page.raw(match side {
+        1.. => "<b class=\"rating for\">",
+        0 => "<b class=\"rating\">",
+        _ => "<b class=\"rating against\">",
+    });
+    page.text(words).raw("</b>");
+}
+
+/// A word with the colour and the sign of its side.
+pub fn side(page: &mut Markup, side: i8, words: &str) {
+    page.raw(match side {
+        1.. => "<span class=\"side for\">",
+        0 => "<span class=\"side\">",
+        _ => "<span class=\"side against\">",
+    });
+    page.text(words).raw("</span>");
 }
