@@ -48,7 +48,7 @@ use place::Place;
 use prepared::Loaded;
 use role_sandboxes::Means;
 
-use crate::arena::{Arena, PROGRAM};
+use crate::arena::{Arena, Attendance, PROGRAM};
 use crate::config::{Config, ModelName};
 use crate::eventlog::{SessionPath, SessionStore};
 use crate::protocol::event::{FaultRecovered, SessionOpened, SessionResumed};
@@ -89,12 +89,12 @@ pub struct Running {
 }
 
 /// Prepares a new session in the configured workspace on this model; its sandbox, limits and persona are those of
-/// `config`. `attended`: somebody can answer approvals.
+/// `config`. `attended`: who can answer approvals and questions.
 pub async fn open(
     config: &Config,
     model: &ModelName,
     wanted: &Changes,
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let new = Loaded::new();
     let at = (config.workspace(), new.id.as_str());
@@ -115,7 +115,7 @@ pub async fn resume(
     config: &Config,
     name: &str,
     wanted: &Changes,
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let (path, recovered, loaded) = load(store(config), name)?;
     let spec = loaded.spec()?;

@@ -16,6 +16,7 @@ mod updates;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::arena::Attendance;
 use crate::assembly::{self, ArenaBuilder};
 use crate::config::{Config, ConfigError, Environment, ModelName, Places};
 
@@ -50,6 +51,17 @@ pub enum Answers {
     People,
     /// Every approval is answered with yes, signed so.
     Yes(String),
+}
+
+impl Answers {
+    /// The same for an arena.
+    fn attendance(&self) -> Attendance {
+        match self {
+            Answers::Nobody => Attendance::Unattended,
+            Answers::People => Attendance::Attended,
+            Answers::Yes(_) => Attendance::SaysYes,
+        }
+    }
 }
 
 /// Holds any number of open sessions. Cheap to clone.
@@ -92,7 +104,7 @@ impl Host {
         wanted: &Changes,
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), wanted.clone(), false);
         let prepared = with_consent(person, what, async |config, wanted| {
             assembly::open(config, model, wanted, attended).await
@@ -109,7 +121,7 @@ impl Host {
         changes: &Changes,
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), changes.clone(), true);
         let prepared = with_consent(person, what, async |config, changes| {
             assembly::resume(config, session, changes, attended).await
@@ -126,7 +138,7 @@ impl Host {
         plan: &ForkPlan,
         (answers, person): (Answers, &P),
     ) -> Result<Prepared, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), plan.changes.clone(), true);
         with_consent(person, what, async |config, changes| {
             let plan = ForkPlan { changes: changes.clone(), ..plan.clone() };
@@ -137,7 +149,7 @@ impl Host {
 
     /// Opens a new session from Rust values, without any configuration.
     pub async fn open_built(&self, builder: ArenaBuilder, answers: Answers) -> Result<Handle, WireError> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         self.start(builder.attended_if(attended).prepare().await?, answers).await
     }
 
@@ -148,7 +160,7 @@ impl Host {
         session: &str,
         answers: Answers,
     ) -> Result<Handle, WireError> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         self.start(builder.attended_if(attended).prepare_resume(session).await?, answers).await
     }
 

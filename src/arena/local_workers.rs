@@ -118,7 +118,9 @@ impl Handlers {
             Effect::Model { context, .. } => self.ask_model(context, live, cancel).await,
             Effect::Prepare { context, .. } => self.prepare(&context).await,
             Effect::Tool { order, context } => self.run_tool(&context, &order.digest, live, cancel).await,
-            Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
+            Effect::Ask { .. } | Effect::Question { .. } => {
+                failed(FailStatus::Failed, "only people answer it".to_owned())
+            }
             Effect::Timer { order, .. } => self.wait(order.ms, cancel).await,
             Effect::Check { order, context } => OutcomeBody::CheckRan(
                 self.ports.checks.run(&order.command, context.timeout_ms, live, cancel).await,

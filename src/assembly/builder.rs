@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{ArenaPorts, PROGRAM};
+use crate::arena::{ArenaPorts, Attendance, PROGRAM};
 use crate::assembly::place::Place;
 use crate::assembly::prepared::{Loaded, Prepared};
 use crate::assembly::role_sandboxes::Means;
@@ -186,7 +186,7 @@ pub struct ArenaBuilder {
     retry: RetrySpec,
     secrets: Vec<(String, String)>,
     sandbox: SandboxKind,
-    attended: bool,
+    attended: Attendance,
 }
 
 impl ArenaBuilder {
@@ -209,7 +209,7 @@ impl ArenaBuilder {
             retry: RetrySpec::default(),
             secrets: Vec::new(),
             sandbox: SandboxKind::None,
-            attended: false,
+            attended: Attendance::Unattended,
         }
     }
 
@@ -313,14 +313,14 @@ impl ArenaBuilder {
         self
     }
 
-    /// Says that somebody will answer approvals. Otherwise an open approval ends the arena paused.
+    /// Says that people will answer approvals and questions. Otherwise an open one ends the arena paused.
     #[must_use]
     pub fn attended(mut self) -> Self {
-        self.attended = true;
+        self.attended = Attendance::Attended;
         self
     }
 
-    pub(crate) fn attended_if(self, attended: bool) -> Self {
+    pub(crate) fn attended_if(self, attended: Attendance) -> Self {
         ArenaBuilder { attended, ..self }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::place::Place;
 use super::providers::{AnsweredCounts, Connected};
 use super::{Running, WireError, WorkspaceLock, fork, ownership};
-use crate::arena::{Arena, ArenaPorts, Recorded};
+use crate::arena::{Arena, ArenaPorts, Attendance, Recorded};
 use crate::eventlog::{LogError, SessionLog, SessionStore};
 use crate::ports::SignalBus;
 use crate::projection::Board;
@@ -53,7 +53,7 @@ impl Loaded {
         self,
         state: &Path,
         (mut place, lock): (Place, Option<WorkspaceLock>),
-        (connected, attended): (Connected, bool),
+        (connected, attended): (Connected, Attendance),
         (spec, facts): (&Spec, Vec<ArenaEvent>),
     ) -> Result<Prepared, WireError> {
         let log = match self.log {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cli::desk::PERSON;
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::{AtTerminal, about_workspace};
 use crate::cli::error::{DONE, Failure};
@@ -152,6 +153,10 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         let hint = format!("give it a new task: {}", way_on(&config, &id));
         return Err(Failure::usage("the session has no open turn to continue").hint(hint));
     }
+    if typed.answer.is_some() && !Sessions::of(&config).asks(&typed.session)? {
+        return Err(Failure::usage("the session asks nothing that `--answer` could answer")
+            .hint(format!("agon resume {}", typed.session)));
+    }
     let show = ShowPlan {
         json: typed.json,
         signals: false,
@@ -164,22 +169,25 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
     let rules = plan::rules_of(typed.here.policy.as_deref())?;
     let changes = Changes { reads_only, rules, sandbox: typed.here.sandbox, root, ..Changes::default() };
-    go_on(&config, &typed.session, &changes, show, output).await
+    go_on((&config, &typed.session), &changes, show, typed.answer.clone(), output).await
 }
 
 /// Lets a session go on where it was.
 pub(super) async fn go_on(
-    config: &Config,
-    session: &str,
+    (config, session): (&Config, &str),
     changes: &Changes,
     show: ShowPlan,
+    answer: Option<String>,
     output: Output,
 ) -> Result<u8, Failure> {
     show.output.as_deref().map(check_target).transpose()?;
     let who = (show.answers(), &show.person(output));
     let handle = Host::at(config.places()).resume((config, session), changes, who).await?;
-    let seal = (!handle.has_open_turn()).then_some(Command::Stop { cause: StopCause::Finished });
-    Watch::new(output, show).follow(handle, seal).await
+    let first = match answer {
+        _ if !handle.has_open_turn() => Some(Command::Stop { cause: StopCause::Finished }),
+        answer => answer.map(|text| handle.said(text, PERSON)),
+    };
+    Watch::new(output, show).follow(handle, first).await
 }
 
 /// Copies a session and goes on differently.

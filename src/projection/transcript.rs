@@ -10,6 +10,7 @@ use crate::protocol::event::{
     ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::expand::Lookup;
+use crate::protocol::inside;
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
@@ -55,6 +56,11 @@ pub enum ItemKind {
         tool_use: ToolUse,
         /// Why.
         reason: RefusalReason,
+    },
+    /// Agon answered a tool call itself.
+    Answered {
+        /// The call.
+        tool_use: ToolUse,
     },
     /// A call's outcome will never be known.
     Lost {
@@ -231,6 +237,7 @@ impl Transcript {
         match kind {
             ItemKind::ToolResult { tool_use, .. }
             | ItemKind::Refused { tool_use, .. }
+            | ItemKind::Answered { tool_use }
             | ItemKind::Lost { tool_use: Some(tool_use) } => self.close_tool(tool_use, from),
             ItemKind::Approval { call, .. } => {
                 self.open_asks.insert(call, self.items.len() - 1);
@@ -265,6 +272,7 @@ impl Transcript {
             E::CheckRan(data) => by_call(data.call),
             E::DiffTaken(data) => by_call(data.call),
             E::ToolRefused(data) => by_use(data.tool_use),
+            E::ToolAnswered(data) => by_use(data.tool_use),
             E::CallLost(data) => by_call(data.call),
             E::SteeringGiven(data) => data.spark,
             E::InterruptRequested(data) => data.spark,
@@ -298,6 +306,7 @@ fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
         E::SettingsChanged(_) => K::Settings,
         E::ToolResolved(data) => K::ToolResult { tool_use: data.body.tool_use, status: data.body.status },
         E::ToolRefused(data) => K::Refused { tool_use: data.tool_use, reason: data.reason },
+        E::ToolAnswered(data) => K::Answered { tool_use: data.tool_use },
         E::CallLost(data) => K::Lost { tool_use: data.tool_use },
         E::NoticeGiven(data) => K::Notice(data.notice),
         E::AnswerRejected(_) => K::Rejected,
@@ -358,6 +367,7 @@ impl Item {
             E::SteeringGiven(data) => borrowed(&data.text),
             E::ToolResolved(data) => Some(data.body.words()),
             E::ToolRefused(data) => borrowed(&data.text),
+            E::ToolAnswered(data) => inside::words(data, lookup).map(Cow::Owned),
             E::CallLost(data) => borrowed(&data.text),
             E::NoticeGiven(data) => borrowed(&data.text),
             E::AnswerRejected(data) => Some(Cow::Owned(data.errors.join("\n"))),

@@ -64,6 +64,8 @@ pub enum AuditEnd {
     Resolved(ToolStatus),
     /// It was not run.
     Refused(RefusalReason),
+    /// Agon answered it itself.
+    Answered,
     /// Nobody knows.
     Lost,
 }
@@ -163,6 +165,7 @@ impl Reasons {
             E::RetryScheduled(data) => names(data.reason),
             E::ParamsDropped(data) => names(data.reason),
             E::FallbackTaken(data) => names(data.reason),
+            E::ToolAnswered(data) => names(data.from),
             E::TurnClosed(data) => data.answer.into_iter().for_each(names),
             E::SparkCompleted(data) => data.answer.into_iter().for_each(names),
             E::ContextCompacted(data) => names(data.summary),
@@ -203,6 +206,7 @@ impl Reasons {
                 self.end(from, data.body.tool_use, AuditEnd::Resolved(data.body.status));
             }
             E::ToolRefused(data) => self.end(from, data.tool_use, AuditEnd::Refused(data.reason)),
+            E::ToolAnswered(data) => self.end(from, data.tool_use, AuditEnd::Answered),
             E::CacheHit(_) => self.hit = Some(from),
             E::PatchApplied(_) => self.end_hit(from, ToolStatus::Ok),
             E::PatchRefused(_) => self.end_hit(from, ToolStatus::Failed),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::protocol::effect::{
     Bare, CacheGetOrder, CachePutContext, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
     Failing, Failure, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome, PatchOrder,
-    PrepareOrder, PreparedUse, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
+    PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
 };
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
@@ -44,6 +44,8 @@ pub enum OnResume {
     Lose,
     /// Withdraws it; what it was about is looked at and asked again.
     Withdraw,
+    /// Leaves it open: it waits for a person as before.
+    Keep,
 }
 
 /// One row of the table.
@@ -274,6 +276,12 @@ calls! {
         resume: Withdraw, deadline: longest, lanes: [],
         words: "waiting for approval of {}", "ask about {}"
     }
+    /// Put a question of a spark to the person. No worker does it.
+    Question(QuestionOrder, Bare) = "question" {
+        ordered: EffectOrdered, answers: [], fails: EffectFailed,
+        resume: Keep, deadline: longest, lanes: [],
+        words: "waiting for your answer", "ask the person"
+    }
     /// Wait.
     Timer(TimerOrder, Bare) = "timer" {
         ordered: EffectOrdered, answers: [TimerFired(TimerFired)], fails: EffectFailed,
@@ -358,6 +366,7 @@ impl Order {
             Order::Model(order) => vec![order.called],
             Order::Tool(order) | Order::Ask(order) => vec![order.tool_use.answer, order.prepared],
             Order::Prepare(order) => vec![order.tool_use.answer],
+            Order::Question(order) => vec![order.tool_use.answer],
             Order::CachePut(order) => vec![order.answer],
             Order::Timer(_)
             | Order::Check(_)
@@ -436,6 +445,7 @@ impl ArenaEvent {
     pub fn ends(&self) -> Option<CallId> {
         match self {
             ArenaEvent::ApprovalAnswered(data) => Some(data.call),
+            ArenaEvent::QuestionAnswered(data) => Some(data.call),
             other => other.answers().map(|(call, _)| call),
         }
     }

@@ -70,6 +70,14 @@ pub struct PreparedUse {
     pub digest: String,
 }
 
+/// Orders that a question is put to the person; its words are the arguments of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionOrder {
+    /// The call of `ask_user`.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+}
+
 /// Orders the list of what a source of tools offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolsOrder {

@@ -172,6 +172,8 @@ events! {
     Fact SettingsChanged(SettingsChanged) = "settings_changed";
     /// An approval was answered.
     Fact ApprovalAnswered(ApprovalAnswered) = "approval_answered";
+    /// A person answered a question of a spark.
+    Fact QuestionAnswered(QuestionAnswered) = "question_answered";
     /// A model answered.
     Fact ModelAnswered(Answered<ModelReply>) = "model_answered";
     /// A model call failed.
@@ -230,6 +232,8 @@ events! {
     Decision ToolInvoked(ToolInvoked) = "tool_invoked";
     /// A tool call is not run, and why.
     Decision ToolRefused(ToolRefused) = "tool_refused";
+    /// A tool call is answered by agon itself, with what another event holds.
+    Decision ToolAnswered(ToolAnswered) = "tool_answered";
     /// The policy spoke on a prepared call.
     Decision PolicyDecided(PolicyDecided) = "policy_decided";
     /// Somebody is asked whether a call may run; orders the ask.

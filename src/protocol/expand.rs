@@ -7,6 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::protocol::EventRef;
+use crate::protocol::inside;
 use crate::protocol::ballot::digest::digest;
 use crate::protocol::event::{
     ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, ToolStatus, ToolUse,
@@ -179,6 +180,10 @@ fn words(part: &RequestPart, lookup: Lookup<'_>) -> Result<Vec<Part>, ExpandErro
             said
         }
         E::ToolRefused(data) => result(from, data.tool_use, &data.text, true, lookup)?,
+        E::ToolAnswered(data) => {
+            let said = inside::words(data, lookup).ok_or(ExpandError::Missing(data.from))?;
+            result(from, data.tool_use, &said, false, lookup)?
+        }
         E::CallLost(data) => match data.tool_use {
             Some(tool_use) => result(from, tool_use, &data.text, true, lookup)?,
             None => text(&data.text),

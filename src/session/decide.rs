@@ -20,6 +20,7 @@ pub(super) enum Due {
     Mentioned(Option<SparkId>),
     Wind,
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
+    Replied(ToolUse),
     Answer(Box<AnsweredCall>),
     Failure { call: CallId, attempt: u32, failed: ModelFailed },
     Prepared { tool_use: ToolUse, result: PrepareResult },
@@ -49,6 +50,7 @@ impl Session {
             E::ToolsListed(_) => Due::Mentioned(None),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
             E::ApprovalAnswered(data) => self.due_approval(data),
+            E::QuestionAnswered(data) => self.due_reply(data),
             E::ModelAnswered(data) => AnsweredCall::before(self, data.call, data.attempt, &data.body)
                 .map_or(Due::Nothing, |answered| Due::Answer(Box::new(answered))),
             E::ModelFailed(data) => {
@@ -119,6 +121,7 @@ impl Session {
             Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
             Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
+            Due::Replied(tool_use) => self.on_replied(at, tool_use),
             Due::Answer(answered) => self.on_answer(at, &answered),
             Due::Failure { call, attempt, failed } => self.on_failure(at, call, attempt, &failed),
             Due::Prepared { tool_use, result } => self.on_prepared(at, tool_use, result),

@@ -72,7 +72,7 @@ impl Session {
         let asks: Vec<CallId> = self
             .calls
             .iter()
-            .filter(|(_, call)| call.spark == Some(id) && matches!(call.order, Order::Ask(_)))
+            .filter(|(_, call)| call.spark == Some(id) && matches!(call.order, Order::Ask(_) | Order::Question(_)))
             .map(|(ask, _)| *ask)
             .collect();
         for call in asks {

@@ -71,6 +71,7 @@ impl Session {
             E::EffectOrdered(data) => self.fold_ordered(data),
             E::ToolInvoked(data) => self.fold_invoked(data),
             E::ToolRefused(data) => self.close_use(data.tool_use, at),
+            E::ToolAnswered(data) => self.close_use(data.tool_use, at),
             E::PolicyDecided(data) if data.action == Action::Allow => self.allow(data.tool_use),
             E::ApprovalRequested(data) => self.fold_asked(data),
             E::CallCancelled(data) => self.fold_cancelled(data.call),

@@ -330,6 +330,7 @@ pub fn cited_seqs(event: &ArenaEvent) -> Vec<u64> {
     match event {
         ArenaEvent::ToolResolved(data) => vec![data.body.tool_use.answer.seq],
         ArenaEvent::ToolRefused(data) => vec![data.tool_use.answer.seq],
+        ArenaEvent::ToolAnswered(data) => vec![data.tool_use.answer.seq, data.from.seq],
         ArenaEvent::CallLost(data) => data.tool_use.map(|id| id.answer.seq).into_iter().collect(),
         ArenaEvent::ContextCompacted(data) => vec![data.summary.seq],
         ArenaEvent::RoundOpened(data) => {

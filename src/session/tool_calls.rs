@@ -7,6 +7,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::expand::digest_of;
 use crate::protocol::fit;
+use crate::protocol::inside;
 use crate::protocol::message::{Args, Finish, Part};
 use crate::protocol::spec::Action;
 use crate::protocol::{CallId, EventRef, SparkId};
@@ -116,10 +117,13 @@ impl Session {
         let Some(one) = spark.uses.get(i).cloned() else { return };
         let earlier = spark.uses.get(..i).unwrap_or_default();
         match one.state {
-            UseState::Waiting if !self.changes_ahead(id, &one, earlier) => {
-                let effect = Order::Prepare(PrepareOrder { tool_use: one.id });
-                self.order(Some(id), effect);
-            }
+            UseState::Waiting if !self.changes_ahead(id, &one, earlier) => match self.inside(&one) {
+                Some(inside) => self.answer_inside(id, &one, inside),
+                None => {
+                    let effect = Order::Prepare(PrepareOrder { tool_use: one.id });
+                    self.order(Some(id), effect);
+                }
+            },
             UseState::Allowed => {
                 let ends_awaited = one.may_change() && !earlier.iter().all(Use::is_closed);
                 if !ends_awaited && self.is_recorded_for(&one) {
@@ -277,6 +281,7 @@ impl Session {
                 without_durations(&end.body.text()) + &images.concat()
             }
             ArenaEvent::ToolRefused(end) => end.text.clone(),
+            ArenaEvent::ToolAnswered(end) => inside::words(end, &|at| self.event(at)).unwrap_or_default(),
             ArenaEvent::CallLost(end) => end.text.clone(),
             _ => String::new(),
         };

@@ -53,6 +53,7 @@ impl Session {
             E::SteeringGiven(data) => self.admit_spark(data.spark, "steer"),
             E::InterruptRequested(data) => self.admit_spark(data.spark, "interrupt"),
             E::ApprovalAnswered(data) => self.admit_approval(data),
+            E::QuestionAnswered(data) => self.admit_reply(data),
             E::SessionOpened(data) if data.spec.personas.is_empty() || data.spec.models.is_empty() => {
                 Err("a session needs a persona and a model".to_owned())
             }

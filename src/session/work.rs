@@ -34,6 +34,7 @@ impl Session {
             Order::Mention(order) => Effect::Mention { context: self.reader()?, order },
             Order::CachePut(order) => Effect::CachePut { context: self.stored_run(&order)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
+            Order::Question(order) => Effect::Question { order, context: Bare },
             Order::Timer(order) => Effect::Timer { order, context: Bare },
             Order::Tools(order) => Effect::Tools { order, context: Bare },
             Order::Fingerprint(order) => Effect::Fingerprint { order, context: Bare },

@@ -5,6 +5,7 @@ mod approvals;
 mod calls;
 mod ends;
 mod free_text;
+mod inside;
 mod kit;
 mod limits;
 mod mentions;

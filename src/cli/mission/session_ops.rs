@@ -10,6 +10,7 @@ use crate::cli::plan;
 use crate::cli::run::demo_of;
 use crate::config::{Config, ModelName};
 use crate::host::{self, Answers, ForkPlan, Handle, Host, SessionSummary, Updates, model_after_demo};
+use crate::cli::desk::PERSON;
 use crate::protocol::Command;
 use crate::tui::{SessionRow, SessionView};
 
@@ -103,7 +104,7 @@ pub(super) async fn resume(
     let handle = front.host.resume((&config, id), &changes, front.who()).await?;
     let first = match first {
         Some(Command::Prompt { text, .. }) if handle.has_open_turn() => {
-            Some(Command::Steer { spark: None, text })
+            Some(handle.said(text, PERSON))
         }
         first => first,
     };

@@ -19,6 +19,7 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
             format!("whether {} may run ({})", plain_use(data.tool_use), data.prepared)
         }
         E::ToolInvoked(data) => format!("{}{}", plain_use(data.tool_use), again(data.attempt)),
+        E::ToolAnswered(data) => format!("{}, {}", plain_use(data.tool_use), data.from),
         E::AnswerRejected(data) => {
             let next = if data.repair { "asked again" } else { "given up" };
             format!("{next}: {}", data.errors.join("; "))
@@ -74,6 +75,7 @@ fn filled(order: &Order, words: fn(&CallRow) -> &str, tool: &dyn Fn(ToolUse) -> 
     let object = match order {
         Order::Model(order) => order.model.clone(),
         Order::Prepare(order) => tool(order.tool_use),
+        Order::Question(order) => tool(order.tool_use),
         Order::Tool(order) | Order::Ask(order) => tool(order.tool_use),
         Order::Timer(order) => phrases::duration(order.ms),
         Order::Check(order) => order.command.clone(),

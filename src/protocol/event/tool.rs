@@ -337,6 +337,16 @@ stored! {
     }
 }
 
+/// Data of `tool_answered`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolAnswered {
+    /// The tool call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The event that holds what the result says: the `question_answered`, or the `model_answered` with a kept list.
+    pub from: EventRef,
+}
+
 /// Data of `call_lost`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallLost {

@@ -1,7 +1,7 @@
 //! The fold of calls and tool calls: ordered, looked at, asked about, run, ended; decides nothing.
 
 use crate::protocol::effect::{
-    Bare, MentionOrder, Order, PrepareOrder, PreparedUse, TimerOrder, TimerPurpose,
+    Bare, MentionOrder, Order, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose,
 };
 use crate::protocol::event::{
     Answered, ApprovalAnswered, ApprovalRequested, CallLost, EffectFailed, EffectOrdered, ModelReply,
@@ -44,6 +44,7 @@ impl Session {
                 }
                 self.set_use(*tool_use, UseState::Preparing(data.call));
             }
+            Order::Question(order) => self.set_use(order.tool_use, UseState::Asking(data.call)),
             Order::Checkpoint(Bare) => self.checkpoints.pending = Some(data.call),
             Order::Mention(MentionOrder { place }) => self.fold_reading(place),
             Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }) => {
@@ -153,6 +154,10 @@ impl Session {
                 self.close(call);
                 self.set_use(tool_use, UseState::Prepared);
             }
+            Some(Order::Question(QuestionOrder { tool_use })) => {
+                self.close(call);
+                self.set_use(tool_use, UseState::Waiting);
+            }
             Some(Order::Mention(_)) => self.fold_unread(at, data),
             Some(Order::Tools(order)) => self.fold_unlisted(&order.source, data),
             _ => self.close(call),
@@ -176,7 +181,7 @@ impl Session {
         let Some(call) = self.calls.get_mut(&id) else { return };
         call.cancelled = true;
         match call.order.clone() {
-            Order::Ask(PreparedUse { tool_use, .. }) => {
+            Order::Ask(PreparedUse { tool_use, .. }) | Order::Question(QuestionOrder { tool_use }) => {
                 self.close(id);
                 self.set_use(tool_use, UseState::Waiting);
             }

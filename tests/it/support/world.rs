@@ -70,6 +70,14 @@ pub fn spec() -> Spec {
     }
 }
 
+/// The same with the tools that agon answers itself.
+pub fn spec_with_inside() -> Spec {
+    let mut spec = spec();
+    let builtin = agon::toolvault::ToolVault::builtin().unwrap().specs();
+    spec.tools.extend(builtin.into_iter().filter(|tool| tool.inside.is_some()));
+    spec
+}
+
 /// A policy that allows everything.
 pub fn allow_all() -> Policy {
     let rule = Rule::named("all", Action::Allow);
@@ -249,6 +257,7 @@ impl World {
                         }
                     }
                     ArenaEvent::ToolResolved(data) => *ends.entry(data.body.tool_use).or_default() += 1,
+                    ArenaEvent::ToolAnswered(data) => *ends.entry(data.tool_use).or_default() += 1,
                     ArenaEvent::ToolRefused(data) => *ends.entry(data.tool_use).or_default() += 1,
                     ArenaEvent::CallLost(CallLost { tool_use: Some(id), .. }) => {
                         *ends.entry(*id).or_default() += 1
@@ -364,6 +373,12 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
         if let Some(body) = random_outcome(&effect, dice, chosen.cancelled) {
             world.answer(chosen.call.0, chosen.attempt, body);
         } else {
+            if matches!(effect, Effect::Question { .. }) {
+                let text = ["yes", " "][usize::from(dice.roll(5) == 0)].to_owned();
+                let call = chosen.call;
+                world.give(ArenaEvent::QuestionAnswered(QuestionAnswered { call, text, by: "t".into() }));
+                return;
+            }
             for (call, digest) in world.session.open_asks() {
                 let choice = match dice.roll(4) {
                     0 => Choice::Deny("not now".to_owned()),
@@ -454,13 +469,13 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
         Effect::Check { order: CheckOrder { command }, .. } if dice.roll(3) == 0 => {
             OutcomeBody::CheckRan(super::squad::check(command, 1))
         }
-        Effect::Ask { .. } => return None,
+        Effect::Ask { .. } | Effect::Question { .. } => return None,
         other => return super::cache::random(other, dice).or_else(|| succeed(other)),
     })
 }
 
 fn random_calls(dice: &mut Dice) -> ModelReply {
-    let names = ["look", "put", "run", "nothing"];
+    let names = ["look", "put", "run", "nothing", "todo", "ask_user"];
     let parts = (0..=dice.roll(3))
         .map(|i| Part::Call {
             // Providers repeat ids, even within one answer.
@@ -469,6 +484,7 @@ fn random_calls(dice: &mut Dice) -> ModelReply {
             args: match dice.roll(8) {
                 0 => Args::Broken("{".to_owned()),
                 1 => Args::Json(json!({"path": "[secret:KEY]"})),
+                2 => Args::Json(json!({"question": "which?", "items": [{"text": "a", "state": "open"}]})),
                 n => Args::Json(json!({"path": format!("f{}", n % 3)})),
             },
         })
