@@ -9,6 +9,7 @@ mod decide;
 mod endings;
 mod fold;
 mod free_text;
+mod gates;
 mod inside;
 pub mod mention;
 mod mode;

@@ -118,6 +118,9 @@ impl Handlers {
             Effect::Model { context, .. } => self.ask_model(context, live, cancel).await,
             Effect::Prepare { context, .. } => self.prepare(&context).await,
             Effect::Tool { order, context } => self.run_tool(&context, &order.digest, live, cancel).await,
+            Effect::Gate { order, .. } => {
+                failed(FailStatus::Failed, format!("nothing carries out the gate `{}`", order.gate))
+            }
             Effect::Ask { .. } | Effect::Question { .. } => {
                 failed(FailStatus::Failed, "only people answer it".to_owned())
             }

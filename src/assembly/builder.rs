@@ -178,6 +178,7 @@ pub struct ArenaBuilder {
     blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
     sources: BTreeMap<String, Arc<dyn ToolSource>>,
+    gates: Vec<String>,
     offered: Option<Vec<String>>,
     scorers: Scorers,
     workers: BTreeMap<CallKind, Arc<dyn Workers>>,
@@ -201,6 +202,7 @@ impl ArenaBuilder {
             blueprint: None,
             tools: Vec::new(),
             sources: BTreeMap::new(),
+            gates: Vec::new(),
             offered: None,
             scorers: Scorers::default(),
             workers: BTreeMap::new(),
@@ -275,6 +277,15 @@ impl ArenaBuilder {
     #[must_use]
     pub fn workers(mut self, kind: CallKind, workers: Arc<dyn Workers>) -> Self {
         self.workers.insert(kind, workers);
+        self
+    }
+
+    /// Has each prepared call judged by a gate before it is asked about or run; its verdicts come from the
+    /// [`workers`](Self::workers) of [`CallKind::Gate`]. A gate may deny a call or have it asked about. One that fails
+    /// denies.
+    #[must_use]
+    pub fn gate(mut self, name: impl Into<String>) -> Self {
+        self.gates.push(name.into());
         self
     }
 
@@ -358,6 +369,7 @@ impl ArenaBuilder {
             tools: place.vault.specs(),
             offered: self.offered.take(),
             sources: self.sources.keys().cloned().collect(),
+            gates: self.gates.clone(),
             policy: self.policy.clone(),
             limits: self.limits.clone(),
             retry: self.retry.clone(),
@@ -392,6 +404,9 @@ impl ArenaBuilder {
         let sources: Vec<String> = self.sources.keys().cloned().collect();
         if sources != spec.sources {
             changed.push(Setting::Sources(sources));
+        }
+        if self.gates != spec.gates {
+            changed.push(Setting::Gates(self.gates.clone()));
         }
         changed.iter().for_each(|setting| spec.set(setting));
         spec::check(&spec)?;

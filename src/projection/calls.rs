@@ -212,7 +212,7 @@ impl OpenCalls {
     fn cancel(&mut self, call: CallId) -> Option<OpenCall> {
         let open = self.calls.get_mut(&call)?;
         match open.order {
-            Order::Ask(_) | Order::Question(_) | Order::Timer(_) => self.calls.remove(&call),
+            Order::Ask(_) | Order::Question(_) | Order::Gate(_) | Order::Timer(_) => self.calls.remove(&call),
             _ => {
                 open.cancelled = true;
                 None

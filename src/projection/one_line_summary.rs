@@ -39,6 +39,9 @@ pub fn about(event: &ArenaEvent) -> String {
             let exit = data.body.exit.map(|exit| format!(" · exit {exit}")).unwrap_or_default();
             format!("{}{exit} · {}", phrases::tool_status(data.body.status), phrases::duration(data.body.ms))
         }
+        E::GateAnswered(data) => {
+            format!("{} by gate {} {}", phrases::action(data.body.verdict.action()), data.body.gate, short(data.body.verdict.why()))
+        }
         E::QuestionAnswered(data) => format!("{} by {}", short(&data.text), data.by),
         E::ToolRefused(data) => format!("{}: {}", phrases::refusal(data.reason), short(&data.text)),
         E::NoticeGiven(data) => short(&data.text),

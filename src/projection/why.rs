@@ -201,6 +201,10 @@ impl Reasons {
                     self.step(from, tool_use, |audit| audit.answered = Some((from, data.by.clone())));
                 }
             }
+            E::GateAnswered(data) => self.step(from, data.body.tool_use, |audit| {
+                let (verdict, gate) = (data.body.verdict.action(), format!("gate {}", data.body.gate));
+                audit.judged.push((from, verdict, gate));
+            }),
             E::ToolInvoked(data) => self.step(from, data.tool_use, |audit| audit.invoked.push(from)),
             E::ToolResolved(data) => {
                 self.end(from, data.body.tool_use, AuditEnd::Resolved(data.body.status));

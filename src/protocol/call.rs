@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::protocol::effect::{
     Bare, CacheGetOrder, CachePutContext, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
-    Failing, Failure, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome, PatchOrder,
+    Failing, Failure, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome, PatchOrder,
     PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
 };
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
-    MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired, ToolPrepared,
+    GateAnswered, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired, ToolPrepared,
     ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::stored::{self, Foreign, Stored, Unread};
@@ -264,6 +264,12 @@ calls! {
         resume: Again, deadline: longest, lanes: [],
         words: "preparing {}", "prepare {}"
     }
+    /// Ask a gate of the user what it says of a prepared call.
+    Gate(GateOrder, GateContext) = "gate" {
+        ordered: EffectOrdered, answers: [GateAnswered(GateAnswered)], fails: EffectFailed,
+        resume: Withdraw, deadline: GateContext::deadline, lanes: [],
+        words: "waiting for a gate: {}", "ask {}"
+    }
     /// Run a tool. Its worker prepares again and refuses when the digest differs.
     Tool(PreparedUse, ToolCall) = "tool" {
         ordered: ToolInvoked, answers: [ToolResolved(ToolResolved)], fails: ToolResolved,
@@ -367,6 +373,7 @@ impl Order {
             Order::Tool(order) | Order::Ask(order) => vec![order.tool_use.answer, order.prepared],
             Order::Prepare(order) => vec![order.tool_use.answer],
             Order::Question(order) => vec![order.tool_use.answer],
+            Order::Gate(order) => vec![order.tool_use.answer, order.prepared],
             Order::CachePut(order) => vec![order.answer],
             Order::Timer(_)
             | Order::Check(_)

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::protocol::call::LONGEST_MS;
 use crate::protocol::event::{
-    CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase, PrepareResult,
+    CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase, Plan, PrepareResult,
     Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Request;
@@ -68,6 +68,35 @@ pub struct PreparedUse {
     pub prepared: EventRef,
     /// What is allowed, or what an answer binds to.
     pub digest: String,
+}
+
+/// Orders the verdict of a gate on a prepared call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GateOrder {
+    /// The gate.
+    pub gate: String,
+    /// The call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The `tool_prepared`.
+    pub prepared: EventRef,
+    /// What a verdict binds to.
+    pub digest: String,
+}
+
+/// What a gate judges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GateContext {
+    /// The call.
+    pub call: ToolCall,
+    /// What it would do.
+    pub plan: Plan,
+}
+
+impl GateContext {
+    pub(super) fn deadline(_: &GateOrder, context: &GateContext) -> u64 {
+        context.call.timeout_ms
+    }
 }
 
 /// Orders that a question is put to the person; its words are the arguments of the call.

@@ -180,6 +180,8 @@ events! {
     Fact ModelFailed(Answered<ModelFailed>) = "model_failed";
     /// What a tool call would do was found out, or why it cannot be done.
     Fact ToolPrepared(Answered<ToolPrepared>) = "tool_prepared";
+    /// A gate gave its verdict on a prepared call.
+    Fact GateAnswered(Answered<GateAnswered>) = "gate_answered";
     /// A tool call that was started came to its end.
     Fact ToolResolved(Answered<ToolResolved>) = "tool_resolved";
     /// A check of the blueprint was run.

@@ -36,6 +36,9 @@ pub struct Spec {
     /// Where further tools come from: asked for their list as each turn begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
+    /// Gates that judge each prepared call; a call is run only when all have answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<String>,
     /// Who may do what.
     pub policy: Policy,
     /// Where the session stops by itself.
@@ -393,6 +396,8 @@ stored! {
         Offered(Option<Vec<String>>),
         /// Where further tools come from.
         Sources(Vec<String>),
+        /// The gates.
+        Gates(Vec<String>),
     }
 }
 
@@ -436,6 +441,7 @@ impl Spec {
                 self.sources.clone_from(sources);
                 self.tools.retain(|tool| tool.source.as_ref().is_none_or(|source| sources.contains(source)));
             }
+            Setting::Gates(gates) => self.gates.clone_from(gates),
             Setting::Unknown(_) => {}
         }
     }

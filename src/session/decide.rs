@@ -21,6 +21,7 @@ pub(super) enum Due {
     Wind,
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
     Replied(ToolUse),
+    Gated(ToolUse),
     Answer(Box<AnsweredCall>),
     Failure { call: CallId, attempt: u32, failed: ModelFailed },
     Prepared { tool_use: ToolUse, result: PrepareResult },
@@ -59,6 +60,7 @@ impl Session {
             E::ToolPrepared(data) => {
                 Due::Prepared { tool_use: data.body.tool_use, result: data.body.result.clone() }
             }
+            E::GateAnswered(data) => Due::Gated(data.body.tool_use),
             E::ToolResolved(data) => Due::Resolved(data.body.tool_use),
             E::WorkspaceCheckpointed(data) => self.due_checkpoint(data.call, Some(data.body.tree.clone())),
             E::EffectFailed(data) => self.due_effect_failed(data.call, data.body.status, &data.body.error),
@@ -91,6 +93,7 @@ impl Session {
                 error: error.to_owned(),
                 cancelled: status == FailStatus::Cancelled,
             },
+            Some(Order::Gate(order)) => Due::Gated(order.tool_use),
             Some(Order::Checkpoint(_)) => self.due_checkpoint(call, None),
             Some(Order::Mention(_) | Order::Tools(_)) => self.due_mentioned(call),
             _ => Due::Ended,
@@ -121,6 +124,7 @@ impl Session {
             Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
             Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
+            Due::Gated(tool_use) => self.on_gated(tool_use),
             Due::Replied(tool_use) => self.on_replied(at, tool_use),
             Due::Answer(answered) => self.on_answer(at, &answered),
             Due::Failure { call, attempt, failed } => self.on_failure(at, call, attempt, &failed),

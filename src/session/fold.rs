@@ -14,7 +14,7 @@ use crate::protocol::event::{
     TurnClosed,
 };
 use crate::protocol::message::Role;
-use crate::protocol::spec::{Action, Mode, Setting};
+use crate::protocol::spec::{Mode, Setting};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
@@ -72,7 +72,8 @@ impl Session {
             E::ToolInvoked(data) => self.fold_invoked(data),
             E::ToolRefused(data) => self.close_use(data.tool_use, at),
             E::ToolAnswered(data) => self.close_use(data.tool_use, at),
-            E::PolicyDecided(data) if data.action == Action::Allow => self.allow(data.tool_use),
+            E::PolicyDecided(data) => self.fold_ruling(data),
+            E::GateAnswered(data) => self.fold_gate(at, data.call, data.body.verdict.action()),
             E::ApprovalRequested(data) => self.fold_asked(data),
             E::CallCancelled(data) => self.fold_cancelled(data.call),
             E::CallLost(data) => self.fold_lost(at, data),

@@ -9,7 +9,7 @@ use crate::protocol::effect::{MentionedPlace, Order};
 use crate::protocol::event::{ArenaEvent, RequestPart, Selected, ToolUse, TurnCause};
 use crate::protocol::message::ToolDecl;
 use crate::protocol::request_digest::of_tool;
-use crate::protocol::spec::{Mode, Risk, ToolSpec};
+use crate::protocol::spec::{Action, Mode, Risk, ToolSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::context::bytes_of_tool;
@@ -206,6 +206,10 @@ pub struct Use {
     pub state: UseState,
     /// What it would do, once prepared: the event and its digest.
     pub plan: Option<(EventRef, String)>,
+    /// The strictest word on it so far, of the policy and of gates.
+    pub ruling: Action,
+    /// The event of the gate that was stricter than all before.
+    pub stopped_by: Option<EventRef>,
 }
 
 impl Use {
@@ -229,6 +233,8 @@ pub enum UseState {
     Preparing(CallId),
     /// It was looked at and waits for the policy's word.
     Prepared,
+    /// Gates are asked.
+    Gated,
     /// A person is asked.
     Asking(CallId),
     /// It may run once earlier calls have ended and the workspace is recorded.

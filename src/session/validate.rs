@@ -26,6 +26,11 @@ impl Session {
         if open.is_waiting() || open.attempt != attempt {
             return Err(format!("attempt {attempt} of {call} is not under way"));
         }
+        if let (Order::Gate(order), ArenaEvent::GateAnswered(data)) = (&open.order, fact)
+            && order.digest != data.body.digest
+        {
+            return Err("the verdict is on another call".to_owned());
+        }
         match open.order.takes(fact) {
             true => Ok(()),
             false => Err(format!("{call} was ordered for something else")),

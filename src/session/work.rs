@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CachePutContext, CachePutOrder, CheckContext, DiffContext, Effect, FinishedRun, MentionContext,
+    Bare, CachePutContext, CachePutOrder, CheckContext, DiffContext, Effect, FinishedRun, GateContext, GateOrder, MentionContext,
     ModelContext, ModelOrder, Order, ToolCall,
 };
 use crate::protocol::event::{ArenaEvent, PathBase, Selected, ToolUse, TurnCause};
@@ -34,6 +34,7 @@ impl Session {
             Order::Mention(order) => Effect::Mention { context: self.reader()?, order },
             Order::CachePut(order) => Effect::CachePut { context: self.stored_run(&order)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
+            Order::Gate(order) => Effect::Gate { context: self.judged(call, &order)?, order },
             Order::Question(order) => Effect::Question { order, context: Bare },
             Order::Timer(order) => Effect::Timer { order, context: Bare },
             Order::Tools(order) => Effect::Tools { order, context: Bare },
@@ -74,6 +75,11 @@ impl Session {
 
     fn check(&self, limits: &Limits) -> CheckContext {
         CheckContext { timeout_ms: limits.tool_timeout_ms, output_cap: self.most_shown(1) }
+    }
+
+    fn judged(&self, call: &Call, order: &GateOrder) -> Option<GateContext> {
+        let plan = self.plan(order.prepared)?.clone();
+        Some(GateContext { call: self.tool_call(call, order.tool_use)?, plan })
     }
 
     fn reader(&self) -> Option<MentionContext> {

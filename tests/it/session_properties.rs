@@ -19,6 +19,9 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
     if dice.roll(2) == 0 {
         spec.policy = allow_all();
     }
+    if dice.roll(4) == 0 {
+        spec.gates = vec!["one".to_owned(), "two".to_owned()];
+    }
     if dice.roll(3) == 0 {
         spec.limits.max_seconds = Some(60);
     }

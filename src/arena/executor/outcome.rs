@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::Failure;
 use crate::protocol::event::{
-    Blob, CheckRan, DiffTaken, LinkPart, MentionExpanded, ModelFailed, ModelReply, ResultPart, ToolPrepared,
-    ToolResolved,
+    Blob, CheckRan, DiffTaken, GateAnswered, LinkPart, MentionExpanded, ModelFailed, ModelReply, ResultPart, ToolPrepared,
+    ToolResolved, Verdict,
 };
 use crate::protocol::message::ImagePart;
 use crate::protocol::text::cut_middle;
@@ -52,6 +52,19 @@ impl Attempt {
             }
             (OutcomeBody::ToolPrepared(prepared), Order::Prepare(order)) => {
                 OutcomeBody::ToolPrepared(ToolPrepared { tool_use: order.tool_use, ..prepared })
+            }
+            // A verdict on anything else than what was ordered is none.
+            (OutcomeBody::GateAnswered(answered), Order::Gate(order)) if answered.digest == order.digest => {
+                let (tool_use, gate) = (order.tool_use, order.gate.clone());
+                let verdict = match answered.verdict {
+                    Verdict::Ask(why) => Verdict::Ask(self.shown(&why)),
+                    Verdict::Deny(why) => Verdict::Deny(self.shown(&why)),
+                    other => other,
+                };
+                OutcomeBody::GateAnswered(GateAnswered { tool_use, gate, verdict, ..answered })
+            }
+            (OutcomeBody::GateAnswered(_), order) => {
+                order.failed(Failure::Broken, "the gate judged another call".to_owned())
             }
             (OutcomeBody::ToolResolved(end), Order::Tool(order)) => {
                 let end = ToolResolved { tool_use: order.tool_use, by: None, ..end };

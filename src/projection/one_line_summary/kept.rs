@@ -76,6 +76,7 @@ fn filled(order: &Order, words: fn(&CallRow) -> &str, tool: &dyn Fn(ToolUse) -> 
         Order::Model(order) => order.model.clone(),
         Order::Prepare(order) => tool(order.tool_use),
         Order::Question(order) => tool(order.tool_use),
+        Order::Gate(order) => format!("{} about {}", order.gate, tool(order.tool_use)),
         Order::Tool(order) | Order::Ask(order) => tool(order.tool_use),
         Order::Timer(order) => phrases::duration(order.ms),
         Order::Check(order) => order.command.clone(),
@@ -107,6 +108,7 @@ fn setting(setting: &Setting) -> String {
         Setting::Cache(_) => "team cache".to_owned(),
         Setting::RoleModel { role, model } => format!("{role} with {model}"),
         Setting::Offered(offered) => phrases::offered(offered.as_deref()),
+        Setting::Gates(gates) => format!("gates: {}", names_shown(gates)),
         Setting::Sources(sources) => format!("tool sources: {}", names_shown(sources)),
         Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }

@@ -127,6 +127,53 @@ pub struct ToolsListed {
     pub faults: Vec<String>,
 }
 
+/// Body of `gate_answered`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GateAnswered {
+    /// The tool call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The gate.
+    pub gate: String,
+    /// What it judged: the digest of the prepared call.
+    pub digest: String,
+    /// What it said.
+    pub verdict: Verdict,
+}
+
+stored! {
+    /// What a gate says of a call.
+    #[derive(Eq)]
+    pub enum Verdict of Foreign {
+        /// Nothing against it.
+        Pass,
+        /// A person decides, for this reason.
+        Ask(String),
+        /// It is not run, for this reason.
+        Deny(String),
+    }
+}
+
+impl Verdict {
+    /// What follows at least. A gate allows nothing that is asked about otherwise.
+    pub fn action(&self) -> Action {
+        match self {
+            Verdict::Pass => Action::Allow,
+            Verdict::Ask(_) => Action::Ask,
+            Verdict::Deny(_) | Verdict::Unknown(_) => Action::Deny,
+        }
+    }
+
+    /// Why.
+    pub fn why(&self) -> &str {
+        match self {
+            Verdict::Pass => "",
+            Verdict::Ask(why) | Verdict::Deny(why) => why,
+            Verdict::Unknown(unknown) => unknown.name(),
+        }
+    }
+}
+
 /// Data of `policy_decided`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyDecided {

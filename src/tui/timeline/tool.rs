@@ -97,6 +97,7 @@ impl Page<'_> {
         let open = rows.into_iter().find_map(|(call, open)| match &open.order {
             Order::Tool(of) if of.tool_use == tool_use => Some((call, open, "running")),
             Order::Ask(of) if of.tool_use == tool_use => Some((call, open, "asks")),
+            Order::Gate(of) if of.tool_use == tool_use => Some((call, open, "waits for a gate")),
             Order::Question(of) if of.tool_use == tool_use => Some((call, open, "asks you")),
             Order::Prepare(of) if of.tool_use == tool_use => Some((call, open, "looks first")),
             _ => None,

@@ -86,6 +86,7 @@ fn spec() -> Spec {
         tools: vec![],
         offered: None,
         sources: vec![],
+        gates: vec![],
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),

@@ -1,6 +1,6 @@
 //! A pure world around a session: answers its effects, checks after every step what must always hold.
 
-use agon::protocol::effect::{CheckOrder, DiffOrder, MentionOrder, ModelContext};
+use agon::protocol::effect::{CheckOrder, DiffOrder, GateOrder, MentionOrder, ModelContext};
 use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Part, Request, Usage};
@@ -61,6 +61,7 @@ pub fn spec() -> Spec {
         ],
         offered: None,
         sources: vec![],
+        gates: vec![],
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
@@ -342,6 +343,10 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
         Effect::Mention { order: MentionOrder { place }, .. } => {
             OutcomeBody::MentionExpanded(super::squad::mentioned(place))
         }
+        Effect::Gate { order, .. } => {
+            let GateOrder { gate, tool_use, digest, .. } = order.clone();
+            OutcomeBody::GateAnswered(GateAnswered { gate, tool_use, digest, verdict: Verdict::Pass })
+        }
         Effect::Diff { order: DiffOrder { from, .. }, .. } => {
             OutcomeBody::DiffTaken(super::squad::diff(from))
         }
@@ -448,6 +453,15 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
                 OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() })
             }
             _ => return succeed(effect),
+        },
+        Effect::Gate { order, .. } => match dice.roll(5) {
+            0 => OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() }),
+            roll => {
+                let verdicts = [Verdict::Deny("no".into()), Verdict::Ask("look".into())];
+                let verdict = verdicts.into_iter().nth(roll as usize - 1).unwrap_or(Verdict::Pass);
+                let GateOrder { gate, tool_use, digest, .. } = order.clone();
+                OutcomeBody::GateAnswered(GateAnswered { gate, tool_use, digest, verdict })
+            }
         },
         Effect::Tool { context: call, .. } => {
             let status = match dice.roll(5) {

@@ -189,6 +189,9 @@ fn tool_part(tool: &ToolSpec) -> Value {
 impl Session {
     /// The key of the open turn, or why it has none.
     pub(super) fn this_key(&self) -> Result<String, String> {
+        if self.spec.as_ref().is_some_and(|spec| !spec.gates.is_empty()) {
+            return Err("a gate may judge its calls otherwise next time".to_owned());
+        }
         if let Some(model) = self.spec.as_deref().and_then(unidentified) {
             return Err(format!("it is not known what answers as `{model}`"));
         }
