@@ -370,6 +370,7 @@ impl ArenaBuilder {
             offered: self.offered.take(),
             sources: self.sources.keys().cloned().collect(),
             gates: self.gates.clone(),
+            effort: None,
             policy: self.policy.clone(),
             limits: self.limits.clone(),
             retry: self.retry.clone(),

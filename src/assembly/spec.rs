@@ -63,6 +63,7 @@ pub(super) fn make(
         tools,
         sources: Vec::new(),
         gates: Vec::new(),
+        effort: config.file().effort,
         policy,
         limits: config.limits(),
         retry: config.retry(),

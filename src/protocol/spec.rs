@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::message::Structured;
+use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 pub use policy::{Action, Policy, Rule};
@@ -39,6 +39,9 @@ pub struct Spec {
     /// Gates that judge each prepared call; a call is run only when all have answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<String>,
+    /// How much models think, unless a persona or a role says otherwise; the provider's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// Who may do what.
     pub policy: Policy,
     /// Where the session stops by itself.
@@ -144,6 +147,16 @@ pub struct Price {
     pub output: u64,
 }
 
+impl Price {
+    /// Millionths of a dollar that a provider's cache saved against fresh input; below 0 where writing it cost more.
+    pub fn saved(&self, usage: &Usage) -> i64 {
+        let part =
+            |tokens: u64, price: u64| i128::from(tokens) * (i128::from(self.input) - i128::from(price));
+        let exact = part(usage.cached, self.cached) + part(usage.written, self.written.unwrap_or(self.input));
+        i64::try_from(exact / 1_000_000).unwrap_or(i64::MAX)
+    }
+}
+
 /// Who a spark is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PersonaSpec {
@@ -164,6 +177,9 @@ pub struct PersonaSpec {
     /// Its own temperature in thousandths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_pm: Option<u32>,
+    /// How much its model thinks, else the session's effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// The system prompt.
     pub text: String,
 }
@@ -178,6 +194,7 @@ impl PersonaSpec {
             model: None,
             tools: None,
             temperature_pm: None,
+            effort: None,
             text: text.into(),
         }
     }
@@ -320,6 +337,9 @@ pub struct RoleSpec {
     /// Tools, else the persona's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
+    /// How much its model thinks, else the persona's effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// Roles that must be done first.
     #[serde(default)]
     pub after: Vec<String>,
@@ -398,6 +418,8 @@ stored! {
         Sources(Vec<String>),
         /// The gates.
         Gates(Vec<String>),
+        /// How much models think; the provider's default when absent.
+        Effort(Option<Effort>),
     }
 }
 
@@ -442,6 +464,7 @@ impl Spec {
                 self.tools.retain(|tool| tool.source.as_ref().is_none_or(|source| sources.contains(source)));
             }
             Setting::Gates(gates) => self.gates.clone_from(gates),
+            Setting::Effort(effort) => self.effort = *effort,
             Setting::Unknown(_) => {}
         }
     }

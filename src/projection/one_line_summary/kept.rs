@@ -110,6 +110,7 @@ fn setting(setting: &Setting) -> String {
         Setting::Offered(offered) => phrases::offered(offered.as_deref()),
         Setting::Gates(gates) => format!("gates: {}", names_shown(gates)),
         Setting::Sources(sources) => format!("tool sources: {}", names_shown(sources)),
+        Setting::Effort(effort) => phrases::effort(*effort),
         Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }

@@ -160,6 +160,7 @@ fn spec() -> Spec {
         model: None,
         tools: None,
         temperature_pm: None,
+        effort: None,
         text: "You are one of six.".into(),
     };
     Spec {
@@ -177,6 +178,7 @@ fn spec() -> Spec {
         offered: None,
         sources: vec![],
         gates: vec![],
+        effort: None,
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),

@@ -52,6 +52,7 @@ pub fn spec() -> Spec {
             model: None,
             tools: None,
             temperature_pm: None,
+            effort: None,
             text: "You work.".to_owned(),
         }],
         tools: vec![
@@ -62,6 +63,7 @@ pub fn spec() -> Spec {
         offered: None,
         sources: vec![],
         gates: vec![],
+        effort: None,
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
