@@ -325,7 +325,7 @@ impl Session {
         for call in self.calls.values() {
             needed.extend(call.seqs());
         }
-        let said = self.turn.iter().flat_map(|turn| std::iter::once(&turn.prompt).chain(&turn.said));
+        let said = self.turn.iter().flat_map(Turn::asked);
         needed.extend(said.map(|at| at.seq));
         needed.extend(self.squad.iter().flat_map(|squad| squad.seqs()));
         needed.extend(self.debate.iter().flat_map(Debate::seqs));

@@ -8,6 +8,7 @@ mod edits;
 mod glob;
 mod grep;
 mod inside;
+mod instructions;
 mod list_dir;
 pub mod mention;
 mod plans;

@@ -19,7 +19,7 @@ use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::debate::Debate;
-use super::state::{Call, Conversation, Item, OfferedTool, Spark, Turn};
+use super::state::{Call, Conversation, Item, OfferedTool, Said, Spark, Turn};
 
 impl Session {
     /// Folds one event. Called for what was just decided and for what is read back, alike.
@@ -36,7 +36,7 @@ impl Session {
             E::StopRequested(data) => self.stopping = Some(data.cause),
             E::PromptGiven(data) => self.fold_prompt(at, data),
             E::InterruptRequested(data) => self.fold_interrupt(data.spark),
-            E::SteeringGiven(data) => self.fold_steering(at, data.spark, &data.text),
+            E::SteeringGiven(data) => self.fold_steering(at, data.spark),
             E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
             E::ApprovalAnswered(data) => self.fold_approval(data),
             E::ModelAnswered(data) => self.fold_answer(at, data),
@@ -125,7 +125,6 @@ impl Session {
             timer: None,
             steps: 0,
             spent_before: (self.ledger.tokens, self.ledger.micro_usd),
-            unread: super::mention::mentioned(&data.text).into(),
             said: Vec::new(),
             begun: false,
             stopping: None,
@@ -161,10 +160,9 @@ impl Session {
         }
     }
 
-    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>, text: &str) {
+    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.begun) {
-            turn.said.push(at);
-            turn.unread.extend(super::mention::mentioned(text));
+            turn.said.push(Said::At(at));
             return;
         }
         if self.debate.is_some() {

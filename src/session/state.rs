@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::protocol::effect::{MentionedPlace, Order};
+use crate::protocol::effect::Order;
 use crate::protocol::event::{ArenaEvent, RequestPart, Selected, ToolUse, TurnCause};
 use crate::protocol::message::ToolDecl;
 use crate::protocol::request_digest::of_tool;
@@ -64,10 +64,8 @@ pub struct Turn {
     pub steps: u32,
     /// Tokens and millionths of a dollar the session had used when it was opened.
     pub spent_before: (u64, u64),
-    /// TextLocations the prompt mentions that are still to be read, before anybody begins.
-    pub unread: VecDeque<MentionedPlace>,
-    /// What the sparks are told beside the prompt: what it mentions, and what was said before anybody began.
-    pub said: Vec<EventRef>,
+    /// What the sparks are told next to the prompt, in this order: what it mentions, and what was said before the turn began.
+    pub said: Vec<Said>,
     /// True once a spark was given its task.
     pub begun: bool,
     /// Set once the turn is to end; no new call is ordered then.
@@ -77,8 +75,21 @@ pub struct Turn {
 impl Turn {
     /// What its sparks are told first: the prompt, and what was said with it.
     pub fn asked(&self) -> impl Iterator<Item = EventRef> {
-        std::iter::once(self.prompt).chain(self.said.iter().copied())
+        let said = self.said.iter().filter_map(|said| match said {
+            Said::At(at) => Some(*at),
+            Said::Awaited(_) => None,
+        });
+        std::iter::once(self.prompt).chain(said)
     }
+}
+
+/// Something that is said with a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// By this event.
+    At(EventRef),
+    /// By the outcome of this call, which is being read.
+    Awaited(CallId),
 }
 
 /// One agent at work.

@@ -1,7 +1,7 @@
 //! The fold of calls and tool calls: ordered, looked at, asked about, run, ended; decides nothing.
 
 use crate::protocol::effect::{
-    Bare, GateOrder, MentionOrder, Order, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose,
+    Bare, GateOrder, Order, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose,
 };
 use crate::protocol::event::{
     Answered, ApprovalAnswered, ApprovalRequested, CallLost, EffectFailed, EffectOrdered, ModelReply,
@@ -49,7 +49,7 @@ impl Session {
             Order::Gate(order) => self.set_use(order.tool_use, UseState::Gated),
             Order::Question(order) => self.set_use(order.tool_use, UseState::Asking(data.call)),
             Order::Checkpoint(Bare) => self.checkpoints.pending = Some(data.call),
-            Order::Mention(MentionOrder { place }) => self.fold_reading(place),
+            Order::Mention(_) => self.fold_reading(data.call),
             Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }) => {
                 if let Some(turn) = self.turn.as_mut() {
                     turn.timer = Some(data.call);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::protocol::RULES;
-use crate::protocol::expand::digest_of;
-use crate::protocol::message::Message;
+use crate::protocol::event::ArenaEvent;
+use crate::protocol::expand::{ExpandError, digest_of};
+use crate::protocol::message::{Message, Part};
 use crate::protocol::spec::{Blueprint, ModelSpec, PersonaSpec, Risk, RoleSpec, Rule, Spec, ToolSpec};
 use crate::session::Session;
 
@@ -159,6 +160,18 @@ fn tools_in_use<'a>(spec: &'a Spec, roles: &[RoleSpec]) -> Vec<&'a ToolSpec> {
     spec.tools.iter().filter(used).collect()
 }
 
+/// The same message without the `[e42]` in front of its texts.
+fn without_reference(message: &Message) -> Arc<Message> {
+    let parts = message.parts.iter().map(|part| match part {
+        Part::Text { text } => {
+            let text = text.split_once("] ").map_or(text.as_str(), |(_, text)| text).to_owned();
+            Part::Text { text }
+        }
+        other => other.clone(),
+    });
+    Arc::new(Message { parts: parts.collect(), ..message.clone() })
+}
+
 fn persona_part(persona: &PersonaSpec) -> Value {
     let PersonaSpec { id, description: _, stance: _, model, tools, temperature_pm, effort, text } = persona;
     json!([id, model, tools, temperature_pm, effort, text])
@@ -206,11 +219,18 @@ impl Session {
         let lead = self.sparks.get(&squad.roles.get(squad.lead)?.spark?)?;
         let transcript = lead.transcript();
         let items = transcript.iter().filter(|item| !item.is_pinned()).chain(&lead.queue);
-        let said = items.map(|item| item.said(&|at| self.event(at)).map(|(message, _)| Arc::clone(message)));
+        let said = items.map(|item| {
+            let (message, _) = item.said(&|at| self.event(at))?;
+            // Which of several mentions was read first says nothing.
+            Ok(match self.event(item.part.from) {
+                Some(ArenaEvent::MentionExpanded(_)) => without_reference(message),
+                _ => Arc::clone(message),
+            })
+        });
         Some(cache_key(
             spec,
             &Asked {
-                said: said.collect::<Result<_, _>>().ok()?,
+                said: said.collect::<Result<_, ExpandError>>().ok()?,
                 schema: turn.schema.as_ref(),
                 fingerprint,
                 git: git.as_deref(),
