@@ -132,7 +132,8 @@ pub async fn resume(
     let (changed, spec) = place.take_over(config, session, &spec, (wanted, origin)).await?;
     let connected = providers::connect(config, &spec.models, &loaded.answered)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec, &place.vault.specs())? };
-    let facts = resumed(&loaded, recovered, (changed, origin));
+    let mut facts = resumed(&loaded, recovered, (changed, origin));
+    facts.extend(wanted.answer.clone().and_then(|answer| loaded.answered_with(answer)));
     loaded.prepare(state, (place, lock), (connected, attended), (&spec, facts))
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 pub use persona::{BadPersona, Library, PersonaOrigin};
 
 use crate::host_files;
+use crate::protocol::names::INSTRUCTION_FILES;
 use crate::protocol::spec::Instruction;
 
 /// The most an instruction file may hold, in bytes.
@@ -18,9 +19,6 @@ pub const MAX_INSTRUCTION: u64 = 64 * 1024;
 
 /// Name of instruction files, in the workspace and among the user's own files.
 pub const INSTRUCTION_FILE: &str = "AGENTS.md";
-
-/// The names of instruction files: in a folder the first one that is there is read.
-pub const INSTRUCTION_FILES: [&str; 2] = [INSTRUCTION_FILE, "CLAUDE.md"];
 
 /// Why a text file is not read.
 #[derive(Debug, thiserror::Error)]

@@ -55,7 +55,7 @@ async fn go_on(
     let show = ShowPlan::of(&typed.arena);
     let read = Sessions::of(&config).read(session)?;
     match stage_of_debate(&read.entries) {
-        Some(Stage::Open) => run::go_on((&config, &read.id), &changes, show, None, output).await,
+        Some(Stage::Open) => run::go_on(&config, &read.id, &changes, show, output).await,
         Some(Stage::Stopped(seq)) => {
             let plan = ForkPlan { session: read.id, at: Some(seq), changes, instead: None, goes_on: true };
             run::copy(&config, &plan, show, false, output).await

@@ -168,26 +168,25 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     let turn = Sessions::of(&config).last_turn(&typed.session)?;
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
     let rules = plan::rules_of(typed.here.policy.as_deref())?;
-    let changes = Changes { reads_only, rules, sandbox: typed.here.sandbox, root, ..Changes::default() };
-    go_on((&config, &typed.session), &changes, show, typed.answer.clone(), output).await
+    let answer = typed.answer.clone().map(|text| (text, PERSON.to_owned()));
+    let sandbox = typed.here.sandbox;
+    let changes = Changes { reads_only, rules, sandbox, root, answer, ..Changes::default() };
+    go_on(&config, &typed.session, &changes, show, output).await
 }
 
 /// Lets a session go on where it was.
 pub(super) async fn go_on(
-    (config, session): (&Config, &str),
+    config: &Config,
+    session: &str,
     changes: &Changes,
     show: ShowPlan,
-    answer: Option<String>,
     output: Output,
 ) -> Result<u8, Failure> {
     show.output.as_deref().map(check_target).transpose()?;
     let who = (show.answers(), &show.person(output));
     let handle = Host::at(config.places()).resume((config, session), changes, who).await?;
-    let first = match answer {
-        _ if !handle.has_open_turn() => Some(Command::Stop { cause: StopCause::Finished }),
-        answer => answer.map(|text| handle.said(text, PERSON)),
-    };
-    Watch::new(output, show).follow(handle, first).await
+    let seal = (!handle.has_open_turn()).then_some(Command::Stop { cause: StopCause::Finished });
+    Watch::new(output, show).follow(handle, seal).await
 }
 
 /// Copies a session and goes on differently.

@@ -170,6 +170,17 @@ impl OpenCalls {
         self.failed.filter(|(failed, _)| *failed == call).and_then(|(_, spark)| spark)
     }
 
+    /// The spark an event is of: its own, else that of the tool call or the call it speaks of. Asked before the event is
+    /// folded, which may end that call.
+    pub fn spark_of(&self, event: &ArenaEvent) -> Option<SparkId> {
+        let of_use = || self.tools.get(&event.tool_use()?)?.spark;
+        let of_call = || {
+            let call = event.call()?;
+            self.calls.get(&call).and_then(|open| open.spark).or_else(|| self.failed_for(call))
+        };
+        event.spark().or_else(of_use).or_else(of_call)
+    }
+
     /// A tool call that has not ended.
     pub fn tool(&self, tool_use: ToolUse) -> Option<&ToolFace> {
         self.tools.get(&tool_use)

@@ -6,7 +6,7 @@ mod team;
 use super::calls::target;
 use super::phrases;
 use super::report::wording;
-use crate::protocol::event::{ArenaEvent, Plan, PrepareResult};
+use crate::protocol::event::{ArenaEvent, Family, Plan, PrepareResult};
 use crate::protocol::message::Part;
 use crate::protocol::text::names_shown;
 
@@ -73,7 +73,11 @@ pub fn about(event: &ArenaEvent) -> String {
             format!("attempt {} in {}", data.attempt, phrases::duration(data.delay_ms))
         }
         E::LimitReached(data) => phrases::limit(data.limit, data.used, data.max),
-        other => team::about(other).or_else(|| kept::about(other)).unwrap_or_default(),
+        other => match other.family() {
+            Family::Squad | Family::Cache | Family::Debate => team::about(other),
+            _ => kept::about(other),
+        }
+        .unwrap_or_default(),
     }
 }
 

@@ -170,7 +170,7 @@ impl Transcript {
     pub fn apply(&mut self, entry: &Entry) {
         self.work.tick(entry, &self.calls);
         for (from, event) in entry.effective() {
-            let spark = self.spark_of(event);
+            let spark = self.calls.spark_of(event);
             if matches!(event, ArenaEvent::PromptGiven(_)) {
                 self.begun_us = self.work.us;
             }
@@ -257,41 +257,6 @@ impl Transcript {
         let item = self.open_asks.remove(&call).and_then(|at| self.items.get_mut(at));
         if let Some(Item { kind: ItemKind::Approval { answer, .. }, .. }) = item {
             *answer = Some(from);
-        }
-    }
-
-    /// Read before the event is folded: afterwards the call it answers is closed.
-    fn spark_of(&self, event: &ArenaEvent) -> Option<SparkId> {
-        use ArenaEvent as E;
-        let by_call = |call: CallId| self.calls.get(call).and_then(|open| open.spark);
-        let by_use = |tool_use: ToolUse| self.calls.tool(tool_use).and_then(|face| face.spark);
-        match event {
-            E::ModelAnswered(data) => by_call(data.call),
-            E::ModelFailed(data) => by_call(data.call),
-            E::ToolResolved(data) => by_use(data.body.tool_use).or_else(|| by_call(data.call)),
-            E::CheckRan(data) => by_call(data.call),
-            E::DiffTaken(data) => by_call(data.call),
-            E::ToolRefused(data) => by_use(data.tool_use),
-            E::ToolAnswered(data) => by_use(data.tool_use),
-            E::CallLost(data) => by_call(data.call),
-            E::SteeringGiven(data) => data.spark,
-            E::InterruptRequested(data) => data.spark,
-            E::NoticeGiven(data) => Some(data.spark),
-            E::AnswerRejected(data) => Some(data.spark),
-            E::ApprovalRequested(data) => Some(data.spark),
-            E::ParamsDropped(data) => Some(data.spark),
-            E::FallbackTaken(data) => Some(data.spark),
-            E::ContextCompacted(data) => Some(data.spark),
-            E::SparkCompleted(data) => Some(data.spark),
-            E::PlanStated(data) => Some(data.spark),
-            E::CodeProposed(data) => Some(data.spark),
-            E::CritiqueIssued(data) => Some(data.spark),
-            E::InsightSurfaced(data) => Some(data.from),
-            E::RoleFailed(data) => Some(data.spark),
-            E::BallotCast(data) => Some(data.spark),
-            E::RatingsCast(data) => Some(data.spark),
-            E::DissentRecorded(data) => Some(data.spark),
-            _ => None,
         }
     }
 }

@@ -94,7 +94,8 @@ impl Reasons {
             if let Some(order) = event.ends().and_then(|call| self.orders.get(&call)).copied() {
                 self.cause(from, Link::OrderedBy, order);
             }
-            self.name_sources(from, event);
+            // Decisions that hold a reference name their reason themselves.
+            event.cites().into_iter().for_each(|source| self.cause(from, Link::Names, source));
             self.audit_event(from, event);
             self.remember_order(from, event);
         }
@@ -155,34 +156,6 @@ impl Reasons {
             Some(ordered) => self.orders.insert(ordered.call, from),
             None => event.ends().and_then(|call| self.orders.remove(&call)),
         };
-    }
-
-    /// Decisions that hold a reference name their reason themselves.
-    fn name_sources(&mut self, from: EventRef, event: &ArenaEvent) {
-        use ArenaEvent as E;
-        let mut names = |source: EventRef| self.cause(from, Link::Names, source);
-        match event {
-            E::RetryScheduled(data) => names(data.reason),
-            E::ParamsDropped(data) => names(data.reason),
-            E::FallbackTaken(data) => names(data.reason),
-            E::ToolAnswered(data) => names(data.from),
-            E::TurnClosed(data) => data.answer.into_iter().for_each(names),
-            E::SparkCompleted(data) => data.answer.into_iter().for_each(names),
-            E::ContextCompacted(data) => names(data.summary),
-            E::PlanStated(data) => names(data.source),
-            E::CodeProposed(data) => data.diff.iter().chain(&data.checks).copied().for_each(names),
-            E::CritiqueIssued(data) => names(data.source),
-            E::FindingClosed(data) => names(data.source),
-            E::InsightSurfaced(data) => names(data.source),
-            E::ClaimFlagged(data) => names(data.source),
-            E::BallotCast(data) => names(data.source),
-            E::PropositionsStated(data) => data.source.iter().copied().for_each(names),
-            E::RatingsCast(data) => names(data.source),
-            E::BallotsRevealed(data) => data.ballots.iter().copied().for_each(names),
-            E::VerdictReached(data) => names(data.source),
-            E::DissentRecorded(data) => names(data.source),
-            _ => {}
-        }
     }
 
     fn audit_event(&mut self, from: EventRef, event: &ArenaEvent) {

@@ -28,6 +28,7 @@ stored! {
 
 /// The list of what is to be done: the arguments of `todo`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Todo {
     /// The whole list, in order; it replaces the one before.
     pub items: Vec<TodoItem>,
@@ -35,6 +36,7 @@ pub struct Todo {
 
 /// A point of such a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct TodoItem {
     /// What is to be done.
     pub text: String,
@@ -42,20 +44,22 @@ pub struct TodoItem {
     pub state: TodoState,
 }
 
-/// How far a point is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TodoState {
-    /// Not begun.
-    Open,
-    /// Under way.
-    Doing,
-    /// Done.
-    Done,
+stored! {
+    /// How far a point is.
+    #[derive(Copy, Eq)]
+    pub enum TodoState of Word {
+        /// Not begun.
+        Open,
+        /// Under way.
+        Doing,
+        /// Done.
+        Done,
+    }
 }
 
 /// A question to the person: the arguments of `ask_user`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Question {
     /// The question, with all that is needed to answer it.
     pub question: String,
@@ -139,7 +143,7 @@ impl Todo {
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.items.iter().map(|item| {
             let mark = match item.state {
-                TodoState::Open => ' ',
+                TodoState::Open | TodoState::Unknown(_) => ' ',
                 TodoState::Doing => '>',
                 TodoState::Done => 'x',
             };

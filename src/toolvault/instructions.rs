@@ -4,10 +4,10 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use crate::library::INSTRUCTION_FILES;
 use crate::ports::{FileError, Files, ToolEnd};
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
+use crate::protocol::names::INSTRUCTION_FILES;
 use crate::session::policy::DeniedPaths;
 
 /// Bytes of one that are read; a longer one is named.

@@ -93,7 +93,6 @@ pub struct TurnReport {
     /// The same as a unified diff; where the workspace was not compared, the changes of its tool calls, one after another.
     pub diff: String,
     /// The list of steps as it was kept last, a line each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// Its tool calls, in the order they were asked for.
     pub calls: Vec<CallLine>,

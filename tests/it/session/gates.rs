@@ -114,7 +114,6 @@ fn an_unanswered_gate_is_asked_again_after_a_restart() {
     let (before, _, _) = gate(&world, "guard");
     let decided = world.give(resumed(vec![], 0));
     assert!(kinds(&decided).starts_with(&["call_cancelled"]), "{decided:?}");
-    recorded(&mut world);
     assert_eq!(kinds(&prepared(&mut world, 0)), ["policy_decided", "effect_ordered"]);
     assert_ne!(gate(&world, "guard").0, before);
     world.check();

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use super::dice::Dice;
+use super::dice::random_calls;
 pub use super::requests::well_formed;
 
 use super::requests;
@@ -488,22 +489,4 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
         Effect::Ask { .. } | Effect::Question { .. } => return None,
         other => return super::cache::random(other, dice).or_else(|| succeed(other)),
     })
-}
-
-fn random_calls(dice: &mut Dice) -> ModelReply {
-    let names = ["look", "put", "run", "nothing", "todo", "ask_user"];
-    let parts = (0..=dice.roll(3))
-        .map(|i| Part::Call {
-            // Providers repeat ids, even within one answer.
-            id: format!("id{}", i),
-            name: names[dice.roll(names.len() as u64) as usize].to_owned(),
-            args: match dice.roll(8) {
-                0 => Args::Broken("{".to_owned()),
-                1 => Args::Json(json!({"path": "[secret:KEY]"})),
-                2 => Args::Json(json!({"question": "which?", "items": [{"text": "a", "state": "open"}]})),
-                n => Args::Json(json!({"path": format!("f{}", n % 3)})),
-            },
-        })
-        .collect();
-    reply(parts, Finish::ToolCalls)
 }
