@@ -17,9 +17,6 @@ use crate::protocol::spec::Instruction;
 /// The most an instruction file may hold, in bytes.
 pub const MAX_INSTRUCTION: u64 = 64 * 1024;
 
-/// Name of instruction files, in the workspace and among the user's own files.
-pub const INSTRUCTION_FILE: &str = "AGENTS.md";
-
 /// Why a text file is not read.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named by the messages")]
