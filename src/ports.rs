@@ -3,12 +3,14 @@
 mod cache;
 mod exec;
 mod offered;
+mod path_change;
 mod tools;
 mod workers;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
 pub use exec::{Exec, ExecEnd, Opens};
 pub use offered::OfferedModel;
+pub use path_change::{PathChange, PathState};
 pub use tools::{EndPart, Preparation, Run, RunContext, Tool, ToolEnd, ToolSource};
 pub use workers::{Sink, Workers};
 
@@ -205,6 +207,10 @@ pub trait Sandbox: Send + Sync {
     fn cannot_open(&self, opens: &Opens) -> Option<String> {
         let kind = self.spec().kind;
         opens.names().next().map(|name| format!("`{name}` is not available in the sandbox `{kind}`"))
+    }
+    /// Whether commands leave the repository as it is unless a call opens it. Default: they do not.
+    fn keeps_git(&self) -> bool {
+        false
     }
     /// Runs a command to its end.
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String>;

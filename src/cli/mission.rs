@@ -11,6 +11,7 @@ mod session_ops;
 mod session_options;
 mod setup;
 mod text;
+mod undo;
 
 use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::event::{
-    ApprovalAnswered, InterruptRequested, PromptGiven, QuestionAnswered, SettingsChanged, SteeringGiven, StopRequested,
+    ApprovalAnswered, InterruptRequested, PromptGiven, QuestionAnswered, SettingsChanged, SteeringGiven,
+    StopRequested, TurnRewound,
 };
 use crate::protocol::spec::{Mode, Setting};
 use crate::protocol::stored::stored;
@@ -61,6 +62,8 @@ pub enum Command {
         /// The new values, whole.
         settings: Vec<Setting>,
     },
+    /// Records that turns are taken back; the files are changed by the caller.
+    Rewind(TurnRewound),
     /// Ends the session.
     Stop {
         /// Why.
@@ -84,6 +87,7 @@ impl From<Command> for ArenaEvent {
                 ArenaEvent::QuestionAnswered(QuestionAnswered { call, text, by })
             }
             Command::Set { settings } => ArenaEvent::SettingsChanged(SettingsChanged { changed: settings }),
+            Command::Rewind(rewound) => ArenaEvent::TurnRewound(rewound),
             Command::Stop { cause } => ArenaEvent::StopRequested(StopRequested { cause }),
         }
     }

@@ -231,6 +231,8 @@ events! {
     Fact InterruptRequested(InterruptRequested) = "interrupt_requested" in Turn, spark |d| d.spark;
     /// Settings were changed for the calls that follow.
     Fact SettingsChanged(SettingsChanged) = "settings_changed" in Session;
+    /// The person took turns back, or took such a step back itself.
+    Fact TurnRewound(TurnRewound) = "turn_rewound" in Turn;
     /// An approval was answered.
     Fact ApprovalAnswered(ApprovalAnswered) = "approval_answered" in Tool, call |d| Some(d.call);
     /// A person answered a question of a spark.

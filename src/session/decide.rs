@@ -3,6 +3,7 @@
 use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, FailStatus, LimitKind, ModelFailed, PrepareResult, RefusalReason, ToolUse,
+    TurnRewound,
 };
 use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
@@ -19,6 +20,7 @@ pub(super) enum Due {
     Steering { spark: Option<SparkId>, text: String },
     Mentioned(Option<SparkId>),
     Wind,
+    Rewound(TurnRewound),
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
     Replied(ToolUse),
     Gated(ToolUse),
@@ -50,6 +52,7 @@ impl Session {
             E::MentionExpanded(data) => self.due_mentioned(data.call),
             E::ToolsListed(_) => Due::Mentioned(None),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
+            E::TurnRewound(data) => Due::Rewound(data.clone()),
             E::ApprovalAnswered(data) => self.due_approval(data),
             E::QuestionAnswered(data) => self.due_reply(data),
             E::ModelAnswered(data) => AnsweredCall::before(self, data.call, data.attempt, &data.body)
@@ -123,6 +126,7 @@ impl Session {
             Due::Steering { spark, text } => self.read_for_steering(spark, &text),
             Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
+            Due::Rewound(data) => self.on_rewound(&data),
             Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
             Due::Gated(tool_use) => self.on_gated(tool_use),
             Due::Replied(tool_use) => self.on_replied(at, tool_use),

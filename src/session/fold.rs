@@ -38,6 +38,7 @@ impl Session {
             E::InterruptRequested(data) => self.fold_interrupt(data.spark),
             E::SteeringGiven(data) => self.fold_steering(at, data.spark),
             E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
+            E::TurnRewound(data) => self.fold_rewound(at, data),
             E::ApprovalAnswered(data) => self.fold_approval(data),
             E::ModelAnswered(data) => self.fold_answer(at, data),
             E::ModelFailed(data) => {
@@ -111,6 +112,8 @@ impl Session {
 
     fn fold_prompt(&mut self, at: EventRef, data: &PromptGiven) {
         self.foreign_words = false;
+        self.checkpoints.in_turn = false;
+        self.remember(at);
         self.fold_given_anew(at, data.by.as_deref());
         self.fold_settings(at, &data.changed);
         self.debate = match &data.mode {
@@ -232,7 +235,7 @@ impl Session {
     }
 
     fn fold_ignited(&mut self, data: &SparkIgnited) {
-        self.next_spark = self.next_spark.max(data.spark.0 + 1);
+        self.next_spark = self.next_spark.max(data.spark.0.saturating_add(1));
         let before = data.continues.and_then(|id| self.sparks.remove(&id));
         // The conversation with the person outlives turns in which it is not gone on with.
         let lead = self.lead_name().map(str::to_owned);
@@ -315,7 +318,7 @@ impl Session {
 
     fn await_call(&mut self, ordered: OrderedCall) {
         let OrderedCall { call, attempt, spark, order } = ordered;
-        self.next_call = self.next_call.max(call.0 + 1);
+        self.next_call = self.next_call.max(call.0.saturating_add(1));
         let request = self.calls.remove(&call).map(|known| known.request).unwrap_or_default();
         let open = Call { attempt, spark, order, request, timer: None, cancelled: false, unsent: false };
         self.calls.insert(call, open);

@@ -5,11 +5,14 @@ mod browse;
 mod compose;
 mod overlay;
 mod pick;
+mod rewind;
 
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 
 use crate::projection::transcript::{Item, ItemKind};
 use crate::protocol::{ArenaEvent, Command, Entry, Order};
+
+pub use rewind::undo_wish;
 
 use super::keys::{self, Do, KeyContext};
 use super::session_view::SessionView;
@@ -49,6 +52,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.composer.values.models = rows.iter().map(row).collect();
             state.models = Some(rows);
         }
+        Msg::Turns(turns) => state.turns = Some(turns),
         Msg::Files(files) => {
             state.composer.files = files;
             state.composer.complete();
