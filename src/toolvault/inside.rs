@@ -25,7 +25,7 @@ impl Tool for AnsweredInside {
             Inside::Todo => spec::<Todo>(name, TODO, Risk::Read),
             Inside::AskUser | Inside::Unknown(_) => spec::<Question>(name, ASK_USER, Risk::Read),
         };
-        ToolSpec { family: Some(Family::Plan), inside: Some(self.0), repeatable: false, ..made }
+        ToolSpec { family: Some(Family::Plan), inside: Some(self.0), ..made }
     }
 
     async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
