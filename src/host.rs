@@ -5,6 +5,7 @@
 //! rules that hold for all of them are here: who is asked before tools run unconfined, who keeps others out of the
 //! workspace while a turn is open, and which answer to an approval counts.
 
+mod apply;
 mod consent;
 mod demo;
 mod folders;
@@ -34,6 +35,7 @@ pub use crate::assembly::{
 pub use crate::ports::{FileChange, FoundRun, Head};
 pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};
 pub use crate::session::debate::DEFAULT_ROUNDS;
+pub use apply::Applied;
 pub use consent::{Person, Question};
 pub use demo::{Demo, model_after_demo};
 pub use folders::workspace_files;

@@ -193,7 +193,7 @@ impl Handlers {
         let started = Instant::now();
         let end = match self.place(call) {
             Ok(place) => {
-                let at = RunContext { sandbox: &*place, live, cancel };
+                let at = RunContext { sandbox: &*place, hosts: &call.hosts, live, cancel };
                 self.ports.vault.run(call, digest, &self.plans, at).await
             }
             Err(words) => ToolEnd::failed(words),

@@ -94,6 +94,17 @@ impl Sessions {
         Ok(self.store.newest(&here)?.map(|found| found.id))
     }
 
+    /// The same, or a fork of one that works there.
+    pub fn newest_for(&self, workspace: &Path) -> Result<Option<String>, WireError> {
+        let works_here = |row: &SessionSummary| {
+            let is_parent =
+                |(parent, _): &(String, u64)| self.home(parent).is_ok_and(|root| root == workspace);
+            let here = row.workspace.as_ref().is_some_and(|root| Path::new(root) == workspace);
+            here || row.parent.as_ref().is_some_and(is_parent)
+        };
+        Ok(self.store.newest(&works_here)?.map(|found| found.id))
+    }
+
     /// Finds a session by id, unique prefix, `latest` or path; gives its id.
     pub fn find(&self, name: &str) -> Result<String, WireError> {
         Ok(self.store.find(name)?.id)

@@ -191,6 +191,7 @@ pub(super) async fn go_on(
 
 /// Copies a session and goes on differently.
 pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    one_change(typed)?;
     let here = plan::folder(Path::new("."))?;
     let host = Host::of(&environment)?;
     let root = match typed.here.workspace.as_deref() {
@@ -214,6 +215,23 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref());
     let show = ShowPlan { yes: plan::yes(typed.yes), held, ..ShowPlan::default() };
     copy(&config, &plan, show, typed.no_run, output).await
+}
+
+/// What differs between a fork and its parent is to have one cause.
+fn one_change(typed: &ForkArgs) -> Result<(), Failure> {
+    let given = [
+        ("--model", typed.model.is_some()),
+        ("--persona", typed.persona.is_some()),
+        ("--prompt", typed.prompt.is_some()),
+        ("--set-result", typed.set_result.is_some()),
+        ("--policy", typed.here.policy.is_some()),
+    ];
+    let given: Vec<&str> = given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    match given.as_slice() {
+        [] | [_] => Ok(()),
+        all => Err(Failure::usage(format!("a fork changes one thing, and {} were given", all.join(" and ")))
+            .hint("make one fork for each, or fork the fork: agon fork FORK --model …")),
+    }
 }
 
 /// Makes a copy, and lets it go on unless it shall only be made.

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::{Live, Sandbox};
-use crate::protocol::effect::ToolCall;
+use crate::protocol::effect::{HostRule, ToolCall};
 use crate::protocol::event::{LinkPart, PathBase, ToolStatus};
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Risk, ToolSpec};
@@ -17,6 +17,8 @@ use crate::protocol::spec::{Risk, ToolSpec};
 pub struct RunContext<'a> {
     /// Where it touches files and runs commands.
     pub sandbox: &'a dyn Sandbox,
+    /// What rules say of the hosts that its commands connect to.
+    pub hosts: &'a [HostRule],
     /// Where its live output goes.
     pub live: &'a dyn Live,
     /// Fires when it is told to stop.

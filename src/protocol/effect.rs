@@ -10,6 +10,7 @@ use crate::protocol::event::{
     Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Request;
+use crate::protocol::spec::Action;
 use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -310,10 +311,22 @@ pub struct ToolCall {
     pub place: Option<String>,
     /// Globs of the paths the policy denies this tool, for tools that come upon files while they run.
     pub denied: Vec<String>,
+    /// What rules and grants say of the hosts that its commands connect to while they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostRule>,
     /// Milliseconds it may take.
     pub timeout_ms: u64,
     /// Bytes of output shown to the model.
     pub output_cap: u32,
+}
+
+/// What a rule says of hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostRule {
+    /// Glob over the names of needs: `host:*.example.org`, `host:10.0.0.0/8`, `host:NAME:PORT`.
+    pub need: String,
+    /// What follows.
+    pub action: Action,
 }
 
 impl ToolCall {

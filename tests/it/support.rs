@@ -110,6 +110,7 @@ pub fn tool_call(tool: &str, args: Value, seen: &[PathBase]) -> ToolCall {
         bases: seen.to_vec(),
         place: None,
         denied: Vec::new(),
+        hosts: Vec::new(),
         timeout_ms: 60_000,
         output_cap: 64 * 1024,
     }

@@ -61,7 +61,7 @@ impl Bench {
     }
 
     fn context(&self) -> RunContext<'_> {
-        RunContext { sandbox: &self.sandbox, live: &Silent, cancel: &self.cancel }
+        RunContext { sandbox: &self.sandbox, hosts: &[], live: &Silent, cancel: &self.cancel }
     }
 
     fn call(&self, tool: &str, args: Value) -> ToolCall {
