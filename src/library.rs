@@ -167,7 +167,8 @@ mod tests {
         let work = repository.join("a/b");
         std::fs::create_dir_all(&work).unwrap();
         let write = |path: &str| std::fs::write(folder.path().join(path), path).unwrap();
-        for path in ["AGENTS.md", "repository/CLAUDE.md", "repository/a/AGENTS.md", "repository/a/CLAUDE.md"] {
+        for path in ["AGENTS.md", "repository/CLAUDE.md", "repository/a/AGENTS.md", "repository/a/CLAUDE.md"]
+        {
             write(path);
         }
         write("repository/a/b/CLAUDE.md");
@@ -176,7 +177,11 @@ mod tests {
             found.into_iter().map(|one| (one.path, one.text)).collect::<Vec<_>>()
         };
         let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
-        assert_eq!(names(), [pair("CLAUDE.md", "repository/a/b/CLAUDE.md")], "no repository, no folder above");
+        assert_eq!(
+            names(),
+            [pair("CLAUDE.md", "repository/a/b/CLAUDE.md")],
+            "no repository, no folder above"
+        );
         std::fs::create_dir(repository.join(".git")).unwrap();
         assert_eq!(
             names(),

@@ -148,7 +148,12 @@ impl Handlers {
         }
     }
 
-    async fn ask_model(&self, call: ModelContext, live: &dyn Live, cancel: &CancellationToken) -> OutcomeBody {
+    async fn ask_model(
+        &self,
+        call: ModelContext,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> OutcomeBody {
         let ModelContext { mut request, takes_images, .. } = call;
         if takes_images {
             let log = Arc::clone(&self.ports.log);
@@ -230,7 +235,14 @@ impl Handlers {
                     };
                     match put {
                         Ok(sha256) => {
-                            kept.push(ResultPart::Image(ImagePart { sha256, mime, bytes, width, height, words }));
+                            kept.push(ResultPart::Image(ImagePart {
+                                sha256,
+                                mime,
+                                bytes,
+                                width,
+                                height,
+                                words,
+                            }));
                         }
                         Err(why) => content.push_str(&format!("\n[{mime} left out ({why}): {words}]")),
                     }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 pub use instead::Instead;
 use instead::Replaced;
 
+use crate::arena::Attendance;
 use crate::assembly::prepared::{Loaded, Prepared, discard};
 use crate::assembly::taken_up::{self, Origin};
 use crate::assembly::{Changes, Place, WireError, ownership, providers, store};
 use crate::config::Config;
-use crate::arena::Attendance;
 use crate::eventlog::{LogError, SessionPath, SessionStore, session_status};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;

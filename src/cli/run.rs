@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::desk::PERSON;
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::{AtTerminal, about_workspace};
+use crate::cli::desk::PERSON;
 use crate::cli::error::{DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};

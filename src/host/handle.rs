@@ -186,9 +186,11 @@ impl Handle {
     /// What a person's words do while a turn is open: answer the oldest question, else they are said to the agent.
     pub fn said(&self, text: String, by: &str) -> Command {
         self.0.state.look(|board| match board.questions().next() {
-            Some(open) => {
-                Command::Reply { call: open.call, text: open.asked.answer(&text).to_owned(), by: by.to_owned() }
-            }
+            Some(open) => Command::Reply {
+                call: open.call,
+                text: open.asked.answer(&text).to_owned(),
+                by: by.to_owned(),
+            },
             None => Command::Steer { spark: None, text },
         })
     }
@@ -196,7 +198,8 @@ impl Handle {
     /// True for an approval or a question that was answered and is asked no longer.
     fn is_answered(&self, call: CallId) -> bool {
         let asks = |board: &Board| {
-            board.approvals.iter().any(|ask| ask.call == call) || board.questions().any(|open| open.call == call)
+            board.approvals.iter().any(|ask| ask.call == call)
+                || board.questions().any(|open| open.call == call)
         };
         if self.0.state.look(asks) {
             return false;

@@ -203,7 +203,8 @@ impl Board {
             _ => false,
         };
         if let E::ToolAnswered(data) = event
-            && let Some(InsideCall::Todo(list)) = self.calls.tool(data.tool_use).and_then(|face| face.inside.as_ref())
+            && let Some(InsideCall::Todo(list)) =
+                self.calls.tool(data.tool_use).and_then(|face| face.inside.as_ref())
         {
             self.todo = Some(list.clone());
         }

@@ -153,7 +153,9 @@ impl OpenCalls {
     pub fn questions(&self) -> impl Iterator<Item = OpenQuestion<'_>> {
         self.calls.iter().filter_map(|(call, open)| match &open.order {
             Order::Question(order) => match &self.tools.get(&order.tool_use)?.inside {
-                Some(InsideCall::AskUser(asked)) => Some(OpenQuestion { call: *call, spark: open.spark, asked }),
+                Some(InsideCall::AskUser(asked)) => {
+                    Some(OpenQuestion { call: *call, spark: open.spark, asked })
+                }
                 _ => None,
             },
             _ => None,

@@ -40,7 +40,12 @@ pub fn about(event: &ArenaEvent) -> String {
             format!("{}{exit} · {}", phrases::tool_status(data.body.status), phrases::duration(data.body.ms))
         }
         E::GateAnswered(data) => {
-            format!("{} by gate {} {}", phrases::action(data.body.verdict.action()), data.body.gate, short(data.body.verdict.why()))
+            format!(
+                "{} by gate {} {}",
+                phrases::action(data.body.verdict.action()),
+                data.body.gate,
+                short(data.body.verdict.why())
+            )
         }
         E::QuestionAnswered(data) => format!("{} by {}", short(&data.text), data.by),
         E::ToolRefused(data) => format!("{}: {}", phrases::refusal(data.reason), short(&data.text)),

@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use crate::protocol::effect::{
     Bare, CacheGetOrder, CachePutContext, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
-    Failing, Failure, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome, PatchOrder,
-    PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
+    Failing, Failure, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder,
+    Outcome, PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall,
+    ToolsOrder,
 };
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
-    GateAnswered, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired, ToolPrepared,
-    ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    GateAnswered, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired,
+    ToolPrepared, ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::stored::{self, Foreign, Stored, Unread};
 use crate::protocol::{CallId, EventRef, Lane, SparkId};

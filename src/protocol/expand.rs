@@ -7,11 +7,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::protocol::EventRef;
-use crate::protocol::inside;
 use crate::protocol::ballot::digest::digest;
 use crate::protocol::event::{
     ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, ToolStatus, ToolUse,
 };
+use crate::protocol::inside;
 use crate::protocol::message::{Message, Part, Pictures, Request, Role, ToolDecl};
 use crate::protocol::spec::ToolSpec;
 

@@ -171,10 +171,12 @@ pub fn words(answered: &ToolAnswered, lookup: Lookup<'_>) -> Option<String> {
     let answer = lookup(answered.from)?;
     match answer {
         ArenaEvent::QuestionAnswered(data) => Some(data.text.clone()),
-        ArenaEvent::ModelAnswered(_) => match call_of(answered.tool_use.answer, answered.tool_use.part, lookup)? {
-            InsideCall::Todo(list) => Some(list.words()),
-            InsideCall::AskUser(_) => None,
-        },
+        ArenaEvent::ModelAnswered(_) => {
+            match call_of(answered.tool_use.answer, answered.tool_use.part, lookup)? {
+                InsideCall::Todo(list) => Some(list.words()),
+                InsideCall::AskUser(_) => None,
+            }
+        }
         _ => None,
     }
 }

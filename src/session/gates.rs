@@ -28,7 +28,8 @@ impl Session {
     /// A verdict. The strictest one counts, once all are there.
     pub(super) fn fold_gate(&mut self, at: EventRef, call: CallId, action: Action) {
         let Some(Order::Gate(order)) = self.calls.remove(&call).map(|call| call.order) else { return };
-        let is_of_it = |order_of: &Order| matches!(order_of, Order::Gate(one) if one.tool_use == order.tool_use);
+        let is_of_it =
+            |order_of: &Order| matches!(order_of, Order::Gate(one) if one.tool_use == order.tool_use);
         let is_last = !self.calls.values().any(|call| is_of_it(&call.order));
         let Some(one) = self.use_mut(order.tool_use) else { return };
         if action > one.ruling {

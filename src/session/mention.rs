@@ -107,7 +107,8 @@ fn lines_at(text: &str) -> (Option<(u64, Option<u64>)>, usize) {
 impl Session {
     /// Has everything read that the prompt mentions.
     pub(super) fn order_mentions(&mut self) {
-        let Some(ArenaEvent::PromptGiven(given)) = self.turn.as_ref().and_then(|turn| self.event(turn.prompt))
+        let Some(ArenaEvent::PromptGiven(given)) =
+            self.turn.as_ref().and_then(|turn| self.event(turn.prompt))
         else {
             return;
         };

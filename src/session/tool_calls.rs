@@ -204,8 +204,7 @@ impl Session {
                     rule: ruling.rule.clone(),
                 }));
                 match ruling.action {
-                    Action::Allow | Action::Ask
-                        if self.order_gates(id, tool_use, (at, &plan.digest)) => {}
+                    Action::Allow | Action::Ask if self.order_gates(id, tool_use, (at, &plan.digest)) => {}
                     Action::Allow => {}
                     Action::Ask => self.ask(id, tool_use, at, plan.digest),
                     Action::Deny | Action::Unknown(_) => {

@@ -72,7 +72,8 @@ impl Tool for ReadFile {
         let args: Arguments = arguments(&call.args)?;
         args.range()?;
         let path = sandbox.files().canonical(&args.path).map_err(words)?;
-        let (cap, seen, denied) = (call.output_cap as usize, call.bases.clone(), DeniedPaths::new(&call.denied));
+        let (cap, seen, denied) =
+            (call.output_cap as usize, call.bases.clone(), DeniedPaths::new(&call.denied));
         Ok(looking("read", path, move |files, path, cancel| {
             let file = files.open(&path).map_err(words)?;
             let mut end = lines(file, path.clone(), (args.start_line, args.end_line), cap, cancel)?;

@@ -72,10 +72,7 @@ fn conversation() -> Request {
                 asked("c1", Args::Json(json!({"path": "a"}))),
             ],
         ),
-        message(
-            Role::Tool,
-            vec![result("c1", "[e4] one"), picture("AAAA")],
-        ),
+        message(Role::Tool, vec![result("c1", "[e4] one"), picture("AAAA")]),
         message(Role::Tool, vec![result("call 1!", "[e5] no JSON")]),
         // An answer that was cut while it thought: the API takes no reasoning that leads to nothing.
         message(Role::Assistant, vec![thought("cut", Some(own(reasoning)))]),

@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::Failure;
 use crate::protocol::event::{
-    Blob, CheckRan, DiffTaken, GateAnswered, LinkPart, MentionExpanded, ModelFailed, ModelReply, ResultPart, ToolPrepared,
-    ToolResolved, Verdict,
+    Blob, CheckRan, DiffTaken, GateAnswered, LinkPart, MentionExpanded, ModelFailed, ModelReply, ResultPart,
+    ToolPrepared, ToolResolved, Verdict,
 };
 use crate::protocol::message::ImagePart;
 use crate::protocol::text::cut_middle;

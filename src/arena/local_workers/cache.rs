@@ -174,10 +174,10 @@ mod tests {
     use sha2::Digest as _;
 
     use super::*;
-    use crate::arena::{ArenaPorts, Attendance};
     use crate::arena::live::LiveSink;
     use crate::arena::provider_pool::ProviderPool;
     use crate::arena::redact::Redactor;
+    use crate::arena::{ArenaPorts, Attendance};
     use crate::assembly::SystemClock;
     use crate::bus::Bus;
     use crate::eventlog::SessionStore;

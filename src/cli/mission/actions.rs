@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::cli::desk::PERSON;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, ModelName};
 use crate::host;
-use crate::cli::desk::PERSON;
 use crate::tui::{Act, ModeRequest, Msg};
 
 use super::controller::{Done, Mission};

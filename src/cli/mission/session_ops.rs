@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::cli::args::DemoKind;
+use crate::cli::desk::PERSON;
 use crate::cli::error::Failure;
 use crate::cli::plan;
 use crate::cli::run::demo_of;
 use crate::config::{Config, ModelName};
 use crate::host::{self, Answers, ForkPlan, Handle, Host, SessionSummary, Updates, model_after_demo};
-use crate::cli::desk::PERSON;
 use crate::protocol::Command;
 use crate::tui::{SessionRow, SessionView};
 
@@ -103,9 +103,7 @@ pub(super) async fn resume(
     }
     let handle = front.host.resume((&config, id), &changes, front.who()).await?;
     let first = match first {
-        Some(Command::Prompt { text, .. }) if handle.has_open_turn() => {
-            Some(handle.said(text, PERSON))
-        }
+        Some(Command::Prompt { text, .. }) if handle.has_open_turn() => Some(handle.said(text, PERSON)),
         first => first,
     };
     Opened::of(kit, &handle, first, None)

@@ -8,13 +8,13 @@ use crate::projection::one_line_summary::kept::{order, short};
 use crate::projection::visible::{collapsed, shown};
 use crate::projection::{phrases, typed};
 use crate::protocol::command::Choice;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{
     ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
     ModelReply, Notice, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
     ToolStatus, ToolUse,
 };
 use crate::protocol::expand::Lookup;
-use crate::protocol::effect::Order;
 use crate::protocol::inside::InsideCall;
 use crate::protocol::message::{Finish, Part};
 use crate::protocol::text::names_shown;

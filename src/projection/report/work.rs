@@ -82,7 +82,8 @@ pub(super) fn fill(turns: &mut [TurnReport], starts: &[u64], log: &Log<'_>, reas
         let Some(turn) = of.checked_sub(1).and_then(|of| turns.get_mut(of)) else { continue };
         turn.calls.extend(call(log, &people, tool_use, audit));
         if let Some((_, AuditEnd::Answered)) = audit.end
-            && let Some(InsideCall::Todo(list)) = inside::call_of(tool_use.answer, tool_use.part, &|at| log.event(at))
+            && let Some(InsideCall::Todo(list)) =
+                inside::call_of(tool_use.answer, tool_use.part, &|at| log.event(at))
         {
             turn.steps = list.lines().collect();
         }

@@ -248,8 +248,10 @@ impl Writer {
 
     /// All messages, what is held after the last one, and the digest of it all.
     fn whole(&self) -> (Whole<'_>, String) {
-        let mut tail =
-            Writer { done: self.done.tail(), ..Writer::new(self.prefix.clone(), self.own.clone(), self.pictures.clone()) };
+        let mut tail = Writer {
+            done: self.done.tail(),
+            ..Writer::new(self.prefix.clone(), self.own.clone(), self.pictures.clone())
+        };
         tail.push("user", self.held.clone());
         (self.done.ending(tail.done), tail.prefix)
     }

@@ -273,7 +273,9 @@ fn content(part: &Part, pictures: &Pictures) -> Option<Value> {
     match part {
         Part::Text { text } => (!text.is_empty()).then(|| json!({"type": "input_text", "text": text})),
         Part::Image(image) => Some(match written::picture(image, pictures) {
-            Ok(data) => json!({"type": "input_image", "image_url": format!("data:{};base64,{data}", image.mime)}),
+            Ok(data) => {
+                json!({"type": "input_image", "image_url": format!("data:{};base64,{data}", image.mime)})
+            }
             Err(words) => json!({"type": "input_text", "text": words}),
         }),
         _ => None,

@@ -80,7 +80,10 @@ pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>
         lines.push(Line::default());
     }
     if let Some(list) = &board.todo {
-        lines.push(Line::styled(cut(&format!(" {}", clean_line(&list.words())), wide), scene.style(Tone::Text)));
+        lines.push(Line::styled(
+            cut(&format!(" {}", clean_line(&list.words())), wide),
+            scene.style(Tone::Text),
+        ));
         lines.push(Line::default());
     }
     plan(scene, wide, usize::from(area.height).saturating_sub(lines.len()) / 2, &mut lines);

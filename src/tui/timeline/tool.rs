@@ -107,7 +107,9 @@ impl Page<'_> {
         };
         let (end, mark) = match (self.scene.is_left, word) {
             (true, _) => ("left open".to_owned(), "■ ".to_owned()),
-            (false, "asks" | "asks you") => (format!("{word} · {}", self.scene.elapsed(open.since)), "? ".to_owned()),
+            (false, "asks" | "asks you") => {
+                (format!("{word} · {}", self.scene.elapsed(open.since)), "? ".to_owned())
+            }
             (false, _) => {
                 let end = format!("{word} · {}", self.scene.elapsed(open.since));
                 (end, format!("{} ", spinner(self.scene.beat)))

@@ -41,7 +41,8 @@ fn refused(log: &[Entry]) -> Vec<(RefusalReason, &str)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gate_of_a_program_stops_what_it_denies_and_nothing_else() {
     let place = Place::new();
-    let builder = place.scripted(TWO_WRITES).gate("guard").workers(CallKind::Gate, Arc::new(Guard { strays: false }));
+    let builder =
+        place.scripted(TWO_WRITES).gate("guard").workers(CallKind::Gate, Arc::new(Guard { strays: false }));
     let log = whole_turn(&builder.open().await.unwrap(), "write").await;
     let words = "the gate `guard` denies this: bad is bad; do not try to get around it";
     assert_eq!(refused(&log), [(RefusalReason::Policy, words)]);

@@ -56,12 +56,16 @@ async fn shown(bytes: usize, expect: &str) -> (Place, ToolResolved) {
 async fn a_picture_is_a_blob_and_its_request_names_it() {
     let (place, end) = shown(1000, "[the page](http://localhost/login)").await;
     assert_eq!(end.content, "taken");
-    let [ResultPart::Image(ImagePart { sha256, bytes: 1000, .. }), ResultPart::Link(_)] = &end.parts[..] else {
+    let [ResultPart::Image(ImagePart { sha256, bytes: 1000, .. }), ResultPart::Link(_)] = &end.parts[..]
+    else {
         panic!("{:?}", end.parts)
     };
     let blob = std::fs::read(place.state().join("blobs").join(&sha256[..2]).join(sha256)).unwrap();
     assert_eq!(blob, vec![7; 1000]);
-    assert_eq!(end.words(), "taken\n[the page](http://localhost/login)\n[image/png of 640×480: a login form]");
+    assert_eq!(
+        end.words(),
+        "taken\n[the page](http://localhost/login)\n[image/png of 640×480: a login form]"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,9 +5,7 @@ use std::path::Path;
 
 use agon::eventlog::{LogError, SessionStore};
 use agon::ports::EventLog;
-use agon::protocol::event::{
-    Answered, Blob, ResultPart, SessionForked, ToolResolved, ToolStatus, ToolUse,
-};
+use agon::protocol::event::{Answered, Blob, ResultPart, SessionForked, ToolResolved, ToolStatus, ToolUse};
 use agon::protocol::message::ImagePart;
 use agon::protocol::{ArenaEvent, CallId, Entry, EventRef, Fact};
 

@@ -60,13 +60,7 @@ async fn conversation(server: &Server) -> Request {
     let answer = call(server, &whole).await.0.unwrap().message;
     whole.messages.extend([
         message(Role::Assistant, answer),
-        message(
-            Role::Tool,
-            vec![
-                result("toolu_2", "list", "[e5] a", false),
-                picture("AAAA"),
-            ],
-        ),
+        message(Role::Tool, vec![result("toolu_2", "list", "[e5] a", false), picture("AAAA")]),
         message(Role::Tool, vec![result("toolu_1", "read", "[e6] text", false)]),
         said(Role::User, "And now?"),
         said(Role::System, "Ten steps are left."),

@@ -47,10 +47,7 @@ fn conversation() -> Request {
             vec![thought("", Some(details)), Part::Opaque(signed), asked("c1"), asked("c1")],
         ),
         message(Role::Tool, vec![result("c1", "[e5] one")]),
-        message(
-            Role::Tool,
-            vec![result("c1", "[e6] two"), picture("AAAA")],
-        ),
+        message(Role::Tool, vec![result("c1", "[e6] two"), picture("AAAA")]),
         said(Role::System, "Ten steps are left."),
         said(Role::User, "Write a summary."),
     ]);

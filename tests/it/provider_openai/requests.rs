@@ -27,13 +27,7 @@ fn asked(id: &str, name: &str, args: Args) -> Part {
 async fn a_whole_conversation() {
     let mut whole = request(vec![
         said(Role::System, "You are a coder."),
-        message(
-            Role::User,
-            vec![
-                Part::Text { text: "what is this?".into() },
-                picture("AAAA"),
-            ],
-        ),
+        message(Role::User, vec![Part::Text { text: "what is this?".into() }, picture("AAAA")]),
         message(
             Role::Assistant,
             vec![
@@ -45,13 +39,7 @@ async fn a_whole_conversation() {
             ],
         ),
         message(Role::Tool, vec![result("x", "write", "[e4] wrote")]),
-        message(
-            Role::Tool,
-            vec![
-                result("x", "read", "[e5] text"),
-                picture("BBBB"),
-            ],
-        ),
+        message(Role::Tool, vec![result("x", "read", "[e5] text"), picture("BBBB")]),
         message(Role::Tool, vec![result("", "read", "[e6] more")]),
         said(Role::User, "and now?"),
     ]);

@@ -151,7 +151,7 @@ fn spec() -> Spec {
         temperature_pm: None,
         refuses: vec![],
         images: false,
-            fallbacks: vec![],
+        fallbacks: vec![],
     };
     let persona = |id: &&str| PersonaSpec {
         id: (*id).into(),

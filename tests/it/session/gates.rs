@@ -57,10 +57,7 @@ fn a_verdict_makes_a_call_stricter_and_never_laxer() {
         let decided = answer(&mut world, "guard", verdict.clone());
         assert_eq!(decided[0].kind(), expected, "{policy:?} {verdict:?}");
         if let ArenaEvent::ToolRefused(refused) = &decided[0] {
-            assert_eq!(
-                refused.text,
-                "the gate `guard` denies this: not today; do not try to get around it"
-            );
+            assert_eq!(refused.text, "the gate `guard` denies this: not today; do not try to get around it");
         }
         if expected == "approval_requested" {
             approve(&mut world, Choice::Once);

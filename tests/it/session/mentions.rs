@@ -1,11 +1,11 @@
 //! Mentions: read before anybody begins, shown to whoever works, never lost and never in anybody's way.
 
+use agon::protocol::CallId;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::effect::{MentionContext, MentionOrder};
 use agon::protocol::event::*;
 use agon::protocol::message::Request;
 use agon::protocol::spec::{Action, Rule};
-use agon::protocol::CallId;
 use agon::session::Session;
 use serde_json::json;
 
@@ -15,7 +15,8 @@ use crate::support::world::*;
 /// The first place that is being read.
 fn reading(world: &World) -> (u64, u32, Effect) {
     let open = world.session.outstanding().into_iter();
-    let mut effects = open.filter_map(|open| Some((open.call.0, open.attempt, world.session.effect(open.call)?)));
+    let mut effects =
+        open.filter_map(|open| Some((open.call.0, open.attempt, world.session.effect(open.call)?)));
     effects.find(|(_, _, effect)| matches!(effect, Effect::Mention { .. })).expect("nothing is read")
 }
 

@@ -34,7 +34,7 @@ pub fn spec() -> Spec {
         temperature_pm: None,
         refuses: vec![],
         images: false,
-            fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
+        fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
     };
     Spec {
         program: "agon test".to_owned(),
@@ -362,7 +362,18 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
 
 pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolResolved {
     let (content, seen, notes) = (content.to_owned(), vec![], vec![]);
-    ToolResolved { tool_use, status, content, exit: None, ms: 3, seen, parts: vec![], notes, blob: None, by: None }
+    ToolResolved {
+        tool_use,
+        status,
+        content,
+        exit: None,
+        ms: 3,
+        seen,
+        parts: vec![],
+        notes,
+        blob: None,
+        by: None,
+    }
 }
 
 /// One random step: mostly an outcome of something open, sometimes a wish, sometimes nonsense.
@@ -458,7 +469,9 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             _ => return succeed(effect),
         },
         Effect::Gate { order, .. } => match dice.roll(5) {
-            0 => OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() }),
+            0 => {
+                OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() })
+            }
             roll => {
                 let verdicts = [Verdict::Deny("no".into()), Verdict::Ask("look".into())];
                 let verdict = verdicts.into_iter().nth(roll as usize - 1).unwrap_or(Verdict::Pass);

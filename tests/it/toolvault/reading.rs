@@ -140,7 +140,14 @@ async fn the_first_file_that_is_read_in_a_folder_brings_its_instructions_once() 
     bench.put("a/b/CLAUDE.md", "never read next to the other one");
     bench.put("a/b/c.txt", "text\n");
     let first = bench.ok("read_file", json!({"path": "a/b/c.txt"})).await;
-    assert_eq!(first, format!("     1\ttext\n{}{}", followed("a", "CLAUDE.md", "be kind"), followed("a/b", "AGENTS.md", "be brief")));
+    assert_eq!(
+        first,
+        format!(
+            "     1\ttext\n{}{}",
+            followed("a", "CLAUDE.md", "be kind"),
+            followed("a/b", "AGENTS.md", "be brief")
+        )
+    );
     assert_eq!(bench.ok("read_file", json!({"path": "a/b/c.txt"})).await, "     1\ttext\n");
     bench.put("a/b/AGENTS.md", "x".repeat(20_000));
     bench.seen.clear();

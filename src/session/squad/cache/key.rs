@@ -196,8 +196,17 @@ fn model_part(model: &ModelSpec, spec: &Spec) -> Value {
 }
 
 fn tool_part(tool: &ToolSpec) -> Value {
-    let ToolSpec { name, description, schema, risk, repeatable: _, output_cap, family: _, source: _, inside: _ } =
-        tool;
+    let ToolSpec {
+        name,
+        description,
+        schema,
+        risk,
+        repeatable: _,
+        output_cap,
+        family: _,
+        source: _,
+        inside: _,
+    } = tool;
     json!([name, description, schema, risk, output_cap])
 }
 
