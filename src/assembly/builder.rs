@@ -179,6 +179,7 @@ pub struct ArenaBuilder {
     blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
     sources: BTreeMap<String, Arc<dyn ToolSource>>,
+    gates: Vec<String>,
     offered: Option<Vec<String>>,
     scorers: Scorers,
     workers: BTreeMap<CallKind, Arc<dyn Workers>>,
@@ -203,6 +204,7 @@ impl ArenaBuilder {
             blueprint: None,
             tools: Vec::new(),
             sources: BTreeMap::new(),
+            gates: Vec::new(),
             offered: None,
             scorers: Scorers::default(),
             workers: BTreeMap::new(),
@@ -281,6 +283,15 @@ impl ArenaBuilder {
         self
     }
 
+    /// Has each prepared call judged by a gate before it is asked about or run; its verdicts come from the
+    /// [`workers`](Self::workers) of [`CallKind::Gate`]. A gate may deny a call or have it asked about. One that fails
+    /// denies.
+    #[must_use]
+    pub fn gate(mut self, name: impl Into<String>) -> Self {
+        self.gates.push(name.into());
+        self
+    }
+
     /// Says who may do what, in place of [`policy::standard`], which only denies files that commonly hold secrets.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
@@ -323,7 +334,7 @@ impl ArenaBuilder {
         self
     }
 
-    /// Says that somebody will answer approvals. Otherwise an open approval ends the arena paused.
+    /// Says that people will answer approvals and questions. Otherwise an open one ends the arena paused.
     #[must_use]
     pub fn attended(mut self) -> Self {
         self.attended = Attendance::Attended;
@@ -368,6 +379,7 @@ impl ArenaBuilder {
             tools: place.vault.specs(),
             offered: self.offered.take(),
             sources: self.sources.keys().cloned().collect(),
+            gates: self.gates.clone(),
             effort: None,
             policy: self.policy.clone(),
             permission: self.permission,
@@ -405,6 +417,9 @@ impl ArenaBuilder {
         let sources: Vec<String> = self.sources.keys().cloned().collect();
         if sources != spec.sources {
             changed.push(Setting::Sources(sources));
+        }
+        if self.gates != spec.gates {
+            changed.push(Setting::Gates(self.gates.clone()));
         }
         changed.iter().for_each(|setting| spec.set(setting));
         spec::check(&spec)?;

@@ -10,6 +10,7 @@ use crate::arena::{Arena, ArenaPorts, Attendance, Recorded};
 use crate::eventlog::{LogError, SessionLog, SessionStore};
 use crate::ports::SignalBus;
 use crate::projection::Board;
+use crate::protocol::event::QuestionAnswered;
 use crate::protocol::spec::{SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, Entry};
 
@@ -46,6 +47,13 @@ impl Loaded {
     pub fn spec(&self) -> Result<Spec, WireError> {
         let spec = self.recorded.session().spec().cloned();
         Ok(spec.ok_or_else(|| LogError::NeverOpened(self.id.clone()))?)
+    }
+
+    /// The fact that a person answers the question the session asks; none where it asks nothing.
+    pub fn answered_with(&self, (text, by): (String, String)) -> Option<ArenaEvent> {
+        let open = self.board.questions().next()?;
+        let (call, text) = (open.call, open.asked.answer(&text).to_owned());
+        Some(ArenaEvent::QuestionAnswered(QuestionAnswered { call, text, by }))
     }
 
     /// The last steps, alike for every session: the log of a new one, and everything the arena needs.

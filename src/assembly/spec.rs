@@ -62,6 +62,7 @@ pub(super) fn make(
         offered: offered(config, &tools)?,
         tools,
         sources: Vec::new(),
+        gates: Vec::new(),
         effort: config.file().effort,
         policy,
         permission: wanted.permission.unwrap_or(config.permission()),

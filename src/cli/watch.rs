@@ -1,5 +1,6 @@
 //! Follows a running session to its end: shows it, answers for the person, and turns the end into an exit code.
 
+mod answers;
 mod ends;
 
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
+use crate::cli::desk::{Desk, Said};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::live_line::LiveLine;
@@ -15,7 +16,6 @@ use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
-use crate::config::{Config, kept};
 use crate::host::{Ending, Handle, Update, Updates};
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::phrases;
@@ -25,8 +25,7 @@ use crate::projection::{Board, Costs};
 use crate::protocol::event::{ArenaEvent, CacheStep, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::text::unfenced;
-use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
-use crate::tui::{read_rule, rule_text};
+use crate::protocol::{CallId, Command, Entry, EventRef, Signal, StopCause};
 
 /// One view on one session.
 pub struct Watch {
@@ -254,74 +253,22 @@ impl Watch {
 
     /// Asks the person for the next answer and ends the session once the turn is closed.
     async fn act(&mut self, handle: &Handle) {
-        if let Some((call, _)) = self.open_ask()
+        let question = self.board.questions().next().map(|open| open.call);
+        let approval = self.open_ask().map(|(call, _)| call);
+        if let Some(call) = approval.or(question)
             && let Some(desk) = &mut self.desk
             && self.asking != Some(call)
         {
-            desk.ask(self.output);
+            match approval {
+                Some(_) => desk.ask(self.output),
+                None => desk.ask_words(self.output),
+            }
             self.asking = Some(call);
         }
         if std::mem::take(&mut self.is_closed) && !self.is_interrupted {
             // A session that ended meanwhile needs no stop.
             let _ = handle.command(Command::Stop { cause: StopCause::Finished }).await;
         }
-    }
-
-    /// Takes the person's word, but only for the ask they were shown.
-    async fn hear(&mut self, said: Said, handle: &Handle) {
-        let shown = self.asking.take();
-        let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) else { return };
-        let (choice, workspace) = match self.choice(said, handle) {
-            Ok(answer) => answer,
-            Err(words) => return self.output.tell(&words),
-        };
-        self.answered = Some(call);
-        let granted = match (&choice, workspace) {
-            (Choice::Rule(rule), Some(workspace)) => Some((rule.clone(), workspace)),
-            _ => None,
-        };
-        let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
-        if let Err(error) = handle.command(answer).await {
-            self.answered = None;
-            return self.output.warn(&format!("the answer to {call} was not taken: {error}"));
-        }
-        if let (Some((rule, workspace)), Some(file)) = (granted, &self.rules_file) {
-            match kept::keep(file, &rule, workspace.as_deref()) {
-                Ok(number) => {
-                    self.output.say(&format!("kept as rule {number}: agon policy rm {number} removes it"));
-                }
-                Err(error) => self.output.warn(&Failure::from(error).text()),
-            }
-        }
-    }
-
-    /// The answer in what was said, and for a rule that is kept its workspace, none for all.
-    fn choice(&self, said: Said, handle: &Handle) -> Result<(Choice, Option<Option<PathBuf>>), String> {
-        match said {
-            Said::Answer(choice) => Ok((choice, None)),
-            Said::Keep { rule, everywhere } => {
-                let ask = self.board.approvals.iter().find(|ask| Some(ask.call) > self.answered);
-                let plan = ask.and_then(|ask| event(&self.entries, ask.prepared)?.plan());
-                let (ask, plan) = ask.zip(plan).ok_or_else(|| UNCLEAR.to_owned())?;
-                let line = if rule.is_empty() { rule_text(&ask.tool, plan) } else { rule };
-                let rule = read_rule(&line, PERSON, plan).map_err(|why| format!("{why}\n"))?;
-                let workspace = (!everywhere).then(|| handle.workspace().to_owned());
-                Ok((Choice::Rule(Box::new(rule)), Some(workspace)))
-            }
-            Said::Unclear | Said::Gone => Err(UNCLEAR.to_owned()),
-        }
-    }
-
-    /// Keeps rules there that a person wants kept.
-    #[must_use]
-    pub fn keeping(self, config: &Config) -> Self {
-        Watch { rules_file: Some(config.places().kept_rules()), ..self }
-    }
-
-    /// The first approval that waits for an answer: call and digest.
-    fn open_ask(&self) -> Option<(CallId, String)> {
-        let mut open = self.board.approvals.iter().filter(|ask| Some(ask.call) > self.answered);
-        open.next().map(|ask| (ask.call, ask.digest.clone()))
     }
 
     fn signal(&mut self, signal: &Signal) -> Result<(), Failure> {
@@ -394,7 +341,12 @@ impl Watch {
             Ending::Paused => {
                 let opens = self.board.approvals.iter().flat_map(|ask| &ask.opens);
                 let needs: String = opens.map(|need| format!(" --allow {need}")).collect();
-                self.output.say(&format!("hint: agon resume {id}{}{needs} --yes", self.show.held));
+                let flag = match self.board.approvals.is_empty() && self.board.questions().next().is_some() {
+                    true => " --answer TEXT",
+                    false => "",
+                };
+                let yes = if flag.is_empty() || self.show.yes.is_some() { " --yes" } else { "" };
+                self.output.say(&format!("hint: agon resume {id}{}{needs}{flag}{yes}", self.show.held));
                 Ok(PAUSED)
             }
             ending => {

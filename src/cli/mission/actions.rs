@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::cli::desk::PERSON;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, ModelName, kept};
 use crate::host;
@@ -31,15 +32,15 @@ impl Mission {
     fn prompt(&mut self, task: Task<'_>) -> Result<Vec<Msg>, Failure> {
         let Task { text, wish, written, steers } = task;
         let company = Company::of(wish, &self.kit.config)?;
-        let steer = steers.then(|| Command::Steer { spark: None, text: text.clone() });
+        let words = steers.then(|| text.clone());
         let first = session_ops::task(text, &company)?;
         let kit = Arc::clone(&self.kit);
         let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
         if let Some(live) = &self.live {
             let handle = live.handle().clone();
             self.pending.push(Box::pin(async move {
-                if let Some(steer) = steer
-                    && handle.command(steer).await.is_ok()
+                if let Some(words) = words
+                    && handle.command(handle.said(words, PERSON)).await.is_ok()
                 {
                     return Done::News(Vec::new());
                 }

@@ -61,6 +61,7 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
             Some((level::tone(*level), format!("permission level {}", level.word())))
         }
         Setting::Effort(effort) => quiet(phrases::effort(*effort)),
+        Setting::Gates(gates) => quiet(format!("gates {}", names_shown(gates))),
         Setting::Unknown(_) => quiet(phrases::NEWER.to_owned()),
     }
 }

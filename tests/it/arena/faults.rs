@@ -261,6 +261,10 @@ impl EventLog for Refusing {
         self.log.put_blob(bytes).await
     }
 
+    fn blob(&self, sha256: &str) -> Option<Vec<u8>> {
+        self.log.blob(sha256)
+    }
+
     fn head(&self) -> Head {
         self.log.head()
     }

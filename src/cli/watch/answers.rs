@@ -1,0 +1,84 @@
+//! What the person at the terminal answers: to an approval, to a question, and what they want kept.
+
+use std::path::PathBuf;
+
+use crate::cli::desk::{PERSON, Said, UNCLEAR};
+use crate::cli::error::Failure;
+use crate::config::{Config, kept};
+use crate::host::Handle;
+use crate::protocol::{CallId, Choice, Command};
+use crate::tui::{read_rule, rule_text};
+
+use super::{Watch, event};
+
+impl Watch {
+    /// Takes the person's word, but only for the ask they were shown.
+    pub(super) async fn hear(&mut self, said: Said, handle: &Handle) {
+        let shown = self.asking.take();
+        if let Said::Words(text) = said {
+            return self.answer_question(text, handle).await;
+        }
+        let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) else { return };
+        let (choice, workspace) = match self.choice(said, handle) {
+            Ok(answer) => answer,
+            Err(words) => return self.output.tell(&words),
+        };
+        self.answered = Some(call);
+        let granted = match (&choice, workspace) {
+            (Choice::Rule(rule), Some(workspace)) => Some((rule.clone(), workspace)),
+            _ => None,
+        };
+        let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
+        if let Err(error) = handle.command(answer).await {
+            self.answered = None;
+            return self.output.warn(&format!("the answer to {call} was not taken: {error}"));
+        }
+        if let (Some((rule, workspace)), Some(file)) = (granted, &self.rules_file) {
+            match kept::keep(file, &rule, workspace.as_deref()) {
+                Ok(number) => {
+                    self.output.say(&format!("kept as rule {number}: agon policy rm {number} removes it"));
+                }
+                Err(error) => self.output.warn(&Failure::from(error).text()),
+            }
+        }
+    }
+
+    /// Answers the question that the agent asks.
+    async fn answer_question(&mut self, text: String, handle: &Handle) {
+        if text.trim().is_empty() {
+            return;
+        }
+        if let Err(error) = handle.command(handle.said(text, PERSON)).await {
+            self.output.warn(&format!("the answer was not taken: {error}"));
+        }
+    }
+
+    /// The answer in what was said, and for a rule that is kept its workspace, none for all.
+    fn choice(&self, said: Said, handle: &Handle) -> Result<(Choice, Option<Option<PathBuf>>), String> {
+        match said {
+            Said::Answer(choice) => Ok((choice, None)),
+            Said::Keep { rule, everywhere } => {
+                let ask = self.board.approvals.iter().find(|ask| Some(ask.call) > self.answered);
+                let plan = ask.and_then(|ask| event(&self.entries, ask.prepared)?.plan());
+                let (ask, plan) = ask.zip(plan).ok_or_else(|| UNCLEAR.to_owned())?;
+                let line = if rule.is_empty() { rule_text(&ask.tool, plan) } else { rule };
+                let rule = read_rule(&line, PERSON, plan).map_err(|why| format!("{why}\n"))?;
+                let workspace = (!everywhere).then(|| handle.workspace().to_owned());
+                Ok((Choice::Rule(Box::new(rule)), Some(workspace)))
+            }
+            Said::Words(_) | Said::Unclear | Said::Gone => Err(UNCLEAR.to_owned()),
+        }
+    }
+
+    /// Keeps rules there that a person wants kept.
+    #[must_use]
+    pub fn keeping(self, config: &Config) -> Self {
+        Watch { rules_file: Some(config.places().kept_rules()), ..self }
+    }
+
+    /// The first approval that waits for an answer: call and digest.
+    pub(super) fn open_ask(&self) -> Option<(CallId, String)> {
+        let mut open = self.board.approvals.iter().filter(|ask| Some(ask.call) > self.answered);
+        open.next().map(|ask| (ask.call, ask.digest.clone()))
+    }
+}
