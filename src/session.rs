@@ -249,7 +249,10 @@ impl Session {
     /// `--yes` was given, only what it does not answer.
     pub fn waits_for_people(&self, says_yes: bool) -> bool {
         let asks = |call: &Call| match &call.order {
-            Order::Ask(ask) => !says_yes || call.spark.is_some_and(|spark| self.opens(spark, ask)),
+            Order::Ask(ask) => {
+                let opens = |spark| !self.opened_by(spark, ask.tool_use, ask.prepared).is_empty();
+                !says_yes || call.spark.is_some_and(opens)
+            }
             Order::Question(_) => true,
             _ => false,
         };
@@ -266,13 +269,6 @@ impl Session {
                 _ => None,
             })
             .collect()
-    }
-
-    /// True for an ask about a need that leaves the sandbox and that no rule names.
-    fn opens(&self, spark: SparkId, ask: &PreparedUse) -> bool {
-        let tool = self.asked(ask.tool_use).map(|(name, _)| name).unwrap_or_default();
-        let judged = self.rights(spark).zip(self.plan(ask.prepared));
-        judged.is_some_and(|(rights, plan)| !policy::opens(&rights, tool, plan).is_empty())
     }
 
     /// An event by reference, if this session still holds it.

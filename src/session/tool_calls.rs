@@ -201,8 +201,6 @@ impl Session {
                 let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
                 let Some(rights) = self.rights(id) else { return };
                 let ruling = policy::judge(&rights, &tool, &plan);
-                let opens =
-                    policy::opens(&rights, &tool, &plan).iter().map(|need| need.name().into()).collect();
                 self.emit(ArenaEvent::PolicyDecided(PolicyDecided {
                     tool_use,
                     prepared: at,
@@ -212,7 +210,7 @@ impl Session {
                 match ruling.action {
                     Action::Allow | Action::Ask if self.order_gates(id, tool_use, (at, &plan.digest)) => {}
                     Action::Allow => {}
-                    Action::Ask => self.ask(id, tool_use, at, (plan.digest, opens)),
+                    Action::Ask => self.ask(id, tool_use, at, plan.digest),
                     Action::Deny | Action::Unknown(_) => {
                         self.refuse(tool_use, RefusalReason::Policy, forbidden(&ruling))
                     }
@@ -222,16 +220,19 @@ impl Session {
         self.advance();
     }
 
-    pub(super) fn ask(
-        &mut self,
-        spark: SparkId,
-        tool_use: ToolUse,
-        prepared: EventRef,
-        (digest, opens): (String, Vec<String>),
-    ) {
+    pub(super) fn ask(&mut self, spark: SparkId, tool_use: ToolUse, prepared: EventRef, digest: String) {
         let call = self.new_call();
+        let opens = self.opened_by(spark, tool_use, prepared);
         let asked = ApprovalRequested { call, attempt: 1, spark, tool_use, prepared, digest, opens };
         self.emit(ArenaEvent::ApprovalRequested(asked));
+    }
+
+    /// The needs of a call that leave the sandbox and that no rule names.
+    pub(super) fn opened_by(&self, spark: SparkId, tool_use: ToolUse, prepared: EventRef) -> Vec<String> {
+        let tool = self.asked(tool_use).map(|(name, _)| name).unwrap_or_default();
+        let judged = self.rights(spark).zip(self.plan(prepared));
+        let opens = judged.map(|(rights, plan)| policy::opens(&rights, tool, plan)).unwrap_or_default();
+        opens.iter().map(|need| need.name().into_owned()).collect()
     }
 
     /// What the calls of a spark are judged by.

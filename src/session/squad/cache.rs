@@ -313,7 +313,7 @@ impl Session {
             Action::Allow => {}
             Action::Ask => {
                 let Some(lead) = self.lead_spark() else { return };
-                self.ask(lead, tool_use, hit, (plan.digest, Vec::new()));
+                self.ask(lead, tool_use, hit, plan.digest);
             }
             Action::Deny | Action::Unknown(_) => {
                 let reason = format!("the policy forbids to write `{path}` (rule `{}`)", ruling.rule);
