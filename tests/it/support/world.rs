@@ -468,17 +468,12 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             }
             _ => return succeed(effect),
         },
-        Effect::Gate { order, .. } => match dice.roll(5) {
-            0 => {
-                OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() })
-            }
-            roll => {
-                let verdicts = [Verdict::Deny("no".into()), Verdict::Ask("look".into())];
-                let verdict = verdicts.into_iter().nth(roll as usize - 1).unwrap_or(Verdict::Pass);
-                let GateOrder { gate, tool_use, digest, .. } = order.clone();
-                OutcomeBody::GateAnswered(GateAnswered { gate, tool_use, digest, verdict })
-            }
-        },
+        Effect::Gate { order, .. } if dice.roll(3) == 0 => {
+            let GateOrder { gate, tool_use, digest, .. } = order.clone();
+            let verdict =
+                [Verdict::Deny("no".into()), Verdict::Ask("look".into())][dice.roll(2) as usize].clone();
+            OutcomeBody::GateAnswered(GateAnswered { gate, tool_use, digest, verdict })
+        }
         Effect::Tool { context: call, .. } => {
             let status = match dice.roll(5) {
                 0 => ToolStatus::Failed,
@@ -493,7 +488,9 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
         }
         Effect::Checkpoint { .. } => checkpointed(&format!("tree{}", dice.roll(3))),
         Effect::Timer { .. } => OutcomeBody::TimerFired(TimerFired { active_ms: 9000 }),
-        Effect::Mention { .. } | Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
+        Effect::Mention { .. } | Effect::Diff { .. } | Effect::Check { .. } | Effect::Gate { .. }
+            if dice.roll(5) == 0 =>
+        {
             OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "gone".to_owned() })
         }
         Effect::Check { order: CheckOrder { command }, .. } if dice.roll(3) == 0 => {
