@@ -76,10 +76,9 @@ pub fn spec() -> Spec {
 
 /// The same with the tools that agon answers itself.
 pub fn spec_with_inside() -> Spec {
-    let mut spec = spec();
-    let builtin = agon::toolvault::ToolVault::builtin().unwrap().specs();
-    spec.tools.extend(builtin.into_iter().filter(|tool| tool.inside.is_some()));
-    spec
+    let inside = agon::toolvault::ToolVault::builtin().unwrap().specs().into_iter();
+    let inside = inside.filter(|tool| tool.inside.is_some());
+    Spec { tools: spec().tools.into_iter().chain(inside).collect(), ..spec() }
 }
 
 /// A policy that allows everything.
@@ -393,8 +392,7 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
             world.answer(chosen.call.0, chosen.attempt, body);
         } else {
             if matches!(effect, Effect::Question { .. }) {
-                let text = ["yes", " "][usize::from(dice.roll(5) == 0)].to_owned();
-                let call = chosen.call;
+                let (call, text) = (chosen.call, ["yes", " "][usize::from(dice.roll(5) == 0)].to_owned());
                 world.give(ArenaEvent::QuestionAnswered(QuestionAnswered { call, text, by: "t".into() }));
                 return;
             }
