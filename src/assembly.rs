@@ -41,7 +41,7 @@ pub use prepared::Prepared;
 pub use providers::is_demo;
 pub use sessions::{Read, Sessions};
 pub use spec::{check_model, persona_of, personas};
-pub use squad::SquadWish;
+pub use squad::{SquadWish, blueprints};
 pub use taken_up::Origin;
 
 use place::Place;

@@ -12,11 +12,11 @@ mod session_options;
 mod setup;
 mod text;
 
-use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
+use crate::cli::args::{ArenaArgs, ChatArgs, DemoArgs, EarlierArgs, ReplayArgs, RunArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
 use crate::cli::plain;
-use crate::cli::run::next_step;
+use crate::cli::run::{self, next_step};
 use crate::config::{Environment, Places};
 use crate::host::Sessions;
 use crate::tui::screen::{self, Left};
@@ -26,6 +26,10 @@ use controller::Mission;
 
 /// The screen on this workspace; plain lines where there is no terminal.
 pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    if typed.prompt.is_some() && !output.is_between_terminals() {
+        // What comes through a pipe belongs to the task, and what goes into one is the answer.
+        return run::run(&printed(typed), environment, output).await;
+    }
     if typed.plain || !output.has_screen(&environment) {
         return line_mode::chat(typed, environment, output).await;
     }
@@ -33,11 +37,34 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     setup::ask_about_workspace(&mut kit, output).await?;
     let mut mission = setup::mission_with(typed, kit);
     let mut state = State::new(mission.profile(), 80, 24);
-    if typed.go_on {
-        let newest = mission.newest_here()?;
-        take(&mut state, mission.open(newest));
+    state.begin(typed.prompt.as_deref(), matches!(typed.resume, Some(None)));
+    let session = match &typed.resume {
+        Some(Some(session)) => Some(session.clone()),
+        _ if typed.newest => Some(mission.newest_here()?),
+        _ => None,
+    };
+    if let Some(session) = session {
+        // What is not there is said before anything is drawn.
+        mission.kit.sessions().find(&session)?;
+        take(&mut state, mission.open(session));
     }
     follow(mission, state, output).await
+}
+
+/// The same without a screen.
+fn printed(typed: &ChatArgs) -> RunArgs {
+    RunArgs {
+        prompt: typed.prompt.clone(),
+        model: typed.model.clone(),
+        persona: typed.persona.clone(),
+        earlier: EarlierArgs { resume: typed.resume.clone().flatten(), newest: typed.newest },
+        arena: ArenaArgs {
+            workspace: typed.workspace.clone(),
+            held: typed.held.clone(),
+            ..ArenaArgs::default()
+        },
+        ..RunArgs::default()
+    }
 }
 
 /// The screen on the built-in demo.
@@ -94,7 +121,7 @@ fn way_on(state: &State, id: &str, here: &std::path::Path) -> String {
     let board = state.board();
     let again = next_step(board, id);
     match std::path::Path::new(&board.workspace) == here {
-        true => format!("agon --continue, or {again}"),
+        true => format!("agon -c, or {again}"),
         false => again,
     }
 }
@@ -107,9 +134,9 @@ async fn follow(mut mission: Mission, mut state: State, output: Output) -> Resul
         let _ = update(&mut state, Msg::Entry(entry));
     }
     if state.next_seq() > 0 {
-        output.tell(&plain::ending(state.board(), state.costs(), &plain::TeamWords::default(), None));
+        output.tell(&plain::trailer(state.board(), state.costs(), &plain::TeamWords::default()));
         if let Some(id) = id.filter(|_| !is_record) {
-            output.tell(&format!("go on    {}\n", way_on(&state, &id, &here)));
+            output.tell(&format!("continue: {}\n", way_on(&state, &id, &here)));
         }
     }
     Ok(match left? {

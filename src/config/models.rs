@@ -79,6 +79,13 @@ impl KnownModels {
         table.map(KnownModels).map_err(|error| ConfigError::Internal(error.to_string()))
     }
 
+    /// Every model of the table.
+    pub fn names(&self) -> impl Iterator<Item = ModelName> + '_ {
+        self.0.iter().flat_map(|(provider, models)| {
+            models.keys().map(|model| ModelName { provider: provider.clone(), model: model.clone() })
+        })
+    }
+
     /// True for a model of the table.
     pub fn knows(&self, name: &ModelName) -> bool {
         self.0.get(&name.provider).is_some_and(|models| models.contains_key(&name.model))

@@ -68,6 +68,15 @@ pub fn start(text: &str, most: usize) -> String {
     }
 }
 
+/// A session's id in little room: its last eight characters, which chance made, so that no two sessions share them. What
+/// is no UUID is shown whole.
+pub fn short_id(id: &str) -> &str {
+    match id.len() {
+        36 => id.get(28..).unwrap_or(id),
+        _ => id,
+    }
+}
+
 /// A count in little room: `950`, `1.2k`, `34k`, `1.2M`.
 pub fn short_count(count: u64) -> String {
     match count {

@@ -260,6 +260,8 @@ pub struct State {
     pub(super) busy: Option<String>,
     /// The moment that is looked at once the session is there.
     pub begin_at: Option<u64>,
+    /// What the screen begins with, once nothing is being opened.
+    pub(super) beginning: Option<Beginning>,
     /// Ctrl-C was pressed with nothing left to clear.
     pub(super) is_leaving: bool,
     pub(super) theme: Theme,
@@ -270,6 +272,15 @@ pub struct State {
     pub(super) farthest: std::cell::Cell<usize>,
     /// What was proposed was drawn beside the story last.
     pub(super) has_review: std::cell::Cell<bool>,
+}
+
+/// What a screen begins with by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// What is written is sent.
+    Send,
+    /// A session is chosen from the list.
+    Choose,
 }
 
 /// Something that was told.
@@ -297,6 +308,15 @@ impl State {
         state.composer.values.models =
             profile.models.iter().map(|model| (model.clone(), String::new())).collect();
         State { profile, size: (columns, rows), pane, theme, is_dirty: true, ..state }
+    }
+
+    /// Begins with a task, which is text whatever it begins with, or with the list of sessions.
+    pub fn begin(&mut self, task: Option<&str>, chooses: bool) {
+        self.composer.paste(task.unwrap_or_default());
+        self.beginning = match task {
+            Some(_) => Some(Beginning::Send),
+            None => chooses.then_some(Beginning::Choose),
+        };
     }
 
     /// True when the screen looks different from what was drawn last; asking makes it false.

@@ -13,7 +13,7 @@ use crate::protocol::{ArenaEvent, Command, Entry};
 
 use super::keys::{self, Do, KeyContext};
 use super::session_view::SessionView;
-use super::state::{Asked, ModelRow, NOTE, NOTE_READ, Overlay, Pane, SessionRow, State};
+use super::state::{Asked, Beginning, ModelRow, NOTE, NOTE_READ, Overlay, Pane, SessionRow, State};
 use super::{Act, Msg};
 
 /// Takes one message. What the person should see is marked for drawing; what is to be done comes back.
@@ -78,9 +78,19 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.tell(text);
         }
     }
+    begin(state, &mut acts);
     state.is_dirty |= visible;
     state.record.trim();
     acts
+}
+
+/// Does what the screen was begun for, as soon as there is a session or none is being opened.
+fn begin(state: &mut State, acts: &mut Vec<Act>) {
+    match state.beginning.take_if(|_| state.busy.is_none()) {
+        Some(Beginning::Send) => compose::send(state, acts),
+        Some(Beginning::Choose) => overlay::sessions(state, acts),
+        None => {}
+    }
 }
 
 fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Act>) {

@@ -54,6 +54,23 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
 }
 
+/// The same on one line, for those who only want to know that it went well.
+pub fn trailer(board: &Board, costs: &Costs, team: &TeamWords) -> String {
+    let total = &costs.total.at_most();
+    let tokens = phrases::short_count(total.usage.input.saturating_add(total.usage.output));
+    let mut parts = vec![
+        end_words(board, team.lacks.as_deref()),
+        phrases::duration(costs.work.us / 1_000),
+        format!("{}{tokens} tokens", total.about()),
+        cost_words(total),
+    ];
+    parts.extend(board.answering.lines());
+    parts.extend(team.cache.clone());
+    parts.extend(file_words(board));
+    parts.push(format!("session {}", phrases::short_id(&board.id)));
+    format!("{}\n", safe_line(&parts.join(" \u{b7} ")))
+}
+
 /// A price of 0 that is a bound is no news.
 fn cost_words(total: &Tally) -> String {
     let words = phrases::money_known(total.micro_usd, total.unpriced);

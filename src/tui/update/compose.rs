@@ -63,7 +63,7 @@ fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
     }
 }
 
-fn send(state: &mut State, acts: &mut Vec<Act>) {
+pub(super) fn send(state: &mut State, acts: &mut Vec<Act>) {
     if state.composer.is_command() {
         let whole = slash::parse(&state.composer.text).is_ok();
         if !whole && state.composer.accept() {
