@@ -3,6 +3,7 @@
 mod foreign;
 mod foreign_words;
 mod forks;
+mod habits;
 mod lines;
 mod many;
 mod mentions;
@@ -190,7 +191,7 @@ fn completions_exist_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = env.run(&["completions", shell]);
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{shell}");
-        assert!(ran.stdout.contains("output-schema"), "{shell}");
+        assert!(ran.stdout.contains("AGON_COMPLETE"), "{shell}");
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn check(ran: &Ran, code: i32, stdout: &str) {
 #[test]
 fn the_answer_alone_is_on_standard_output_and_in_the_file() {
     let env = scripted(HELLO);
-    let ran = env.run(&["run", "greet", "-o", "answer.txt"]);
+    let ran = env.run(&["run", "greet", "-v", "-o", "answer.txt"]);
     check(&ran, 0, "hello\n");
     assert_eq!(std::fs::read_to_string(env.work().join("answer.txt")).unwrap(), "hello\n");
     let head = ran.stderr.lines().last().unwrap();
@@ -94,7 +94,7 @@ fn no_approval_is_exit_4_and_each_resume_asks_again() {
     check(&ran, 4, "");
     assert!(!env.work().join("a.txt").exists());
     let id = ids(&env).remove(0);
-    assert!(ran.stderr.ends_with(&format!("hint: agon resume {id} --yes\n")), "{ran}");
+    assert!(ran.stderr.ends_with(&format!("hint: agon resume {} --yes\n", &id[28..])), "{ran}");
 
     check(&env.run(&["resume", &id[..8]]), 4, "");
     let ran = env.run(&["resume", "latest", "--yes"]);
