@@ -68,6 +68,7 @@ async fn squad_of(place: std::path::PathBuf, squad: usize, provider: Arc<dyn Pro
         persona: name.to_owned(),
         model: None,
         tools: Some(Vec::new()),
+        effort: None,
         after: after.iter().map(|name| (*name).to_owned()).collect(),
         revise: Vec::new(),
         sandbox: None,

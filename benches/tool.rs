@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use agon::ports::{Exec, Live, RunContext, Sandbox};
+use agon::ports::{Exec, Live, Opens, RunContext, Sandbox};
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{PrepareResult, ToolUse};
 use agon::protocol::{EventRef, Lane, SparkId};
@@ -45,7 +45,13 @@ fn sandbox_exec(bencher: Bencher<'_, '_>) {
     let never = CancellationToken::new();
     bencher.bench_local(|| {
         let command = "echo hi".to_owned();
-        let exec = Exec { command, cwd: String::new(), timeout_ms: 60_000, capture_cap: 64 * 1024 };
+        let exec = Exec {
+            command,
+            cwd: String::new(),
+            timeout_ms: 60_000,
+            capture_cap: 64 * 1024,
+            opens: Opens::default(),
+        };
         runtime.block_on(sandbox.exec(exec, &Silent, &never)).unwrap()
     });
 }
@@ -68,7 +74,13 @@ fn local_exec(bencher: Bencher<'_, '_>, secrets: usize) {
     let never = CancellationToken::new();
     bencher.bench_local(|| {
         let command = "echo hi".to_owned();
-        let exec = Exec { command, cwd: String::new(), timeout_ms: 60_000, capture_cap: 64 * 1024 };
+        let exec = Exec {
+            command,
+            cwd: String::new(),
+            timeout_ms: 60_000,
+            capture_cap: 64 * 1024,
+            opens: Opens::default(),
+        };
         runtime.block_on(sandbox.exec(exec, &Silent, &never)).unwrap()
     });
 }

@@ -1,10 +1,12 @@
 //! The traits through which the arena touches the world, each with its contract; holds no implementation.
 
 mod cache;
+mod exec;
 mod offered;
 mod workers;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
+pub use exec::{Exec, ExecEnd, Opens};
 pub use offered::OfferedModel;
 pub use workers::{Sink, Workers};
 
@@ -180,40 +182,6 @@ pub trait ToolSource: Send + Sync {
     async fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, String>;
 }
 
-/// A command to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exec {
-    /// Command line for `sh -c`.
-    pub command: String,
-    /// Directory, relative to the workspace; empty is the root.
-    pub cwd: String,
-    /// Milliseconds before its whole process group is killed.
-    pub timeout_ms: u64,
-    /// Bytes kept of each stream; the middle is dropped beyond and the count said.
-    pub capture_cap: usize,
-}
-
-/// How a command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExecEnd {
-    /// Exit code; none when a signal ended it.
-    pub exit: Option<i32>,
-    /// Signal that ended it.
-    pub signal: Option<i32>,
-    /// True when its time ran out.
-    pub timed_out: bool,
-    /// True when it was cancelled.
-    pub cancelled: bool,
-    /// Standard output, lossy UTF-8.
-    pub stdout: String,
-    /// Standard error, lossy UTF-8.
-    pub stderr: String,
-    /// Milliseconds it ran.
-    pub ms: u64,
-    /// What people have to know of it, a line each: protected names that were set aside. It stands in `stderr` too.
-    pub notes: Vec<String>,
-}
-
 /// Why a file operation is not done. The words are for the model and name the path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
@@ -346,6 +314,11 @@ pub trait Sandbox: Send + Sync {
     }
     /// The workspace's files.
     fn files(&self) -> Arc<dyn Files>;
+    /// Why it cannot open this for a call, for models and people; none when it can.
+    fn cannot_open(&self, opens: &Opens) -> Option<String> {
+        let kind = self.spec().kind;
+        opens.names().next().map(|name| format!("`{name}` is not available in the sandbox `{kind}`"))
+    }
     /// Runs a command to its end.
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String>;
     /// Gives back what the sandbox holds outside this process. Called once, after the last `exec`; a

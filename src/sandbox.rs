@@ -30,7 +30,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Sandbox};
+use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Opens, Sandbox};
 use crate::protocol::spec::SandboxSpec;
 pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
@@ -92,7 +92,11 @@ impl Unconfined {
 
     /// The same, with the names that no file tool changes.
     pub fn protecting(root: &Path, protected: ProtectedNames) -> Result<Self, FileError> {
-        let files = Arc::new(WorkspaceFiles::open(root)?.protecting(protected));
+        Ok(Unconfined::of(Arc::new(WorkspaceFiles::open(root)?.protecting(protected))))
+    }
+
+    /// The same for files that are open already.
+    fn of(files: Arc<WorkspaceFiles>) -> Self {
         let mut environment: BTreeMap<String, String> = PASSED_ON
             .into_iter()
             .filter_map(|name| std::env::var(name).ok().map(|value| (name.to_owned(), value)))
@@ -100,7 +104,7 @@ impl Unconfined {
             .collect();
         environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
         environment.insert("TERM".to_owned(), "dumb".to_owned());
-        Ok(Unconfined { files, environment })
+        Unconfined { files, environment }
     }
 }
 
@@ -116,6 +120,11 @@ impl Sandbox for Unconfined {
 
     fn files(&self) -> Arc<dyn Files> {
         self.files.clone()
+    }
+
+    /// Nothing is closed.
+    fn cannot_open(&self, _: &Opens) -> Option<String> {
+        None
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {

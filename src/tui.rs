@@ -156,6 +156,8 @@ pub enum Act {
     Policy(String),
     /// Confines the tools otherwise from the next task on.
     Sandbox(String),
+    /// Lets models think this much.
+    Effort(String),
     /// Sets limits from the next call on; flags as they were typed.
     Limits(Vec<String>),
     /// Gives a recorded session a name of its own.

@@ -358,6 +358,7 @@ impl ArenaBuilder {
             tools: place.vault.specs(),
             offered: self.offered.take(),
             sources: self.sources.keys().cloned().collect(),
+            effort: None,
             policy: self.policy.clone(),
             limits: self.limits.clone(),
             retry: self.retry.clone(),

@@ -9,6 +9,7 @@ use crate::assembly::{SquadWish, WireError, cache, providers, spec, windows};
 use crate::config::{Config, ConfigError, ModelName, SandboxKind};
 use crate::protocol::Command;
 use crate::protocol::event::LimitKind;
+use crate::protocol::message::Effort;
 use crate::protocol::spec::{
     Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, RoleSpec, Rule, Setting, Spec,
     WorkspaceSpec,
@@ -22,6 +23,8 @@ pub struct Changes {
     pub model: Option<ModelName>,
     /// Another persona.
     pub persona: Option<String>,
+    /// Another effort for models of which neither role nor persona says one.
+    pub effort: Option<Effort>,
     /// Other limits; what is absent stays as recorded.
     pub limits: LimitChanges,
     /// Policy rules beside those of the configuration; a running session keeps those it has.
@@ -83,6 +86,7 @@ impl Changes {
         let words = [
             self.model.as_ref().map(|name| format!("model {name}")),
             self.persona.as_ref().map(|id| format!("persona {id}")),
+            self.effort.map(|effort| format!("effort {}", effort.word())),
             (!self.rules.is_empty()).then(|| "policy".to_owned()),
             (self.limits != LimitChanges::default()).then(|| "limits".to_owned()),
             self.sandbox.map(|kind| format!("sandbox {}", kind.word())),
@@ -173,6 +177,9 @@ pub(super) fn changes(
     policy.add(&wanted.rules);
     if policy != spec.policy {
         changed.push(Setting::Policy(policy));
+    }
+    if wanted.effort.is_some() && wanted.effort != spec.effort {
+        changed.push(Setting::Effort(wanted.effort));
     }
     let limits = wanted.limits.over(&spec.limits);
     if limits != spec.limits {

@@ -15,6 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::cli::complete;
 use crate::config::SandboxKind;
 use crate::config::number::Dollars;
+use crate::protocol::message::Effort;
 use crate::protocol::spec::ANY_STEPS;
 
 pub use cache::CacheCommand;
@@ -177,6 +178,9 @@ pub struct HeldArgs {
     /// Confine the tools with this sandbox; default `auto`
     #[arg(long, value_name = "KIND", hide_possible_values = false)]
     pub sandbox: Option<SandboxKind>,
+    /// Let models think this much: low, medium or high; default as the provider does
+    #[arg(long, value_name = "EFFORT", value_parser = effort)]
+    pub effort: Option<Effort>,
     /// Stop after this many tokens of the session, input and output
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = at_least_one::<u64>)]
     pub max_tokens: Option<u64>,
@@ -195,6 +199,10 @@ pub struct HeldArgs {
 fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| *number >= T::from(1));
     number.ok_or_else(|| "it must be a whole number of 1 or more".to_owned())
+}
+
+fn effort(text: &str) -> Result<Effort, String> {
+    Effort::named(text).ok_or_else(|| "it must be `low`, `medium` or `high`".to_owned())
 }
 
 /// A limit of model calls, which has a default and so a word that lifts it.

@@ -200,6 +200,7 @@ pub fn overrides(typed: &HeldArgs) -> Vec<Override> {
     let text = |text: String| toml::Value::String(text);
     let sets = [
         typed.sandbox.map(|kind| set("--sandbox", &["sandbox", "kind"], text(kind.word().to_owned()))),
+        typed.effort.map(|effort| set("--effort", &["effort"], text(effort.word().to_owned()))),
         typed.max_tokens.map(|n| set("--max-tokens", &["limits", "max_tokens"], number(n))),
         typed.max_usd.map(|usd| set("--max-usd", &["limits", "max_usd"], text(usd.to_string()))),
         typed.max_seconds.map(|n| set("--max-seconds", &["limits", "max_seconds"], number(n))),
@@ -224,6 +225,7 @@ pub fn changes(
     Ok(Changes {
         model: model.map(str::parse::<ModelName>).transpose().map_err(ConfigError::from)?,
         persona: persona.map(str::to_owned),
+        effort: typed.effort,
         limits: limit_changes(typed, config),
         rules: rules_of(typed.policy.as_deref())?,
         sandbox: typed.sandbox,

@@ -24,7 +24,18 @@ pub fn cost(typed: &CostArgs, environment: &Environment, output: Output) -> Resu
     } else {
         let mut costs = Costs::default();
         read.entries.iter().for_each(|entry| costs.apply(entry));
-        output.data(&plain::cost_table(&sessions::settled(&all, &read.id, costs)))?;
+        let costs = sessions::settled(&all, &read.id, costs);
+        let table = match typed.turn {
+            None => plain::cost_table(&costs),
+            Some(turn) => {
+                let rows = costs.rows_of(turn).ok_or_else(|| {
+                    Failure::usage(format!("the session has no turn {turn}"))
+                        .hint(format!("agon cost {} lists its turns", typed.session))
+                })?;
+                plain::table_of(&rows, &costs)
+            }
+        };
+        output.data(&table)?;
     }
     Ok(read.whole()?)
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::docker::DockerTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
-use crate::protocol::message::Structured;
+use crate::protocol::message::{Effort, Structured};
 use crate::protocol::names::Names;
 use crate::protocol::spec::{Limits, RetrySpec};
 
@@ -21,6 +21,8 @@ pub struct ConfigFile {
     pub model: Option<String>,
     /// The persona of a solo spark; default `solo`.
     pub persona: Option<String>,
+    /// How much models think: `low`, `medium` or `high`; the provider's default when absent.
+    pub effort: Option<Effort>,
     /// The tools that sparks are offered: names, families (`files`, `run`, `web`, `agents`, `plan`) and patterns; default all.
     pub tools: Option<Vec<String>>,
     /// Where sessions stop by themselves.

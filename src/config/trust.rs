@@ -11,6 +11,7 @@ use crate::config::layer::{KeyPath, Layer, Leaf, read_bounded};
 use crate::config::{ConfigError, Places, places};
 use crate::library::files_ending;
 use crate::protocol::expand::hex;
+use crate::protocol::message::Effort;
 
 /// Whether a project's own files count in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,12 +105,21 @@ fn judge(key: &KeyPath, leaf: Leaf, below: &Layer) -> Result<(Option<Leaf>, Opti
         ["persona"] => Ok((Some(leaf), None)),
         ["model"] if is_configured(&leaf.value, below) => Ok((Some(leaf), None)),
         ["model"] => refused("an untrusted project may only name a model you have configured yourself"),
+        ["effort"] if effort_of(Some(&leaf.value)) <= effort_of(below.0.get(key).map(|leaf| &leaf.value)) => {
+            Ok((Some(leaf), None))
+        }
+        ["effort"] => refused("an untrusted project may only lower the effort"),
         ["limits", _] if is_tighter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
         ["limits", _] => refused("an untrusted project may only tighten limits"),
         ["names", _] => Ok((Some(leaf), None)),
         ["policy", "rules"] => Ok(keep_strict_rules(leaf, &place)),
         _ => refused("this project is not trusted"),
     }
+}
+
+/// An effort as far as it can be compared; without one a model does about as much as with `medium`.
+fn effort_of(value: Option<&Value>) -> Option<Effort> {
+    value.map_or(Some(Effort::Medium), |value| value.as_str().and_then(Effort::named))
 }
 
 /// The user named this model: as the default, or with a row of its own.
@@ -163,6 +173,20 @@ mod tests {
         let (kept, warnings) = restricted("[limits]\nmax_usd = 1.51\nmax_steps = 101\n", user);
         assert_eq!(kept, [] as [&str; 0]);
         assert_eq!(warnings.len(), 2);
+    }
+
+    #[test]
+    fn effort_may_only_be_lowered() {
+        for (user, project, allowed) in [
+            ("", "low", true),
+            ("", "medium", true),
+            ("", "high", false),
+            ("effort = \"low\"\n", "medium", false),
+            ("effort = \"high\"\n", "high", true),
+        ] {
+            let (kept, warnings) = restricted(&format!("effort = \"{project}\"\n"), user);
+            assert_eq!((kept.len() == 1, warnings.is_empty()), (allowed, allowed), "{user} {project}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::library::{files_ending, read_of};
 use crate::protocol::fit::did_you_mean;
+use crate::protocol::message::Effort;
 use crate::protocol::spec::PersonaSpec;
 
 /// The most a persona file may hold, in bytes.
@@ -42,7 +43,7 @@ pub const MODERATOR: &str = "moderator";
 const WORKERS: [&str; 4] = ["solo", "coordinator", "coder", "reviewer"];
 
 /// What front matter may say.
-const KEYS: &[&str] = &["id", "description", "stance", "model", "tools", "temperature"];
+const KEYS: &[&str] = &["id", "description", "stance", "model", "tools", "temperature", "effort"];
 
 /// Where a persona comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +185,7 @@ pub fn parse(stem: &str, text: &str) -> Result<PersonaSpec, String> {
         model: None,
         tools: None,
         temperature_pm: None,
+        effort: None,
         text: body.trim().to_owned(),
     };
     for (number, line) in (2..).zip(head.lines()) {
@@ -220,6 +222,7 @@ fn set(spec: &mut PersonaSpec, key: &str, value: &str) -> Result<(), String> {
         "model" => spec.model = Some(text()?),
         "tools" => spec.tools = Some(list(value)?),
         "temperature" => spec.temperature_pm = Some(thousandths(&text()?)?),
+        "effort" => spec.effort = Some(effort(&text()?)?),
         _ => return Err(format!("unknown key `{key}`{}", did_you_mean(key, KEYS))),
     }
     Ok(())
@@ -282,6 +285,10 @@ fn list(value: &str) -> Result<Vec<String>, String> {
     Ok(inner.split(',').map(|item| unquote(item.trim()).to_owned()).filter(|item| !item.is_empty()).collect())
 }
 
+fn effort(text: &str) -> Result<Effort, String> {
+    Effort::named(text).ok_or_else(|| format!("`{text}` is no effort: write `low`, `medium` or `high`"))
+}
+
 /// A temperature from 0 to 2 with at most three decimals, in thousandths.
 fn thousandths(text: &str) -> Result<u32, String> {
     let bad = || format!("`{text}` is not a temperature from 0 to 2 with at most three decimals");
@@ -327,6 +334,7 @@ mod tests {
                 model: Some("a/b/c".into()),
                 tools: Some(vec!["read_file".into(), "grep".into()]),
                 temperature_pm: Some(250),
+                effort: None,
                 text: "You find faults.\n\n--- \nAll.".into(),
             }
         );

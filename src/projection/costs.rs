@@ -35,6 +35,8 @@ pub struct Tally {
     pub beyond_unpriced: u32,
     /// Millionths of a dollar of settled attempts, where the price is known.
     pub micro_usd: u64,
+    /// Millionths of a dollar that the providers' caches saved; below 0 where writing them cost more.
+    pub saved_micro_usd: i64,
     /// Settled attempts without a known price.
     pub unpriced: u32,
     /// Milliseconds of model calls, from the entries' times; calls at once count each.
@@ -56,6 +58,8 @@ pub struct SparkCosts {
     pub persona: String,
     /// The model it used last.
     pub model: String,
+    /// The turn it began to work in.
+    pub turn: u32,
     /// What it used.
     pub tally: Tally,
 }
@@ -63,6 +67,8 @@ pub struct SparkCosts {
 /// What a row of the sheet is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
+    /// One turn: a squad, a debate, or a spark on its own.
+    Turn(u32),
     /// One spark.
     Spark(SparkId),
     /// One role.
@@ -89,12 +95,16 @@ pub struct Costs {
     pub total: Tally,
     /// Per spark.
     pub sparks: BTreeMap<SparkId, SparkCosts>,
+    /// Per turn: who worked, and what that used.
+    pub turns: BTreeMap<u32, (&'static str, Tally)>,
     /// Per model that was called.
     pub models: BTreeMap<String, Tally>,
     /// Per role.
     pub roles: BTreeMap<String, Tally>,
     /// How long the session was at work.
     pub work: WorkClock,
+    /// Who was asked to work on the last prompt.
+    worker: &'static str,
     calls: OpenCalls,
     ledger: Reservations,
     /// Calls that somebody stopped, until they are settled.
@@ -153,6 +163,7 @@ impl Tally {
         self.beyond_micro_usd = self.beyond_micro_usd.saturating_add(other.beyond_micro_usd);
         self.beyond_unpriced += other.beyond_unpriced;
         self.micro_usd = self.micro_usd.saturating_add(other.micro_usd);
+        self.saved_micro_usd = self.saved_micro_usd.saturating_add(other.saved_micro_usd);
         self.unpriced += other.unpriced;
         self.model_ms = self.model_ms.saturating_add(other.model_ms);
         self.tool_calls += other.tool_calls;
@@ -205,29 +216,47 @@ impl Costs {
         }
     }
 
-    /// The sheet: sparks, roles where one of them had several sparks, models, then everything.
+    /// The sheet: the sparks of the only turn, or a row for each of several; roles where one of them had several sparks,
+    /// models, then everything.
     pub fn rows(&self) -> Vec<CostRow> {
         let sparks = self.sparks.iter().map(|(spark, costs)| (Scope::Spark(*spark), costs.tally));
+        let sparks = sparks.filter(|_| self.turns.len() < 2);
+        let turns = self.turns.iter().map(|(turn, (_, tally))| (Scope::Turn(*turn), *tally));
+        let turns = turns.filter(|_| self.turns.len() > 1);
         // A role of one spark would only say the same again.
         let roles = self.roles.iter().filter(|_| self.roles.len() < self.sparks.len());
         let roles = roles.map(|(role, tally)| (Scope::Role(role.clone()), *tally));
         let models = self.models.iter().map(|(model, tally)| (Scope::Model(model.clone()), *tally));
-        sparks
-            .chain(roles)
-            .chain(models)
-            .chain([(Scope::Total, self.total)])
-            .map(|(scope, tally)| CostRow { scope, tally })
-            .collect()
+        let rows = turns.chain(sparks).chain(roles).chain(models).chain([(Scope::Total, self.total)]);
+        rows.map(|(scope, tally)| CostRow { scope, tally }).collect()
+    }
+
+    /// The sheet of one turn: its sparks, then the whole turn. None without such a turn.
+    pub fn rows_of(&self, turn: u32) -> Option<Vec<CostRow>> {
+        let (_, whole) = self.turns.get(&turn)?;
+        let sparks = self.sparks.iter().filter(|(_, costs)| costs.turn == turn);
+        let rows = sparks.map(|(spark, costs)| CostRow { scope: Scope::Spark(*spark), tally: costs.tally });
+        Some(rows.chain([CostRow { scope: Scope::Turn(turn), tally: *whole }]).collect())
+    }
+
+    /// A turn's name: its number and who worked in it.
+    pub fn turn_name(&self, turn: u32) -> String {
+        let worker = self.turns.get(&turn).map(|(worker, _)| *worker).unwrap_or_default();
+        format!("turn {turn} {worker}").trim_end().to_owned()
     }
 
     fn count(&mut self, event: &ArenaEvent, away: bool) {
         use ArenaEvent as E;
         match event {
+            E::PromptGiven(data) => self.worker = phrases::mode(&data.mode),
+            E::TurnOpened(data) => self.turns.entry(data.turn).or_default().0 = self.worker,
             E::SparkIgnited(data) => {
+                let turn = self.turns.last_key_value().map_or(0, |(turn, _)| *turn);
                 let costs = self.sparks.entry(data.spark).or_default();
                 costs.role.clone_from(&data.role);
                 costs.persona.clone_from(&data.persona);
                 costs.model.clone_from(&data.model);
+                costs.turn = turn;
             }
             E::ModelCalled(data) => {
                 self.sparks.entry(data.spark).or_default().model.clone_from(&data.model);
@@ -261,7 +290,7 @@ impl Costs {
     }
 
     fn is_priced(&self, call: CallId) -> bool {
-        self.ledger.payer(call).is_none_or(|payer| payer.priced)
+        self.ledger.payer(call).is_none_or(|payer| payer.price.is_some())
     }
 
     /// What a provider says it counted is what a stopped call took; an estimate is the least of it.
@@ -281,10 +310,13 @@ impl Costs {
         // Of nothing there is no estimate.
         let estimated = data.usage.estimated && data.usage.total() > 0;
         let usage = Usage { estimated, ..data.usage };
+        let price = self.ledger.payer(data.call).and_then(|payer| payer.price);
+        let saved = price.map_or(0, |price| price.saved(&usage));
         self.book_call(data.call, |tally| {
             tally.usage = sum(tally.usage, usage);
             tally.unknown += u32::from(away && estimated);
             tally.micro_usd = tally.micro_usd.saturating_add(data.micro_usd);
+            tally.saved_micro_usd = tally.saved_micro_usd.saturating_add(saved);
             tally.unpriced += u32::from(!priced && data.usage.total() > 0);
         });
     }
@@ -315,6 +347,9 @@ impl Costs {
         change(&mut self.total);
         let Some(costs) = self.sparks.get_mut(&spark) else { return };
         change(&mut costs.tally);
+        if let Some((_, turn)) = self.turns.get_mut(&costs.turn) {
+            change(turn);
+        }
         change(self.roles.entry(costs.role.clone()).or_default());
         change(self.models.entry(costs.model.clone()).or_default());
     }

@@ -6,7 +6,7 @@ use crate::protocol::event::{
     ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus,
     ToolsListed, TurnCause,
 };
-use crate::protocol::message::Usage;
+use crate::protocol::message::{Effort, Usage};
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
 use crate::protocol::text::names_shown;
 pub use crate::protocol::text::{grouped, money};
@@ -94,6 +94,20 @@ pub fn tokens(usage: &Usage) -> String {
     let cached =
         if usage.cached > 0 { format!(" ({} cached)", grouped(usage.cached)) } else { String::new() };
     format!("{about}{} in{cached}, {} out", grouped(usage.input), grouped(usage.output))
+}
+
+/// What the providers' caches saved, or cost beyond it; none where they did neither.
+pub fn saved(micro_usd: i64) -> Option<String> {
+    match micro_usd {
+        0 => None,
+        1.. => Some(format!("caching saved {}", money(micro_usd.unsigned_abs()))),
+        _ => Some(format!("caching cost {} more than it saved", money(micro_usd.unsigned_abs()))),
+    }
+}
+
+/// How much models are asked to think.
+pub fn effort(effort: Option<Effort>) -> String {
+    effort.map_or("effort: the provider's default".to_owned(), |effort| format!("effort {}", effort.word()))
 }
 
 /// Time of day in UTC from microseconds since the Unix epoch: `12:04:31`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::protocol::message::Usage;
-use crate::protocol::spec::Setting;
+use crate::protocol::spec::{Price, Setting};
 use crate::protocol::{ArenaEvent, CallId, SparkId};
 
 /// Who a model call is for.
@@ -11,8 +11,8 @@ use crate::protocol::{ArenaEvent, CallId, SparkId};
 pub struct Payer {
     /// The spark.
     pub spark: SparkId,
-    /// False when the session has no price for the model.
-    pub priced: bool,
+    /// What the model costs; none when the session does not know.
+    pub price: Option<Price>,
     /// The most tokens its answer may have.
     pub max_output: u64,
 }
@@ -20,8 +20,8 @@ pub struct Payer {
 /// The running and just ended model calls, with their reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reservations {
-    /// Models of the session, and whether their price is known.
-    priced: BTreeMap<String, bool>,
+    /// Models of the session, and their prices where they are known.
+    prices: BTreeMap<String, Option<Price>>,
     /// The last call of each spark; earlier ones are settled.
     calls: BTreeMap<CallId, Payer>,
     /// Tokens and millionths of a dollar set aside.
@@ -40,14 +40,14 @@ impl Reservations {
         self.change(event.changed());
         match event {
             E::SessionOpened(data) => {
-                let rows = data.spec.models.iter().map(|model| (model.name.clone(), model.price.is_some()));
-                self.priced.extend(rows);
+                let rows = data.spec.models.iter().map(|model| (model.name.clone(), model.price));
+                self.prices.extend(rows);
             }
             E::ModelCalled(data) => {
                 self.calls.retain(|call, payer| *call == data.call || payer.spark != data.spark);
-                let priced = self.priced.get(&data.model).copied().unwrap_or(false);
+                let price = self.prices.get(&data.model).copied().flatten();
                 let max_output = data.params.max_output.unwrap_or_default();
-                let payer = Payer { spark: data.spark, priced, max_output };
+                let payer = Payer { spark: data.spark, price, max_output };
                 self.calls.insert(data.call, payer);
             }
             E::BudgetReserved(data) => {
@@ -80,7 +80,7 @@ impl Reservations {
     fn change(&mut self, changed: &[Setting]) {
         for setting in changed {
             if let Setting::Model { spec, .. } = setting {
-                self.priced.insert(spec.name.clone(), spec.price.is_some());
+                self.prices.insert(spec.name.clone(), spec.price);
             }
         }
     }

@@ -187,10 +187,45 @@ pub struct Params {
     /// False asks the provider not to think (after a thinking part had to be dropped).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<bool>,
+    /// How much the model thinks; the provider's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// Parameters of the wire format that are left out, since the model refuses them. Where a parameter has two names,
     /// only the other one is sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
+}
+
+stored! {
+    /// How much a model thinks before it answers, from the least.
+    #[derive(Copy, Eq, PartialOrd, Ord)]
+    pub enum Effort of Word {
+        /// Little: fast and cheap.
+        Low,
+        /// What most models do by themselves.
+        Medium,
+        /// Much: slow and expensive.
+        High,
+    }
+}
+
+impl Effort {
+    /// The efforts by their words.
+    pub const ALL: [(&'static str, Effort); 3] =
+        [("low", Effort::Low), ("medium", Effort::Medium), ("high", Effort::High)];
+
+    /// The effort of a word.
+    pub fn named(word: &str) -> Option<Effort> {
+        Self::ALL.iter().find(|(name, _)| *name == word).map(|(_, effort)| *effort)
+    }
+
+    /// Its word, on every wire and in every file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Effort::Unknown(word) => word.text(),
+            known => Self::ALL.iter().find(|(_, effort)| *effort == known).map_or("", |(name, _)| name),
+        }
+    }
 }
 
 /// The schema of a typed answer and how the provider is told.

@@ -46,6 +46,18 @@ impl Need {
         }
     }
 
+    /// What a call may ask for besides what its tool does, by the name a rule has for it: `git`, `unconfined`,
+    /// `host:NAME`, `port:N`.
+    pub fn asked(name: &str) -> Option<Need> {
+        match name.split_once(':') {
+            None if name == "git" => Some(Need::Git),
+            None if name == "unconfined" => Some(Need::Unconfined),
+            Some(("host", host)) if is_host(host) => Some(Need::Host(host.to_ascii_lowercase())),
+            Some(("port", port)) => port.parse().ok().filter(|port| *port != 0).map(Need::Port),
+            _ => None,
+        }
+    }
+
     /// The least risk of a call with this need; none where that is for its tool to say.
     pub fn risk(&self) -> Option<Risk> {
         match self {
@@ -71,4 +83,10 @@ impl Need {
             Need::Unknown(unknown) => unknown.name().into(),
         }
     }
+}
+
+/// A name or an address, and nothing that a pattern or a URL has besides.
+fn is_host(host: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
+    !host.is_empty() && host.len() <= 253 && host.chars().all(is_part)
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::message::Structured;
+use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 pub use policy::{Action, Policy, Rule};
@@ -36,6 +36,9 @@ pub struct Spec {
     /// Where further tools come from: asked for their list as each turn begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
+    /// How much models think, unless a persona or a role says otherwise; the provider's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// Who may do what.
     pub policy: Policy,
     /// Where the session stops by itself.
@@ -137,6 +140,16 @@ pub struct Price {
     pub output: u64,
 }
 
+impl Price {
+    /// Millionths of a dollar that a provider's cache saved against fresh input; below 0 where writing it cost more.
+    pub fn saved(&self, usage: &Usage) -> i64 {
+        let part =
+            |tokens: u64, price: u64| i128::from(tokens) * (i128::from(self.input) - i128::from(price));
+        let exact = part(usage.cached, self.cached) + part(usage.written, self.written.unwrap_or(self.input));
+        i64::try_from(exact / 1_000_000).unwrap_or(i64::MAX)
+    }
+}
+
 /// Who a spark is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PersonaSpec {
@@ -157,6 +170,9 @@ pub struct PersonaSpec {
     /// Its own temperature in thousandths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature_pm: Option<u32>,
+    /// How much its model thinks, else the session's effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// The system prompt.
     pub text: String,
 }
@@ -171,6 +187,7 @@ impl PersonaSpec {
             model: None,
             tools: None,
             temperature_pm: None,
+            effort: None,
             text: text.into(),
         }
     }
@@ -313,6 +330,9 @@ pub struct RoleSpec {
     /// Tools, else the persona's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
+    /// How much its model thinks, else the persona's effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// Roles that must be done first.
     #[serde(default)]
     pub after: Vec<String>,
@@ -389,6 +409,8 @@ stored! {
         Offered(Option<Vec<String>>),
         /// Where further tools come from.
         Sources(Vec<String>),
+        /// How much models think; the provider's default when absent.
+        Effort(Option<Effort>),
     }
 }
 
@@ -432,6 +454,7 @@ impl Spec {
                 self.sources.clone_from(sources);
                 self.tools.retain(|tool| tool.source.as_ref().is_none_or(|source| sources.contains(source)));
             }
+            Setting::Effort(effort) => self.effort = *effort,
             Setting::Unknown(_) => {}
         }
     }

@@ -70,8 +70,7 @@ impl Provider for Anthropic {
                 .iter_mut()
                 .filter(|name| *name == "reasoning")
                 .for_each(|name| *name = "thinking".into());
-            failed.refused.retain(|name| droppable.contains(&name.as_str()));
-            failed
+            exchange::droppable(failed, |name| droppable.contains(&name))
         })
     }
 

@@ -68,6 +68,15 @@ pub(super) fn model_name(request: &Request) -> &str {
     request.model.split_once('/').map_or(request.model.as_str(), |(_, model)| model)
 }
 
+/// Keeps of the refused parameters those the request can do without; where a field of one was sent and is refused, the
+/// field alone goes.
+pub(super) fn droppable(mut failed: ModelFailed, can_drop: impl Fn(&str) -> bool) -> ModelFailed {
+    failed.refused.retain(|name| can_drop(name));
+    let fields = failed.refused.clone();
+    failed.refused.retain(|name| fields.iter().all(|field| !field.starts_with(&format!("{name}."))));
+    failed
+}
+
 /// Posts the body and puts the answer together; every way it can end is one outcome.
 pub(super) async fn call<A: Incoming>(
     endpoint: &Endpoint,

@@ -72,10 +72,8 @@ impl Provider for OpenAi {
         let forced = request::forced(request, self.host.dialect);
         let answer = Answer::new(forced, self.host.opaque_kind.clone());
         let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;
-        ended.map_err(|mut failed| {
-            failed.refused.retain(|name| request::can_drop(request, self.host.dialect, name));
-            failed
-        })
+        let dialect = self.host.dialect;
+        ended.map_err(|failed| exchange::droppable(failed, |name| request::can_drop(request, dialect, name)))
     }
 
     async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {

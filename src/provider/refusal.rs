@@ -4,7 +4,11 @@ use crate::protocol::event::ErrorKind;
 use crate::provider::failure::Report;
 
 /// Parameters without which a request still means the same.
-const OPTIONAL: [&str; 12] = [
+const OPTIONAL: [&str; 16] = [
+    "reasoning_effort",
+    "reasoning.effort",
+    "output_config.effort",
+    "chat_template_kwargs",
     "temperature",
     "max_tokens",
     "max_completion_tokens",
@@ -23,6 +27,9 @@ const OPTIONAL: [&str; 12] = [
 /// fields between quotes.
 const WORDS: [&str; 3] = ["reasoning", "include", "text"];
 
+/// How servers speak of the effort without the name it was sent by.
+const EFFORT: [&str; 2] = ["effort parameter", "parameter reasoningeffort"];
+
 /// No parameter: stands for all thinking of earlier answers.
 const SIGNATURE: &str = "signature";
 
@@ -35,9 +42,13 @@ const SIGNATURE: &str = "signature";
 /// Cerebras: `property 'stream_options' is unsupported`. Moonshot: `invalid temperature: only 1 is allowed for this
 /// model`. DeepSeek: `This response_format type is unavailable now`, LM Studio: `'response_format.type' must be
 /// 'json_schema' or 'text'`, llama-cpp-python: `Input should be 'text' or 'json_object'`. Anthropic: `temperature is deprecated for this model`,
-/// `Invalid `signature` in `thinking` block`, `output_config.format.schema: Schema is too complex`. LiteLLM: `gpt-5 models
+/// `Invalid `signature` in `thinking` block`, `output_config.format.schema: Schema is too complex`,
+/// `This model does not support the effort parameter`. xAI: `Model grok-4 does not support parameter reasoningEffort`. Groq:
+/// `reasoning_effort must be one of none or default`. LiteLLM: `gpt-5 models
 /// don't support temperature=0.3`.
-const REFUSALS: [&str; 20] = [
+const REFUSALS: [&str; 22] = [
+    "must be one of `none`",
+    "must be one of none",
     "unsupported",
     "not support",
     "n't support",
@@ -76,8 +87,10 @@ pub(super) fn refused(report: &Report) -> Vec<String> {
         "" if WORDS.contains(name) => {
             ['`', '\''].iter().any(|quote| words.contains(&format!("{quote}{name}.")))
         }
-        "" => names(words, name),
-        param => param.split('.').next() == Some(**name),
+        "" => {
+            names(words, name) || name.ends_with("effort") && EFFORT.iter().any(|said| words.contains(said))
+        }
+        param => param == **name || param.split('.').next() == Some(**name),
     };
     OPTIONAL.iter().filter(is_meant).map(|name| (*name).to_owned()).collect()
 }
@@ -94,6 +107,8 @@ fn names(words: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const EFFORTS: [&str; 3] = ["reasoning_effort", "reasoning.effort", "output_config.effort"];
 
     /// Status, body, and the parameters it refuses.
     const ANSWERS: &[(u16, &str, &[&str])] = &[
@@ -227,12 +242,33 @@ mod tests {
         (
             400,
             r#"{"error":{"message":"litellm.UnsupportedParamsError: llama doesn't support `reasoning.effort` (its model cost map entry lacks `supports_reasoning`). To drop unsupported params set `litellm.drop_params = True`","type":"None","param":null,"code":"400"}}"#,
-            &["reasoning"],
+            &["reasoning.effort", "reasoning"],
         ),
         (
             400,
             r#"{"error":{"message":"litellm.UnsupportedParamsError: anthropic does not support parameters: ['prompt_cache_key'], for model=x.","type":"None","param":null,"code":"400"}}"#,
             &["prompt_cache_key"],
+        ),
+        // Effort: anthropics/claude-code#30010, BerriAI/litellm#16265, earendil-works/pi#1745, OpenAI.
+        (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support the effort parameter."}}"#,
+            &EFFORTS,
+        ),
+        (
+            400,
+            r#"{"code":"Client specified an invalid argument","error":"Model grok-4-latest does not support parameter reasoningEffort."}"#,
+            &EFFORTS,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"`reasoning_effort` must be one of `none` or `default`","type":"invalid_request_error"}}"#,
+            &["reasoning_effort"],
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Unsupported parameter: 'reasoning.effort' is not supported with this model.","type":"invalid_request_error","param":"reasoning.effort","code":"unsupported_parameter"}}"#,
+            &["reasoning.effort", "reasoning"],
         ),
         // What is no refusal of a parameter.
         (

@@ -57,10 +57,7 @@ impl Provider for Responses {
         let Sent { body, droppable } = request::write(request, &opaque_kind, &self.written);
         let answer = Answer::new(request::forced(request), opaque_kind);
         let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;
-        ended.map_err(|mut failed| {
-            failed.refused.retain(|name| droppable.contains(&name.as_str()));
-            failed
-        })
+        ended.map_err(|failed| exchange::droppable(failed, |name| droppable.contains(&name)))
     }
 
     async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {

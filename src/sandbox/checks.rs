@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Checks, Exec, ExecEnd, Live, Sandbox};
+use crate::ports::{Checks, Exec, ExecEnd, Live, Opens, Sandbox};
 use crate::protocol::event::CheckRan;
 
 /// Bytes kept of each stream of a check; both together stay within 64 KiB.
@@ -30,8 +30,13 @@ impl Checks for SandboxChecks {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> CheckRan {
-        let exec =
-            Exec { command: command.to_owned(), cwd: String::new(), timeout_ms, capture_cap: CHECK_CAPTURE };
+        let exec = Exec {
+            command: command.to_owned(),
+            cwd: String::new(),
+            timeout_ms,
+            capture_cap: CHECK_CAPTURE,
+            opens: Opens::default(),
+        };
         match self.0.exec(exec, live, cancel).await {
             Ok(end) => check_of(command, timeout_ms, end),
             Err(error) => {

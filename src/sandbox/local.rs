@@ -31,14 +31,14 @@ use std::time::Instant;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::LocalError;
 use super::crash_journal;
 use super::files::WorkspaceFiles;
 use super::masks::FoundPaths;
 use super::process;
 use super::protected::ProtectedNames;
 use super::protected_snapshot;
-use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
+use super::{LocalError, Unconfined};
+use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox};
 use crate::protocol::Lane;
 use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
@@ -100,6 +100,8 @@ pub struct LocalSandbox {
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
     found: FoundPaths,
     keeper: Watcher,
+    /// Where a call runs that was allowed to leave the sandbox.
+    outside: Unconfined,
     proven: OnceLock<Vec<String>>,
     scratch: TmpFolders,
 }
@@ -126,6 +128,7 @@ impl LocalSandbox {
             return Err(LocalError::Unfit(why));
         }
         let files = Arc::new(files.protecting(options.protected.clone()));
+        let outside = Unconfined::of(files.clone());
         options.notes.as_deref().map_or(Ok(()), crash_journal::make).map_err(LocalError::Unfit)?;
         let scratch = TmpFolders::make(files.root()).map_err(LocalError::Unfit)?;
         let keeper = Watcher::of(files.root(), scratch.path(), options.notes.clone());
@@ -146,6 +149,7 @@ impl LocalSandbox {
             filters,
             found,
             keeper,
+            outside,
             proven,
             scratch,
         })
@@ -190,6 +194,15 @@ impl LocalSandbox {
         let _ = std::thread::Builder::new().spawn(look);
     }
 
+    /// Why it does not open this for a call, if so.
+    fn why_closed(&self, opens: &Opens) -> Option<String> {
+        if let Some(name) = opens.names().find(|name| name != "unconfined") {
+            return Some(format!("`{name}` is not available in the sandbox `local`"));
+        }
+        let named = opens.names().next().filter(|_| self.options.read_only)?;
+        Some(format!("`{named}` is not available: the workspace is read-only here"))
+    }
+
     /// The place for what is seen of it.
     fn proof(&self) -> Option<KeptProof> {
         let options = (&self.options, self.files.root(), &self.found.names, self.has_namespaces);
@@ -210,7 +223,13 @@ impl LocalSandbox {
     async fn prove(&self) -> Result<Vec<String>, LocalError> {
         let outside = self.scratch.path().join("root");
         let command = proven::command(&outside, std::process::id());
-        let exec = Exec { command, cwd: String::new(), timeout_ms: 20_000, capture_cap: 4096 };
+        let exec = Exec {
+            command,
+            cwd: String::new(),
+            timeout_ms: 20_000,
+            capture_cap: 4096,
+            opens: Opens::default(),
+        };
         // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
         let end = self.run(exec, self.covers_of_sockets(), &Deaf, &CancellationToken::new()).await;
         let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
@@ -400,7 +419,17 @@ impl Sandbox for LocalSandbox {
         self.files.clone()
     }
 
+    fn cannot_open(&self, opens: &Opens) -> Option<String> {
+        self.why_closed(opens)
+    }
+
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
+        if let Some(why) = self.why_closed(&exec.opens) {
+            return Err(why);
+        }
+        if exec.opens.unconfined {
+            return self.outside.exec(exec, live, cancel).await;
+        }
         let sockets = self.searched_covers_of_sockets().await?;
         self.run(exec, sockets, live, cancel).await
     }

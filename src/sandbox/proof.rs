@@ -11,7 +11,7 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Exec, ExecEnd, Live, Sandbox};
+use crate::ports::{Exec, ExecEnd, Live, Opens, Sandbox};
 use crate::protocol::Lane;
 pub use acts::ACTS;
 pub use stage::Stage;
@@ -84,6 +84,7 @@ pub async fn attempt(act: &Act, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
         cwd: String::new(),
         timeout_ms: TRY_MS,
         capture_cap: 16 * 1024,
+        opens: Opens::default(),
     };
     stage.forget();
     let verdict = match sandbox.exec(exec, &Deaf, &CancellationToken::new()).await {

@@ -6,7 +6,7 @@ use crate::protocol::event::{
     LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, Notice, ParamsDropped, Purpose,
     RetryScheduled, Selected, TurnCause,
 };
-use crate::protocol::message::{AnswerSchema, Params, Structured, Usage};
+use crate::protocol::message::{AnswerSchema, Effort, Params, Structured, Usage};
 use crate::protocol::spec::{Mode, ModelSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -92,6 +92,7 @@ impl Session {
                 max_output: Some(output),
                 schema,
                 thinking: self.must_not_think(spark).then_some(false),
+                effort: self.effort(id),
                 without: model.refuses.clone(),
             },
             digest: String::new(),
@@ -154,6 +155,17 @@ impl Session {
         let personas = &self.spec.as_ref()?.personas;
         let persona = personas.iter().find(|persona| persona.id == spark.persona);
         persona.and_then(|persona| persona.temperature_pm).or(model.temperature_pm)
+    }
+
+    /// How much a spark's model is asked to think: as its role says, else its persona, else the session.
+    fn effort(&self, id: SparkId) -> Option<Effort> {
+        let spec = self.spec.as_ref()?;
+        let spark = self.sparks.get(&id)?;
+        let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles);
+        let role = self.role(id).and_then(|_| roles.clone().find(|role| role.name == spark.role));
+        let persona = spec.personas.iter().find(|persona| persona.id == spark.persona);
+        let own = role.and_then(|role| role.effort).or(persona.and_then(|persona| persona.effort));
+        own.or(spec.effort)
     }
 
     /// A forced tool would leave no room for other tools, so beside tools the schema is asked for in words.

@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// The squad and the place of a spark's role.
-    fn role(&self, spark: SparkId) -> Option<(&Squad, usize)> {
+    pub(super) fn role(&self, spark: SparkId) -> Option<(&Squad, usize)> {
         let squad = self.squad.as_ref()?;
         squad.role_of(spark).map(|i| (squad, i))
     }

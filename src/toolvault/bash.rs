@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::tool::{arguments, blocking, spec};
 use super::write_file::words;
-use crate::ports::{Exec, ExecEnd, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{Exec, ExecEnd, Opens, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
 use crate::protocol::need::Need;
@@ -30,6 +30,35 @@ struct Arguments {
     timeout_ms: Option<u64>,
     /// Directory to run in, relative to the workspace; default is its root.
     cwd: Option<String>,
+    /// What the sandbox opens for this command alone, if it is allowed: `git` (change the repository), `host:NAME`,
+    /// `port:N` of this machine, `unconfined` (run outside the sandbox).
+    #[schemars(length(max = 16))]
+    needs: Option<Vec<String>>,
+    /// Why the command has these needs, in one sentence; expected with `needs`.
+    why: Option<String>,
+}
+
+impl Arguments {
+    /// The needs that are asked for, each once, and those that agon sees in the line itself.
+    fn needs(&self, sandbox: &dyn Sandbox) -> Result<Vec<Need>, String> {
+        let mut needs = Vec::new();
+        for name in self.needs.iter().flatten() {
+            let need = Need::asked(name).ok_or_else(|| {
+                let name = name_shown(name);
+                format!("unknown need `{name}`; expected `git`, `unconfined`, `host:NAME` or `port:N`")
+            })?;
+            if !needs.contains(&need) {
+                needs.push(need);
+            }
+        }
+        if !needs.is_empty() && self.why.as_ref().is_none_or(|why| why.trim().is_empty()) {
+            return Err("`needs` expects `why`: one sentence for the person who is asked".to_owned());
+        }
+        if let Some(why) = sandbox.cannot_open(&Opens::of(&needs)) {
+            return Err(why);
+        }
+        Ok(needs)
+    }
 }
 
 #[async_trait]
@@ -39,7 +68,8 @@ impl Tool for Bash {
             "bash",
             "Runs a command line with `sh -c` in the workspace, with empty standard input. Answers with the exit \
              code, standard output and standard error. Each call starts afresh; whatever a command leaves \
-             running ends with it. Prefer the file tools for reading, searching and changing files.",
+             running ends with it. A sandbox has no network and keeps `.git` as it is; `needs` asks for more. Prefer \
+             the file tools for reading, searching and changing files.",
             Risk::Execute,
         )
     }
@@ -52,6 +82,7 @@ impl Tool for Bash {
         if args.command.contains('\0') {
             return Err("`command` contains a NUL character".to_owned());
         }
+        let needs = args.needs(sandbox)?;
         let files = sandbox.files();
         let asked = args.cwd.unwrap_or_default();
         let cwd = blocking(move || {
@@ -62,13 +93,20 @@ impl Tool for Bash {
         .await?;
         let place = if cwd.is_empty() { String::new() } else { format!("in {}/:\n", name_shown(&cwd)) };
         let timeout_ms = args.timeout_ms.unwrap_or(call.timeout_ms).min(call.timeout_ms);
-        let (need, preview) = (Need::Command(args.command.clone()), format!("{place}{}", args.command));
-        let exec = Exec { command: args.command, cwd: cwd.clone(), timeout_ms, capture_cap: CAPTURE };
+        let why = args.why.filter(|_| !needs.is_empty());
+        let why = why.map_or_else(String::new, |why| {
+            // On one line, so that it cannot pass for what agon says below it.
+            format!("\nwhy (the model's words): {}", why.split_whitespace().collect::<Vec<_>>().join(" "))
+        });
+        let preview = format!("{place}{}{why}", args.command);
+        let needs = std::iter::once(Need::Command(args.command.clone())).chain(needs).collect::<Vec<_>>();
+        let opens = Opens::of(&needs);
+        let exec = Exec { command: args.command, cwd: cwd.clone(), timeout_ms, capture_cap: CAPTURE, opens };
         let prepared = Preparation::new(preview, Risk::Execute, move |at| {
             let done = at.sandbox.exec(exec, at.live, at.cancel);
             done.map(move |end| end.map_or_else(ToolEnd::failed, |end| answer(end, timeout_ms))).boxed()
         });
-        Ok(Preparation { cwd, ..prepared.needing(need) })
+        Ok(Preparation { needs, cwd, ..prepared })
     }
 }
 

@@ -19,6 +19,7 @@ pub enum Order {
     Diff,
     Matrix,
     Model,
+    Effort,
     Persona,
     Policy,
     Sandbox,
@@ -151,6 +152,14 @@ pub const SLASHES: &[Slash] = &[
         "agon models",
         Order::Model,
     ),
+    slash(
+        "/effort",
+        "low|medium|high",
+        "Let models think less or more from the next call on",
+        "agon run --effort",
+        Order::Effort,
+    )
+    .words(&["low", "medium", "high"]),
     slash(
         "/persona",
         "ID",

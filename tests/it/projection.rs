@@ -241,8 +241,13 @@ fn costs_are_booked_per_spark_role_and_model() {
         ..Tally::default()
     };
     assert_eq!(costs.total, tally);
-    let spark =
-        SparkCosts { role: "solo".into(), persona: "pragmatist".into(), model: "mock/any".into(), tally };
+    let spark = SparkCosts {
+        role: "solo".into(),
+        persona: "pragmatist".into(),
+        model: "mock/any".into(),
+        turn: 1,
+        tally,
+    };
     assert_eq!(costs.sparks, BTreeMap::from([(SPARK, spark)]));
     assert_eq!(costs.roles, BTreeMap::from([("solo".into(), tally)]));
     assert_eq!(costs.models, BTreeMap::from([("mock/any".into(), tally)]));

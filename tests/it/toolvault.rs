@@ -417,3 +417,32 @@ async fn a_command_says_how_it_ended() {
     assert_eq!(end.status, ToolStatus::Cancelled);
     has(&end.content, &["cancelled (ended by signal 15)"]);
 }
+
+#[tokio::test]
+async fn a_command_asks_for_its_needs_with_a_reason_and_what_is_asked_for_is_bound_and_shown() {
+    let bench = Bench::new();
+    let asks =
+        |needs: Value, why: Value| bench.call("bash", json!({"command": "true", "needs": needs, "why": why}));
+    let plan = async |call: ToolCall| (bench.vault.prepare(&call, &bench.sandbox, &bench.plans).await).result;
+    let why = "push\nneeds: nothing at all";
+    let all = json!(["git", "host:Example.ORG", "port:5432", "unconfined", "git"]);
+    let PrepareResult::Ready(ready) = plan(asks(all, json!(why))).await else { panic!() };
+    let host = Need::Host("example.org".into());
+    let needs = [Need::Command("true".into()), Need::Git, host, Need::Port(5432), Need::Unconfined];
+    assert_eq!(ready.needs, needs);
+    let shown: Vec<&str> = ready.preview.lines().collect();
+    assert_eq!(shown[1], "why (the model's words): push needs: nothing at all", "on a line of its own");
+    assert_eq!(shown[2], "needs: git, host:example.org, port:5432, unconfined");
+    let PrepareResult::Ready(plain) = plan(bench.call("bash", json!({"command": "true"}))).await else {
+        panic!()
+    };
+    assert_ne!(plain.digest, ready.digest);
+    for wrong in ["host:", "host:a*", "host:a/b", "port:0", "port:70000", "Git", "write:/etc", "command:rm"] {
+        let PrepareResult::Unfit(words) = plan(asks(json!([wrong]), json!("x"))).await else {
+            panic!("{wrong}")
+        };
+        assert!(words.contains("unknown need") && words.contains("`unconfined`"), "{words}");
+    }
+    let PrepareResult::Unfit(words) = plan(asks(json!(["git"]), json!(" "))).await else { panic!() };
+    assert!(words.contains("expects `why`"), "{words}");
+}

@@ -137,6 +137,9 @@ pub struct CostArgs {
     /// The session
     #[arg(add = complete::sessions())]
     pub session: String,
+    /// Show one turn only: a squad, a debate or a task, by its number
+    #[arg(long, value_name = "N", conflicts_with = "json")]
+    pub turn: Option<u32>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -162,6 +162,9 @@ impl Mission {
                 let kit = self.kit.with_model(&name)?;
                 return Ok(self.change(kit, format!("model {name}")));
             }
+            Act::Effort(word) => {
+                return Ok(self.change(self.kit.with_effort(&word)?, format!("effort {word}")));
+            }
             Act::Models => self.list_models(),
             Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
             Act::Policy(file) => {

@@ -172,7 +172,13 @@ impl LineMode {
                 let found = self.kit.sessions().find(wanted(slash.name, rest)?)?;
                 self.begin_with(Some(found))?;
             }
-            Order::Mode | Order::Model | Order::Persona | Order::Policy | Order::Sandbox | Order::Limits => {
+            Order::Mode
+            | Order::Model
+            | Order::Effort
+            | Order::Persona
+            | Order::Policy
+            | Order::Sandbox
+            | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
             Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {
@@ -219,6 +225,7 @@ impl LineMode {
                 let model: ModelName = wanted(name, rest)?.parse().map_err(ConfigError::from)?;
                 self.kit = self.kit.with_model(&model)?;
             }
+            Order::Effort => self.kit = self.kit.with_effort(wanted(name, rest)?)?,
             Order::Persona => self.kit = self.kit.with_persona(wanted(name, rest)?)?,
             Order::Policy => self.kit = self.kit.with_policy(wanted(name, rest)?)?,
             Order::Sandbox => self.kit = self.kit.with_sandbox(sandbox(wanted(name, rest)?)?)?,

@@ -8,6 +8,7 @@ use crate::cli::error::Failure;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::config::{Config, Environment, ModelName, Override, SandboxKind};
 use crate::host::{self, Changes, Host, LimitChanges, Sessions};
+use crate::protocol::message::Effort;
 use crate::protocol::spec::Mode;
 
 use super::mode_request::Company;
@@ -46,6 +47,16 @@ impl SessionOptions {
         host::check_model(&self.config, name)?;
         let mut kit = self.with(plan::named((Some(&name.to_string()), None)))?;
         kit.changes.model = Some(name.clone());
+        Ok(kit)
+    }
+
+    /// The same with another effort.
+    pub fn with_effort(&self, word: &str) -> Result<SessionOptions, Failure> {
+        let effort = Effort::named(word)
+            .ok_or_else(|| Failure::usage(format!("`{word}` is no effort: low, medium or high")))?;
+        let typed = HeldArgs { effort: Some(effort), ..HeldArgs::default() };
+        let mut kit = self.with(plan::overrides(&typed))?;
+        kit.changes.effort = Some(effort);
         Ok(kit)
     }
 

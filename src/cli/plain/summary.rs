@@ -154,10 +154,20 @@ fn work_words(board: &Board, total: &Tally, ms: u64) -> String {
 
 /// The cost sheet as an aligned table with a line of headings.
 pub fn cost_table(costs: &Costs) -> String {
+    let mut out = table_of(&costs.rows(), costs);
+    out.extend(phrases::saved(costs.total.saved_micro_usd).map(|words| format!("\n{words}\n")));
+    if costs.turns.len() > 1 {
+        out.push_str("\n`--turn N` shows the sparks of one turn\n");
+    }
+    out
+}
+
+/// Rows of the cost sheet as an aligned table with a line of headings.
+pub fn table_of(rows: &[CostRow], costs: &Costs) -> String {
     let headings =
         ["", "calls", "retries", "in", "cached", "out", "cost", "model time", "tools", "tool time"];
     let mut table: Vec<[String; 10]> = vec![headings.map(str::to_owned)];
-    table.extend(costs.rows().iter().map(|row| cells(row, costs)));
+    table.extend(rows.iter().map(|row| cells(row, costs)));
     let widths: Vec<usize> = (0..headings.len())
         .map(|n| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0))
         .collect();
@@ -180,6 +190,7 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
             let role = costs.sparks.get(spark).map(|costs| costs.role.as_str()).unwrap_or_default();
             format!("{spark} {role}")
         }
+        Scope::Turn(turn) => costs.turn_name(*turn),
         Scope::Role(role) => format!("role {role}"),
         Scope::Model(model) => model.clone(),
         Scope::Total => "total".to_owned(),

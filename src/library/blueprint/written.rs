@@ -9,6 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::protocol::blueprint::FaultAt;
 use crate::protocol::complaint;
+use crate::protocol::message::Effort;
 use crate::protocol::spec::{Blueprint, RoleSpec};
 
 /// What is written wrongly, and where.
@@ -39,6 +40,7 @@ struct WrittenRole {
     persona: Option<Spanned<String>>,
     model: Option<Spanned<String>>,
     tools: Option<Vec<Spanned<String>>>,
+    effort: Option<Effort>,
     sandbox: Option<Spanned<String>>,
     read_only: bool,
     after: Vec<Spanned<String>>,
@@ -53,6 +55,7 @@ const ROLE_FIELDS: &[&str] = &[
     "persona",
     "model",
     "tools",
+    "effort",
     "sandbox",
     "read_only",
     "after",
@@ -142,6 +145,7 @@ impl WrittenRole {
             persona: text(&self.persona).unwrap_or_default(),
             model: text(&self.model),
             tools: self.tools.as_deref().map(plain),
+            effort: self.effort,
             sandbox: text(&self.sandbox),
             read_only: self.read_only,
             after: plain(&self.after),
@@ -182,6 +186,7 @@ fn role(value: Spanned<DeValue<'_>>, slips: &mut Vec<Slip>) -> Option<WrittenRol
             "persona" => role.persona = field(value, slips),
             "model" => role.model = field(value, slips),
             "tools" => role.tools = field(value, slips),
+            "effort" => role.effort = field(value, slips),
             "sandbox" => role.sandbox = field(value, slips),
             "read_only" => role.read_only = field(value, slips).unwrap_or_default(),
             "after" => role.after = field(value, slips).unwrap_or_default(),

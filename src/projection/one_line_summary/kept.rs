@@ -106,6 +106,7 @@ fn setting(setting: &Setting) -> String {
         Setting::RoleModel { role, model } => format!("{role} with {model}"),
         Setting::Offered(offered) => phrases::offered(offered.as_deref()),
         Setting::Sources(sources) => format!("tool sources: {}", names_shown(sources)),
+        Setting::Effort(effort) => phrases::effort(*effort),
         Setting::Unknown(_) => phrases::NEWER.to_owned(),
     }
 }

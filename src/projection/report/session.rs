@@ -183,6 +183,8 @@ pub struct CostLine {
     pub cut_off: u32,
     /// Millionths of a dollar, where the price is known.
     pub micro_usd: u64,
+    /// Of these, what the provider's cache saved; below 0 where writing it cost more.
+    pub saved_micro_usd: i64,
     /// Calls without a known price.
     pub unpriced: u32,
     /// Tool calls that were started.
@@ -206,6 +208,7 @@ impl CostLine {
             estimated: tally.usage.estimated,
             cut_off: tally.unknown,
             micro_usd: tally.micro_usd,
+            saved_micro_usd: tally.saved_micro_usd,
             unpriced: tally.unpriced,
             tool_calls: tally.tool_calls,
             model_ms: tally.model_ms,

@@ -50,6 +50,12 @@ pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversation
     let (first, rest) = request.messages.split_at(leading);
     system.extend(first.iter().flat_map(|message| said(&message.parts)));
     let forced = ask_typed(request, &mut body, &mut tools, &mut system);
+    if let Some(effort) = request.params.effort
+        && !is_left_out(request, EFFORT)
+    {
+        let config = body.entry("output_config").or_insert_with(|| json!({}));
+        config["effort"] = effort.word().into();
+    }
     // No model takes a forced tool or a temperature while it thinks. Thinking that is not asked for comes without
     // its words.
     let thinking = match forced {
@@ -82,6 +88,7 @@ pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversation
     }
     let mut droppable: Vec<&'static str> =
         DROPPABLE.into_iter().filter(|name| body.contains_key(*name)).collect();
+    droppable.extend(body.get("output_config").and_then(|config| config.get("effort")).map(|_| EFFORT));
     let own = Own::of(request, opaque_kind);
     let key = format!("{} {} {prefix}", own.kind, own.goes_back);
     written.with(
@@ -129,6 +136,9 @@ fn ask_typed(
 
 /// Parameters that a model may refuse and a request can do without.
 const DROPPABLE: [&str; 4] = ["temperature", "thinking", "output_config", "tool_choice"];
+
+/// A field of `output_config`, which models refuse by itself.
+const EFFORT: &str = "output_config.effort";
 
 /// Stands for all thinking that goes back: a server refuses it when it is bound to something else.
 const SIGNATURE: &str = "signature";

@@ -26,6 +26,10 @@ pub struct Dialect {
     pub formats: Formats,
     /// A tool can be forced by `tool_choice`.
     pub forced_tool: bool,
+    /// Effort is read from the variables of the model's template as well.
+    pub template_effort: bool,
+    /// Takes a `prompt_cache_key`.
+    pub cache_key: bool,
     /// Where what the row avoids was published.
     pub source: &'static str,
 }
@@ -65,6 +69,8 @@ const GENERIC: Dialect = Dialect {
     reasoning_field: None,
     formats: Formats::Both,
     forced_tool: true,
+    template_effort: false,
+    cache_key: false,
     // Chat templates that refuse two user messages in a row, whatever server applies them.
     source: "https://github.com/charmbracelet/crush/issues/279",
 };
@@ -74,6 +80,7 @@ pub const DIALECTS: &[Dialect] = &[
     Dialect {
         name: "openai",
         hosts: &["openai.com"],
+        cache_key: true,
         max_output: "max_completion_tokens",
         alternating: false,
         source: "https://github.com/anomalyco/opencode/issues/37964",
@@ -151,7 +158,12 @@ pub const DIALECTS: &[Dialect] = &[
         ..GENERIC
     },
     Dialect { name: "vllm", source: "https://github.com/vllm-project/vllm/issues/41114", ..GENERIC },
-    Dialect { name: "llama-server", source: "https://github.com/ggml-org/llama.cpp/issues/20733", ..GENERIC },
+    Dialect {
+        name: "llama-server",
+        template_effort: true,
+        source: "https://github.com/ggml-org/llama.cpp/issues/20733",
+        ..GENERIC
+    },
     GENERIC,
 ];
 

@@ -2,12 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::protocol::expand::digest_of;
 use crate::protocol::message::{AnswerSchema, Message, Opaque, Part, Request, Role, Structured, ToolDecl};
 use crate::provider::call_ids::CallIds;
 use crate::provider::exchange::model_name;
 use crate::provider::number::per_mille;
 use crate::provider::openai::dialect::{Dialect, Typed};
 use crate::provider::written::{self, Pieces, Whole, Writing};
+
+const EFFORT: &str = "reasoning_effort";
+
+/// Letters of a digest that are enough to tell conversations apart.
+const CACHE_KEY: usize = 32;
 
 /// Who is asked, as far as it shapes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +57,8 @@ pub(super) fn body(request: &Request, writer: &Writer) -> Vec<u8> {
     }
     body.insert("model".into(), model_name(request).into());
     body.insert("messages".into(), Value::Null);
+    // Requests with the same beginning find the cache of the one before on the same machine.
+    let cache_key = dialect.cache_key.then(|| digest_of(&(&tools, messages.first())));
     if !tools.is_empty() {
         body.insert("tools".into(), tools.into());
     }
@@ -59,6 +67,15 @@ pub(super) fn body(request: &Request, writer: &Writer) -> Vec<u8> {
     }
     if let Some(max) = request.params.max_output {
         body.insert(limit_name(request, dialect).into(), max.into());
+    }
+    if let Some(effort) = request.params.effort {
+        body.insert(EFFORT.into(), effort.word().into());
+        if dialect.template_effort {
+            body.insert("chat_template_kwargs".into(), json!({EFFORT: effort.word()}));
+        }
+    }
+    if let Some(key) = cache_key {
+        body.insert("prompt_cache_key".into(), key.chars().take(CACHE_KEY).collect::<String>().into());
     }
     body.insert("stream".into(), true.into());
     if dialect.stream_options {
@@ -100,6 +117,9 @@ pub(super) fn can_drop(request: &Request, dialect: &Dialect, name: &str) -> bool
             matches!(typed, Some(Typed::Schema | Typed::Object { .. }))
         }
         "stream_options" => dialect.stream_options,
+        "prompt_cache_key" => dialect.cache_key,
+        EFFORT => request.params.effort.is_some(),
+        "chat_template_kwargs" => request.params.effort.is_some() && dialect.template_effort,
         "tool_choice" => forced(request, dialect).is_some(),
         _ => false,
     };

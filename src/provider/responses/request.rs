@@ -14,6 +14,9 @@ use crate::provider::written::{self, Pieces, Whole, Writing, Written};
 const DROPPABLE: [&str; 6] =
     ["temperature", "reasoning", "include", "text", "tool_choice", "prompt_cache_key"];
 
+/// A field of `reasoning`, which models refuse by itself.
+const EFFORT: &str = "reasoning.effort";
+
 /// Stands for all reasoning that goes back: a server refuses what it cannot decrypt.
 const SIGNATURE: &str = "signature";
 
@@ -63,7 +66,12 @@ pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversation
     body.insert("store".into(), false.into());
     body.insert("stream".into(), true.into());
     body.insert("include".into(), json!(["reasoning.encrypted_content"]));
-    body.insert("reasoning".into(), json!({"summary": "auto"}));
+    let mut reasoning = json!({"summary": "auto"});
+    let effort = request.params.effort.filter(|_| !is_left_out(request, EFFORT));
+    if let Some(effort) = effort {
+        reasoning["effort"] = effort.word().into();
+    }
+    body.insert("reasoning".into(), reasoning);
     for name in DROPPABLE.iter().filter(|name| is_left_out(request, name)) {
         body.remove(*name);
     }
@@ -71,7 +79,8 @@ pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversation
     written.with(format!("{opaque_kind} {goes_back}"), rest, begin, |writer| {
         let has =
             |name: &&str| if *name == SIGNATURE { writer.has_reasoning } else { body.contains_key(*name) };
-        let droppable = DROPPABLE.into_iter().chain([SIGNATURE]).filter(has).collect();
+        let mut droppable: Vec<_> = DROPPABLE.into_iter().chain([SIGNATURE]).filter(has).collect();
+        droppable.extend(effort.filter(|_| body.contains_key("reasoning")).map(|_| EFFORT));
         let input = writer.whole();
         // Requests with the same beginning find the cache of the one before on the same machine.
         let key: String = digest_of(&(&begins, input.first())).chars().take(CACHE_KEY).collect();

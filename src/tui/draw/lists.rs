@@ -87,6 +87,7 @@ pub(super) fn cost(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     for row in scene.costs().rows() {
         let (name, tone) = match &row.scope {
             Scope::Spark(spark) => (scene.name(*spark), Tone::Text),
+            Scope::Turn(turn) => (scene.costs().turn_name(*turn), Tone::Text),
             Scope::Role(role) => (format!("role {}", clean_line(role)), Tone::Text),
             Scope::Model(model) => (clean_line(model), Tone::Text),
             Scope::Total => ("everything".to_owned(), Tone::Strong),
@@ -99,6 +100,9 @@ pub(super) fn cost(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
         let money = tally.money();
         let text = cells(&name, [&tally.calls.to_string(), &input, &cached, &output], &money);
         lines.push(Line::styled(cut(&text, usize::from(inner.width)), scene.style(tone)));
+    }
+    if let Some(saved) = phrases::saved(scene.costs().total.saved_micro_usd) {
+        lines.push(Line::styled(cut(&saved, usize::from(inner.width)), scene.style(Tone::Quiet)));
     }
     super::scrolled(state, frame, inner, lines, scroll);
 }

@@ -50,6 +50,7 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
         Setting::RoleModel { role, model } => quiet(format!("{role} works with {model}")),
         Setting::Offered(offered) => quiet(phrases::offered(offered.as_deref())),
         Setting::Sources(sources) => quiet(format!("tool sources: {}", names_shown(sources))),
+        Setting::Effort(effort) => quiet(phrases::effort(*effort)),
         Setting::Unknown(_) => quiet(phrases::NEWER.to_owned()),
     }
 }

@@ -142,6 +142,7 @@ fn obey(
         Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
         Order::Model if rest.is_empty() && !state.profile.is_record => pick::open(state, acts),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
+        Order::Effort => acts.push(Act::Effort(wanted("low, medium or high")?)),
         Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),

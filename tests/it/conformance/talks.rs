@@ -1,6 +1,6 @@
 //! What goes well: texts, calls, typed answers, thinking that goes back, counts, and why an answer ends.
 
-use agon::protocol::message::{AnswerSchema, Structured};
+use agon::protocol::message::{AnswerSchema, Effort, Structured};
 
 use super::*;
 
@@ -73,6 +73,72 @@ async fn typed_answers_in_every_way_of_asking() {
             assert_eq!((texts(&reply).as_str(), reply.finish), (expected, Finish::Stop), "{wire:?} {via:?}");
             assert_eq!(live.lane(Lane::Text), expected, "{wire:?} {via:?}");
         }
+    }
+}
+
+/// Where the effort is in a request of this wire.
+fn effort_of(wire: Wire, body: &Value) -> Option<&str> {
+    let place = match wire.kind {
+        "anthropic" => "/output_config/effort",
+        "openai-responses" => "/reasoning/effort",
+        _ => "/reasoning_effort",
+    };
+    body.pointer(place).and_then(Value::as_str)
+}
+
+/// How models without efforts refuse one: anthropics/claude-code#30010, BerriAI/litellm#16265, earendil-works/pi#1745.
+const NO_EFFORT: [&str; 3] = [
+    "This model does not support the effort parameter.",
+    "Model grok-4-latest does not support parameter reasoningEffort.",
+    "`reasoning_effort` must be one of `none` or `default`",
+];
+
+#[tokio::test]
+async fn effort_is_asked_for_and_left_out_where_it_is_refused() {
+    for wire in wires() {
+        let words = match wire.dialect {
+            Some("groq") => NO_EFFORT[2],
+            Some(_) => NO_EFFORT[1],
+            None => NO_EFFORT[0],
+        };
+        let server = wire.server(move |body, _| match body.to_string().contains("effort") {
+            true => Reply::status(400, &wire.error("invalid_request_error", words).to_string()),
+            false => wire.reply(&Says::text("ok")),
+        });
+        let mut request = hello(wire);
+        request.params.effort = Some(Effort::Low);
+        let failed = call(wire, &server, &request).await.0.unwrap_err();
+        assert_eq!(failed.refused.len(), 1, "{wire:?}: {failed:?}");
+        server.take_violations();
+        request.params.without = failed.refused;
+        if wire.dialect == Some("llama-server") {
+            // Its template would still be given the effort.
+            request.params.without.push("chat_template_kwargs".into());
+        }
+        let ended = call(wire, &server, &request).await.0;
+        assert!(ended.is_ok(), "{wire:?}: {ended:?}");
+        let bodies = server.bodies();
+        assert_eq!(effort_of(wire, &bodies[0]), Some("low"), "{wire:?}");
+        assert_eq!(effort_of(wire, &bodies[1]), None, "{wire:?}");
+        if wire.kind == "openai-responses" {
+            assert_eq!(bodies[1]["reasoning"]["summary"], "auto", "only the effort goes");
+        }
+    }
+}
+
+#[tokio::test]
+async fn conversations_with_the_same_beginning_share_a_cache_key_where_the_host_takes_one() {
+    for wire in wires() {
+        let server = wire.server(move |_, _| wire.reply(&Says::text("ok")));
+        let (first, mut other) = (hello(wire), hello(wire));
+        other.messages[0] = said(Role::System, "Be somebody else.");
+        for request in [&first, &first, &other] {
+            assert!(call(wire, &server, request).await.0.is_ok(), "{wire:?}");
+        }
+        let keys: Vec<Value> = server.bodies().iter().map(|body| body["prompt_cache_key"].clone()).collect();
+        let takes = wire.kind == "openai-responses" || wire.dialect == Some("openai");
+        assert_eq!(keys[0].is_string(), takes, "{wire:?}");
+        assert_eq!((keys[0] == keys[1], keys[0] != keys[2]), (true, takes), "{wire:?}");
     }
 }
 

@@ -159,6 +159,7 @@ fn spec() -> Spec {
         model: None,
         tools: None,
         temperature_pm: None,
+        effort: None,
         text: "You are one of six.".into(),
     };
     Spec {
@@ -175,6 +176,7 @@ fn spec() -> Spec {
         tools: vec![],
         offered: None,
         sources: vec![],
+        effort: None,
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),

@@ -94,6 +94,29 @@ fn a_cut_stream_is_tried_again_and_the_retry_is_recorded() {
 }
 
 #[test]
+fn an_effort_is_sent_and_one_that_is_refused_is_learnt() {
+    let refused = r#"{"error":{"message":"Unrecognized request argument supplied: reasoning_effort","type":"invalid_request_error","param":null,"code":null}}"#;
+    let server = Server::start(move |body, _| match body.get("reasoning_effort") {
+        Some(word) if word == "high" => {
+            Reply::status(400, refused).header("content-type", "application/json")
+        }
+        _ => Reply::text("hello"),
+    });
+    let env = served(&server);
+    env.write("home/personas/thrifty.md", "---\neffort: low\n---\nYou save.\n");
+    for flags in [&["--persona", "thrifty"][..], &["--effort", "high"], &["--effort", "high"]] {
+        let ran = env.run(&[&["run", "say hello"], flags].concat());
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
+        nothing_lost(&env);
+    }
+    let sent: Vec<_> = server.bodies().iter().map(|body| body.get("reasoning_effort").cloned()).collect();
+    assert_eq!(sent, [Some(json!("low")), Some(json!("high")), None, None], "refused once, then known");
+    let ran = env.run(&["run", "say hello", "--effort", "huge"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("`low`, `medium` or `high`"), "{ran}");
+}
+
+#[test]
 fn a_limit_is_named_with_its_flag() {
     let server = Server::start(|_, n| call(&format!("x{n}"), "list_dir", json!({"path": "."})));
     let env = served(&server);

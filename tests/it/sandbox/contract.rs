@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agon::ports::{Checks, Exec, ExecEnd, Live, Sandbox};
+use agon::ports::{Checks, Exec, ExecEnd, Live, Opens, Sandbox};
 use agon::protocol::Lane;
 use agon::protocol::event::PathBase;
 use agon::sandbox::SandboxChecks;
@@ -140,7 +140,13 @@ impl Heard {
 
 /// A command line in the root with a minute of time.
 pub fn exec(command: &str) -> Exec {
-    Exec { command: command.into(), cwd: String::new(), timeout_ms: 60_000, capture_cap: 64 * 1024 }
+    Exec {
+        command: command.into(),
+        cwd: String::new(),
+        timeout_ms: 60_000,
+        capture_cap: 64 * 1024,
+        opens: Opens::default(),
+    }
 }
 
 /// Runs a command line in any sandbox to its end.

@@ -2,9 +2,12 @@
 
 use agon::protocol::effect::OutcomeBody;
 use agon::protocol::event::*;
+use agon::protocol::message::Effort;
+use agon::protocol::spec::Setting;
 use serde_json::json;
 
 use super::kit::*;
+use crate::support::squad::{blueprint, with_blueprint};
 use crate::support::world::*;
 
 fn warm() -> World {
@@ -46,6 +49,37 @@ fn a_refused_parameter_is_left_out_for_the_rest_of_the_session() {
     world.model_says(text("done"));
     world.prompt("and this");
     assert_eq!(world.model().2.params.temperature_pm, None, "the next turn knows it");
+    world.check();
+}
+
+#[test]
+fn a_role_says_the_effort_before_its_persona_and_the_persona_before_the_session() {
+    for (role, persona, session, asked) in [
+        (None, None, None, None),
+        (None, None, Some(Effort::Low), Some(Effort::Low)),
+        (None, Some(Effort::Medium), Some(Effort::Low), Some(Effort::Medium)),
+        (Some(Effort::High), Some(Effort::Medium), Some(Effort::Low), Some(Effort::High)),
+    ] {
+        let mut spec = with_blueprint(spec(), blueprint(&[]));
+        spec.effort = session;
+        spec.personas.iter_mut().for_each(|one| one.effort = persona);
+        spec.blueprint.iter_mut().for_each(|plan| plan.roles[0].effort = role);
+        let mut world = World::open(spec);
+        world.prompt("do it");
+        assert_eq!(world.model().2.params.effort, asked);
+        world.check();
+    }
+}
+
+#[test]
+fn another_effort_holds_from_the_next_call_on() {
+    let mut world = warm();
+    assert_eq!(world.model().2.params.effort, None);
+    let changed = vec![Setting::Effort(Some(Effort::High))];
+    world.give(ArenaEvent::SettingsChanged(SettingsChanged { changed }));
+    world.model_says(text("done"));
+    world.prompt("and this");
+    assert_eq!(world.model().2.params.effort, Some(Effort::High));
     world.check();
 }
 

@@ -30,6 +30,7 @@ pub fn debate_spec() -> Spec {
         model: None,
         tools: None,
         temperature_pm: None,
+        effort: None,
         text: format!("You are {id}."),
     };
     spec.personas.extend(DEBATERS.iter().chain(&["moderator"]).map(persona));

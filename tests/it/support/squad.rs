@@ -51,6 +51,7 @@ pub fn persona(id: &str) -> PersonaSpec {
         model: None,
         tools: None,
         temperature_pm: None,
+        effort: None,
         text: format!("You are the {id}."),
     }
 }
@@ -62,6 +63,7 @@ pub fn role(name: &str, after: &[&str]) -> RoleSpec {
         persona: name.to_owned(),
         model: None,
         tools: None,
+        effort: None,
         after: after.iter().map(|s| (*s).to_owned()).collect(),
         revise: vec![],
         sandbox: None,

@@ -51,6 +51,7 @@ pub fn spec() -> Spec {
             model: None,
             tools: None,
             temperature_pm: None,
+            effort: None,
             text: "You work.".to_owned(),
         }],
         tools: vec![
@@ -60,6 +61,7 @@ pub fn spec() -> Spec {
         ],
         offered: None,
         sources: vec![],
+        effort: None,
         policy: Policy::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),

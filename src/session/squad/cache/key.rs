@@ -42,11 +42,12 @@ pub struct Asked<'a> {
 /// In the key, from the spec:
 /// - `program` and the decision rules: what agon says to a role, and when, is part of the program;
 /// - `blueprint`: lead, roles in order, checks; not its name, which nobody is told;
-/// - `personas` that roles name: id, text, tools, model, temperature; not description and stance, which a
+/// - `personas` that roles name: id, text, tools, model, temperature, effort; not description and stance, which a
 ///   squad is not shown, nor personas no role is;
 /// - `models` that roles use: name, window, output, temperature, how typed answers are asked for; price only
 ///   where money is limited, since it decides nothing else; not the family, which only debates count, nor the
 ///   fallbacks: a run in which one stood in is not stored;
+/// - `effort` of the session, where a role has none of its own;
 /// - what answers under the name of each model's provider (`cache.providers`);
 /// - `tools` a role may use: name, description, schema, risk, cap of output; not `repeatable`, which only a
 ///   resume asks for;
@@ -86,6 +87,7 @@ pub fn cache_key(spec: &Spec, asked: &Asked<'_>) -> String {
         "checks": blueprint.checks,
         "personas": personas.iter().map(|persona| persona_part(persona)).collect::<Vec<_>>(),
         "models": models.iter().map(|model| model_part(model, spec)).collect::<Vec<_>>(),
+        "effort": spec.effort,
         "providers": answers.collect::<BTreeMap<_, _>>(),
         "tools": tools.iter().map(|tool| tool_part(tool)).collect::<Vec<_>>(),
         "policy": spec.policy,
@@ -158,8 +160,8 @@ fn tools_in_use<'a>(spec: &'a Spec, roles: &[RoleSpec]) -> Vec<&'a ToolSpec> {
 }
 
 fn persona_part(persona: &PersonaSpec) -> Value {
-    let PersonaSpec { id, description: _, stance: _, model, tools, temperature_pm, text } = persona;
-    json!([id, model, tools, temperature_pm, text])
+    let PersonaSpec { id, description: _, stance: _, model, tools, temperature_pm, effort, text } = persona;
+    json!([id, model, tools, temperature_pm, effort, text])
 }
 
 fn model_part(model: &ModelSpec, spec: &Spec) -> Value {
