@@ -32,7 +32,8 @@ pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
 pub use mode_request::{ModeRequest, Worker, limits as parse_limits};
 pub use session_view::{EntrySource, SessionView};
-pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
+pub use rule::{read as read_rule, text as rule_text};
+pub use slash::{INIT_TASK, Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{ModelRow, Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
 pub use update::update;
@@ -69,6 +70,10 @@ pub enum Msg {
     Models(Vec<ModelRow>),
     /// Files of the workspace, for completion.
     Files(Vec<String>),
+    /// Tasks of earlier sessions, oldest first.
+    History(Vec<String>),
+    /// The text as it was left in the editor.
+    Edited(String),
     /// The personas, for completion: id and what it is.
     Personas(Vec<(String, String)>),
     /// What the screen should know of its surroundings.
@@ -171,6 +176,8 @@ pub enum Act {
     Copy(String),
     /// Runs a demo: `run`, `squad` or `debate`.
     Demo(String),
+    /// Opens the person's editor on a text; what comes of it is [`Msg::Edited`].
+    Edit(String),
     /// Rings the bell.
     Bell,
     /// Draws everything again.

@@ -1,16 +1,17 @@
-//! The person at the terminal: asked about one approval at a time, answering with a whole word and Enter.
+//! The person at the terminal: asked about one approval at a time, answering with a letter and Enter.
 
 use std::io::{self, IsTerminal};
 
 use crate::cli::output::Output;
 use crate::cli::typed_lines;
+use crate::projection::safe_text::safe_line;
 use crate::protocol::Choice;
 
-/// What is asked beneath every approval.
-const QUESTION: &str = "may it run? yes | session (the same again for this session) | no REASON: ";
+/// What is asked under every approval: the letters of the screen, each with Enter.
+const QUESTION: &str = "allow it? y once, s for the session, r by a rule, n REASON no: ";
 
 /// What is said to anything else.
-pub const UNCLEAR: &str = "a whole word, please, so that no stray key allows anything\n";
+pub const UNCLEAR: &str = "type y, s, r or n, then Enter\n";
 
 /// Who answers there, as the log says it.
 pub const PERSON: &str = "the person at the terminal";
@@ -20,7 +21,11 @@ pub const PERSON: &str = "the person at the terminal";
 pub enum Said {
     /// An answer.
     Answer(Choice),
-    /// Something else; the question stands.
+    /// The rule that is offered is wanted, to be taken or changed.
+    Rule,
+    /// The rule as it was written; empty for the one that was offered.
+    Written(String),
+    /// Something else; the question stays.
     Unclear,
     /// The terminal was closed.
     Gone,
@@ -30,6 +35,8 @@ pub enum Said {
 #[derive(Default)]
 pub struct Desk {
     is_asking: bool,
+    /// A rule is being written.
+    is_ruling: bool,
 }
 
 impl Desk {
@@ -41,8 +48,14 @@ impl Desk {
     /// Asks. What was typed before the question was seen does not count as an answer.
     pub fn ask(&mut self, output: Output) {
         typed_lines::forget();
-        self.is_asking = true;
+        (self.is_asking, self.is_ruling) = (true, false);
         output.tell(QUESTION);
+    }
+
+    /// Asks for a rule: the one that is offered, or another.
+    pub fn ask_for_rule(&mut self, offered: &str, output: Output) {
+        (self.is_asking, self.is_ruling) = (true, true);
+        output.tell(&format!("rule [{}]; Enter takes it, or write another: ", safe_line(offered)));
     }
 
     /// Waits for what is said to the question; for ever when nothing was asked.
@@ -52,18 +65,23 @@ impl Desk {
         }
         let line = typed_lines::line().await;
         self.is_asking = false;
-        line.ok().flatten().map_or(Said::Gone, |line| understood(&line))
+        match line.ok().flatten() {
+            None => Said::Gone,
+            Some(line) if std::mem::take(&mut self.is_ruling) => Said::Written(line.trim().to_owned()),
+            Some(line) => understood(&line),
+        }
     }
 }
 
-/// Whole words only: no single stray key approves.
+/// A letter alone on its line, or its word: a sentence is no answer.
 fn understood(line: &str) -> Said {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match (word.to_ascii_lowercase().as_str(), rest.trim()) {
-        ("yes", "") => Said::Answer(Choice::Once),
-        ("session", "") => Said::Answer(Choice::Session),
-        ("no", reason) => Said::Answer(Choice::Deny(reason.to_owned())),
+        ("y" | "yes", "") => Said::Answer(Choice::Once),
+        ("s" | "session", "") => Said::Answer(Choice::Session),
+        ("r" | "rule", "") => Said::Rule,
+        ("n" | "no", reason) => Said::Answer(Choice::Deny(reason.to_owned())),
         _ => Said::Unclear,
     }
 }
@@ -73,12 +91,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_words_answer() {
+    fn the_letters_of_the_screen_answer_and_nothing_else() {
         assert_eq!(understood(" yes "), Said::Answer(Choice::Once));
         assert_eq!(understood("SESSION"), Said::Answer(Choice::Session));
         assert_eq!(understood("no use make"), Said::Answer(Choice::Deny("use make".into())));
         assert_eq!(understood("no"), Said::Answer(Choice::Deny(String::new())));
-        for unclear in ["", "y", "yesterday", "yes please", "ok", "\u{1b}[A"] {
+        assert_eq!(understood("Y"), Said::Answer(Choice::Once));
+        assert_eq!(understood("s"), Said::Answer(Choice::Session));
+        assert_eq!(understood("n not this way"), Said::Answer(Choice::Deny("not this way".into())));
+        assert_eq!(understood("r"), Said::Rule);
+        for unclear in ["", "yy", "yesterday", "yes please", "ok", "\u{1b}[A"] {
             assert_eq!(understood(unclear), Said::Unclear, "{unclear:?}");
         }
     }

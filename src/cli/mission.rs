@@ -3,6 +3,7 @@
 mod actions;
 mod consent_prompt;
 mod controller;
+mod editor;
 pub mod line_mode;
 mod mode_request;
 mod pick;
@@ -43,6 +44,7 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
         _ if typed.newest => Some(mission.newest_here()?),
         _ => None,
     };
+    mission.recall();
     if let Some(session) = session {
         // What is not there is said before anything is drawn.
         mission.kit.sessions().find(&session)?;

@@ -21,10 +21,11 @@ use crate::projection::phrases;
 use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
-use crate::protocol::event::{ArenaEvent, CacheStep, TurnCause};
+use crate::tui::{read_rule, rule_text};
+use crate::protocol::event::{ArenaEvent, CacheStep, Plan, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::text::unfenced;
-use crate::protocol::{CallId, Command, Entry, EventRef, Signal, StopCause};
+use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
 
 /// One view on one session.
 pub struct Watch {
@@ -267,9 +268,24 @@ impl Watch {
     /// Takes the person's word, but only for the ask they were shown.
     async fn hear(&mut self, said: Said, handle: &Handle) {
         let shown = self.asking.take();
-        let Said::Answer(choice) = said else {
-            self.output.tell(UNCLEAR);
-            return;
+        let choice = match (said, self.open_plan()) {
+            (Said::Answer(choice), _) => choice,
+            (Said::Rule, Some((tool, plan))) => {
+                let offered = rule_text(&tool, &plan);
+                if let Some(desk) = &mut self.desk {
+                    desk.ask_for_rule(&offered, self.output);
+                    self.asking = shown;
+                }
+                return;
+            }
+            (Said::Written(line), Some((tool, plan))) => {
+                let line = if line.is_empty() { rule_text(&tool, &plan) } else { line };
+                match read_rule(&line, PERSON, &plan) {
+                    Ok(rule) => Choice::Rule(Box::new(rule)),
+                    Err(why) => return self.output.say(&why),
+                }
+            }
+            _ => return self.output.tell(UNCLEAR),
         };
         if let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) {
             self.answered = Some(call);
@@ -284,6 +300,13 @@ impl Watch {
     fn open_ask(&self) -> Option<(CallId, String)> {
         let mut open = self.board.approvals.iter().filter(|ask| Some(ask.call) > self.answered);
         open.next().map(|ask| (ask.call, ask.digest.clone()))
+    }
+
+    /// What would be done by the call that is asked about, with its tool.
+    fn open_plan(&self) -> Option<(String, Plan)> {
+        let (call, _) = self.open_ask()?;
+        let open = self.board.approvals.iter().find(|ask| ask.call == call)?;
+        Some((open.tool.clone(), event(&self.entries, open.prepared)?.plan()?.clone()))
     }
 
     fn signal(&mut self, signal: &Signal) -> Result<(), Failure> {

@@ -153,7 +153,7 @@ fn draw_overlay(state: &State, scene: &ViewModel<'_>, overlay: &Overlay, frame: 
         Overlay::Events(list) => events::draw(scene, list, frame, area),
         Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
-        Overlay::Models(list) => pick::draw(state, scene, list, frame, area),
+        Overlay::Pick(list) => pick::draw(state, scene, list, frame, area),
         Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
         Overlay::Consent(asked) => consent::draw(scene, frame, area, asked),
         Overlay::Fork { seq } => lists::fork(state, scene, frame, area, *seq),

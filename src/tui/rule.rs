@@ -5,7 +5,7 @@ use crate::protocol::spec::Rule;
 use crate::protocol::text::{glob_literal, glob_of, is_compound};
 
 /// The narrowest rule for a call: its tool, its command or its paths, exactly.
-pub(super) fn text(tool: &str, plan: &Plan) -> String {
+pub fn text(tool: &str, plan: &Plan) -> String {
     let rule = Rule::granting("", tool, plan);
     match rule.command.or(rule.path) {
         Some(pattern) => format!("{}: {pattern}", glob_of(tool)),
@@ -15,7 +15,7 @@ pub(super) fn text(tool: &str, plan: &Plan) -> String {
 
 /// Reads such a line for a call like this one: what grants the call again, with the line's pattern in place of its
 /// command or its paths. A call without either is granted as it is, or by `*` with any arguments.
-pub(super) fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
+pub fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
     let (tool, pattern) = line.split_once(':').ok_or("a rule is TOOL: PATTERN")?;
     let (tool, pattern) = (tool.trim(), pattern.trim());
     if tool.is_empty() {

@@ -37,6 +37,9 @@ pub trait Desk {
 
     /// Does what the screen wants, or begins to; what comes of it later comes with the news.
     fn perform(&mut self, act: Act) -> Vec<Msg>;
+
+    /// Opens the person's editor on a text, and waits until it is closed. The terminal is the editor's meanwhile.
+    fn edit(&mut self, text: &str) -> Msg;
 }
 
 /// Why the screen was left.
@@ -80,6 +83,10 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
                     Act::Bell => screen.bell(),
                     Act::Redraw => screen.redraw(state)?,
                     Act::Suspend => screen.suspend(state)?,
+                    Act::Edit(text) => {
+                        let msg = screen.lend(state, || keys.lent(|| desk.edit(&text)))?;
+                        more.extend(update(state, msg));
+                    }
                     act => {
                         for msg in desk.perform(act) {
                             more.extend(update(state, msg));
@@ -114,7 +121,7 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
                 key = Some(Instant::now());
                 todo.extend(typed(state, event));
                 for _ in 0..KEYS_AT_ONCE {
-                    let Ok(event) = keys.try_recv() else { break };
+                    let Some(event) = keys.try_recv() else { break };
                     todo.extend(typed(state, event));
                 }
             }

@@ -170,7 +170,7 @@ pub(super) enum Overlay {
         scroll: usize,
     },
     Sessions(Sessions),
-    Models(Picker),
+    Pick(Picker),
     Jump(String),
     Cost {
         scroll: usize,
@@ -224,9 +224,19 @@ pub(super) struct Sessions {
     pub naming: Option<(String, String)>,
 }
 
-/// The list of models.
+/// What a list offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PickerKind {
+    #[default]
+    Models,
+    /// What was written before.
+    History,
+}
+
+/// A list from which one is picked.
 #[derive(Debug, Default)]
 pub(super) struct Picker {
+    pub kind: PickerKind,
     pub search: String,
     pub chosen: usize,
 }

@@ -49,6 +49,11 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.composer.values.models = rows.iter().map(row).collect();
             state.models = Some(rows);
         }
+        Msg::History(texts) => state.composer.recall_from(texts),
+        Msg::Edited(text) => {
+            state.composer.clear();
+            state.composer.paste(text.trim_end_matches('\n'));
+        }
         Msg::Files(files) => {
             state.composer.files = files;
             state.composer.complete();
@@ -228,7 +233,7 @@ fn forget_note(state: &mut State) {
 /// What a key does wherever it is pressed; false when it means something else here.
 fn common(state: &mut State, what: Do, acts: &mut Vec<Act>) -> bool {
     match what {
-        Do::NextPane if state.composer.offer.is_some() && state.pane == Pane::Composer => return false,
+        Do::NextPane if state.pane == Pane::Composer && state.composer.takes_tab() => return false,
         Do::NextPane => next_pane(state),
         Do::Help => state.overlays.push(Overlay::Help { scroll: 0 }),
         Do::Events => overlay::events(state),
@@ -261,12 +266,16 @@ fn leave(state: &mut State, acts: &mut Vec<Act>) {
         None => {}
     }
     if !state.composer.is_empty() {
-        return state.composer.clear();
+        return drop(state.composer.take());
     }
-    if state.is_leaving || !state.is_working() {
+    if std::mem::replace(&mut state.is_leaving, true) {
         return acts.push(Act::Quit);
     }
-    state.is_leaving = true;
-    acts.push(Act::Submit(Command::Interrupt { spark: None }));
-    state.tell_of_turn("interrupted; Ctrl-C once more leaves agon");
+    match state.is_working() {
+        true => {
+            acts.push(Act::Submit(Command::Interrupt { spark: None }));
+            state.tell_of_turn("interrupted; Ctrl-C again leaves agon");
+        }
+        false => state.tell("Ctrl-C again leaves agon"),
+    }
 }

@@ -15,6 +15,9 @@ use super::session_ops;
 use super::session_options::SessionOptions;
 use super::text::in_words;
 
+/// Earlier tasks that can be recalled.
+const TASKS: usize = 200;
+
 /// What a person wrote for agents to do.
 struct Task<'a> {
     text: String,
@@ -95,6 +98,11 @@ impl Mission {
         let mut news = if was_live { vec![Msg::Ended] } else { Vec::new() };
         news.extend(self.change(kit, format!("sandbox {}", kind.word())));
         Ok(news)
+    }
+
+    /// Tasks of earlier sessions are there to be given again.
+    pub(super) fn recall(&mut self) {
+        self.small(|kit| Ok(vec![Msg::History(kit.sessions().tasks(TASKS).unwrap_or_default())]));
     }
 
     fn small(&mut self, work: impl FnOnce(&SessionOptions) -> Result<Vec<Msg>, Failure> + Send + 'static) {
@@ -181,7 +189,7 @@ impl Mission {
                 return Ok(self.demo(kind, None));
             }
             // These are the screen's own.
-            Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
+            Act::Copy(_) | Act::Edit(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
         }
         Ok(Vec::new())
     }

@@ -20,6 +20,7 @@ use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
 
 use super::consent_prompt::{Asked, Asker};
+use super::editor;
 use super::record::{self, PACE, Seen};
 use super::session_ops::{self, Front, Opened};
 use super::session_options::SessionOptions;
@@ -407,6 +408,13 @@ impl Desk for Mission {
                 self.question = Some(answer);
                 vec![Msg::Asked(question)]
             }
+        }
+    }
+
+    fn edit(&mut self, text: &str) -> Msg {
+        match editor::edited(&self.kit.environment, text) {
+            Ok(text) => Msg::Edited(text),
+            Err(failure) => Msg::Log(in_words(&failure)),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
 use crate::host::{ForkPlan, Host};
 use crate::projection::{Board, phrases};
-use crate::tui::{ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash};
+use crate::tui::{INIT_TASK, ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash};
 
 use super::mode_request::{self, Company};
 use super::session_options::SessionOptions;
@@ -165,6 +165,7 @@ impl LineMode {
             }
             Order::Quit => return Ok(Came::Left),
             Order::Demo => return self.demo(rest).await,
+            Order::Init => return self.task(&ModeRequest::default(), INIT_TASK).await,
             Order::New => self.begin_with(None)?,
             Order::Help => self.help(),
             Order::Fork => self.fork(rest).await?,
@@ -181,7 +182,13 @@ impl LineMode {
             | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
-            Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {
+            Order::Sessions
+            | Order::Rename
+            | Order::Replay
+            | Order::Events
+            | Order::Cost
+            | Order::Status
+            | Order::Matrix => {
                 self.show(slash.order, rest).await?;
             }
             Order::Copy | Order::Theme | Order::Diff => {
@@ -261,7 +268,7 @@ impl LineMode {
                 let name = rest.to_owned();
                 sessions::run(of(SessionsCommand::Rename { session, name }), environment, output)
             }
-            Order::Cost => {
+            Order::Cost | Order::Status => {
                 sessions::run(of(SessionsCommand::Show { session, json: false }), environment, output)
             }
             Order::Matrix => {

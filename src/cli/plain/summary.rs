@@ -40,10 +40,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     rows.extend(board.answering.lines().into_iter().map(|words| ("model", words)));
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     rows.extend(file_words(board).map(|words| ("files", words)));
-    if !board.approvals.is_empty() {
-        let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
-        rows.push(("asks", open.collect::<Vec<_>>().join(", ")));
-    }
+    rows.extend(ask_words(board).map(|words| ("asks", words)));
     rows.push(("session", board.id.clone()));
     if let Some((parent, seq)) = &board.parent {
         rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
@@ -67,8 +64,15 @@ pub fn trailer(board: &Board, costs: &Costs, team: &TeamWords) -> String {
     parts.extend(board.answering.lines());
     parts.extend(team.cache.clone());
     parts.extend(file_words(board));
+    parts.extend(ask_words(board).map(|words| format!("asks: {words}")));
     parts.push(format!("session {}", phrases::short_id(&board.id)));
     format!("{}\n", safe_line(&parts.join(" \u{b7} ")))
+}
+
+/// The calls that wait for an answer.
+fn ask_words(board: &Board) -> Option<String> {
+    let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
+    (!board.approvals.is_empty()).then(|| open.collect::<Vec<_>>().join(", "))
 }
 
 /// A price of 0 that is a bound is no news.

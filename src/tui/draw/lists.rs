@@ -34,10 +34,10 @@ pub(super) fn help(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     lines.push(title("When something waits for your answer"));
     for (keys, help) in [
         ("y Enter", "Allow this once"),
-        ("s Enter", "Allow this and the same again for the session"),
+        ("s Enter", "Allow this exact call for the rest of the session"),
         ("r … Enter", "Allow whatever fits a rule for the session; the rule is shown and can be changed"),
         ("n … Enter", "Deny; what you write is sent to the model"),
-        ("h", "Look at the next one that waits"),
+        ("h, 1-9", "Look at the next one that waits, or at one of the list"),
     ] {
         lines.extend(pair(scene, keys, help, wide));
     }

@@ -1,16 +1,16 @@
 //! Keys of the composer: editing, sending, steering, slash commands.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::projection::phrases;
 use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
-use super::{browse, overlay, pick};
+use super::{approve, browse, overlay, pick};
 use crate::tui::keys::Do;
 use crate::tui::mode_request;
-use crate::tui::slash::{self, Order};
+use crate::tui::slash::{self, INIT_TASK, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
 use crate::tui::theme::Theme;
 use crate::tui::{Act, ModeRequest, Worker};
@@ -20,9 +20,14 @@ const FARTHEST: usize = 20_000;
 
 pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &mut Vec<Act>) {
     match what {
+        Some(Do::Send) if key.modifiers.contains(KeyModifiers::SHIFT) => state.composer.insert("\n"),
+        Some(Do::Send) if state.composer.breaks_line() => {}
         Some(Do::Send) => send(state, acts),
         Some(Do::NewLine) => state.composer.insert("\n"),
-        Some(Do::NextPane) => drop(state.composer.accept()),
+        Some(Do::NextPane) if !state.composer.accept() => drop(state.composer.unfold()),
+        Some(Do::NextPane) => {}
+        Some(Do::History) => pick::open_history(state),
+        Some(Do::Edit) => acts.push(Act::Edit(state.composer.whole())),
         Some(Do::Interrupt) => interrupt(state, acts),
         Some(Do::LeaveIfEmpty) if state.composer.is_empty() => acts.push(Act::Quit),
         Some(Do::LeaveIfEmpty) => state.composer.delete(),
@@ -49,13 +54,18 @@ fn edit(state: &mut State, key: KeyEvent) {
     }
 }
 
-/// Esc closes what is offered, then interrupts what runs.
+/// Esc closes what is offered, comes back to now, clears what is written; only then it interrupts what runs.
 fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
     if state.composer.offer.take().is_some() {
         return;
     }
     if state.past.is_some() {
         return browse::come_back(state);
+    }
+    if !state.composer.is_empty() {
+        drop(state.composer.take());
+        let then = if state.is_working() { ", Esc again interrupts" } else { "" };
+        return state.tell(format!("cleared; \u{2191} brings it back{then}"));
     }
     if state.is_working() {
         acts.push(Act::Submit(Command::Interrupt { spark: None }));
@@ -70,6 +80,9 @@ pub(super) fn send(state: &mut State, acts: &mut Vec<Act>) {
             return;
         }
         return command(state, acts);
+    }
+    if approve::catch(state) {
+        return;
     }
     if state.past.is_some() {
         return now_first(state);
@@ -153,11 +166,26 @@ fn obey(
             state.theme = if state.theme.is_few() { theme.few() } else { theme };
             state.tell(format!("theme {rest}"));
         }
+        Order::Init => acts.push(task(state, Worker::Solo, (text, INIT_TASK))?),
+        Order::Status => state.tell(status(state)),
         Order::Copy => copy(state, acts),
         Order::Demo => acts.push(Act::Demo(if rest.is_empty() { "run" } else { rest }.to_owned())),
         Order::Quit => acts.push(Act::Quit),
     }
     Ok(())
+}
+
+/// Where things are, on a line.
+fn status(state: &State) -> String {
+    let board = state.board();
+    let model = board.model.clone().or_else(|| state.profile.model.clone()).unwrap_or_default();
+    let sandbox = board.sandbox.as_ref().map_or("not chosen yet", |sandbox| sandbox.kind.as_str());
+    let total = state.costs().total.at_most();
+    let used = match board.id.as_str() {
+        "" => "no session yet".to_owned(),
+        id => format!("session {} \u{b7} {}", phrases::short_id(id), phrases::tokens(&total.usage)),
+    };
+    format!("{} \u{b7} {model} \u{b7} sandbox {sandbox} \u{b7} {used}", state.profile.workspace)
 }
 
 /// What is in force.

@@ -81,7 +81,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         Overlay::Inspect { at, scroll } => inspect(state, *at, scroll, key),
         Overlay::Events(list) => list_events(state, list, key),
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),
-        Overlay::Models(list) => pick::press(state, list, key, acts),
+        Overlay::Pick(list) => pick::press(state, list, key, acts),
         Overlay::Jump(digits) => jump(state, digits, key),
         Overlay::Consent(asked) => consent(asked, key, acts),
         Overlay::Fork { seq } => {
@@ -113,7 +113,7 @@ pub(super) fn paste(state: &mut State, text: &str) {
             list.search.push_str(&text);
             list.chosen = 0;
         }
-        Overlay::Models(list) => {
+        Overlay::Pick(list) => {
             list.search.push_str(&text);
             list.chosen = 0;
         }

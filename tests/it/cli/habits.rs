@@ -86,7 +86,7 @@ fn a_run_says_one_line_at_its_end_nothing_or_everything() {
     let quiet = env.run(&["run", "write", "--yes", "-q"]);
     assert_eq!((quiet.code, quiet.stdout.as_str(), quiet.stderr.as_str()), (0, "written\n", ""));
     let verbose = env.run(&["-v", "run", "write", "--yes"]);
-    assert!(verbose.stderr.contains("work     2 model calls, 1 tool call, "), "{verbose}");
+    assert!(verbose.stderr.contains("work     2 model calls, "), "{verbose}");
     assert_eq!(env.run(&["run", "-q", "-v", "x"]).code, 2);
     let failed = scripted("").run(&["run", "-q", "greet"]);
     assert!(failed.code == 1 && failed.stderr.starts_with("error: "), "{failed}");
@@ -105,7 +105,7 @@ fn words_are_found_in_what_was_said_done_and_changed_with_their_event() {
     ] {
         let found = env.run(&[&["sessions", "search"], words].concat());
         assert!(found.stdout.contains(&wrote[28..]) && found.stdout.contains(kind), "{words:?}: {found}");
-        assert!(!found.stdout.contains(&greeted[28..]), "{found}");
+        assert_eq!(found.stdout.contains(&greeted[28..]), words[0] != "octal", "{found}");
         let json = env.run(&[&["sessions", "search", "--json"], words].concat());
         let rows: Vec<Value> = serde_json::from_str(&json.stdout).unwrap();
         let row = rows.iter().find(|row| row["kind"] == kind).unwrap();

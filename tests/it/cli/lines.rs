@@ -85,7 +85,7 @@ fn at_a_terminal_an_interrupt_ends_the_task_and_one_more_leaves_and_says_how_to_
     let mut terminal = terminal(&env);
     terminal.wait_for("> ");
     terminal.press("first\r");
-    terminal.wait_for("no REASON: ");
+    terminal.wait_for("n REASON no: ");
     terminal.press("yes\r");
     terminal.wait_for("· session ");
     // What answered a question takes no line of what comes after it.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::env::{Env, Ran};
 
 /// An environment whose model answers by this script.
-pub(super) fn scripted(script: &str) -> Env {
+pub(crate) fn scripted(script: &str) -> Env {
     let env = Env::new();
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     env.write("home/mock.toml", script);
@@ -16,10 +16,10 @@ pub(super) fn scripted(script: &str) -> Env {
 }
 
 /// One answer without tools.
-pub(super) const HELLO: &str = "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n";
+pub(crate) const HELLO: &str = "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n";
 
 /// A write, then a word.
-pub(super) const WRITES: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I write.\"\n\
+pub(crate) const WRITES: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I write.\"\n\
     calls = [{ tool = \"write_file\", args = { path = \"a.txt\", content = \"new\\n\" } }]\n\
     [[answer]]\nspark = \"solo\"\ntext = \"written\"\n";
 

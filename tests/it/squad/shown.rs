@@ -255,7 +255,7 @@ fn a_second_task_keeps_the_squad_and_each_role_its_one_row() {
     });
     let env = project(&server);
     assert_eq!(squad(&env, &["--no-cache"]).code, 0);
-    let more = env.run(&["squad", "And once more.", "--resume", "latest", "--yes", "--no-cache"]);
+    let more = env.run(&["squad", "And once more.", "-v", "--resume", "latest", "--yes", "--no-cache"]);
     assert_eq!(more.code, 0, "{more}");
     assert!(more.stdout.starts_with("Still greeted."), "{more}");
     let log = env.run(&["replay", "latest", "--json"]).stdout;
