@@ -19,6 +19,7 @@ mod process;
 pub mod proof;
 mod protected;
 mod protected_snapshot;
+pub mod proxy;
 mod repository;
 mod walk;
 mod write;

@@ -23,6 +23,7 @@ mod machine;
 mod named;
 mod odd_names;
 pub(crate) mod person;
+mod proxy;
 #[cfg(target_os = "linux")]
 mod together;
 pub(crate) mod worktree;

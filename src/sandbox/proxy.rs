@@ -1,0 +1,244 @@
+//! agon's own proxy for the commands of one call: HTTP and CONNECT, with the call's token, to hosts that rules or a
+//! person allow. It ends with the value that serves it, and with that every connection it made.
+//!
+//! Names are resolved here, after they were allowed, and only an address that was checked is connected to. No TLS is
+//! opened: the name in a client's first message must be the host it asked for.
+
+mod connection;
+pub mod judge;
+mod tally;
+mod tunnel;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use judge::{HostRules, Target, Verdict};
+pub use tally::HostUse;
+use tally::{Counted, Tally};
+
+/// How long a name may take to be resolved, and an address to be connected to.
+const CONNECT: Duration = Duration::from_secs(15);
+/// How long a client may take for a request's head.
+const HEAD: Duration = Duration::from_secs(30);
+/// How long a connection may carry nothing.
+const IDLE: Duration = Duration::from_secs(300);
+/// Most connections of one call; more wait.
+const MOST: usize = 256;
+/// Most bytes of a head that are read.
+const MOST_HEAD: usize = 64 * 1024;
+
+/// How the proxy reaches the network.
+#[async_trait]
+pub trait Wire: std::fmt::Debug + Send + Sync {
+    /// The addresses of a name.
+    async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
+    /// A connection to exactly this address.
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
+}
+
+/// This machine's resolver and network.
+#[derive(Debug)]
+pub struct SystemWire;
+
+#[async_trait]
+impl Wire for SystemWire {
+    async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect())
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        TcpStream::connect(address).await
+    }
+}
+
+/// A host without a rule, to which a connection waits.
+pub struct Question {
+    /// Where the command wants to connect.
+    pub target: Target,
+    /// What the client calls itself, as it says.
+    pub client: Option<String>,
+    /// Takes the answer. Dropped, it is no.
+    pub answer: oneshot::Sender<bool>,
+}
+
+/// Why a connection is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No rule names the host, and no person allowed it.
+    NoRule,
+    /// A rule denies it.
+    Denied,
+    /// It resolves to an address that only a rule for the address opens.
+    Closed(IpAddr, &'static str),
+    /// Its name has no address, or none of its addresses answers.
+    Unreachable(String),
+    /// The first message was for another host, or named none.
+    OtherName(Option<String>),
+    /// What came on the port for HTTPS was no TLS.
+    NoTls,
+}
+
+impl Refusal {
+    /// Why, and how to allow it.
+    pub fn words(&self, target: &Target) -> String {
+        match self {
+            Refusal::NoRule => {
+                format!("no rule allows it; to allow it: `--allow {}`", target.need())
+            }
+            Refusal::Denied => "a rule denies it".to_owned(),
+            Refusal::Closed(address, what) => {
+                let own = Target { host: address.to_string(), port: target.port };
+                format!("it leads to {address}, {what}; to allow that address: `--allow {}`", own.need())
+            }
+            Refusal::Unreachable(why) => why.clone(),
+            Refusal::OtherName(Some(name)) => format!("the TLS connection asked for `{name}`"),
+            Refusal::OtherName(None) => "the TLS connection named no host".to_owned(),
+            Refusal::NoTls => "what was sent was not TLS".to_owned(),
+        }
+    }
+}
+
+/// The proxy of one call.
+pub struct Proxy {
+    rules: HostRules,
+    token: String,
+    wire: Arc<dyn Wire>,
+    tally: Tally,
+    questions: Option<mpsc::UnboundedSender<Question>>,
+    /// Answers of a person, each asked for once in a call.
+    answers: Mutex<BTreeMap<Target, Shared<BoxFuture<'static, bool>>>>,
+}
+
+/// The name that clients use with the token.
+const USER: &str = "agon";
+
+impl Proxy {
+    /// A proxy with a new token. Without `questions` a host that no rule names is refused at once.
+    pub fn new(
+        rules: HostRules,
+        wire: Arc<dyn Wire>,
+        questions: Option<mpsc::UnboundedSender<Question>>,
+    ) -> Result<Self, String> {
+        let mut bytes = [0; 20];
+        let filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+        if filled.ok() != Some(bytes.len()) {
+            return Err("no random token for the proxy is available".to_owned());
+        }
+        let token = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Proxy { rules, token, wire, tally: Tally::default(), questions, answers: Mutex::default() })
+    }
+
+    /// The proxy's address for clients that reach it at this port of their loopback.
+    pub fn url(&self, port: u16) -> String {
+        format!("http://{USER}:{}@127.0.0.1:{port}", self.token)
+    }
+
+    /// The token by itself, for clients that take name and password apart.
+    pub fn password(&self) -> (&'static str, &str) {
+        (USER, &self.token)
+    }
+
+    /// The forms in which the token can be in a command's output.
+    pub fn secrets(&self) -> [String; 2] {
+        [self.token.clone(), self.credentials()]
+    }
+
+    /// Name and token as a header has them.
+    fn credentials(&self) -> String {
+        base64::engine::general_purpose::STANDARD.encode(format!("{USER}:{}", self.token))
+    }
+
+    /// Every host that a connection was asked for, with its bytes.
+    pub fn uses(&self) -> Vec<HostUse> {
+        self.tally.uses()
+    }
+
+    /// Serves whoever connects, until it is dropped.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let mut open = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept(), if open.len() < MOST => match accepted {
+                    Ok((stream, _)) => open.push(connection::serve(Arc::clone(&self), stream)),
+                    // Out of descriptors: another connection has to end first.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                },
+                Some(()) = open.next() => {}
+            }
+        }
+    }
+
+    /// A connection to a target that is allowed.
+    async fn open(&self, target: &Target, client: Option<&str>) -> Result<Counted, Refusal> {
+        let opened = self.connect(target, client).await;
+        if let Err(refusal) = &opened {
+            self.tally.refused(target, refusal.clone());
+        }
+        opened
+    }
+
+    async fn connect(&self, target: &Target, client: Option<&str>) -> Result<Counted, Refusal> {
+        match self.rules.judge(target) {
+            Verdict::Deny => return Err(Refusal::Denied),
+            Verdict::Ask if !self.ask(target, client).await => return Err(Refusal::NoRule),
+            Verdict::Allow | Verdict::Ask => {}
+        }
+        // Only now: a question to a name server tells others which name it is.
+        let addresses = match target.address() {
+            Some(address) => vec![address],
+            None => self.resolve(&target.host).await?,
+        };
+        let mut refusal = Refusal::Unreachable("its name has no address".to_owned());
+        for address in addresses {
+            if let Err(what) = self.rules.may_connect(target, address) {
+                refusal = Refusal::Closed(address.to_canonical(), what);
+                continue;
+            }
+            let place = SocketAddr::new(address, target.port);
+            match timeout(CONNECT, self.wire.connect(place)).await {
+                Ok(Ok(stream)) => return Ok(self.tally.counted(target, stream)),
+                Ok(Err(error)) => refusal = Refusal::Unreachable(format!("it cannot be reached: {error}")),
+                Err(_) => refusal = Refusal::Unreachable("it does not answer".to_owned()),
+            }
+        }
+        Err(refusal)
+    }
+
+    async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, Refusal> {
+        let resolved = timeout(CONNECT, self.wire.resolve(host)).await;
+        let unresolved = |why: String| Refusal::Unreachable(format!("its name cannot be resolved: {why}"));
+        match resolved {
+            Ok(addresses) => addresses.map_err(|error| unresolved(error.to_string())),
+            Err(_) => Err(unresolved("no name server answers".to_owned())),
+        }
+    }
+
+    /// A person's answer; no where none can be asked. Connections to one target share it.
+    async fn ask(&self, target: &Target, client: Option<&str>) -> bool {
+        let Some(questions) = &self.questions else { return false };
+        let answer = {
+            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let asked = answers.entry(target.clone()).or_insert_with(|| {
+                let (answer, answered) = oneshot::channel();
+                let client = client.map(str::to_owned);
+                // Without a receiver the answer is dropped, which is no.
+                let _ = questions.send(Question { target: target.clone(), client, answer });
+                answered.map(|answer| answer.unwrap_or(false)).boxed().shared()
+            });
+            asked.clone()
+        };
+        answer.await
+    }
+}

@@ -1,0 +1,368 @@
+//! Whether a command may connect to a host, by rules alone; opens no socket and resolves no name.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use globset::{GlobBuilder, GlobMatcher};
+use ipnet::IpNet;
+
+use crate::protocol::spec::Action;
+
+/// Ports that a rule for a host opens without naming them: HTTPS and HTTP.
+pub const USUAL_PORTS: [u16; 2] = [443, 80];
+
+/// Where a command wants to connect.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    /// A name in lower case without a final dot, or an address.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Target {
+    /// A target as a client writes it; none where it is no host.
+    pub fn new(host: &str, port: u16) -> Option<Self> {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let host = match bare.parse::<IpAddr>() {
+            Ok(address) => address.to_canonical().to_string(),
+            Err(_) => bare.strip_suffix('.').unwrap_or(bare).to_ascii_lowercase(),
+        };
+        let is_sign = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_name = !host.is_empty() && host.len() <= 253 && host.chars().all(is_sign);
+        let is_host = is_name || host.parse::<IpAddr>().is_ok();
+        (is_host && port != 0).then_some(Target { host, port })
+    }
+
+    /// The address it is, where it is no name.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// The host as an address of the web has it: one with colons is in brackets.
+    pub fn bracketed(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
+    }
+
+    /// As a need names it: with its port only where that is not a usual one.
+    pub fn need(&self) -> String {
+        match USUAL_PORTS.contains(&self.port) {
+            true => format!("host:{}", self.bracketed()),
+            false => format!("host:{self}"),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.bracketed(), self.port)
+    }
+}
+
+/// What the rules say of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is opened.
+    Allow,
+    /// No rule names it.
+    Ask,
+    /// A rule denies it.
+    Deny,
+}
+
+/// The rules on hosts that apply to one call.
+#[derive(Clone, Debug, Default)]
+pub struct HostRules {
+    rules: Vec<HostRule>,
+    /// Servers of the user's own configuration, such as a mirror: their address and port may be any.
+    own: Vec<Target>,
+}
+
+#[derive(Clone, Debug)]
+struct HostRule {
+    action: Action,
+    host: Pattern,
+    /// None where the rule names no port.
+    port: Option<PortPattern>,
+}
+
+#[derive(Clone, Debug)]
+enum Pattern {
+    Name(GlobMatcher),
+    Addresses(IpNet),
+    /// A pattern that cannot be read: it matches everything when it forbids and nothing when it allows.
+    Unreadable,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum PortPattern {
+    Any,
+    One(u16),
+}
+
+impl HostRules {
+    /// Adds a rule by what it says of needs: `host:NAME`, `host:NAME:PORT`, `host:ADDRESS`, `host:NETWORK/BITS`, or `*`;
+    /// `*` in a name is anything. Patterns of other needs are left out.
+    pub fn add(&mut self, action: Action, need: &str) {
+        let pattern = match need.strip_prefix("host:") {
+            Some(pattern) => pattern,
+            None if need == "*" => need,
+            None => return,
+        };
+        let (host, port) = split(pattern);
+        self.rules.push(HostRule { action, host: Pattern::of(host), port });
+    }
+
+    /// Names a server that the user's own configuration leads to. It is asked about like any other.
+    pub fn add_own(&mut self, target: Target) {
+        self.own.push(target);
+    }
+
+    /// Judges a target by its name. Deny wins over ask, and ask over allow.
+    pub fn judge(&self, target: &Target) -> Verdict {
+        let is_own = self.own.contains(target);
+        let fits = |rule: &&HostRule| rule.names(target, is_own);
+        match self.rules.iter().filter(fits).map(|rule| rule.action).max() {
+            Some(Action::Allow) => Verdict::Allow,
+            Some(Action::Ask) | None => Verdict::Ask,
+            Some(_) => Verdict::Deny,
+        }
+    }
+
+    /// Whether a connection to this address may be made for a target that is allowed. An address of this machine or its
+    /// own networks needs a rule that names the address, not only a name that leads there.
+    pub fn may_connect(&self, target: &Target, address: IpAddr) -> Result<(), &'static str> {
+        let address = address.to_canonical();
+        let names = |rule: &&HostRule| match &rule.host {
+            Pattern::Addresses(net) => net.contains(&address) && rule.fits_port(target.port),
+            Pattern::Name(_) => false,
+            Pattern::Unreadable => rule.action != Action::Allow,
+        };
+        match self.rules.iter().filter(names).map(|rule| rule.action).max() {
+            Some(Action::Allow) => Ok(()),
+            Some(_) => Err("an address that a rule denies"),
+            None if self.own.contains(target) => Ok(()),
+            None => closed(address).map_or(Ok(()), Err),
+        }
+    }
+
+    /// True when a rule allows any host.
+    pub fn allow_some(&self) -> bool {
+        self.rules.iter().any(|rule| rule.action == Action::Allow)
+    }
+}
+
+impl HostRule {
+    fn names(&self, target: &Target, is_own: bool) -> bool {
+        let is_named = match (&self.host, target.address()) {
+            (Pattern::Name(glob), _) => glob.is_match(&target.host),
+            (Pattern::Addresses(net), Some(address)) => net.contains(&address),
+            (Pattern::Addresses(_), None) => false,
+            (Pattern::Unreadable, _) => self.action != Action::Allow,
+        };
+        is_named && ((is_own && self.port.is_none()) || self.fits_port(target.port))
+    }
+
+    /// A rule that forbids and names no port speaks of all.
+    fn fits_port(&self, port: u16) -> bool {
+        match self.port {
+            Some(PortPattern::Any) => true,
+            Some(PortPattern::One(named)) => named == port,
+            None => self.action != Action::Allow || USUAL_PORTS.contains(&port),
+        }
+    }
+}
+
+impl Pattern {
+    fn of(host: &str) -> Self {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            return Pattern::Addresses(address.to_canonical().into());
+        }
+        if let Ok(net) = bare.parse::<IpNet>() {
+            return Pattern::Addresses(net);
+        }
+        let name = bare.strip_suffix('.').unwrap_or(bare);
+        let glob = GlobBuilder::new(name).case_insensitive(true).literal_separator(false).build();
+        glob.map_or(Pattern::Unreadable, |glob| Pattern::Name(glob.compile_matcher()))
+    }
+}
+
+/// A pattern's host and port.
+fn split(pattern: &str) -> (&str, Option<PortPattern>) {
+    let is_whole = pattern.parse::<IpAddr>().is_ok() || pattern.parse::<IpNet>().is_ok();
+    let parts = pattern.rsplit_once(':').filter(|_| !is_whole);
+    let port = |text: &str| match text {
+        "*" => Some(PortPattern::Any),
+        number => number.parse().ok().map(PortPattern::One),
+    };
+    match parts.and_then(|(host, number)| Some((host, port(number)?))) {
+        Some((host, port)) => (host, Some(port)),
+        None => (pattern, None),
+    }
+}
+
+/// What is special about an address that only a rule for the address opens; none for every other.
+fn closed(address: IpAddr) -> Option<&'static str> {
+    let closed = [
+        (address.is_loopback(), "an address of this machine"),
+        (address.is_unspecified(), "an address of this machine"),
+        (address.is_multicast(), "a multicast address"),
+        (is_private(address), "an address of a private network"),
+        (is_link_local(address), "a link-local address"),
+        (address == IpAddr::V4(std::net::Ipv4Addr::BROADCAST), "the broadcast address"),
+    ];
+    closed.into_iter().find_map(|(is_one, words)| is_one.then_some(words))
+}
+
+fn is_private(address: IpAddr) -> bool {
+    match address {
+        // 100.64.0.0/10 is what carriers share among customers.
+        IpAddr::V4(v4) => v4.is_private() || (v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64),
+        IpAddr::V6(v6) => v6.is_unique_local(),
+    }
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(host: &str, port: u16) -> Target {
+        Target::new(host, port).unwrap()
+    }
+
+    fn rules(rows: &[(Action, &str)]) -> HostRules {
+        let mut rules = HostRules::default();
+        rows.iter().for_each(|(action, need)| rules.add(*action, need));
+        rules
+    }
+
+    #[test]
+    fn a_rule_opens_the_host_it_names_on_the_ports_it_names() {
+        use Verdict::{Allow, Ask, Deny};
+        for (rows, host, port, expected) in [
+            (&[(Action::Allow, "host:a.example")][..], "A.Example.", 443, Allow),
+            (&[(Action::Allow, "host:a.example")], "a.example", 80, Allow),
+            (&[(Action::Allow, "host:a.example")], "a.example", 22, Ask),
+            (&[(Action::Allow, "host:a.example")], "b.a.example", 443, Ask),
+            (&[(Action::Allow, "host:a.example:22")], "a.example", 22, Allow),
+            (&[(Action::Allow, "host:a.example:22")], "a.example", 443, Ask),
+            (&[(Action::Allow, "host:a.example:*")], "a.example", 9, Allow),
+            (&[(Action::Allow, "host:*.example")], "x.a.example", 443, Allow),
+            (&[(Action::Allow, "host:*.example")], "example", 443, Ask),
+            (&[(Action::Allow, "*")], "x.example", 443, Allow),
+            (&[(Action::Allow, "*")], "x.example", 22, Ask),
+            (&[(Action::Allow, "port:443"), (Action::Allow, "git")], "x.example", 443, Ask),
+            (&[(Action::Allow, "host:[::1]:8080")], "[::1]", 8080, Allow),
+            (&[(Action::Allow, "host:fd00::/8")], "[fd12::1]", 443, Allow),
+            (&[(Action::Allow, "host:10.0.0.0/8")], "10.1.2.3", 443, Allow),
+            (&[(Action::Allow, "host:10.0.0.0/8")], "::ffff:10.1.2.3", 443, Allow),
+            (&[(Action::Allow, "host:[a")], "a", 443, Ask),
+            (&[(Action::Deny, "host:[a"), (Action::Allow, "*")], "b", 443, Deny),
+            (&[(Action::Allow, "*"), (Action::Deny, "host:*.evil.example")], "x.EVIL.example", 80, Deny),
+            (&[(Action::Allow, "host:x:9"), (Action::Deny, "host:x")], "x", 9, Deny),
+            (&[(Action::Allow, "*"), (Action::Ask, "host:x")], "x", 443, Ask),
+            (&[], "x", 443, Ask),
+        ] {
+            assert_eq!(rules(rows).judge(&target(host, port)), expected, "{rows:?} {host}:{port}");
+        }
+    }
+
+    #[test]
+    fn exactly_the_addresses_of_this_machine_and_its_networks_are_closed() {
+        let judge = |address: &str| {
+            rules(&[(Action::Allow, "*")]).may_connect(&target("x", 443), address.parse().unwrap())
+        };
+        for closed in [
+            "127.0.0.1",
+            "127.255.1.2",
+            "::1",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "::",
+            "::ffff:0.0.0.0",
+            "10.0.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "::ffff:192.168.1.1",
+            "100.64.0.1",
+            "100.127.255.255",
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "fe80::1",
+            "febf::1",
+            "fc00::1",
+            "fdff::1",
+            "224.0.0.1",
+            "239.1.1.1",
+            "ff02::1",
+            "255.255.255.255",
+        ] {
+            assert!(judge(closed).is_err(), "{closed}");
+        }
+        for open in [
+            "1.1.1.1",
+            "100.63.255.255",
+            "100.128.0.1",
+            "172.15.0.1",
+            "172.32.0.1",
+            "192.0.2.1",
+            "198.18.0.1",
+            "203.0.113.80",
+            "240.0.0.1",
+            "2001:db8::1",
+            "64:ff9b::1",
+            "fec0::1",
+        ] {
+            assert_eq!(judge(open), Ok(()), "{open}");
+        }
+    }
+
+    #[test]
+    fn a_name_never_opens_an_address_and_a_rule_for_the_address_does() {
+        let address: IpAddr = "10.1.2.3".parse().unwrap();
+        let judge = |rule: &str, port: u16| {
+            rules(&[(Action::Allow, rule)]).may_connect(&target("db.example", port), address)
+        };
+        assert!(judge("host:db.example", 443).is_err() && judge("host:10.1.*", 443).is_err());
+        for rule in ["host:10.1.2.3", "host:10.0.0.0/8"] {
+            assert_eq!((judge(rule, 443), judge(rule, 5432).is_err()), (Ok(()), true), "{rule}");
+        }
+        assert_eq!(judge("host:10.1.2.3:5432", 5432), Ok(()));
+        let denied = rules(&[(Action::Allow, "*"), (Action::Deny, "host:203.0.113.0/24")]);
+        assert!(denied.may_connect(&target("x", 443), "203.0.113.9".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_mirror_of_the_users_own_configuration_may_be_anywhere_once_it_is_allowed() {
+        let (mirror, address) = (target("mirror.corp", 3141), "10.1.2.3".parse().unwrap());
+        let mut rules = rules(&[(Action::Allow, "host:mirror.corp")]);
+        assert_eq!(rules.judge(&mirror), Verdict::Ask);
+        rules.add_own(mirror.clone());
+        assert_eq!((rules.judge(&mirror), rules.may_connect(&mirror, address)), (Verdict::Allow, Ok(())));
+        let other = target("mirror.corp", 22);
+        assert_eq!((rules.judge(&other), rules.may_connect(&other, address).is_err()), (Verdict::Ask, true));
+        rules.add(Action::Deny, "host:10.0.0.0/8");
+        assert!(rules.may_connect(&mirror, address).is_err());
+    }
+
+    #[test]
+    fn what_is_no_host_is_no_target() {
+        for (host, port) in
+            [("", 443), ("a b", 443), ("a/b", 443), ("a@b", 443), ("a", 0), ("ä.example", 443), ("[::1", 80)]
+        {
+            assert_eq!(Target::new(host, port), None, "{host}");
+        }
+        assert_eq!(target("[::FFFF:127.0.0.1]", 80).host, "127.0.0.1");
+        assert_eq!(target("x", 8080).need(), "host:x:8080");
+        assert_eq!(target("::1", 80).to_string(), "[::1]:80");
+    }
+}
