@@ -241,6 +241,8 @@ impl Watch {
         for (_, event) in entry.effective() {
             match event {
                 ArenaEvent::TurnClosed(_) => self.is_closed = true,
+                // An answer that was not taken is asked for again.
+                ArenaEvent::InputRefused(_) => self.answered = None,
                 ArenaEvent::PromptGiven(given) => {
                     self.is_closed = false;
                     self.is_typed = given.schema.is_some();

@@ -118,7 +118,7 @@ impl Composer {
         texts.retain(|text| self.history.iter().all(|(known, _)| known != text));
         let room = HISTORY.saturating_sub(self.history.len());
         let from = texts.len().saturating_sub(room);
-        self.history.splice(0..0, texts.drain(from..).map(|text| (text, false)));
+        drop(self.history.splice(0..0, texts.drain(from..).map(|text| (text, false))));
         self.recalled = None;
     }
 

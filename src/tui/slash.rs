@@ -224,8 +224,9 @@ pub const INIT_TASK: &str = "Look at this workspace and write AGENTS.md at its r
 
 /// The commands that begin like this.
 pub(super) fn starting(word: &str) -> impl Iterator<Item = &'static Slash> {
-    let fits = move |name: &&str| name.starts_with(word);
-    SLASHES.iter().filter(move |slash| fits(&slash.name) || slash.aliases.iter().any(|alias| fits(alias)))
+    SLASHES.iter().filter(move |slash| {
+        [slash.name].iter().chain(slash.aliases).any(|name| name.starts_with(word))
+    })
 }
 
 /// The command and the rest of a line; in words what is wrong when there is no such command.

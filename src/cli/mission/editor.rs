@@ -15,9 +15,9 @@ use crate::config::Environment;
 pub(super) fn edited(environment: &Environment, text: &str) -> Result<String, Failure> {
     let folder = PathBuf::from(environment.get("TMPDIR").unwrap_or("/tmp"));
     let file = folder.join(format!("agon-message-{}.md", std::process::id()));
-    let named = ["VISUAL", "EDITOR"].iter().filter_map(|name| environment.get(name));
-    let editor = named.filter(|editor| !editor.trim().is_empty()).next().unwrap_or("vi").to_owned();
-    let done = in_editor(&editor, &file, text);
+    let mut named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| environment.get(name));
+    let editor = named.find(|editor| !editor.trim().is_empty()).unwrap_or("vi");
+    let done = in_editor(editor, &file, text);
     // What could not be made is not there.
     let _ = std::fs::remove_file(&file);
     done.map_err(|error| Failure::new(USAGE, error))

@@ -57,7 +57,7 @@ fn layout(state: &State, wide: u16) -> (Vec<String>, (usize, usize)) {
             continue;
         }
         // What was pasted may hold anything; the text itself is sent as it is.
-        let shown = state.composer.mark(grapheme).unwrap_or_else(|| clean(grapheme).into_owned());
+        let shown = state.composer.mark(grapheme).unwrap_or_else(|| clean(grapheme));
         if used + width(&shown) > room {
             lines.push(String::new());
             used = 0;

@@ -178,7 +178,10 @@ fn obey(
 /// Where things are, on a line.
 fn status(state: &State) -> String {
     let board = state.board();
-    let model = board.model.clone().or_else(|| state.profile.model.clone()).unwrap_or_default();
+    let model = match board.model.as_str() {
+        "" => state.profile.model.as_deref().unwrap_or("no model"),
+        model => model,
+    };
     let sandbox = board.sandbox.as_ref().map_or("not chosen yet", |sandbox| sandbox.kind.as_str());
     let total = state.costs().total.at_most();
     let used = match board.id.as_str() {
