@@ -25,6 +25,9 @@ use crate::tui::{Msg, State, update};
 
 use controller::Mission;
 
+/// Lines of the last answer that stay in the terminal.
+const LEFT: usize = 40;
+
 /// The screen on this workspace; plain lines where there is no terminal.
 pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     if typed.prompt.is_some() && !output.is_between_terminals() {
@@ -136,6 +139,13 @@ async fn follow(mut mission: Mission, mut state: State, output: Output) -> Resul
         let _ = update(&mut state, Msg::Entry(entry));
     }
     if state.next_seq() > 0 {
+        // What was on the screen stays readable in the terminal.
+        if let Some(answer) = state.last_answer().filter(|_| !is_record) {
+            let most = LEFT.min(answer.lines().count());
+            let gap = if most < answer.lines().count() { "\u{2026}\n" } else { "" };
+            let end: Vec<&str> = answer.lines().skip(answer.lines().count() - most).collect();
+            output.tell(&format!("{gap}{}\n\n", end.join("\n").trim_end()));
+        }
         output.tell(&plain::trailer(state.board(), state.costs(), &plain::TeamWords::default()));
         if let Some(id) = id.filter(|_| !is_record) {
             output.tell(&format!("continue: {}\n", way_on(&state, &id, &here)));

@@ -206,6 +206,12 @@ impl Composer {
         self.offer = None;
     }
 
+    /// Another text in place of what is written.
+    pub fn replace(&mut self, text: &str) {
+        self.clear();
+        self.paste(text);
+    }
+
     pub fn clear(&mut self) {
         self.text.clear();
         self.pastes.clear();

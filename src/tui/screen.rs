@@ -77,22 +77,11 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
         while !todo.is_empty() {
             let mut more = Vec::new();
             for act in std::mem::take(&mut todo) {
-                match act {
-                    Act::Quit => return Ok(Left::Quit),
-                    Act::Copy(text) => screen.copy(&text),
-                    Act::Bell => screen.bell(),
-                    Act::Redraw => screen.redraw(state)?,
-                    Act::Suspend => screen.suspend(state)?,
-                    Act::Edit(text) => {
-                        let msg = screen.lend(state, || keys.lent(|| desk.edit(&text)))?;
-                        more.extend(update(state, msg));
-                    }
-                    act => {
-                        for msg in desk.perform(act) {
-                            more.extend(update(state, msg));
-                        }
-                    }
+                if act == Act::Quit {
+                    return Ok(Left::Quit);
                 }
+                let news = perform(act, desk, state, (&mut screen, &keys))?;
+                more.extend(news.into_iter().flat_map(|msg| update(state, msg)));
             }
             todo = more;
         }
@@ -134,6 +123,26 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
             () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }
     }
+}
+
+/// Does what is the screen's own, and lets the desk do the rest; gives what came of it.
+fn perform(
+    act: Act,
+    desk: &mut impl Desk,
+    state: &mut State,
+    (screen, keys): (&mut Screen, &keys::Keys),
+) -> io::Result<Vec<Msg>> {
+    match act {
+        Act::Copy(text) => screen.copy(&text),
+        Act::Bell => screen.bell(),
+        Act::Redraw => screen.redraw(state)?,
+        Act::Suspend => screen.suspend(state)?,
+        Act::Edit(text) => {
+            return Ok(vec![screen.lend(state, || keys.lent(|| desk.edit(&text)))?]);
+        }
+        act => return Ok(desk.perform(act)),
+    }
+    Ok(Vec::new())
 }
 
 fn typed(state: &mut State, event: Event) -> Vec<Act> {

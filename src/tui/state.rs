@@ -191,7 +191,20 @@ pub(super) enum Overlay {
         seq: u64,
     },
     Consent(Asked),
+    Find(Find),
     Quit,
+}
+
+/// Words that are looked for in the story.
+#[derive(Debug, Default)]
+pub(super) struct Find {
+    pub words: String,
+    /// Where it began: only what is before is looked through first.
+    pub from: usize,
+    /// The item that was found last.
+    pub at: Option<usize>,
+    /// Nothing more was found in that direction.
+    pub is_missed: bool,
 }
 
 /// A question before a session is opened.

@@ -3,6 +3,7 @@
 mod approve;
 mod browse;
 mod compose;
+mod find;
 mod overlay;
 mod pick;
 
@@ -50,10 +51,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.models = Some(rows);
         }
         Msg::History(texts) => state.composer.recall_from(texts),
-        Msg::Edited(text) => {
-            state.composer.clear();
-            state.composer.paste(text.trim_end_matches('\n'));
-        }
+        Msg::Edited(text) => state.composer.replace(text.trim_end_matches('\n')),
         Msg::Files(files) => {
             state.composer.files = files;
             state.composer.complete();
@@ -95,6 +93,13 @@ fn begin(state: &mut State, acts: &mut Vec<Act>) {
         Some(Beginning::Send) => compose::send(state, acts),
         Some(Beginning::Choose) => overlay::sessions(state, acts),
         None => {}
+    }
+}
+
+impl State {
+    /// The last answer, for the terminal once the screen is left.
+    pub fn last_answer(&self) -> Option<String> {
+        compose::last_answer(self)
     }
 }
 
@@ -237,6 +242,7 @@ fn common(state: &mut State, what: Do, acts: &mut Vec<Act>) -> bool {
         Do::NextPane => next_pane(state),
         Do::Help => state.overlays.push(Overlay::Help { scroll: 0 }),
         Do::Events => overlay::events(state),
+        Do::Find => find::open(state),
         Do::Sessions => overlay::sessions(state, acts),
         Do::PageUp => browse::page(state, -1),
         Do::PageDown => browse::page(state, 1),

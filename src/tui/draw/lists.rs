@@ -9,7 +9,7 @@ use crate::projection::costs::Scope;
 use crate::projection::phrases;
 use crate::tui::keys::{KEYS, KeyContext};
 use crate::tui::slash::SLASHES;
-use crate::tui::state::{SessionRow, Sessions, State};
+use crate::tui::state::{Find, SessionRow, Sessions, State};
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::ViewModel;
@@ -185,6 +185,13 @@ fn session_row(row: &SessionRow, is_here: bool, wide: usize) -> String {
     let folder = cut(&clean_line(folder), 18);
     let gap = " ".repeat(20usize.saturating_sub(width(&folder)));
     format!("{head}{:<15}{folder}{gap}{what}", cut(&clean_line(&row.id), 13))
+}
+
+/// What is looked for, and how it goes on.
+pub(super) fn find(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, find: &Find) {
+    let missed = if find.is_missed && !find.words.is_empty() { "no more of it; " } else { "" };
+    let words = clean_line(&find.words);
+    question(scene, frame, area, &format!("Find {words}▏  {missed}Enter older, ↓ newer, Esc stays here"));
 }
 
 pub(super) fn jump(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, digits: &str) {

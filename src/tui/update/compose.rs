@@ -252,21 +252,25 @@ fn replay(state: &mut State) -> Result<(), String> {
 
 /// Copies the last answer that is seen.
 pub(super) fn copy(state: &mut State, acts: &mut Vec<Act>) {
+    match last_answer(state) {
+        Some(text) => {
+            acts.push(Act::Copy(text));
+            state.tell("copied the last answer");
+        }
+        None => state.tell("there is no answer to copy yet"),
+    }
+}
+
+/// The last answer that is seen, as it was seen: nothing that steers a terminal or hides.
+pub(super) fn last_answer(state: &State) -> Option<String> {
     let scene = state.scene();
     let answers = scene
         .back_from(usize::MAX)
         .take(FARTHEST)
         .filter(|item| matches!(item.kind, ItemKind::Answer { .. }));
-    let found = answers
+    let text = answers
         .filter(|item| !scene.is_sealed(item))
-        .find_map(|item| item.body(&|at| scene.event(at)).map(|text| text.into_owned()));
-    match found {
-        Some(text) => {
-            // What is pasted elsewhere is what was seen here: nothing that steers a terminal or hides.
-            let text = typed::readable(&text, &[]).unwrap_or(text);
-            acts.push(Act::Copy(safe_text::safe(&text).into_owned()));
-            state.tell("copied the last answer");
-        }
-        None => state.tell("there is no answer to copy yet"),
-    }
+        .find_map(|item| item.body(&|at| scene.event(at)).map(|text| text.into_owned()))?;
+    let text = typed::readable(&text, &[]).unwrap_or(text);
+    Some(safe_text::safe(&text).into_owned())
 }

@@ -127,3 +127,33 @@ fn an_editor_of_ones_own_gets_the_text_and_gives_it_back_and_earlier_tasks_are_t
     screen.press("\x03\x03");
     assert_eq!(screen.end(), 0);
 }
+
+#[test]
+fn words_are_found_in_the_story_newest_first_and_marked() {
+    let mut state = state(&demo(), false);
+    let _ = shown(&state, 100, 24);
+    let _ = update(&mut state, ctrl('f'));
+    let _ = typed(&mut state, "OCTAL");
+    let text = shown(&state, 100, 24);
+    assert!(text.contains("Find OCTAL\u{258f}") && text.to_lowercase().contains("as octal"), "{text}");
+    let newest = text.clone();
+    let _ = update(&mut state, key(Enter));
+    let text = shown(&state, 100, 24);
+    assert!(text != newest && text.contains("octal in shell arithmetic"), "{text}");
+    let _ = typed(&mut state, " nowhere");
+    assert!(shown(&state, 100, 24).contains("no more of it"));
+    let _ = update(&mut state, key(Esc));
+    assert!(!shown(&state, 100, 24).contains("Find "), "the window stays, the line goes");
+}
+
+#[test]
+fn the_last_answer_stays_in_the_terminal() {
+    let env = scripted(HELLO);
+    let mut screen = Terminal::start(&env, &["greet me", "--sandbox", "none"], 100, 30);
+    screen.wait_for("hello");
+    screen.press("\x04");
+    screen.wait("the ordinary screen", |text| {
+        text.contains("hello") && text.contains("done \u{b7} ") && text.contains("continue: agon -c")
+    });
+    assert_eq!(screen.end(), 0);
+}

@@ -163,6 +163,10 @@ fn a_damaged_log_is_no_welcome_page() {
 struct Broken;
 
 impl Desk for Broken {
+    fn edit(&mut self, text: &str) -> Msg {
+        Msg::Edited(text.to_owned())
+    }
+
     async fn news(&mut self) -> Vec<Msg> {
         tokio::time::sleep(Duration::from_millis(200)).await;
         panic!("a desk that breaks")
