@@ -108,8 +108,9 @@ fn words_are_found_in_what_was_said_done_and_changed_with_their_event() {
         assert_eq!(found.stdout.contains(&greeted[28..]), words[0] != "octal", "{found}");
         let json = env.run(&[&["sessions", "search", "--json"], words].concat());
         let rows: Vec<Value> = serde_json::from_str(&json.stdout).unwrap();
-        let row = rows.iter().find(|row| row["kind"] == kind).unwrap();
-        assert!(row["session"] == wrote.as_str() && row["event"].as_str().unwrap().starts_with('e'), "{json}");
+        let of = |row: &&Value| row["kind"] == kind && row["session"] == wrote.as_str();
+        let row = rows.iter().find(of).unwrap_or_else(|| panic!("{json}"));
+        assert!(row["event"].as_str().unwrap().starts_with('e'), "{json}");
     }
     check(&env.run(&["sessions", "search", "octal", "greet"]), 0, "");
 }

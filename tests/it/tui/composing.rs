@@ -139,7 +139,7 @@ fn words_are_found_in_the_story_newest_first_and_marked() {
     let newest = text.clone();
     let _ = update(&mut state, key(Enter));
     let text = shown(&state, 100, 24);
-    assert!(text != newest && text.contains("octal in shell arithmetic"), "{text}");
+    assert!(text != newest && text.contains("bad octal numbers"), "{text}");
     let _ = typed(&mut state, " nowhere");
     assert!(shown(&state, 100, 24).contains("no more of it"));
     let _ = update(&mut state, key(Esc));
