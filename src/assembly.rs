@@ -8,13 +8,14 @@ mod confine;
 pub mod docker;
 pub mod error;
 mod fork;
-mod git_head;
+pub mod git_head;
 pub mod lock;
 pub mod offers;
 mod ownership;
 mod place;
 mod prepared;
 mod providers;
+pub mod rewind;
 mod role_sandboxes;
 pub mod sessions;
 
@@ -53,7 +54,7 @@ use crate::config::{Config, ModelName};
 use crate::eventlog::{SessionPath, SessionStore};
 use crate::protocol::event::{FaultRecovered, SessionOpened, SessionResumed};
 use crate::protocol::spec::{Risk, SandboxSpec, Setting, Spec, ToolSpec};
-use crate::protocol::{ArenaEvent, RULES};
+use crate::protocol::{ArenaEvent, Entry, RULES};
 pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
 
 /// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
@@ -117,7 +118,7 @@ pub async fn resume(
     wanted: &Changes,
     attended: bool,
 ) -> Result<Prepared, WireError> {
-    let (path, recovered, loaded) = load(store(config), name)?;
+    let (path, recovered, loaded) = load(store(config), name, &mut |_| {})?;
     let spec = loaded.spec()?;
     let state = &config.places().state;
     let (origin, began_in) = taken_up::origin(state, &path);
@@ -137,10 +138,17 @@ pub async fn resume(
 }
 
 /// Opens a log for writing and folds it; with what had to be cut off its end.
-fn load(store: SessionStore, name: &str) -> Result<(SessionPath, Option<FaultRecovered>, Loaded), WireError> {
+fn load(
+    store: SessionStore,
+    name: &str,
+    take: &mut dyn FnMut(&Entry),
+) -> Result<(SessionPath, Option<FaultRecovered>, Loaded), WireError> {
     let path = store.find(name)?;
     let mut loaded = Loaded::named(path.id.clone());
-    let opened = store.open(&path, &mut |entry| loaded.apply(entry))?;
+    let opened = store.open(&path, &mut |entry| {
+        take(&entry);
+        loaded.apply(entry);
+    })?;
     loaded.log = Some(opened.log);
     Ok((path, opened.recovered, loaded))
 }

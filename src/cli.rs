@@ -26,6 +26,7 @@ pub mod run;
 pub mod sandbox;
 pub mod sessions;
 mod typed_lines;
+pub mod undo;
 pub mod verify;
 pub mod watch;
 mod whole_file;
@@ -164,6 +165,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
         Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
         Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,
+        Command::Undo(typed) => wait(undo::run(&typed, environment, output))?,
         Command::Sessions(typed) => sessions::run(typed, &environment, output).map(|()| DONE),
         Command::Replay(typed) if typed.tui => wait(mission::replay(&typed, environment, output))?,
         Command::Replay(typed) => wait(replay::replay(&typed, &environment, output))?.map(|()| DONE),

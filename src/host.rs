@@ -1,4 +1,4 @@
-//! The use cases, once for every front end: open, resume, fork, prompt, answer, change, watch and list sessions.
+//! The use cases, once for every front end: open, resume, fork, undo, prompt, answer, change, watch and list sessions.
 //!
 //! A front end (the command line, the screen, a server, an embedding program) opens a session with [`Host`] and works on
 //! it through a [`Handle`]: it hands in commands, listens with [`Handle::subscribe`] and reads what is recorded. The
@@ -11,6 +11,7 @@ mod folders;
 mod follow;
 mod handle;
 mod session_state;
+mod undo;
 mod updates;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub use demo::{Demo, model_after_demo};
 pub use folders::workspace_files;
 pub use follow::Follow;
 pub use handle::{CommandError, Handle, task};
+pub use undo::{Undo, UndoWish, turn_line};
 pub use updates::{Update, Updates};
 
 use consent::with_consent;

@@ -3,11 +3,13 @@
 mod cache;
 mod exec;
 mod offered;
+mod path_change;
 mod workers;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
 pub use exec::{Exec, ExecEnd, Opens};
 pub use offered::OfferedModel;
+pub use path_change::{PathChange, PathState};
 pub use workers::{Sink, Workers};
 
 use std::sync::Arc;

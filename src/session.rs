@@ -16,6 +16,7 @@ mod output_limit;
 pub mod policy;
 mod resume;
 mod retry;
+mod rewind;
 mod shown;
 mod solo;
 mod sources;
@@ -87,6 +88,8 @@ pub struct Session {
     stopping: Option<StopCause>,
     /// Why it was sealed.
     sealed: Option<StopCause>,
+    /// The conversations before each of the last prompts and rewinds.
+    rewinds: rewind::Rewinds,
     /// Entries whose words a request may still need.
     kept: BTreeMap<u64, Arc<Entry>>,
     /// The debate of the open turn.
@@ -322,6 +325,7 @@ impl Session {
         needed.extend(said.map(|at| at.seq));
         needed.extend(self.squad.iter().flat_map(|squad| squad.seqs()));
         needed.extend(self.debate.iter().flat_map(Debate::seqs));
+        needed.extend(self.rewinds.seqs());
         let wordy: Vec<u64> = needed.iter().copied().collect();
         for seq in wordy {
             if let Some(entry) = self.kept.get(&seq) {

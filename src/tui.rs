@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use ratatui::crossterm::event::KeyEvent;
 
+use crate::host::UndoWish;
 use crate::protocol::{Command, Entry, Signal};
 
 pub use draw::draw;
@@ -36,7 +37,7 @@ pub use rule::{read as read_rule, text as rule_text};
 pub use slash::{INIT_TASK, Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{ModelRow, Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
-pub use update::update;
+pub use update::{undo_wish, update};
 
 /// Everything that can reach the screen.
 #[derive(Debug)]
@@ -68,6 +69,8 @@ pub enum Msg {
     Sessions(Vec<SessionRow>),
     /// The models that the providers within reach list.
     Models(Vec<ModelRow>),
+    /// The turns of the session on the screen, the newest first.
+    Turns(Vec<TurnChoice>),
     /// Files of the workspace, for completion.
     Files(Vec<String>),
     /// Tasks of earlier sessions, oldest first.
@@ -95,6 +98,17 @@ pub enum Msg {
     Fault(String),
     /// Something to tell the person.
     Log(String),
+}
+
+/// A turn that can be gone back to before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnChoice {
+    /// Its number.
+    pub number: u32,
+    /// What it was, on one line.
+    pub title: String,
+    /// What it changed, as a unified diff.
+    pub diff: String,
 }
 
 /// A question that only a whole `yes` answers with yes.
@@ -151,6 +165,10 @@ pub enum Act {
         /// The entry.
         seq: Option<u64>,
     },
+    /// Takes turns of the session on the screen back.
+    Undo(UndoWish),
+    /// Reads the turns of the session on the screen and what each changed.
+    Turns,
     /// Asks the providers which models there are.
     Models,
     /// Uses another model from the next call on.

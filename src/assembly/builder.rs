@@ -376,7 +376,7 @@ impl ArenaBuilder {
 
     /// Prepares a recorded session.
     pub(crate) async fn prepare_resume(mut self, name: &str) -> Result<Prepared, WireError> {
-        let (path, recovered, loaded) = load(SessionStore::new(self.state.clone()), name)?;
+        let (path, recovered, loaded) = load(SessionStore::new(self.state.clone()), name, &mut |_| {})?;
         let before = loaded.spec()?;
         let (origin, _) = taken_up::origin(&self.state, &path);
         let mut spec = before.clone();

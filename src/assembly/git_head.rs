@@ -31,6 +31,39 @@ pub fn git_head(root: &Path) -> Option<String> {
     }
 }
 
+/// A commit that was made in a work tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeCommit {
+    /// The commit before it; none for the first one.
+    pub parent: Option<String>,
+    /// Its id.
+    pub id: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
+/// The commits made in a work tree between two moments, in microseconds since the Unix epoch, as git's own record of its
+/// head has them; after `head`, since git records whole seconds.
+pub fn commits_between(root: &Path, head: Option<&str>, (from, to): (u64, u64)) -> Vec<MadeCommit> {
+    let dot = root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists());
+    let record = dot.and_then(git_folder).and_then(|own| text(&own.join("logs/HEAD"))).unwrap_or_default();
+    let seconds = from / 1_000_000..=to / 1_000_000 + 1;
+    let made = |line: &str| {
+        let (moved, why) = line.split_once('\t')?;
+        let (ids, who) = moved.split_at_checked(moved.match_indices(' ').nth(1)?.0)?;
+        let at = who.rsplit(' ').nth(1)?.parse().ok()?;
+        let (verb, subject) = why.split_once(": ")?;
+        let (parent, id) = ids.split_once(' ')?;
+        let is_made = verb.starts_with("commit") && seconds.contains(&at);
+        let parent = commit(parent).filter(|id| id.bytes().any(|byte| byte != b'0'));
+        is_made.then_some(MadeCommit { parent, id: commit(id)?, subject: subject.to_owned() })
+    };
+    let mut commits: Vec<MadeCommit> = record.lines().filter_map(made).collect();
+    let known = commits.iter().rposition(|made| Some(made.id.as_str()) == head);
+    commits.drain(..known.map_or(0, |place| place + 1));
+    commits
+}
+
 /// A work tree of its own has a file that says where git keeps it.
 fn git_folder(dot: PathBuf) -> Option<PathBuf> {
     if dot.is_dir() {

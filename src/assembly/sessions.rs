@@ -65,6 +65,11 @@ impl Sessions {
         Sessions { store: SessionStore::new(places.state.clone()), state: places.state.clone() }
     }
 
+    /// The state folder.
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
     /// Every session, newest entry first. Only the ends of each log are looked at, and nothing is written.
     pub fn list(&self) -> Result<Vec<SessionSummary>, WireError> {
         Ok(self.store.list()?)

@@ -7,6 +7,7 @@ mod records;
 mod sandbox;
 mod setup;
 mod teams;
+mod undo;
 
 use std::path::PathBuf;
 
@@ -28,6 +29,7 @@ pub use sandbox::SandboxCommand;
 pub use order::in_order;
 pub use setup::{InitArgs, KeysArgs, KeysCommand, ModelsArgs, ModelsCommand, ModelsListArgs};
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
+pub use undo::{UndoArgs, UndoPart};
 
 /// An arena for AI agents in your terminal
 ///
@@ -76,6 +78,8 @@ pub enum Command {
     Resume(Box<ResumeArgs>),
     /// Copy a session up to an entry and go on differently
     Fork(Box<ForkArgs>),
+    /// Take back what the last turn changed and said; `--redo` takes that back
+    Undo(UndoArgs),
     /// Show a recorded session; never calls a model or a tool
     Replay(ReplayArgs),
     /// Write down what a session came to: a page, Markdown or JSON

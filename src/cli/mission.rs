@@ -12,6 +12,7 @@ mod session_ops;
 mod session_options;
 mod setup;
 mod text;
+mod undo;
 
 use crate::cli::args::{ArenaArgs, ChatArgs, DemoArgs, EarlierArgs, ReplayArgs, RunArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::session_state::SessionState;
+use super::session_state::{Pending, SessionState};
 use super::{Answers, OpenSessions, Updates};
 use crate::arena::{Arena, Ending, SubmitError};
 use crate::assembly::{self, Changes, Prepared, WireError};
@@ -153,6 +153,11 @@ impl Handle {
             }),
             done => Ok(done?),
         }
+    }
+
+    /// Keeps others who write out of the workspace until the returned value is dropped.
+    pub(super) fn hold(&self) -> Result<Pending<'_>, WireError> {
+        self.0.state.hold()
     }
 
     /// Changes settings as far as they differ, then gives a task.

@@ -4,7 +4,7 @@ use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
     ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus,
-    ToolsListed, TurnCause,
+    ToolsListed, TurnCause, TurnRewound,
 };
 use crate::protocol::message::{Effort, Usage};
 use crate::protocol::need::Need;
@@ -390,6 +390,28 @@ pub fn listed(listed: &ToolsListed) -> String {
     let left = if faults == 0 { String::new() } else { format!(", {faults} not taken") };
     format!("`{}` offers {count}{left}", listed.source)
 }
+
+/// `files and words are as before e12: 3 files changed; left: a.txt`.
+pub fn rewound(data: &TurnRewound) -> String {
+    let what = match (&data.files, data.talk) {
+        (Some(_), true) => "files and words are",
+        (Some(_), false) => "files are",
+        (None, _) => "words are",
+    };
+    let mut text = format!("{what} as before {}", data.to);
+    if let Some(files) = &data.files {
+        text += &format!(": {} changed", counted(files.count, "file"));
+        if !files.left.is_empty() {
+            let more = files.left.len().saturating_sub(LEFT_NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            text += &format!("; left: {}{more}", names_shown(files.left.iter().take(LEFT_NAMED)));
+        }
+    }
+    text
+}
+
+/// Files that an undo left and that one line names.
+const LEFT_NAMED: usize = 8;
 
 #[cfg(test)]
 mod tests {

@@ -123,6 +123,8 @@ pub enum ItemKind {
     Resumed,
     /// The session was forked.
     Forked,
+    /// Turns were taken back, or such a step was.
+    Rewound,
     /// A torn tail was set aside.
     Recovered,
     /// The session ended.
@@ -317,6 +319,7 @@ fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
         E::SessionPaused(data) => K::Paused(data.cause),
         E::SessionResumed(_) => K::Resumed,
         E::SessionForked(_) => K::Forked,
+        E::TurnRewound(_) => K::Rewound,
         E::FaultRecovered(_) => K::Recovered,
         E::SessionSealed(data) => K::Sealed(data.cause),
         E::Unknown { .. } => K::Unknown,
@@ -368,6 +371,7 @@ impl Item {
             E::ModelFailed(data) => borrowed(&data.body.message),
             E::ParamsDropped(data) => Some(Cow::Owned(phrases::dropped(data))),
             E::PhaseShifted(data) => borrowed(&data.to),
+            E::TurnRewound(data) => Some(Cow::Owned(phrases::rewound(data))),
             E::CacheHit(data) => borrowed(&data.body.answer),
             E::Unknown { kind, .. } => borrowed(kind),
             _ => None,

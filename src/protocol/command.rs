@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::protocol::event::{
     ApprovalAnswered, InterruptRequested, PromptGiven, SettingsChanged, SteeringGiven, StopRequested,
+    TurnRewound,
 };
 use crate::protocol::spec::{Mode, Setting};
 use crate::protocol::stored::stored;
@@ -52,6 +53,8 @@ pub enum Command {
         /// The new values, whole.
         settings: Vec<Setting>,
     },
+    /// Records that turns are taken back; the files are changed by the caller.
+    Rewind(TurnRewound),
     /// Ends the session.
     Stop {
         /// Why.
@@ -72,6 +75,7 @@ impl From<Command> for ArenaEvent {
                 ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by })
             }
             Command::Set { settings } => ArenaEvent::SettingsChanged(SettingsChanged { changed: settings }),
+            Command::Rewind(rewound) => ArenaEvent::TurnRewound(rewound),
             Command::Stop { cause } => ArenaEvent::StopRequested(StopRequested { cause }),
         }
     }

@@ -170,6 +170,8 @@ events! {
     Fact InterruptRequested(InterruptRequested) = "interrupt_requested";
     /// Settings were changed for the calls that follow.
     Fact SettingsChanged(SettingsChanged) = "settings_changed";
+    /// The person took turns back, or took such a step back itself.
+    Fact TurnRewound(TurnRewound) = "turn_rewound";
     /// An approval was answered.
     Fact ApprovalAnswered(ApprovalAnswered) = "approval_answered";
     /// A model answered.

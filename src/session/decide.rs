@@ -3,6 +3,7 @@
 use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, FailStatus, LimitKind, ModelFailed, PrepareResult, RefusalReason, ToolUse,
+    TurnRewound,
 };
 use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
@@ -19,6 +20,7 @@ pub(super) enum Due {
     Steering { spark: Option<SparkId>, text: String },
     Mentioned(Option<SparkId>),
     Wind,
+    Rewound(TurnRewound),
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
     Answer(Box<AnsweredCall>),
     Failure { call: CallId, attempt: u32, failed: ModelFailed },
@@ -48,6 +50,7 @@ impl Session {
             E::MentionExpanded(data) => self.due_mentioned(data.call),
             E::ToolsListed(_) => Due::Mentioned(None),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
+            E::TurnRewound(data) => Due::Rewound(data.clone()),
             E::ApprovalAnswered(data) => self.due_approval(data),
             E::ModelAnswered(data) => AnsweredCall::before(self, data.call, data.attempt, &data.body)
                 .map_or(Due::Nothing, |answered| Due::Answer(Box::new(answered))),
@@ -118,6 +121,7 @@ impl Session {
             Due::Steering { spark, text } => self.read_for_steering(spark, &text),
             Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
+            Due::Rewound(data) => self.on_rewound(&data),
             Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
             Due::Answer(answered) => self.on_answer(at, &answered),
             Due::Failure { call, attempt, failed } => self.on_failure(at, call, attempt, &failed),

@@ -38,6 +38,7 @@ impl Session {
             E::InterruptRequested(data) => self.fold_interrupt(data.spark),
             E::SteeringGiven(data) => self.fold_steering(at, data.spark, &data.text),
             E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
+            E::TurnRewound(data) => self.fold_rewound(at, data),
             E::ApprovalAnswered(data) => self.fold_approval(data),
             E::ModelAnswered(data) => self.fold_answer(at, data),
             E::ModelFailed(data) => {
@@ -109,6 +110,8 @@ impl Session {
 
     fn fold_prompt(&mut self, at: EventRef, data: &PromptGiven) {
         self.foreign_words = false;
+        self.checkpoints.in_turn = false;
+        self.remember(at);
         self.fold_given_anew(at, data.by.as_deref());
         self.fold_settings(at, &data.changed);
         self.debate = match &data.mode {

@@ -307,6 +307,9 @@ pub struct Checkpoints {
     pub pending: Option<CallId>,
     /// True when the workspace is as recorded, as far as this session knows.
     pub fresh: bool,
+    /// True when it was recorded since the last prompt: an undo takes each turn back to a tree of its own, and people
+    /// work on between two turns.
+    pub in_turn: bool,
     /// True when something of this session may have changed the workspace since.
     pub touched: bool,
     /// The tree before a resume or fork, until the checkpoint ordered then has been compared with it.

@@ -154,7 +154,8 @@ impl Session {
         if !one.may_change() {
             return true;
         }
-        if !self.checkpoints.fresh || self.squad.as_ref().is_some_and(|squad| squad.cache.wants_look()) {
+        let recorded = self.checkpoints.fresh && self.checkpoints.in_turn;
+        if !recorded || self.squad.as_ref().is_some_and(|squad| squad.cache.wants_look()) {
             self.record_workspace();
         }
         self.checkpoints.pending.is_none()
@@ -225,7 +226,7 @@ impl Session {
     /// beside whatever comes next.
     pub(super) fn on_resolved(&mut self, tool_use: ToolUse) {
         let changed = self.use_mut(tool_use).is_some_and(|one| one.may_change());
-        if changed && self.stopping.is_none() {
+        if changed {
             self.record_workspace();
         }
         match self.owner(tool_use) {

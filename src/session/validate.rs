@@ -39,8 +39,11 @@ impl Session {
             let state = if opens { "already" } else { "not" };
             return Err(format!("the session is {state} open"));
         }
-        let takes_up = matches!(fact, E::SessionResumed(_) | E::SessionForked(_) | E::FaultRecovered(_));
-        if self.sealed.is_some() && !takes_up {
+        let fits_sealed = matches!(
+            fact,
+            E::SessionResumed(_) | E::SessionForked(_) | E::FaultRecovered(_) | E::TurnRewound(_)
+        );
+        if self.sealed.is_some() && !fits_sealed {
             return Err("the session is sealed; resume it first".to_owned());
         }
         match fact {
@@ -52,6 +55,7 @@ impl Session {
             E::PromptGiven(data) => self.admit_mode(data),
             E::SteeringGiven(data) => self.admit_spark(data.spark, "steer"),
             E::InterruptRequested(data) => self.admit_spark(data.spark, "interrupt"),
+            E::TurnRewound(data) => self.admit_rewound(data),
             E::ApprovalAnswered(data) => self.admit_approval(data),
             E::SessionOpened(data) if data.spec.personas.is_empty() || data.spec.models.is_empty() => {
                 Err("a session needs a persona and a model".to_owned())

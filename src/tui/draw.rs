@@ -10,6 +10,7 @@ mod lists;
 mod matrix;
 mod pick;
 mod review;
+mod rewind;
 mod roster;
 mod welcome;
 mod writing;
@@ -159,6 +160,7 @@ fn draw_overlay(state: &State, scene: &ViewModel<'_>, overlay: &Overlay, frame: 
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
         Overlay::Pick(list) => pick::draw(state, scene, list, frame, area),
         Overlay::Find(find) => lists::find(scene, frame, area, find),
+        Overlay::Turns(list) => rewind::draw(state, scene, list, frame, area),
         Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
         Overlay::Consent(asked) => consent::draw(scene, frame, area, asked),
         Overlay::Fork { seq } => lists::fork(state, scene, frame, area, *seq),

@@ -15,6 +15,9 @@ pub enum Order {
     Resume,
     Rename,
     Fork,
+    Undo,
+    Redo,
+    Rewind,
     Replay,
     Events,
     Cost,
@@ -107,6 +110,8 @@ const DEBATE: &[Flag] = &[
     flag("--with-model", "ID=PROVIDER/MODEL", "Give one persona a model"),
 ];
 
+const UNDO: &[Flag] = &[flag("--force", "", "Take back files that were changed since as well")];
+
 const LIMITS: &[Flag] = &[
     flag("--max-tokens", "N", "Tokens of the session, input and output"),
     flag("--max-usd", "DOLLARS", "Cost of the session"),
@@ -143,6 +148,16 @@ pub const SLASHES: &[Slash] = &[
         "Copy this session up to an entry; Enter goes on in the copy",
         "agon fork",
         Order::Fork,
+    ),
+    slash("/undo", "[--force]", "Take back what the last turn changed and said", "agon undo", Order::Undo)
+        .flags(UNDO),
+    slash("/redo", "", "Take the last undo back", "agon undo --redo", Order::Redo),
+    slash(
+        "/rewind",
+        "[TURN [files|words]]",
+        "Go back to before a turn; alone, list the turns with their diffs",
+        "agon undo --turn",
+        Order::Rewind,
     ),
     slash("/replay", "", "Play this session from its beginning", "agon replay", Order::Replay),
     slash(

@@ -6,7 +6,6 @@ use crate::projection::board::OpenApproval;
 use crate::projection::{Board, Costs};
 use crate::protocol::{CallId, EventRef};
 
-use super::Question;
 use super::composer::Composer;
 use super::mode_request::ModeRequest;
 use super::review::{Review, Sheet};
@@ -14,6 +13,7 @@ use super::session_view::{SessionView, Snapshot};
 use super::theme::Theme;
 use super::timeline::Timeline;
 use super::view_model::ViewModel;
+use super::{Question, TurnChoice};
 
 /// What the screen is told of its surroundings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -171,6 +171,8 @@ pub(super) enum Overlay {
     },
     Sessions(Sessions),
     Pick(Picker),
+    /// The turns that can be gone back to before.
+    Turns(TurnList),
     Jump(String),
     Cost {
         scroll: usize,
@@ -254,6 +256,14 @@ pub(super) struct Picker {
     pub chosen: usize,
 }
 
+/// The list of turns.
+#[derive(Debug, Default)]
+pub(super) struct TurnList {
+    pub chosen: usize,
+    /// How far the diff of the chosen one is scrolled.
+    pub scroll: usize,
+}
+
 /// Everything the screen knows. Only [`update`](super::update) changes it.
 #[derive(Debug, Default)]
 pub struct State {
@@ -276,6 +286,8 @@ pub struct State {
     pub(super) sessions: Option<Vec<SessionRow>>,
     /// What the providers list; none until they were asked.
     pub(super) models: Option<Vec<ModelRow>>,
+    /// The turns of the session; none until they were asked for.
+    pub(super) turns: Option<Vec<TurnChoice>>,
     pub(super) note: Option<Note>,
     /// Who works on the tasks to come.
     pub(super) wish: ModeRequest,

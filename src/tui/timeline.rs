@@ -43,8 +43,8 @@ pub(super) struct Timeline {
     shown: RefCell<Shown>,
 }
 
-/// What the lines of every block depend on: width, colours, unfolded or not, the spark, the moment.
-type Look = (usize, Theme, bool, Option<SparkId>, Option<u64>);
+/// What the lines of every block depend on: width, colours, unfolded or not, the spark, the moment, what is struck out.
+type Look = (usize, Theme, bool, Option<SparkId>, Option<u64>, u64);
 
 #[derive(Debug, Default)]
 struct Cache {
@@ -132,7 +132,8 @@ impl Timeline {
     }
 
     fn renew(&self, scene: &ViewModel<'_>, width: usize) {
-        let key = Some((width, scene.theme, self.is_open, self.focus, scene.cut));
+        let struck = scene.moment.struck.version();
+        let key = Some((width, scene.theme, self.is_open, self.focus, scene.cut, struck));
         let mut cache = self.cache.borrow_mut();
         cache.live = None;
         if cache.key != key || cache.blocks.len() > KEPT_BLOCKS {

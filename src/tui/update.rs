@@ -6,11 +6,14 @@ mod compose;
 mod find;
 mod overlay;
 mod pick;
+mod rewind;
 
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 
 use crate::projection::transcript::{Item, ItemKind};
 use crate::protocol::{ArenaEvent, Command, Entry};
+
+pub use rewind::undo_wish;
 
 use super::keys::{self, Do, KeyContext};
 use super::session_view::SessionView;
@@ -52,6 +55,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         }
         Msg::History(texts) => state.composer.recall_from(texts),
         Msg::Edited(text) => state.composer.replace(text.trim_end_matches('\n')),
+        Msg::Turns(turns) => state.turns = Some(turns),
         Msg::Files(files) => {
             state.composer.files = files;
             state.composer.complete();

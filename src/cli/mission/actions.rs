@@ -173,6 +173,8 @@ impl Mission {
             Act::Effort(word) => {
                 return Ok(self.change(self.kit.with_effort(&word)?, format!("effort {word}")));
             }
+            Act::Undo(request) => return Ok(self.undo(request)),
+            Act::Turns => self.list_turns(),
             Act::Models => self.list_models(),
             Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
             Act::Policy(file) => {

@@ -17,9 +17,11 @@ use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
 use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
-use crate::host::{ForkPlan, Host};
+use crate::host::{ForkPlan, Host, turn_line};
 use crate::projection::{Board, phrases};
-use crate::tui::{INIT_TASK, ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash};
+use crate::tui::{
+    INIT_TASK, ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash, undo_wish,
+};
 
 use super::mode_request::{self, Company};
 use super::session_options::SessionOptions;
@@ -169,6 +171,7 @@ impl LineMode {
             Order::New => self.begin_with(None)?,
             Order::Help => self.help(),
             Order::Fork => self.fork(rest).await?,
+            Order::Undo | Order::Redo | Order::Rewind => self.undo(slash.order, rest).await?,
             Order::Resume => {
                 let found = self.kit.sessions().find(wanted(slash.name, rest)?)?;
                 self.begin_with(Some(found))?;
@@ -308,6 +311,19 @@ impl LineMode {
         let id = copy.id.clone();
         copy.record().await?;
         self.begin_with(Some(id))
+    }
+
+    async fn undo(&self, order: Order, rest: &str) -> Result<(), Failure> {
+        let session = self.session()?;
+        if (order, rest) == (Order::Rewind, "") {
+            let rows = self.host.turns(&session)?.rows;
+            rows.iter().for_each(|row| self.output.say(&turn_line(row)));
+            return Ok(());
+        }
+        let wish = undo_wish(order, rest).map_err(Failure::usage)?;
+        let undo = self.host.undo(&session, wish).await?;
+        undo.lines(true).iter().for_each(|line| self.output.say(line));
+        Ok(())
     }
 
     /// Leaves the session for another one or none. What bounded it on this screen bounds no other.

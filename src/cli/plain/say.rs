@@ -43,6 +43,7 @@ impl Renderer {
                 Line::new(Who::Agon, "mended", Tone::Warn, text)
             }
             E::PromptGiven(data) => Line::said(Who::You, "prompt", Tone::Strong, &data.text),
+            E::TurnRewound(data) => Line::new(Who::You, "undo", Tone::Strong, phrases::rewound(data)),
             E::SteeringGiven(data) => Line::said(Who::You, "steer", Tone::Strong, &data.text),
             E::InterruptRequested(_) => Line::new(Who::You, "stop", Tone::Warn, "interrupted"),
             E::StopRequested(data) if data.cause != StopCause::Finished => {

@@ -35,6 +35,7 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         }
         E::InterruptRequested(data) => data.spark.map_or("everybody".to_owned(), |spark| spark.to_string()),
         E::SettingsChanged(data) => data.changed.iter().map(setting).collect::<Vec<_>>().join(", "),
+        E::TurnRewound(data) => phrases::rewound(data),
         E::TimerFired(data) => format!("after {} of work", phrases::duration(data.body.active_ms)),
         E::WorkspaceCheckpointed(data) => {
             format!("{}, tree {}", counted(data.body.files, "file"), short(&data.body.tree))

@@ -25,7 +25,8 @@ pub fn whole<'a>(report: &'a Report, head: Option<&str>) -> Document<'a> {
     let mut blocks: Vec<Block<'a>> = Vec::new();
     for turn in &report.session.turns {
         let held = report.debates.iter().find(|debate| debate.turn == turn.number);
-        blocks.push(Block::Article(held.map_or_else(|| article(report, turn), |held| debate(report, held))));
+        let article = held.map_or_else(|| article(report, turn), |held| debate(report, held));
+        blocks.push(Block::Article(Article { is_struck: turn.is_struck, ..article }));
     }
     blocks.extend(costs(report));
     if !report.excerpts.is_empty() {
@@ -108,7 +109,7 @@ pub fn article<'a>(report: &'a Report, turn: &'a TurnReport) -> Article<'a> {
             .into_iter()
             .flatten(),
     );
-    Article { dateline, request: &turn.prompt, asked_in: turn.asked_in, blocks }
+    Article { dateline, request: &turn.prompt, is_struck: turn.is_struck, asked_in: turn.asked_in, blocks }
 }
 
 /// What a reader looks for first.

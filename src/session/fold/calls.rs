@@ -136,7 +136,7 @@ impl Session {
         if self.checkpoints.pending == Some(call) {
             self.checkpoints.pending = None;
         }
-        (self.checkpoints.fresh, self.checkpoints.touched) = (true, false);
+        (self.checkpoints.fresh, self.checkpoints.in_turn, self.checkpoints.touched) = (true, true, false);
         self.checkpoints.compare = None;
         if let Some(tree) = tree {
             self.checkpoints.tree = Some(tree.to_owned());

@@ -1,6 +1,6 @@
-//! Changed settings as lines of the story: what works otherwise from here on; changes none.
+//! Changed settings as lines of the story, and lines that were taken back; changes none.
 
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 use crate::projection::phrases;
 use crate::projection::transcript::Item;
@@ -13,6 +13,12 @@ use crate::tui::text::clean_line;
 use crate::tui::theme::Tone;
 
 impl Page<'_> {
+    /// A line that was taken back.
+    pub(super) fn struck(&self, line: Line<'static>) -> Line<'static> {
+        let style = self.scene.style(Tone::Struck).patch(self.scene.style(Tone::Quiet));
+        line.into_iter().map(|span| Span::styled(span.content, style)).collect()
+    }
+
     /// What an item's event changes, a line each.
     pub(super) fn settings(&self, item: &Item) -> Vec<Line<'static>> {
         let changed = match self.scene.event(item.source) {

@@ -7,7 +7,7 @@ use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
-use super::{approve, browse, overlay, pick};
+use super::{approve, browse, overlay, pick, rewind};
 use crate::tui::keys::Do;
 use crate::tui::mode_request;
 use crate::tui::slash::{self, INIT_TASK, Order};
@@ -148,6 +148,7 @@ fn obey(
         Order::Resume => acts.push(Act::Open(rest.to_owned())),
         Order::Rename => acts.push(rename(state, rest)?),
         Order::Fork => acts.push(fork(state, rest)?),
+        Order::Undo | Order::Redo | Order::Rewind => rewind::order(state, order, rest, acts)?,
         Order::Replay => replay(state)?,
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),

@@ -11,7 +11,7 @@ use crate::tui::review::Sheet;
 use crate::tui::state::{Asked, Events, Overlay, Pane, Sessions, State};
 use crate::tui::text::clean_line;
 
-use super::{browse, find, pick};
+use super::{browse, find, pick, rewind};
 
 /// Opens the list of events at what is seen last.
 pub(super) fn events(state: &mut State) {
@@ -82,6 +82,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         Overlay::Events(list) => list_events(state, list, key),
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),
         Overlay::Pick(list) => pick::press(state, list, key, acts),
+        Overlay::Turns(list) => rewind::press(state, list, key, acts),
         Overlay::Jump(digits) => jump(state, digits, key),
         Overlay::Find(find) => find::press(state, find, key),
         Overlay::Consent(asked) => consent(asked, key, acts),
