@@ -37,7 +37,7 @@ pub use error::WireError;
 pub(crate) use error::in_shell;
 pub use fork::{ForkPlan, Instead, fork};
 pub use lock::WorkspaceLock;
-pub use place::{Proof, Verdict, check_workspace, prove, sandbox};
+pub use place::{Proof, Verdict, check_workspace, prove, run_command, sandbox};
 pub use prepared::Prepared;
 pub use providers::is_demo;
 pub use sessions::{Read, Sessions};

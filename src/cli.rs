@@ -83,7 +83,8 @@ fn mistyped(chat: &ChatArgs) -> Option<Failure> {
     let word = chat.prompt.as_deref().filter(|prompt| !prompt.contains(char::is_whitespace))?;
     let command = Typed::command();
     let known = unknown::closest(word, command.get_subcommands().map(clap::Command::get_name))?;
-    let failure = Failure::usage(format!("unknown command `{word}`")).hint(format!("did you mean `agon {known}`?"));
+    let failure =
+        Failure::usage(format!("unknown command `{word}`")).hint(format!("did you mean `agon {known}`?"));
     Some(failure.hint(format!("as a task: agon -- {word}")))
 }
 

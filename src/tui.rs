@@ -32,8 +32,8 @@ use crate::protocol::{Command, Entry, Signal};
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
 pub use mode_request::{ModeRequest, Worker, limits as parse_limits};
-pub use session_view::{EntrySource, SessionView};
 pub use rule::{read as read_rule, text as rule_text};
+pub use session_view::{EntrySource, SessionView};
 pub use slash::{INIT_TASK, Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{ModelRow, Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
@@ -52,6 +52,8 @@ pub enum Msg {
     Entry(Arc<Entry>),
     /// A live piece of a running call.
     Signal(Signal),
+    /// The terminal has the person's attention, or no longer.
+    Focus(bool),
     /// Time, in microseconds since the Unix epoch.
     Tick(u64),
     /// Another session is looked at, folded already: whole, or its end while the rest is being counted.
@@ -75,6 +77,15 @@ pub enum Msg {
     Files(Vec<String>),
     /// Tasks of earlier sessions, oldest first.
     History(Vec<String>),
+    /// A person's own command ran.
+    Ran {
+        /// The command.
+        command: String,
+        /// What it printed.
+        output: String,
+        /// Its exit code; none when something else ended it.
+        exit: Option<i32>,
+    },
     /// The text as it was left in the editor.
     Edited(String),
     /// The personas, for completion: id and what it is.
@@ -194,10 +205,14 @@ pub enum Act {
     Copy(String),
     /// Runs a demo: `run`, `squad` or `debate`.
     Demo(String),
+    /// Runs a person's own command in the sandbox; what comes of it is [`Msg::Ran`].
+    Shell(String),
     /// Opens the person's editor on a text; what comes of it is [`Msg::Edited`].
     Edit(String),
     /// Rings the bell.
     Bell,
+    /// Tells of something on the desktop, for a person who looks elsewhere.
+    Notify(String),
     /// Draws everything again.
     Redraw,
     /// Hands the terminal back to the shell until the program is continued.

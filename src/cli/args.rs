@@ -21,12 +21,12 @@ use crate::protocol::spec::ANY_STEPS;
 
 pub use cache::CacheCommand;
 pub use chat::{ChatArgs, LookArgs};
+pub use order::in_order;
 pub use records::{
     CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
     SessionsCommand, VerifyArgs, WhyArgs,
 };
 pub use sandbox::SandboxCommand;
-pub use order::in_order;
 pub use setup::{InitArgs, KeysArgs, KeysCommand, ModelsArgs, ModelsCommand, ModelsListArgs};
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
 pub use undo::{UndoArgs, UndoPart};

@@ -8,11 +8,11 @@ use serde_json::json;
 use unicode_width::UnicodeWidthChar;
 
 use crate::cli::args::{SessionsArgs, SessionsCommand};
-use crate::cli::error::Failure;
-use crate::cli::output::{Output, on_screen};
 use crate::cli::consent::AtTerminal;
 use crate::cli::desk::Desk;
+use crate::cli::error::Failure;
 use crate::cli::interrupts::unless_interrupted;
+use crate::cli::output::{Output, on_screen};
 use crate::cli::{plain, typed_lines};
 use crate::config::{Environment, Places};
 use crate::host::{Host, SessionSummary, Sessions};
@@ -152,7 +152,8 @@ pub fn newest(host: &Host, workspace: &Path) -> Result<String, Failure> {
 
 /// Lets the person at the terminal choose one of the newest sessions.
 pub(super) async fn choose(sessions: &Sessions, person: AtTerminal) -> Result<String, Failure> {
-    let unnamed = || Failure::usage("no session was named").hint("agon sessions lists them; `latest` is the newest");
+    let unnamed =
+        || Failure::usage("no session was named").hint("agon sessions lists them; `latest` is the newest");
     let (output, all) = (person.output, sessions.list()?);
     if !person.can_be_asked || !Desk::is_attended() || all.is_empty() {
         return Err(unnamed());
@@ -163,7 +164,8 @@ pub(super) async fn choose(sessions: &Sessions, person: AtTerminal) -> Result<St
     }
     output.tell("Number, id or name of the session: ");
     let line = unless_interrupted(typed_lines::line()).await??.unwrap_or_default();
-    let nth = line.trim().parse::<usize>().ok().and_then(|nth| nth.checked_sub(1)).filter(|nth| *nth < CHOICES);
+    let nth =
+        line.trim().parse::<usize>().ok().and_then(|nth| nth.checked_sub(1)).filter(|nth| *nth < CHOICES);
     match (nth.and_then(|nth| all.get(nth)), line.trim()) {
         (Some(row), _) => Ok(row.id.clone()),
         (None, "") => Err(unnamed()),

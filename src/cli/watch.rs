@@ -21,11 +21,11 @@ use crate::projection::phrases;
 use crate::projection::report;
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs};
-use crate::tui::{read_rule, rule_text};
 use crate::protocol::event::{ArenaEvent, CacheStep, Plan, TurnCause};
 use crate::protocol::spec::Mode;
 use crate::protocol::text::unfenced;
 use crate::protocol::{CallId, Choice, Command, Entry, EventRef, Signal, StopCause};
+use crate::tui::{read_rule, rule_text};
 
 /// One view on one session.
 pub struct Watch {
@@ -71,7 +71,8 @@ impl Watch {
         let tells = output.is_live() && !show.json && !show.loud.quiet;
         let desk = (show.answers() == Answers::People).then(Desk::default);
         let (color, columns) = (output.has_colour(), output.talk_columns());
-        let options = Options { color, summed_up: true, columns, full: show.loud.verbose, ..Options::default() };
+        let options =
+            Options { color, summed_up: true, columns, full: show.loud.verbose, ..Options::default() };
         Watch {
             output,
             show,

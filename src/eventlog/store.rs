@@ -112,7 +112,8 @@ impl SessionStore {
             return self.find_file(path);
         }
         let fits = |id: &&String| id.starts_with(name) || name.len() >= SHORTEST && id.ends_with(name);
-        let is_named = |id: &&String| session_status::name(&self.sessions().join(id)).as_deref() == Some(name);
+        let is_named =
+            |id: &&String| session_status::name(&self.sessions().join(id)).as_deref() == Some(name);
         let ids = if name.trim().is_empty() { Vec::new() } else { self.ids()? };
         let mut fitting: Vec<String> = ids.iter().filter(fits).cloned().collect();
         if fitting.is_empty() {

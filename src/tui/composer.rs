@@ -58,6 +58,12 @@ impl Composer {
         self.is_typed && self.text.starts_with('/')
     }
 
+    /// The person's own command that is being written, if it is one: what follows `!`.
+    pub fn shell(&self) -> Option<&str> {
+        let line = self.text.strip_prefix('!').filter(|_| self.is_typed)?.trim();
+        (!line.is_empty()).then_some(line)
+    }
+
     pub fn insert(&mut self, text: &str) {
         if self.text.is_empty() {
             self.is_typed = true;
@@ -83,7 +89,8 @@ impl Composer {
     /// Opens the paste whose mark is just before the cursor; false when there is none.
     pub fn unfold(&mut self) -> bool {
         let from = self.before();
-        let Some(text) = self.text[from..self.cursor].chars().next().and_then(|mark| self.pastes.get(mark)) else {
+        let Some(text) = self.text[from..self.cursor].chars().next().and_then(|mark| self.pastes.get(mark))
+        else {
             return false;
         };
         let text = text.to_owned();
@@ -291,7 +298,14 @@ impl Composer {
         } else if from == 0 {
             let takes = slash::starting(word).map(|slash| slash.takes.len()).max().unwrap_or(0);
             let text = |slash: &Slash| {
-                (slash.name.to_owned(), if takes == 0 { slash.help.to_owned() } else { format!("{:<takes$}  {}", slash.takes, slash.help) })
+                (
+                    slash.name.to_owned(),
+                    if takes == 0 {
+                        slash.help.to_owned()
+                    } else {
+                        format!("{:<takes$}  {}", slash.takes, slash.help)
+                    },
+                )
             };
             slash::starting(word).map(text).collect()
         } else {

@@ -86,7 +86,13 @@ use KeyContext::{Anywhere, Composer, Timeline};
 /// Every key, in the order of the help.
 pub const KEYS: &[KeyRow] = &[
     row(Composer, "Enter", K::Enter, Do::Send, "Send; while work goes on, say it to the spark"),
-    alt(Composer, "Alt-Enter", K::Enter, Do::NewLine, "New line, also Shift-Enter, Ctrl-J, or \\ before Enter"),
+    alt(
+        Composer,
+        "Alt-Enter",
+        K::Enter,
+        Do::NewLine,
+        "New line, also Shift-Enter, Ctrl-J, or \\ before Enter",
+    ),
     ctrl(Composer, "Ctrl-J", 'j', Do::NewLine, ""),
     row(Composer, "Esc", K::Esc, Do::Interrupt, "Clear what is written, then interrupt what runs"),
     ctrl(Composer, "Ctrl-R", 'r', Do::History, "Search what was written before"),

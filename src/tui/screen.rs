@@ -135,6 +135,7 @@ fn perform(
     match act {
         Act::Copy(text) => screen.copy(&text),
         Act::Bell => screen.bell(),
+        Act::Notify(text) => screen.notify(&text),
         Act::Redraw => screen.redraw(state)?,
         Act::Suspend => screen.suspend(state)?,
         Act::Edit(text) => {
@@ -150,6 +151,8 @@ fn typed(state: &mut State, event: Event) -> Vec<Act> {
         Event::Key(key) => update(state, Msg::Key(key)),
         Event::Paste(text) => update(state, Msg::Paste(text)),
         Event::Resize(columns, rows) => update(state, Msg::Resize(columns, rows)),
+        Event::FocusGained => update(state, Msg::Focus(true)),
+        Event::FocusLost => update(state, Msg::Focus(false)),
         _ => Vec::new(),
     }
 }

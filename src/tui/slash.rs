@@ -224,7 +224,13 @@ pub const SLASHES: &[Slash] = &[
     )
     .words(&["run", "squad", "debate"]),
     slash("/init", "", "Let the agent write AGENTS.md for this workspace", "agon run", Order::Init),
-    slash("/status", "", "Show session, model, sandbox and what was used", "agon sessions show", Order::Status),
+    slash(
+        "/status",
+        "",
+        "Show session, model, sandbox and what was used",
+        "agon sessions show",
+        Order::Status,
+    ),
     slash("/copy", "", "Copy the last answer to the terminal's clipboard", "", Order::Copy),
     slash("/theme", "dark|light|plain", "Change the colours", "", Order::Theme)
         .words(&["dark", "light", "plain"]),
@@ -239,10 +245,16 @@ pub const INIT_TASK: &str = "Look at this workspace and write AGENTS.md at its r
 
 /// The commands that begin like this.
 pub(super) fn starting(word: &str) -> impl Iterator<Item = &'static Slash> {
-    SLASHES.iter().filter(move |slash| {
-        [slash.name].iter().chain(slash.aliases).any(|name| name.starts_with(word))
-    })
+    SLASHES
+        .iter()
+        .filter(move |slash| [slash.name].iter().chain(slash.aliases).any(|name| name.starts_with(word)))
 }
+
+/// What other tools have and agon does by itself, with what to do instead.
+const NOT_HERE: &[(&str, &str)] = &[
+    ("/compact", "agon summarises by itself when the window is nearly full; /new begins with an empty one"),
+    ("/context", "the gauge in the header shows how full the window is; /cost shows the tokens"),
+];
 
 /// The command and the rest of a line; in words what is wrong when there is no such command.
 pub fn parse(line: &str) -> Result<(&'static Slash, &str), String> {
@@ -250,7 +262,11 @@ pub fn parse(line: &str) -> Result<(&'static Slash, &str), String> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let found = SLASHES.iter().find(|slash| slash.name == word || slash.aliases.contains(&word));
     found.map(|slash| (slash, rest.trim())).ok_or_else(|| {
-        let names: Vec<&str> = SLASHES.iter().flat_map(|slash| slash.aliases.iter().chain([&slash.name])).copied().collect();
+        if let Some((_, instead)) = NOT_HERE.iter().find(|(name, _)| *name == word) {
+            return format!("there is no {word}: {instead}");
+        }
+        let names: Vec<&str> =
+            SLASHES.iter().flat_map(|slash| slash.aliases.iter().chain([&slash.name])).copied().collect();
         format!("there is no {word}{}; /help lists what there is", did_you_mean(word, &names))
     })
 }

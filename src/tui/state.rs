@@ -297,6 +297,8 @@ pub struct State {
     pub begin_at: Option<u64>,
     /// What the screen begins with, once nothing is being opened.
     pub(super) beginning: Option<Beginning>,
+    /// The person looks at another window.
+    pub(super) is_unseen: bool,
     /// Ctrl-C was pressed with nothing left to clear.
     pub(super) is_leaving: bool,
     pub(super) theme: Theme,

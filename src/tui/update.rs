@@ -31,6 +31,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Resize(columns, rows) => state.size = (columns, rows),
         Msg::Entry(entry) => take_entry(state, entry, &mut acts),
         Msg::Signal(signal) => state.record.hint(&signal),
+        Msg::Focus(is_seen) => state.is_unseen = !is_seen,
         Msg::Tick(now) => tick(state, now),
         Msg::SessionView { record, is_live, is_elsewhere } => {
             look_at(state, *record, is_live, &mut acts);
@@ -40,37 +41,12 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             (state.is_live, state.is_elsewhere) = (false, false);
             forget_turn(state);
         }
-        Msg::Sessions(rows) => {
-            let row = |row: &SessionRow| {
-                (row.id.clone(), row.name.clone().unwrap_or_else(|| super::text::clean_line(&row.prompt)))
-            };
-            state.composer.values.sessions = rows.iter().map(row).collect();
-            state.sessions = Some(rows);
-            state.composer.complete();
-        }
-        Msg::Models(rows) => {
-            let row = |row: &ModelRow| (row.name.clone(), row.about.clone());
-            state.composer.values.models = rows.iter().map(row).collect();
-            state.models = Some(rows);
-        }
         Msg::History(texts) => state.composer.recall_from(texts),
+        Msg::Ran { command, output, exit } => compose::offer_output(state, (&command, &output), exit),
         Msg::Edited(text) => state.composer.replace(text.trim_end_matches('\n')),
         Msg::Turns(turns) => state.turns = Some(turns),
-        Msg::Files(files) => {
-            state.composer.files = files;
-            state.composer.complete();
-        }
-        Msg::Profile(profile) => {
-            // A list of the providers themselves says more.
-            if state.models.is_none() {
-                let model = |model: &String| (model.clone(), String::new());
-                state.composer.values.models = profile.models.iter().map(model).collect();
-            }
-            state.profile = *profile;
-        }
-        Msg::Personas(personas) => {
-            state.composer.values.personas = personas;
-            state.composer.complete();
+        Msg::Sessions(_) | Msg::Models(_) | Msg::Files(_) | Msg::Profile(_) | Msg::Personas(_) => {
+            learn(state, msg)
         }
         Msg::Fault(fault) => state.fault = Some(fault),
         Msg::Mode(wish) => state.set_mode(wish),
@@ -89,6 +65,42 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
     state.is_dirty |= visible;
     state.record.trim();
     acts
+}
+
+/// What there is to choose from and to complete.
+fn learn(state: &mut State, msg: Msg) {
+    match msg {
+        Msg::Sessions(rows) => {
+            let row = |row: &SessionRow| {
+                (row.id.clone(), row.name.clone().unwrap_or_else(|| super::text::clean_line(&row.prompt)))
+            };
+            state.composer.values.sessions = rows.iter().map(row).collect();
+            state.sessions = Some(rows);
+            state.composer.complete();
+        }
+        Msg::Models(rows) => {
+            let row = |row: &ModelRow| (row.name.clone(), row.about.clone());
+            state.composer.values.models = rows.iter().map(row).collect();
+            state.models = Some(rows);
+        }
+        Msg::Files(files) => {
+            state.composer.files = files;
+            state.composer.complete();
+        }
+        Msg::Profile(profile) => {
+            // A list of the providers themselves says more.
+            if state.models.is_none() {
+                let model = |model: &String| (model.clone(), String::new());
+                state.composer.values.models = profile.models.iter().map(model).collect();
+            }
+            state.profile = *profile;
+        }
+        Msg::Personas(personas) => {
+            state.composer.values.personas = personas;
+            state.composer.complete();
+        }
+        _ => {}
+    }
 }
 
 /// Does what the screen was begun for, as soon as there is a session or none is being opened.
@@ -117,8 +129,13 @@ fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Ac
     if let [ArenaEvent::ApprovalAnswered(_), ArenaEvent::InputRefused(refused)] = entry.events.as_slice() {
         approve::refused(state, &refused.reason);
     }
-    if asks && state.is_live {
-        acts.push(Act::Bell);
+    let ends = entry.effective().any(|(_, event)| matches!(event, ArenaEvent::TurnClosed(_)));
+    match (asks, ends) {
+        _ if !state.is_live => {}
+        (true, _) if state.is_unseen => acts.push(Act::Notify("an approval waits for you".to_owned())),
+        (true, _) => acts.push(Act::Bell),
+        (false, true) if state.is_unseen => acts.push(Act::Notify("the turn is over".to_owned())),
+        _ => {}
     }
     if !state.record.now.board.has_open_turn() {
         forget_turn(state);

@@ -38,8 +38,10 @@ fn has_value(command: &Command, option: &str, next: Option<&str>) -> bool {
         Some(name) => arg.get_long() == Some(name),
         None => arg.get_short().map(String::from).as_deref() == option.strip_prefix('-'),
     };
-    let mut all =
-        command.get_arguments().chain(command.get_subcommands().flat_map(Command::get_arguments)).filter(is_it);
+    let mut all = command
+        .get_arguments()
+        .chain(command.get_subcommands().flat_map(Command::get_arguments))
+        .filter(is_it);
     let Some(arg) = all.next().filter(|arg| arg.get_action().takes_values()) else { return false };
     let is_needed = arg.get_num_args().is_none_or(|range| range.min_values() > 0);
     let can_be = |word: &str| !word.starts_with('-') && command.find_subcommand(word).is_none();

@@ -113,6 +113,24 @@ impl Mission {
         }));
     }
 
+    /// Runs a person's own command next to the session.
+    fn shell(&mut self, command: String) -> Vec<Msg> {
+        let (kit, said) = (Arc::clone(&self.kit), format!("running `{command}`\u{2026}"));
+        self.pending.push(Box::pin(async move {
+            let line = command.clone();
+            let ran =
+                session_ops::apart(move || async move { Ok(host::run_command(&kit.config, &line).await?) });
+            match ran.await {
+                Ok(ran) => Done::News(vec![
+                    Msg::Busy(None),
+                    Msg::Ran { command, output: ran.output, exit: ran.exit },
+                ]),
+                Err(failure) => Done::News(vec![Msg::Busy(None), Msg::Log(in_words(&failure))]),
+            }
+        }));
+        vec![Msg::Busy(Some(said))]
+    }
+
     fn remove(&mut self, id: String) -> Vec<Msg> {
         if self.id.as_deref() == Some(&id) {
             return vec![Msg::Log("this session is on the screen; /new leaves it".to_owned())];
@@ -152,11 +170,7 @@ impl Mission {
                 Ok(vec![Msg::Sessions(session_ops::list(kit)?), Msg::Log("renamed".to_owned())])
             }),
             Act::List => self.small(|kit| Ok(vec![Msg::Sessions(session_ops::list(kit)?)])),
-            Act::Personas => self.small(|kit| {
-                let library = host::personas(&kit.config);
-                let all = library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone()));
-                Ok(vec![Msg::Personas(all.collect())])
-            }),
+            Act::Personas => self.small(|kit| Ok(vec![Msg::Personas(personas(kit))])),
             Act::Files => {
                 self.small(|kit| Ok(vec![Msg::Files(host::workspace_files(kit.config.workspace()))]))
             }
@@ -185,13 +199,20 @@ impl Mission {
                 return Ok(self.change(kit, format!("limits {}", flags.join(" "))));
             }
             Act::Sandbox(name) => return self.sandbox(&name),
+            Act::Shell(line) => return Ok(self.shell(line)),
             Act::Demo(name) => {
                 let kind = demo_kind(&name)?;
                 self.forget_bounds()?;
                 return Ok(self.demo(kind, None));
             }
             // These are the screen's own.
-            Act::Copy(_) | Act::Edit(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
+            Act::Copy(_)
+            | Act::Edit(_)
+            | Act::Bell
+            | Act::Notify(_)
+            | Act::Redraw
+            | Act::Suspend
+            | Act::Quit => {}
         }
         Ok(Vec::new())
     }
@@ -227,4 +248,10 @@ impl Mission {
             Ok(Done::Opened(Box::new(opened)))
         }))
     }
+}
+
+/// Every persona with what it is.
+fn personas(kit: &SessionOptions) -> Vec<(String, String)> {
+    let library = host::personas(&kit.config);
+    library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone())).collect()
 }

@@ -19,9 +19,7 @@ use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
 use crate::host::{ForkPlan, Host, turn_line};
 use crate::projection::{Board, phrases};
-use crate::tui::{
-    INIT_TASK, ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash, undo_wish,
-};
+use crate::tui::{INIT_TASK, ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash, undo_wish};
 
 use super::mode_request::{self, Company};
 use super::session_options::SessionOptions;

@@ -22,7 +22,8 @@ impl Pastes {
     pub fn fold(&mut self, text: &str) -> String {
         let text = text.replace("\r\n", "\n").replace('\r', "\n").replace(is_mark, "\u{FFFD}");
         let nth = u32::try_from(self.0.len()).ok();
-        let mark = nth.and_then(|nth| char::from_u32(u32::from(*MARKS.start()) + nth)).filter(|c| is_mark(*c));
+        let mark =
+            nth.and_then(|nth| char::from_u32(u32::from(*MARKS.start()) + nth)).filter(|c| is_mark(*c));
         match mark.filter(|_| text.len() > BYTES || text.lines().count() > LINES) {
             Some(mark) => {
                 self.0.push(text);

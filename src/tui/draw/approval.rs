@@ -176,7 +176,8 @@ fn hidden(above: usize, below: usize, is_end: bool, is_seen: bool) -> String {
 fn title(state: &State, scene: &ViewModel<'_>, wide: u16) -> Line<'static> {
     let open = &state.record.now.board.approvals;
     let at = open.iter().position(|ask| Some(ask.call) == state.asking.call).unwrap_or(0) + 1;
-    let queue = if open.len() > 1 { format!(" {at} of {}, h for the next", open.len()) } else { String::new() };
+    let queue =
+        if open.len() > 1 { format!(" {at} of {}, h for the next", open.len()) } else { String::new() };
     let text = format!("── approval{queue} ");
     let rule = "─".repeat(usize::from(wide).saturating_sub(width(&text)));
     let tone = if super::has_keys(state, Pane::Approval) { Tone::Warn } else { Tone::Quiet };
@@ -197,7 +198,8 @@ fn queue(state: &State, scene: &ViewModel<'_>, wide: u16) -> Vec<Line<'static>> 
     let row = |(nth, ask): (usize, &OpenApproval)| {
         let is_chosen = nth == at;
         let mark = if is_chosen { '▸' } else { ' ' };
-        let text = format!("  {mark} {} {} wants {} {}", nth + 1, scene.name(ask.spark), ask.tool, ask.target);
+        let text =
+            format!("  {mark} {} {} wants {} {}", nth + 1, scene.name(ask.spark), ask.tool, ask.target);
         let tone = if is_chosen { Tone::Strong } else { Tone::Quiet };
         Line::styled(cut(&clean_line(&text), usize::from(wide).saturating_sub(2)), scene.style(tone))
     };
@@ -216,7 +218,8 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         Some("") | None => String::new(),
         Some(cwd) => format!(" in {}", bare(cwd)),
     };
-    let needs: Vec<String> = plan(scene, open).into_iter().flat_map(Plan::other_needs).map(phrases::need).collect();
+    let needs: Vec<String> =
+        plan(scene, open).into_iter().flat_map(Plan::other_needs).map(phrases::need).collect();
     let needs = needs.iter().map(|need| format!(" · {}", clean_line(need))).collect::<String>();
     let sandbox = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
         Some("none") | None => "UNCONFINED".to_owned(),

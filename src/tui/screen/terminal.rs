@@ -16,11 +16,11 @@ use super::pipe::{Pipe, Sheet};
 use super::scroll::Scrolling;
 use crate::tui::State;
 
-/// Alternate screen, bracketed paste, no cursor until a frame wants one.
-const TAKE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l";
+/// Alternate screen, bracketed paste, news of the focus, no cursor until a frame wants one.
+const TAKE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?25l";
 
 /// The same taken back, and a synchronized frame that was cut off ended.
-const GIVE_BACK: &str = "\x1b[<u\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[?1049l";
+const GIVE_BACK: &str = "\x1b[<u\x1b[?2026l\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[?1049l";
 
 /// Everything cleared, in the terminal's own colours.
 const CLEAR: &str = "\x1b[0m\x1b[2J";
@@ -140,6 +140,14 @@ impl Screen {
     pub fn bell(&self) {
         if !self.is_away {
             self.pipe.send(b"\x07".to_vec());
+        }
+    }
+
+    /// Tells of something in the desktop's own way, where the terminal knows one (OSC 9), and rings.
+    pub fn notify(&self, text: &str) {
+        if !self.is_away {
+            let text: String = text.chars().filter(|c| !c.is_control()).take(120).collect();
+            self.pipe.send(format!("\x1b]9;agon: {text}\x07\x07").into_bytes());
         }
     }
 
@@ -292,7 +300,8 @@ fn ask() -> Answer {
 fn answer(heard: &[u8]) -> Option<Answer> {
     let text = String::from_utf8_lossy(heard);
     let at = text.find("\x1b[?").filter(|_| text.ends_with('c'))?;
-    let is_synchronized = ["1", "2", "3"].iter().any(|mode| text[at..].contains(&format!("\x1b[?2026;{mode}$y")));
+    let is_synchronized =
+        ["1", "2", "3"].iter().any(|mode| text[at..].contains(&format!("\x1b[?2026;{mode}$y")));
     let is_flags = |part: &str| part.find('u').is_some_and(|end| part[..end].parse::<u16>().is_ok());
     let knows_keys = text[at..].split("\x1b[?").any(is_flags);
     Some(Answer { is_synchronized, knows_keys })

@@ -86,11 +86,7 @@ fn call_lines(
 }
 
 /// What a call does, and for how long.
-fn status(
-    scene: &ViewModel<'_>,
-    (call, open): (CallId, &OpenCall),
-    width: usize,
-) -> Option<Line<'static>> {
+fn status(scene: &ViewModel<'_>, (call, open): (CallId, &OpenCall), width: usize) -> Option<Line<'static>> {
     let said = clean_line(&scene.moment.board.say(call, open));
     if scene.is_left {
         let text = format!("■ left open while {said}");

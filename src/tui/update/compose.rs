@@ -84,6 +84,10 @@ pub(super) fn send(state: &mut State, acts: &mut Vec<Act>) {
     if approve::catch(state) {
         return;
     }
+    if let Some(line) = state.composer.shell().map(str::to_owned) {
+        drop(state.composer.take());
+        return acts.push(Act::Shell(line));
+    }
     if state.past.is_some() {
         return now_first(state);
     }
@@ -102,6 +106,17 @@ pub(super) fn send(state: &mut State, acts: &mut Vec<Act>) {
     state.pane = Pane::Composer;
     let (wish, written, steers) = (state.wish.clone(), text.clone(), state.is_working());
     acts.push(Act::Prompt { text, wish, written, steers });
+}
+
+/// What a command printed is offered to the model: it is written where messages are, before what is there.
+pub(super) fn offer_output(state: &mut State, (command, output): (&str, &str), exit: Option<i32>) {
+    let ended = exit.map_or("did not end by itself".to_owned(), |exit| format!("exit {exit}"));
+    let output = safe_text::safe(output.trim_end());
+    let written = state.composer.whole();
+    state.composer.clear();
+    state.composer.paste(&format!("$ {command}\n{output}\n({ended})\n"));
+    state.composer.restore(&written);
+    state.tell(format!("{ended}; Enter sends the output to the model, Esc drops it"));
 }
 
 /// What is sent goes to the session as it is now: whoever looks back is shown that first.

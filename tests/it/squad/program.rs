@@ -119,8 +119,18 @@ fn project(server: &Server) -> Env {
 fn a_squad_mends_a_real_project_over_http() {
     let server = Server::start(play);
     let env = project(&server);
-    let ran =
-        env.run(&["squad", TASK, "-v", "-m", "mock/any", "--check", "sh test.sh", "--yes", "--sandbox", "none"]);
+    let ran = env.run(&[
+        "squad",
+        TASK,
+        "-v",
+        "-m",
+        "mock/any",
+        "--check",
+        "sh test.sh",
+        "--yes",
+        "--sandbox",
+        "none",
+    ]);
     assert_eq!(ran.code, 0, "{ran}");
     assert_eq!(
         ran.stdout,

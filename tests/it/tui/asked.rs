@@ -96,7 +96,8 @@ fn in_lines_the_letters_are_those_of_the_screen() {
         let env = scripted(WRITES);
         let mut terminal = Terminal::start(&env, &["run", "write"], 100, 40);
         for (nth, letters) in letters.iter().enumerate() {
-            let asks = |text: &str| text.matches("n REASON no:").count() + text.matches("or write another:").count();
+            let asks =
+                |text: &str| text.matches("n REASON no:").count() + text.matches("or write another:").count();
             terminal.wait("the question", |text| asks(text) > nth && text.trim_end().ends_with(':'));
             // What is typed before the question is read does not answer it.
             std::thread::sleep(std::time::Duration::from_millis(200));

@@ -97,7 +97,11 @@ fn words_of_other_tools_are_known_and_a_typing_error_is_told() {
     let _ = update(&mut state, ctrl('c'));
     let _ = typed(&mut state, "/status");
     let _ = update(&mut state, key(Enter));
-    assert!(shown(&state, 120, 24).contains("demo/script \u{b7} sandbox local"), "{}", shown(&state, 120, 24));
+    assert!(
+        shown(&state, 120, 24).contains("demo/script \u{b7} sandbox local"),
+        "{}",
+        shown(&state, 120, 24)
+    );
     let _ = typed(&mut state, "/init");
     assert!(text_of(&update(&mut state, key(Enter))).contains("AGENTS.md"));
 }
@@ -156,4 +160,43 @@ fn the_last_answer_stays_in_the_terminal() {
         text.contains("hello") && text.contains("done \u{b7} ") && text.contains("continue: agon -c")
     });
     assert_eq!(screen.end(), 0);
+}
+
+#[test]
+fn a_command_of_ones_own_runs_in_the_sandbox_and_its_output_is_offered() {
+    let env = scripted(&HELLO.replace("text =", "expect = \"made by hand\"\ntext ="));
+    let mut screen = Terminal::start(&env, &["--sandbox", "local"], 100, 30);
+    screen.wait_for("write a task");
+    screen.press("!echo made by hand; touch /etc/agon-was-here; exit 3\r");
+    screen.wait("its output", |text| text.contains("made by hand\n") && text.contains("(exit 3)"));
+    assert!(screen.text().contains("Enter sends the output to the model"), "{}", screen.text());
+    assert!(!std::path::Path::new("/etc/agon-was-here").exists());
+    screen.press("\r");
+    screen.wait_for("hello");
+    screen.press("\x04");
+    assert_eq!(screen.end(), 0);
+}
+
+#[test]
+fn who_looks_elsewhere_is_told_of_an_approval_and_of_the_end() {
+    let entries = demo();
+    let asked = first(&entries, "approval_requested");
+    let mut state = state(&entries[..asked], true);
+    let _ = update(&mut state, Msg::Focus(false));
+    let acts = update(&mut state, Msg::Entry(std::sync::Arc::clone(&entries[asked])));
+    assert_eq!(acts, [Act::Notify("an approval waits for you".to_owned())]);
+    let _ = update(&mut state, Msg::Focus(true));
+    let rest: Vec<Act> = entries[asked + 1..]
+        .iter()
+        .flat_map(|entry| update(&mut state, Msg::Entry(std::sync::Arc::clone(entry))))
+        .collect();
+    assert!(rest.iter().all(|act| *act == Act::Bell), "{rest:?}");
+}
+
+#[test]
+fn what_agon_does_by_itself_is_told_to_who_asks_for_it() {
+    let mut state = state(&demo(), false);
+    let _ = typed(&mut state, "/compact");
+    assert_eq!(update(&mut state, key(Enter)), []);
+    assert!(shown(&state, 120, 24).contains("agon summarises by itself"), "{}", shown(&state, 120, 24));
 }
