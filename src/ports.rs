@@ -321,6 +321,10 @@ pub trait Sandbox: Send + Sync {
         let kind = self.spec().kind;
         opens.names().next().map(|name| format!("`{name}` is not available in the sandbox `{kind}`"))
     }
+    /// Whether commands leave the repository as it is unless a call opens it. Default: they do not.
+    fn keeps_git(&self) -> bool {
+        false
+    }
     /// Runs a command to its end.
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String>;
     /// Gives back what the sandbox holds outside this process. Called once, after the last `exec`; a

@@ -157,6 +157,7 @@ impl Session {
                 let due = self.due(&fact);
                 self.emit(fact);
                 self.decide(due);
+                self.end_if_nothing_is_awaited();
             }
             Err(void) => self.open.extend([fact, void.into_event()]),
         }

@@ -5,6 +5,7 @@ mod check;
 mod digest;
 mod edit_file;
 mod edits;
+mod git_line;
 mod glob;
 mod grep;
 mod list_dir;

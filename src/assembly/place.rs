@@ -16,8 +16,9 @@ use crate::arena::{ArenaPorts, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
-use crate::ports::{Checks as _, EventLog, Sandbox, TeamCache};
+use crate::ports::{Checks as _, EventLog, Opens, Sandbox, TeamCache};
 use crate::protocol::event::CheckRan;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Consent, Rule, SandboxSpec, Setting, Spec, WorkspaceSpec};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
@@ -27,13 +28,37 @@ use crate::session::convergence::Scorers;
 use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
 
-/// What would confine the tools of a new session here, after it was started.
-pub async fn sandbox(config: &Config) -> Result<(SandboxSpec, Option<String>), WireError> {
+/// What would confine the tools of a new session here, after it was started; how commands get what they see, and what it
+/// opens for a single call.
+pub async fn sandbox(config: &Config) -> Result<(SandboxSpec, Vec<String>), WireError> {
     keeps_apart(config, config.workspace())?;
     let sandbox = confined(config, looked_at(config.sandbox(), config.workspace())).await?;
-    let seen = (sandbox.spec(), sandbox.way());
+    let spec = sandbox.spec();
+    let mut seen: Vec<String> = sandbox.way().into_iter().collect();
+    if spec.kind != "none" {
+        seen.extend(doors(&*sandbox).await);
+    }
     sandbox.close().await;
-    Ok(seen)
+    Ok((spec, seen))
+}
+
+/// What a sandbox opens for a call that was allowed it, each with the reason where it does not.
+async fn doors(sandbox: &dyn Sandbox) -> Vec<String> {
+    let needs = [Need::Git, Need::Host("NAME".to_owned()), Need::Port(80), Need::Unconfined];
+    let mut seen = Vec::new();
+    for need in needs {
+        let opens = Opens::of(std::slice::from_ref(&need));
+        let closed = match sandbox.cannot_open(&opens) {
+            // Only a call shows whether this machine does it.
+            None if need == Need::Git => proof::opens_git(sandbox).await.err(),
+            closed => closed,
+        };
+        seen.push(match closed {
+            None => format!("door: `{}` is opened for a call that is allowed it", need.name()),
+            Some(why) => format!("closed door: {why}"),
+        });
+    }
+    seen
 }
 
 /// How long a person's own command may take, in milliseconds.

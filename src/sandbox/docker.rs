@@ -28,7 +28,7 @@ pub use image::{DOCKERFILE, ImageFacts, Progress, build, pull};
 pub use plan::{DockerSettings, MountSettings};
 pub use strays::{FoundContainers, Owner, list, reap};
 
-use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
+use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox};
 use crate::protocol::spec::SandboxSpec;
 use crate::sandbox::crash_journal::{Note, notes_of};
 use crate::sandbox::files::WorkspaceFiles;
@@ -213,7 +213,8 @@ impl DockerSandbox {
         match done {
             Ok(mut end) => {
                 end.notes = moved.lines;
-                lines.extend(protected_snapshot::told_of_closed(&end, !self.plan.writable));
+                let git = || self.cannot_open(&Opens { git: true, ..Opens::default() });
+                lines.extend(protected_snapshot::told_of_closed(&end, git, !self.plan.writable));
                 lines.iter().for_each(|line| call::add_line(&mut end.stderr, line));
                 Ok(end)
             }

@@ -15,6 +15,11 @@ const CLOSED: [&str; 4] = ["/etc", "/proc", "/dev", "/sys"];
 /// repository does not say that this is a work tree of its own (so that a file that was merely unpacked here opens
 /// nothing), and for folders that hold the home, or agon's own files, or lie in these.
 pub fn outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<PathBuf> {
+    folders_outside(root, own, home).map(|(shown, _)| shown)
+}
+
+/// The same with the work tree's own folder, which lies in it or is it.
+pub fn folders_outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<(PathBuf, PathBuf)> {
     let file = root.join(".git");
     let named = small_text(&file).filter(|_| is_callers(&file))?;
     let git = fs::canonicalize(root.join(named.strip_prefix("gitdir: ")?.trim_end())).ok()?;
@@ -37,7 +42,7 @@ pub fn outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<Path
         && shown.join("HEAD").is_file()
         && shown.join("objects").is_dir()
         && shown.join("refs").is_dir();
-    (is_repository && is_apart(&shown, root, own, home)).then_some(shown)
+    (is_repository && is_apart(&shown, root, own, home)).then_some((shown, git))
 }
 
 /// Whether a folder is neither in the workspace nor closed for what it holds.

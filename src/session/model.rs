@@ -237,7 +237,7 @@ impl Session {
         }
         if let Some(delay_ms) = self.retry_delay(call, attempt, failed) {
             let timer = self.new_call();
-            let attempt = attempt + 1;
+            let attempt = attempt.saturating_add(1);
             let retry = RetryScheduled { call, attempt, timer, delay_ms, reason: at };
             self.emit(ArenaEvent::RetryScheduled(retry));
             return;
@@ -305,7 +305,7 @@ impl Session {
     pub(super) fn repeat_model_call(&mut self, call: CallId) {
         let Some(open) = self.calls.get(&call) else { return };
         let Order::Model(order) = &open.order else { return };
-        let attempt = open.attempt + 1;
+        let attempt = open.attempt.saturating_add(1);
         let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called).cloned() else { return };
         let Some(spark) = self.sparks.get(&called.spark) else { return };
         let input = self.input_estimate(spark);

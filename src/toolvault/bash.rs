@@ -5,6 +5,7 @@ use futures_util::FutureExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::git_line::{self, GitLine};
 use super::tool::{arguments, blocking, spec};
 use super::write_file::words;
 use crate::ports::{Exec, ExecEnd, Opens, Preparation, Sandbox, Tool, ToolEnd};
@@ -56,6 +57,22 @@ impl Arguments {
         }
         if let Some(why) = sandbox.cannot_open(&Opens::of(&needs)) {
             return Err(why);
+        }
+        if needs.contains(&Need::Unconfined) || !sandbox.keeps_git() {
+            return Ok(needs);
+        }
+        match git_line::read(&self.command) {
+            GitLine::Configures(command) => {
+                return Err(format!(
+                    "`{}` writes git's configuration, which no call may: ask the user to run it",
+                    name_shown(command)
+                ));
+            }
+            // Where it cannot be given the command says so itself.
+            GitLine::Changes if sandbox.cannot_open(&Opens::of(&[Need::Git])).is_none() => {
+                needs.extend((!needs.contains(&Need::Git)).then_some(Need::Git));
+            }
+            GitLine::Changes | GitLine::Other => {}
         }
         Ok(needs)
     }

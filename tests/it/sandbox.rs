@@ -10,6 +10,8 @@ mod consent;
 pub(crate) mod contract;
 pub(crate) mod escapes;
 #[cfg(target_os = "linux")]
+mod git;
+#[cfg(target_os = "linux")]
 mod holder;
 mod hostile_git;
 #[cfg(target_os = "linux")]

@@ -224,12 +224,13 @@ fn be_init(held: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
     // A session of its own: no terminal to type into, and a group the parent can signal.
     rustix::process::setsid().map_err(|e| system("session", e))?;
     let plan = read_plan()?;
-    rustix::system::sethostname(b"agon").map_err(|e| system("host name", e))?;
+    // The one name that every machine resolves without asking anybody.
+    rustix::system::sethostname(b"localhost").map_err(|e| system("host name", e))?;
     loopback::up().map_err(|error| format!("the loopback cannot be switched on: {error}"))?;
     mounts::build(&held.base, &plan, held.limits.processes)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|e| system("dumpable", e))?;
-    confine::confine(held)?;
+    confine::confine(held, &plan.layers().collect::<Vec<_>>())?;
     let child = begin(command(held, &plan, outputs))?;
     match wait_for(child)? {
         Some(status) => tell(&words(status)),
@@ -244,7 +245,7 @@ fn be_guard(held: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("subreaper: {error}"))?;
     let plan = read_plan()?;
-    confine::confine(held)?;
+    confine::confine(held, &[])?;
     let mut command = command(held, &plan, outputs);
     command.process_group(0);
     let child = begin(command)?;

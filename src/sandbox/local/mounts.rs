@@ -18,6 +18,9 @@ use super::plan::{Cover, CoverKind, HeldPlan, Mount, MountKind, StagePlan};
 /// What is said of a name that cannot be covered: it is the workspace that has to be mended, not the machine.
 pub const UNCOVERED: &str = "cannot be covered";
 
+/// What is said where a layer over a repository is refused.
+pub const NO_LAYER: &str = "this machine lays no layer over a repository";
+
 /// Mounts on the stage what every call sees, closed to writing.
 pub fn hold(plan: &HeldPlan) -> Result<(), String> {
     // What the machine unmounts later goes here as well; what is mounted here is seen nowhere else.
@@ -66,6 +69,9 @@ pub fn build(base: &OsStr, plan: &StagePlan, processes: u64) -> Result<(), Strin
 }
 
 fn unplaced(mount: &Mount, error: Errno) -> String {
+    if matches!(mount.kind, MountKind::Overlay { .. }) {
+        return format!("{NO_LAYER} (overlayfs on the folder for temporary files): {error}");
+    }
     format!("`{}` cannot be put into the sandbox: {error}", Path::new(&mount.target).display())
 }
 
@@ -170,6 +176,7 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
                 MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RDONLY,
             )
         }
+        MountKind::Overlay { upper, work } => place_layer(root, &mount.target, [upper, work]),
         MountKind::Link { to } => {
             let path = Path::new(&mount.target);
             let parent = target(root, path.parent().unwrap_or(Path::new("/")).as_os_str(), true)?;
@@ -190,6 +197,17 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             Ok(())
         }
     }
+}
+
+/// Lays a layer over what is there. Everything is named by what was opened, so no name of a folder is read as an option.
+fn place_layer(root: BorrowedFd<'_>, path: &OsStr, layer: [&OsString; 2]) -> rustix::io::Result<()> {
+    let (lower, [upper, work]) = (walk(root, path)?, layer.map(|folder| open_path(folder)));
+    let [lower, upper, work] = [lower, upper?, work?];
+    let [below, above, beside] = [&lower, &upper, &work].map(|fd| fd_path(fd).display().to_string());
+    let data = format!("lowerdir={below},upperdir={above},workdir={beside},userxattr");
+    let data = std::ffi::CString::new(data).map_err(|_| Errno::INVAL)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("overlay", fd_path(&lower), "overlay", flags, data.as_c_str())
 }
 
 /// Why nothing is run: most likely a command has closed a folder on the way.

@@ -1,7 +1,7 @@
 //! What the parent hands to the process that becomes the sandbox: everything decided, nothing left to look up.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,14 @@ pub struct StagePlan {
     pub command: String,
 }
 
+impl StagePlan {
+    /// Folders that this call sees under a layer of its own.
+    pub fn layers(&self) -> impl Iterator<Item = &OsStr> {
+        let layers = self.mounts.iter().filter(|mount| matches!(mount.kind, MountKind::Overlay { .. }));
+        layers.map(|mount| mount.target.as_os_str())
+    }
+}
+
 /// One piece of the new root; targets are absolute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
@@ -88,6 +96,13 @@ pub enum MountKind {
     Held {
         /// The number.
         number: usize,
+    },
+    /// What is there already, under a layer that takes every change.
+    Overlay {
+        /// The layer, outside.
+        upper: OsString,
+        /// An empty folder on the same file system.
+        work: OsString,
     },
     /// A symbolic link.
     Link {

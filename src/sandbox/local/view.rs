@@ -1,15 +1,15 @@
 //! What the commands of a session see, and who mounts what of it: decided once, by whoever needs it first.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use super::LocalOptions;
 use super::fs_layout::FsLayout;
 use super::held::Split;
 use super::kept_back::Packages;
 use super::plan::HeldPlan;
 use super::session_holder;
+use super::{LocalOptions, git};
 
 /// A view that is made when it is needed: the folders that are shown have to be searched for it.
 pub type LazyView = LazyLock<View, Box<dyn FnOnce() -> View + Send>>;
@@ -34,10 +34,13 @@ impl View {
         LazyLock::new(Box::new(move || {
             let variable = |name: &str| std::env::var_os(name);
             let seen = FsLayout::of(&root, &scratch, (options.read_only, &options.own), &variable);
-            let (readable, layout) = match has_namespaces {
+            let (readable, mut layout) = match has_namespaces {
                 true => (vec![OsString::from("/")], seen),
                 false => seen.of_rules(&root, &scratch, options.read_only),
             };
+            let (tmp, seen_at) = (scratch.join("tmp"), PathBuf::from("/tmp"));
+            let seen_at = if has_namespaces { seen_at } else { tmp.clone() };
+            git::settings::write(&root, &tmp, &seen_at, &mut layout.environment);
             let split = Split::of(&layout.mounts, &root);
             let held = HeldPlan {
                 has_namespaces,
