@@ -23,7 +23,7 @@ pub use cache::CacheCommand;
 pub use chat::{ChatArgs, LookArgs};
 pub use order::in_order;
 pub use records::{
-    CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
+    ContextArgs, CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
     SessionsCommand, VerifyArgs, WhyArgs,
 };
 pub use sandbox::SandboxCommand;
@@ -90,6 +90,8 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Show what a session cost, by spark, role and model
     Cost(CostArgs),
+    /// Show what fills the context window of each agent of a session's last turn
+    Context(ContextArgs),
     /// Show who allowed each tool call, or what led to one event
     Why(WhyArgs),
     /// Find keys and servers, choose a model, try it and write a configuration

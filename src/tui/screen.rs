@@ -47,6 +47,8 @@ pub trait Desk {
 pub enum Left {
     /// The person left.
     Quit,
+    /// The person wants to be asked which model to use.
+    SetUp,
     /// A signal asked for the end.
     Terminated,
 }
@@ -77,11 +79,14 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
         while !todo.is_empty() {
             let mut more = Vec::new();
             for act in std::mem::take(&mut todo) {
-                if act == Act::Quit {
-                    return Ok(Left::Quit);
+                match act {
+                    Act::Quit => return Ok(Left::Quit),
+                    Act::SetUp => return Ok(Left::SetUp),
+                    act => {
+                        let news = perform(act, desk, state, (&mut screen, &keys))?;
+                        more.extend(news.into_iter().flat_map(|msg| update(state, msg)));
+                    }
                 }
-                let news = perform(act, desk, state, (&mut screen, &keys))?;
-                more.extend(news.into_iter().flat_map(|msg| update(state, msg)));
             }
             todo = more;
         }

@@ -21,6 +21,7 @@ pub enum Order {
     Replay,
     Events,
     Cost,
+    Context,
     Diff,
     Matrix,
     Model,
@@ -168,6 +169,7 @@ pub const SLASHES: &[Slash] = &[
         Order::Events,
     ),
     slash("/cost", "", "Show tokens and money by spark, role and model", "agon cost", Order::Cost),
+    slash("/context", "", "Show what fills the context window, part by part", "agon context", Order::Context),
     slash("/diff", "", "Show what this session changed, file by file", "agon report", Order::Diff),
     slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(
@@ -253,7 +255,6 @@ pub(super) fn starting(word: &str) -> impl Iterator<Item = &'static Slash> {
 /// What other tools have and agon does by itself, with what to do instead.
 const NOT_HERE: &[(&str, &str)] = &[
     ("/compact", "agon summarises by itself when the window is nearly full; /new begins with an empty one"),
-    ("/context", "the gauge in the header shows how full the window is; /cost shows the tokens"),
 ];
 
 /// The command and the rest of a line; in words what is wrong when there is no such command.

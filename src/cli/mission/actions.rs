@@ -212,6 +212,7 @@ impl Mission {
             | Act::Notify(_)
             | Act::Redraw
             | Act::Suspend
+            | Act::SetUp
             | Act::Quit => {}
         }
         Ok(Vec::new())

@@ -85,7 +85,7 @@ impl Env {
         command.args(arguments).current_dir(self.work()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.home()).env("AGON_HOME", self.home());
-        command.env("TMPDIR", self.temporary());
+        command.env("TMPDIR", self.temporary()).env("AGON_LOCAL_SERVERS", "none");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
