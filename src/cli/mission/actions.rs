@@ -206,14 +206,7 @@ impl Mission {
                 return Ok(self.demo(kind, None));
             }
             // These are the screen's own.
-            Act::Copy(_)
-            | Act::Edit(_)
-            | Act::Bell
-            | Act::Notify(_)
-            | Act::Redraw
-            | Act::Suspend
-            | Act::SetUp
-            | Act::Quit => {}
+            _ => {}
         }
         Ok(Vec::new())
     }
