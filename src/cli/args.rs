@@ -29,7 +29,7 @@ pub use records::{
 pub use sandbox::SandboxCommand;
 pub use setup::{InitArgs, KeysArgs, KeysCommand, ModelsArgs, ModelsCommand, ModelsListArgs};
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
-pub use undo::{UndoArgs, UndoPart};
+pub use undo::{ApplyArgs, UndoArgs, UndoPart};
 
 /// An arena for AI agents in your terminal
 ///
@@ -78,6 +78,8 @@ pub enum Command {
     Resume(Box<ResumeArgs>),
     /// Copy a session up to an entry and go on differently
     Fork(Box<ForkArgs>),
+    /// Bring what a fork changed into the folder of its parent
+    Apply(ApplyArgs),
     /// Take back what the last turn changed and said; `--redo` takes that back
     Undo(UndoArgs),
     /// Show a recorded session; never calls a model or a tool
@@ -270,6 +272,9 @@ pub struct ResumeArgs {
     /// How much is said.
     #[command(flatten)]
     pub loud: LoudArgs,
+    /// Answer the question that the agent asks; a number chooses
+    #[arg(long, value_name = "TEXT")]
+    pub answer: Option<String>,
     /// Answer open approvals with yes; what policy denies stays denied
     #[arg(long)]
     pub yes: bool,

@@ -19,12 +19,14 @@ pub const PERSON: &str = "the person at the terminal";
 /// What a person typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// An answer.
+    /// An answer to an approval.
     Answer(Choice),
     /// The rule that is offered is wanted, to be taken or changed.
     Rule,
     /// The rule as it was written; empty for the one that was offered.
     Written(String),
+    /// An answer to a question.
+    Words(String),
     /// Something else; the question stays.
     Unclear,
     /// The terminal was closed.
@@ -34,9 +36,14 @@ pub enum Said {
 /// Reads whole lines from the terminal while a question stands.
 #[derive(Default)]
 pub struct Desk {
-    is_asking: bool,
-    /// A rule is being written.
-    is_ruling: bool,
+    asking: Option<Asked>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Approval,
+    Rule,
+    Question,
 }
 
 impl Desk {
@@ -48,28 +55,33 @@ impl Desk {
     /// Asks. What was typed before the question was seen does not count as an answer.
     pub fn ask(&mut self, output: Output) {
         typed_lines::forget();
-        (self.is_asking, self.is_ruling) = (true, false);
+        self.asking = Some(Asked::Approval);
         output.tell(QUESTION);
     }
 
     /// Asks for a rule: the one that is offered, or another.
     pub fn ask_for_rule(&mut self, offered: &str, output: Output) {
-        (self.is_asking, self.is_ruling) = (true, true);
+        self.asking = Some(Asked::Rule);
         output.tell(&format!("rule [{}]; Enter takes it, or write another: ", safe_line(offered)));
+    }
+
+    /// Waits for the answer to a question of the agent.
+    pub fn ask_words(&mut self, output: Output) {
+        typed_lines::forget();
+        self.asking = Some(Asked::Question);
+        output.tell("your answer: ");
     }
 
     /// Waits for what is said to the question; for ever when nothing was asked.
     pub async fn said(&mut self) -> Said {
-        if !self.is_asking {
-            return std::future::pending().await;
-        }
+        let Some(asked) = self.asking else { return std::future::pending().await };
         let line = typed_lines::line().await;
-        self.is_asking = false;
-        match line.ok().flatten() {
-            None => Said::Gone,
-            Some(line) if std::mem::take(&mut self.is_ruling) => Said::Written(line.trim().to_owned()),
-            Some(line) => understood(&line),
-        }
+        self.asking = None;
+        line.ok().flatten().map_or(Said::Gone, |line| match asked {
+            Asked::Approval => understood(&line),
+            Asked::Rule => Said::Written(line.trim().to_owned()),
+            Asked::Question => Said::Words(line),
+        })
     }
 }
 

@@ -255,11 +255,16 @@ impl Watch {
 
     /// Asks the person for the next answer and ends the session once the turn is closed.
     async fn act(&mut self, handle: &Handle) {
-        if let Some((call, _)) = self.open_ask()
+        let question = self.board.questions().next().map(|open| open.call);
+        let approval = self.open_ask().map(|(call, _)| call);
+        if let Some(call) = approval.or(question)
             && let Some(desk) = &mut self.desk
             && self.asking != Some(call)
         {
-            desk.ask(self.output);
+            match approval {
+                Some(_) => desk.ask(self.output),
+                None => desk.ask_words(self.output),
+            }
             self.asking = Some(call);
         }
         if std::mem::take(&mut self.is_closed) && !self.is_interrupted {
@@ -273,6 +278,13 @@ impl Watch {
         let shown = self.asking.take();
         let choice = match (said, self.open_plan()) {
             (Said::Answer(choice), _) => choice,
+            (Said::Words(text), _) if !text.trim().is_empty() => {
+                if let Err(error) = handle.command(handle.said(text, PERSON)).await {
+                    self.output.warn(&format!("the answer was not taken: {error}"));
+                }
+                return;
+            }
+            (Said::Words(_) | Said::Gone, _) => return,
             (Said::Rule, Some((tool, plan))) => {
                 let offered = rule_text(&tool, &plan);
                 if let Some(desk) = &mut self.desk {
@@ -376,7 +388,12 @@ impl Watch {
                 Err(Failure::new(code, error).hint(format!("agon resume {id}{}", self.show.held)))
             }
             Ending::Paused => {
-                self.output.say(&format!("hint: agon resume {id}{} --yes", self.show.held));
+                let flag = match self.board.approvals.is_empty() && self.board.questions().next().is_some() {
+                    true => " --answer TEXT",
+                    false => "",
+                };
+                let yes = if flag.is_empty() || self.show.yes.is_some() { " --yes" } else { "" };
+                self.output.say(&format!("hint: agon resume {id}{}{flag}{yes}", self.show.held));
                 Ok(PAUSED)
             }
             ending => {

@@ -112,15 +112,13 @@ impl SessionStore {
             return self.find_file(path);
         }
         let fits = |id: &&String| id.starts_with(name) || name.len() >= SHORTEST && id.ends_with(name);
-        let is_named =
-            |id: &&String| session_status::name(&self.sessions().join(id)).as_deref() == Some(name);
         let ids = if name.trim().is_empty() { Vec::new() } else { self.ids()? };
         let mut fitting: Vec<String> = ids.iter().filter(fits).cloned().collect();
-        if fitting.is_empty() {
-            fitting = ids.iter().filter(is_named).cloned().collect();
-        }
         match fitting.len() {
-            0 => Err(LogError::NotFound(name.to_owned())),
+            0 => match self.named(name)? {
+                Some(id) => Ok(self.stored(&id)),
+                None => Err(LogError::NotFound(name.to_owned())),
+            },
             1 => Ok(self.stored(&fitting.remove(0))),
             _ => {
                 // Ids begin with the time, so the last ten are the newest.
@@ -130,6 +128,14 @@ impl SessionStore {
                 Err(LogError::Ambiguous { prefix: name.to_owned(), matches })
             }
         }
+    }
+
+    /// The only session a person gave this name.
+    fn named(&self, name: &str) -> Result<Option<String>, LogError> {
+        let is_named =
+            |id: &String| session_status::name(&self.sessions().join(id)).is_some_and(|it| it == name);
+        let mut found = self.ids()?.into_iter().filter(is_named);
+        Ok(found.next().filter(|_| found.next().is_none()))
     }
 
     fn find_file(&self, path: &Path) -> Result<SessionPath, LogError> {

@@ -42,6 +42,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     rows.extend(file_words(board).map(|words| ("files", words)));
     rows.extend(ask_words(board).map(|words| ("asks", words)));
+    rows.extend(board.questions().map(|open| ("asks", open.asked.lines().collect::<Vec<_>>().join(" "))));
     rows.push(("session", board.id.clone()));
     if let Some((parent, seq)) = &board.parent {
         rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
@@ -262,6 +263,7 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
         Some((event, AuditEnd::Refused(reason))) => {
             row(event, format!("not run: {}", phrases::refusal(reason)))
         }
+        Some((event, AuditEnd::Answered)) => row(event, "answered".to_owned()),
         Some((event, AuditEnd::Lost)) => row(event, "lost: how it ended is unknown".to_owned()),
         None => out.push_str("         still open\n"),
     }
@@ -308,7 +310,7 @@ fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
     };
     match part {
         Some(Part::Call { name, args, .. }) => {
-            ToolFace { spark: None, tool: name.clone(), target: target(args) }.words()
+            ToolFace { spark: None, tool: name.clone(), target: target(args), inside: None }.words()
         }
         _ => format!("tool call {}", tool_use.part),
     }
