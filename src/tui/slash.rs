@@ -253,9 +253,10 @@ pub(super) fn starting(word: &str) -> impl Iterator<Item = &'static Slash> {
 }
 
 /// What other tools have and agon does by itself, with what to do instead.
-const NOT_HERE: &[(&str, &str)] = &[
-    ("/compact", "agon summarises by itself when the window is nearly full; /new begins with an empty one"),
-];
+const NOT_HERE: &[(&str, &str)] = &[(
+    "/compact",
+    "agon summarises by itself when the window is nearly full; /new begins with an empty one",
+)];
 
 /// The command and the rest of a line; in words what is wrong when there is no such command.
 pub fn parse(line: &str) -> Result<(&'static Slash, &str), String> {
