@@ -166,9 +166,9 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         let hint = format!("give it a new task: {}", way_on(&config, &id));
         return Err(Failure::usage("the session has no open turn to continue").hint(hint));
     }
-    if typed.answer.is_some() && !Sessions::of(&config).asks(&typed.session)? {
+    if typed.answer.is_some() && !Sessions::of(&config).asks(&session)? {
         return Err(Failure::usage("the session asks nothing that `--answer` could answer")
-            .hint(format!("agon resume {}", typed.session)));
+            .hint(format!("agon resume {}", session)));
     }
     let show = ShowPlan {
         json: typed.json,
