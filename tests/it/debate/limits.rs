@@ -38,7 +38,8 @@ fn a_provider_that_tells_one_debater_to_slow_down_holds_all_back_and_loses_none(
         Server::start(move |request, n| {
             began.lock().unwrap().push(Instant::now());
             match n {
-                1 => Reply::status(429, "{\"error\":{\"message\":\"slow down\"}}").header("retry-after-ms", "400"),
+                1 => Reply::status(429, "{\"error\":{\"message\":\"slow down\"}}")
+                    .header("retry-after-ms", "400"),
                 _ => answer(request),
             }
         })
