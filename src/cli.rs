@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod args;
 pub mod cache;
+pub mod complete;
 pub mod config;
 mod consent;
 pub mod debate;
@@ -38,11 +39,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use clap_complete::env::{CompleteEnv, Shells};
 
-use crate::cli::args::{Command, Typed};
+use crate::cli::args::{ChatArgs, Command, Typed, in_order};
 use crate::cli::error::{BUG, DONE, Failure, USAGE};
 use crate::cli::output::Output;
-use crate::config::Environment;
+use crate::config::{Environment, unknown};
 
 /// Runs the program: parse, do, report. A panic anywhere is exit code 70.
 pub fn main() -> ExitCode {
@@ -53,14 +55,39 @@ pub fn main() -> ExitCode {
     keep_to_itself();
     let environment = Environment::of_process();
     let output = Output::new(&environment);
-    ExitCode::from(guarded(output, || match Typed::try_parse_from(arguments) {
+    if environment.get(COMPLETE).is_some() {
+        let here = std::env::current_dir().ok();
+        let completer = CompleteEnv::with_factory(Typed::command).var(COMPLETE);
+        return match completer.try_complete(arguments, here.as_deref()) {
+            Ok(_) => ExitCode::from(DONE),
+            Err(error) => ExitCode::from(usage(&error)),
+        };
+    }
+    let has_dashes = arguments.iter().any(|argument| argument == "--");
+    ExitCode::from(guarded(output, || match Typed::try_parse_from(in_order(&Typed::command(), arguments)) {
         Ok(Typed { command: Some(command), .. }) => report(perform(command, environment, output), output),
         Ok(Typed { command: None, chat }) => {
-            let done = wait(mission::chat(&chat, environment, output));
-            report(done.and_then(|code| code), output)
+            let done = match mistyped(&chat).filter(|_| !has_dashes) {
+                Some(failure) => Err(failure),
+                None => wait(mission::chat(&chat, environment, output)).and_then(|code| code),
+            };
+            report(done, output)
         }
         Err(error) => usage(&error),
     }))
+}
+
+/// The variable by which a shell asks for completions.
+const COMPLETE: &str = "AGON_COMPLETE";
+
+/// A single word that looks like a command was hardly meant as a task.
+fn mistyped(chat: &ChatArgs) -> Option<Failure> {
+    let word = chat.prompt.as_deref().filter(|prompt| !prompt.contains(char::is_whitespace))?;
+    let command = Typed::command();
+    let known = unknown::closest(word, command.get_subcommands().map(clap::Command::get_name))?;
+    let failure =
+        Failure::usage(format!("unknown command `{word}`")).hint(format!("did you mean `agon {known}`?"));
+    Some(failure.hint(format!("as a task: agon -- {word}")))
 }
 
 /// Keeps keys, which stand in this process's environment and memory, from other processes of the same user: commands
@@ -167,8 +194,10 @@ fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 }
 
 fn completions(shell: clap_complete::Shell, output: Output) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Typed::command(), "agon", &mut script);
+    let (mut script, shells) = (Vec::new(), Shells::builtins());
+    let completer = shells.completer(&shell.to_string());
+    let completer = completer.ok_or_else(|| Failure::usage(format!("no completions for {shell}")))?;
+    completer.write_registration(COMPLETE, "agon", "agon", "agon", &mut script)?;
     output.bytes(&script)
 }
 

@@ -37,7 +37,7 @@ pub use level::{accepted, named as parse_level};
 pub use mode_request::{ModeRequest, Worker, limits as parse_limits};
 pub use rule::{read as read_rule, text as rule_text};
 pub use session_view::{EntrySource, SessionView};
-pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
+pub use slash::{INIT_TASK, Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{ModelRow, Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
 pub use update::{undo_wish, update};
@@ -55,6 +55,8 @@ pub enum Msg {
     Entry(Arc<Entry>),
     /// A live piece of a running call.
     Signal(Signal),
+    /// The terminal has the person's attention, or no longer.
+    Focus(bool),
     /// Time, in microseconds since the Unix epoch.
     Tick(u64),
     /// Another session is looked at, folded already: whole, or its end while the rest is being counted.
@@ -76,6 +78,19 @@ pub enum Msg {
     Turns(Vec<TurnChoice>),
     /// Files of the workspace, for completion.
     Files(Vec<String>),
+    /// Tasks of earlier sessions, oldest first.
+    History(Vec<String>),
+    /// A person's own command ran.
+    Ran {
+        /// The command.
+        command: String,
+        /// What it printed.
+        output: String,
+        /// Its exit code; none when something else ended it.
+        exit: Option<i32>,
+    },
+    /// The text as it was left in the editor.
+    Edited(String),
     /// The personas, for completion: id and what it is.
     Personas(Vec<(String, String)>),
     /// What the screen should know of its surroundings.
@@ -209,8 +224,14 @@ pub enum Act {
     Copy(String),
     /// Runs a demo: `run`, `squad` or `debate`.
     Demo(String),
+    /// Runs a person's own command in the sandbox; what comes of it is [`Msg::Ran`].
+    Shell(String),
+    /// Opens the person's editor on a text; what comes of it is [`Msg::Edited`].
+    Edit(String),
     /// Rings the bell.
     Bell,
+    /// Tells of something on the desktop, for a person who looks elsewhere.
+    Notify(String),
     /// Draws everything again.
     Redraw,
     /// Hands the terminal back to the shell until the program is continued.

@@ -247,7 +247,7 @@ async fn call(server: &dyn Provider, request: &Request) -> Result<ModelReply, Mo
 }
 
 /// Nobody watches a trial.
-struct Nobody;
+pub(super) struct Nobody;
 
 impl Live for Nobody {
     fn push(&self, _: Lane, _: &str) {}

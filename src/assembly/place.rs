@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::change::{Changes, changes};
 use super::confine::{Wanted, chosen, confined};
+use super::offers::Nobody;
 use super::role_sandboxes::{Means, OpenedRoleSandboxes};
 use super::taken_up::{self, Origin};
 use super::{SystemClock, WireError, cache, fork, git_head, providers, windows};
@@ -13,7 +16,8 @@ use crate::arena::{ArenaPorts, Attendance, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
-use crate::ports::{EventLog, Opens, Sandbox, TeamCache};
+use crate::ports::{Checks as _, EventLog, Opens, Sandbox, TeamCache};
+use crate::protocol::event::CheckRan;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{
     Consent, PermissionLevel, Rule, SandboxSpec, Setting, Spec, ToolSpec, WorkspaceSpec,
@@ -57,6 +61,21 @@ async fn doors(sandbox: &dyn Sandbox) -> Vec<String> {
         });
     }
     seen
+}
+
+/// How long a person's own command may take, in milliseconds.
+const SHELL_MS: u64 = 120_000;
+
+/// Runs a person's own command where the tools of a new session would be confined; where nothing confines, it is refused
+/// unless `none` was chosen.
+pub async fn run_command(config: &Config, line: &str) -> Result<CheckRan, WireError> {
+    keeps_apart(config, config.workspace())?;
+    let wanted = looked_at(config.sandbox(), config.workspace());
+    let sandbox = confined(config, Wanted { session: "shell", is_looked_at: false, ..wanted }).await?;
+    let checks = SandboxChecks::new(Arc::clone(&sandbox));
+    let ran = checks.run(line, SHELL_MS, &Nobody, &CancellationToken::new()).await;
+    sandbox.close().await;
+    Ok(ran)
 }
 
 /// Starts a sandbox on a workspace made for that and tries every forbidden act in it.
@@ -116,6 +135,14 @@ pub fn holds_no_own_files(config: &Config, root: &Path) -> Result<(), WireError>
     match own.into_iter().find(|own| own.starts_with(&root)) {
         Some(own) => Err(WireError::HoldsOwn { workspace: root, own }),
         None => Ok(()),
+    }
+}
+
+/// Refuses a workspace that no yes makes one: what holds agon's own files.
+pub fn check_workspace(config: &Config) -> Result<(), WireError> {
+    match keeps_apart(config, config.workspace()) {
+        Err(refused @ WireError::HoldsOwn { .. }) => Err(refused),
+        _ => Ok(()),
     }
 }
 

@@ -46,6 +46,9 @@ impl Read {
     }
 }
 
+/// Sessions whose tasks can be recalled: the newest.
+const RECALLED: usize = 30;
+
 /// The recorded sessions of a state folder.
 pub struct Sessions {
     store: SessionStore,
@@ -198,6 +201,31 @@ impl Sessions {
             }
         }
         Ok(())
+    }
+
+    /// The newest tasks that were given in the newest sessions, oldest first.
+    pub fn tasks(&self, most: usize) -> Result<Vec<String>, WireError> {
+        let mut tasks = Vec::new();
+        for row in self.store.list()?.iter().take(RECALLED) {
+            let mut own = Vec::new();
+            // What cannot be read has no task.
+            let _ = self.lines(&row.id, None, &mut |line| {
+                if memchr::memmem::find(line, b"\"prompt_given\"").is_some()
+                    && let Ok(entry) = Entry::read(line)
+                    && let Some(ArenaEvent::PromptGiven(given)) = entry.fact()
+                {
+                    own.push(given.text.clone());
+                }
+                true
+            });
+            tasks.extend(own.into_iter().rev());
+            if tasks.len() >= most {
+                break;
+            }
+        }
+        tasks.truncate(most);
+        tasks.reverse();
+        Ok(tasks)
     }
 
     /// The id of a session that a resume has nothing to do for: no turn is open, and it was sealed or never had

@@ -1,18 +1,18 @@
-//! The person at the terminal: asked about one approval at a time, answering with a whole word and Enter.
+//! The person at the terminal: asked about one approval at a time, answering with a letter and Enter.
 
 use std::io::{self, IsTerminal};
 
 use crate::cli::output::Output;
 use crate::cli::typed_lines;
+use crate::projection::safe_text::safe_line;
 use crate::protocol::Choice;
 
-/// What is asked beneath every approval.
-const QUESTION: &str = "may it run? yes | session (the same again for this session) | always (keep a rule for this \
-                        workspace) | no REASON: ";
+/// What is asked under every approval: the letters of the screen, each with Enter.
+const QUESTION: &str = "allow it? y once, s for the session, r by a rule, always keeps a rule, n REASON no: ";
 
 /// What is said to anything else.
-pub const UNCLEAR: &str =
-    "Type `yes`, `session`, `always`, `everywhere` or `no`; `always bash: cargo test *` keeps a wider rule\n";
+pub const UNCLEAR: &str = "type y, s, r or n, then Enter; `always` keeps a rule for this workspace, `everywhere` for all; \
+     `always bash: cargo test *` keeps a wider one\n";
 
 /// Who answers there, as the log says it.
 pub const PERSON: &str = "the person at the terminal";
@@ -29,9 +29,13 @@ pub enum Said {
         /// True for every workspace.
         everywhere: bool,
     },
+    /// The rule that is offered is wanted, to be taken or changed.
+    Rule,
+    /// The rule as it was written; empty for the one that was offered.
+    Written(String),
     /// An answer to a question.
     Words(String),
-    /// Something else; the question stands.
+    /// Something else; the question stays.
     Unclear,
     /// The terminal was closed.
     Gone,
@@ -46,6 +50,7 @@ pub struct Desk {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Approval,
+    Rule,
     Question,
 }
 
@@ -62,6 +67,12 @@ impl Desk {
         output.tell(QUESTION);
     }
 
+    /// Asks for a rule: the one that is offered, or another.
+    pub fn ask_for_rule(&mut self, offered: &str, output: Output) {
+        self.asking = Some(Asked::Rule);
+        output.tell(&format!("rule [{}]; Enter takes it, or write another: ", safe_line(offered)));
+    }
+
     /// Waits for the answer to a question of the agent.
     pub fn ask_words(&mut self, output: Output) {
         typed_lines::forget();
@@ -76,12 +87,13 @@ impl Desk {
         self.asking = None;
         line.ok().flatten().map_or(Said::Gone, |line| match asked {
             Asked::Approval => understood(&line),
+            Asked::Rule => Said::Written(line.trim().to_owned()),
             Asked::Question => Said::Words(line),
         })
     }
 }
 
-/// Whole words only: no single stray key approves.
+/// A letter alone on its line, or its word: a sentence is no answer.
 fn understood(line: &str) -> Said {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -92,6 +104,10 @@ fn understood(line: &str) -> Said {
             Said::Keep { rule: rule.to_owned(), everywhere: word == "everywhere" }
         }
         ("no", reason) => Said::Answer(Choice::Deny(reason.to_owned())),
+        ("y" | "yes", "") => Said::Answer(Choice::Once),
+        ("s" | "session", "") => Said::Answer(Choice::Session),
+        ("r" | "rule", "") => Said::Rule,
+        ("n" | "no", reason) => Said::Answer(Choice::Deny(reason.to_owned())),
         _ => Said::Unclear,
     }
 }
@@ -101,12 +117,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_words_answer() {
+    fn the_letters_of_the_screen_answer_and_nothing_else() {
         assert_eq!(understood(" yes "), Said::Answer(Choice::Once));
         assert_eq!(understood("SESSION"), Said::Answer(Choice::Session));
         assert_eq!(understood("no use make"), Said::Answer(Choice::Deny("use make".into())));
         assert_eq!(understood("no"), Said::Answer(Choice::Deny(String::new())));
-        for unclear in ["", "y", "yesterday", "yes please", "ok", "\u{1b}[A"] {
+        assert_eq!(understood("Y"), Said::Answer(Choice::Once));
+        assert_eq!(understood("s"), Said::Answer(Choice::Session));
+        assert_eq!(understood("n not this way"), Said::Answer(Choice::Deny("not this way".into())));
+        assert_eq!(understood("r"), Said::Rule);
+        for unclear in ["", "yy", "yesterday", "yes please", "ok", "\u{1b}[A"] {
             assert_eq!(understood(unclear), Said::Unclear, "{unclear:?}");
         }
     }

@@ -22,7 +22,7 @@ use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
 pub use roles::role_table;
 pub use summary::{
-    TeamWords, audit_lines, chain_lines, context_table, cost_table, ending, redecided, table_of,
+    TeamWords, audit_lines, chain_lines, context_table, cost_table, ending, redecided, table_of, trailer,
 };
 
 /// The widest column of names.

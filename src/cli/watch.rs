@@ -70,10 +70,11 @@ enum News {
 impl Watch {
     /// A view that has seen nothing yet.
     pub fn new(output: Output, show: ShowPlan) -> Self {
-        let tells = output.is_live() && !show.json;
+        let tells = output.is_live() && !show.json && !show.loud.quiet;
         let desk = (show.answers().has_people()).then(Desk::default);
         let (color, columns) = (output.has_colour(), output.talk_columns());
-        let options = Options { color, summed_up: true, columns, ..Options::default() };
+        let options =
+            Options { color, summed_up: true, columns, full: show.loud.verbose, ..Options::default() };
         Watch {
             output,
             show,
@@ -100,14 +101,14 @@ impl Watch {
     /// Tells the story even where standard error is no terminal.
     #[must_use]
     pub fn telling(mut self) -> Self {
-        self.tells = !self.show.json;
+        self.tells = !self.show.json && !self.show.loud.quiet;
         self.live = LiveLine::new(self.tells, self.output);
         self
     }
 
     /// Gives the first command, if any, and follows the session to its end.
     pub async fn follow(mut self, handle: Handle, first: Option<Command>) -> Result<u8, Failure> {
-        super::run::warn_of_sandbox(&handle, self.output);
+        super::run::warn_of_sandbox(&handle, self.show.loud.quiet, self.output);
         self.first = handle.recorded();
         let mut updates = handle.subscribe(0);
         let mut signals = Interrupts::listen()?;
@@ -188,8 +189,10 @@ impl Watch {
                 continue;
             }
             self.tell(&entry);
-            let told = entry.effective().flat_map(|(_, event)| event.told());
-            told.for_each(|line| self.output.note(line));
+            if !self.show.loud.quiet {
+                let notes = entry.effective().flat_map(|(_, event)| event.told());
+                notes.for_each(|line| self.output.note(line));
+            }
             self.fold(&entry);
             self.tell_of_unused_run(&entry);
         }
@@ -242,6 +245,8 @@ impl Watch {
         for (_, event) in entry.effective() {
             match event {
                 ArenaEvent::TurnClosed(_) => self.is_closed = true,
+                // An answer that was not taken is asked for again.
+                ArenaEvent::InputRefused(_) => self.answered = None,
                 ArenaEvent::PromptGiven(given) => {
                     self.is_closed = false;
                     self.is_typed = given.schema.is_some();
@@ -285,7 +290,7 @@ impl Watch {
 
     /// Prints the answer and the summary.
     fn finish(&self, handle: &Handle, ending: Ending) -> Result<u8, Failure> {
-        let (debate, id) = (self.debate(), handle.id());
+        let (debate, id) = (self.debate(), phrases::short_id(handle.id()));
         let costs = match ending {
             // Nobody waits any more for what still runs.
             Ending::Stopped => self.costs.clone().at_the_end(),
@@ -325,14 +330,10 @@ impl Watch {
         if let Some((words, _)) = &complaint {
             self.output.say(&format!("error: {words}"));
         }
-        if (self.squad.is_squad || debate.is_some()) && self.costs.total.calls > 0 {
-            self.output.tell(&plain::role_table(&costs));
-        }
-        let head = handle.head();
         // What is lacking has just been said.
         let lacks = self.squad.lacks().filter(|_| complaint.is_none());
         let team = plain::TeamWords { lacks, cache: self.cache.words() };
-        self.output.tell(&plain::ending(&self.board, &costs, &team, Some(&head)));
+        self.sum_up(&costs, &team, handle);
         match ending {
             Ending::Failed(error) => {
                 let code = exit_code(&Ending::Failed(error.clone()), self.is_interrupted);
@@ -357,6 +358,22 @@ impl Watch {
                 Ok(exit_code(&ending, self.is_interrupted))
             }
         }
+    }
+
+    /// The end of the talk: a line, or all there is to know.
+    fn sum_up(&self, costs: &Costs, team: &plain::TeamWords, handle: &Handle) {
+        let loud = self.show.loud;
+        if loud.quiet {
+            return;
+        }
+        if !loud.verbose {
+            return self.output.tell(&plain::trailer(&self.board, costs, team));
+        }
+        let is_team = self.squad.is_squad || matches!(self.board.mode, Some(Mode::Debate(_)));
+        if is_team && self.costs.total.calls > 0 {
+            self.output.tell(&plain::role_table(costs));
+        }
+        self.output.tell(&plain::ending(&self.board, costs, team, Some(&handle.head())));
     }
 
     fn answer(&self, text: &str) -> Result<(), Failure> {

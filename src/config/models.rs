@@ -102,6 +102,13 @@ impl KnownModels {
         table.map(KnownModels).map_err(|error| ConfigError::Internal(error.to_string()))
     }
 
+    /// Every model of the table.
+    pub fn names(&self) -> impl Iterator<Item = ModelName> + '_ {
+        self.0.iter().flat_map(|(provider, models)| {
+            models.keys().map(|model| ModelName { provider: provider.clone(), model: model.clone() })
+        })
+    }
+
     /// When the numbers of a model of the table were published.
     pub fn as_of(&self, name: &ModelName) -> Option<Month> {
         self.0.get(&name.provider)?.get(&name.model).map(|known| known.as_of)

@@ -13,6 +13,9 @@ use super::{LOCK_NAME, LOG_NAME, LogError, blobs, chain::Link, session_status};
 use crate::protocol::Entry;
 use crate::protocol::expand::is_sha256;
 
+/// The fewest characters of an id's end that find it.
+const SHORTEST: usize = 4;
+
 /// A log that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionPath {
@@ -95,7 +98,8 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Finds a log by session id, unique prefix, `latest` (the newest entry of all), name, or path of a log file.
+    /// Finds a log by session id, its unique beginning or end, the name a person gave it, `latest` (the newest entry of
+    /// all), or path of a log file.
     pub fn find(&self, name: &str) -> Result<SessionPath, LogError> {
         if name == "latest" {
             return summary::latest(self)?.ok_or_else(|| LogError::NotFound(name.to_owned()));
@@ -107,10 +111,9 @@ impl SessionStore {
         if name.contains('/') || path.extension().is_some_and(|extension| extension == "jsonl") {
             return self.find_file(path);
         }
-        let mut fitting: Vec<String> = match name.is_empty() {
-            true => Vec::new(),
-            false => self.ids()?.into_iter().filter(|id| id.starts_with(name)).collect(),
-        };
+        let fits = |id: &&String| id.starts_with(name) || name.len() >= SHORTEST && id.ends_with(name);
+        let ids = if name.trim().is_empty() { Vec::new() } else { self.ids()? };
+        let mut fitting: Vec<String> = ids.iter().filter(fits).cloned().collect();
         match fitting.len() {
             0 => match self.named(name)? {
                 Some(id) => Ok(self.stored(&id)),

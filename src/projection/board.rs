@@ -190,12 +190,16 @@ impl Board {
             return phrases::turn_cause(cause).to_owned();
         }
         let most_telling = self.doing(Some(row.spark)).max_by_key(|(_, open)| urgency(open));
-        most_telling.map_or_else(|| "ready".to_owned(), |(_, open)| self.say(open))
+        most_telling.map_or_else(|| "ready".to_owned(), |(call, open)| self.say(call, open))
     }
 
-    /// An open call in words.
-    pub fn say(&self, open: &OpenCall) -> String {
-        self.calls.say(open)
+    /// An open call in words; a model whose words already come is no longer thinking.
+    pub fn say(&self, call: CallId, open: &OpenCall) -> String {
+        let comes = self.partial(call, Lane::Text).is_some_and(|partial| !partial.text.trim().is_empty());
+        match &open.order {
+            Order::Model(_) if comes && !open.is_summary && !open.cancelled => "answering".to_owned(),
+            _ => self.calls.say(open),
+        }
     }
 
     fn apply_event(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {

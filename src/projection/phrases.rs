@@ -8,6 +8,7 @@ use crate::protocol::event::{
     ToolsListed, TurnCause, TurnRewound,
 };
 use crate::protocol::message::{Effort, Usage};
+use crate::protocol::need::Need;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
 use crate::protocol::text::names_shown;
 pub use crate::protocol::text::{grouped, money};
@@ -66,6 +67,27 @@ pub fn start(text: &str, most: usize) -> String {
     match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
+    }
+}
+
+/// A session's id in little room: its last eight characters, which chance made, so that no two sessions share them. What
+/// is no UUID is shown whole.
+pub fn short_id(id: &str) -> &str {
+    match id.len() {
+        36 => id.get(28..).unwrap_or(id),
+        _ => id,
+    }
+}
+
+/// What a call needs besides files and its command, in words.
+pub fn need(need: &Need) -> String {
+    match need {
+        Need::Host(host) => format!("connects to {host}"),
+        Need::Port(port) => format!("connects to port {port} of this machine"),
+        Need::Tool(tool) => format!("calls {tool}"),
+        Need::Git => "changes git's records".to_owned(),
+        Need::Unconfined => "runs OUTSIDE the sandbox".to_owned(),
+        Need::Read(_) | Need::Write(_) | Need::Command(_) | Need::Unknown(_) => need.name().into_owned(),
     }
 }
 

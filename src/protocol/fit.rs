@@ -150,7 +150,7 @@ fn wanted(kind: &TypeKind) -> String {
 pub fn did_you_mean(name: &str, known: &[&str]) -> String {
     let distance = |known: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
     let near = |known: &&&str| distance(known) <= 1.max(name.chars().count().max(known.chars().count()) / 3);
-    match known.iter().filter(near).min_by_key(|known| distance(known)) {
+    match known.iter().filter(near).min_by_key(|known| (distance(known), known.len().abs_diff(name.len()))) {
         Some(best) => format!(", did you mean `{best}`?"),
         None => String::new(),
     }

@@ -198,7 +198,7 @@ pub(super) enum Overlay {
         scroll: usize,
     },
     Sessions(Sessions),
-    Models(Picker),
+    Pick(Picker),
     /// The turns that can be gone back to before.
     Turns(TurnList),
     Jump(String),
@@ -224,7 +224,20 @@ pub(super) enum Overlay {
         seq: u64,
     },
     Consent(Asked),
+    Find(Find),
     Quit,
+}
+
+/// Words that are looked for in the story.
+#[derive(Debug, Default)]
+pub(super) struct Find {
+    pub words: String,
+    /// Where it began: only what is before is looked through first.
+    pub from: usize,
+    /// The item that was found last.
+    pub at: Option<usize>,
+    /// Nothing more was found in that direction.
+    pub is_missed: bool,
 }
 
 /// A question before a session is opened.
@@ -257,9 +270,19 @@ pub(super) struct Sessions {
     pub naming: Option<(String, String)>,
 }
 
-/// The list of models.
+/// What a list offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PickerKind {
+    #[default]
+    Models,
+    /// What was written before.
+    History,
+}
+
+/// A list from which one is picked.
 #[derive(Debug, Default)]
 pub(super) struct Picker {
+    pub kind: PickerKind,
     pub search: String,
     pub chosen: usize,
 }
@@ -303,6 +326,10 @@ pub struct State {
     pub(super) busy: Option<String>,
     /// The moment that is looked at once the session is there.
     pub begin_at: Option<u64>,
+    /// What the screen begins with, once nothing is being opened.
+    pub(super) beginning: Option<Beginning>,
+    /// The person looks at another window.
+    pub(super) is_unseen: bool,
     /// Ctrl-C was pressed with nothing left to clear.
     pub(super) is_leaving: bool,
     pub(super) theme: Theme,
@@ -313,6 +340,15 @@ pub struct State {
     pub(super) farthest: std::cell::Cell<usize>,
     /// What was proposed was drawn beside the story last.
     pub(super) has_review: std::cell::Cell<bool>,
+}
+
+/// What a screen begins with by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// What is written is sent.
+    Send,
+    /// A session is chosen from the list.
+    Choose,
 }
 
 /// Something that was told.
@@ -340,6 +376,15 @@ impl State {
         state.composer.values.models =
             profile.models.iter().map(|model| (model.clone(), String::new())).collect();
         State { profile, size: (columns, rows), pane, theme, is_dirty: true, ..state }
+    }
+
+    /// Begins with a task, which is text whatever it begins with, or with the list of sessions.
+    pub fn begin(&mut self, task: Option<&str>, chooses: bool) {
+        self.composer.paste(task.unwrap_or_default());
+        self.beginning = match task {
+            Some(_) => Some(Beginning::Send),
+            None => chooses.then_some(Beginning::Choose),
+        };
     }
 
     /// True when the screen looks different from what was drawn last; asking makes it false.

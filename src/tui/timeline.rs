@@ -116,6 +116,16 @@ impl Timeline {
         self.anchor = found.map(|at| (at, 0)).or(if forwards { None } else { Some((0, 0)) });
     }
 
+    /// Goes to the line of an item that has a phrase, in small letters, with a few lines above it.
+    pub fn go_to_text(&mut self, scene: &ViewModel<'_>, at: usize, phrase: &str) {
+        self.renew(scene, self.shown.borrow().width);
+        let shown = *self.shown.borrow();
+        let block = self.block(scene, at, shown.width);
+        let has_it = |line: &Line<'static>| line.to_string().to_lowercase().contains(phrase);
+        let line = block.iter().position(has_it).unwrap_or(0);
+        self.anchor = Some(self.back(scene, (at, line), shown.height / 3, shown.width));
+    }
+
     /// The item at the top of the window.
     pub fn top_item(&self) -> usize {
         self.shown.borrow().top.0

@@ -1,7 +1,9 @@
 //! Mission control: what each view looks like, what each key does, and the real program in a real terminal.
 
 mod approved;
+mod asked;
 mod astray;
+mod composing;
 mod exits;
 mod guards;
 mod hostile;

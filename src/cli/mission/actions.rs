@@ -16,6 +16,9 @@ use super::session_ops;
 use super::session_options::SessionOptions;
 use super::text::in_words;
 
+/// Earlier tasks that can be recalled.
+const TASKS: usize = 200;
+
 /// What a person wrote for agents to do.
 struct Task<'a> {
     text: String,
@@ -118,12 +121,35 @@ impl Mission {
         Ok(news)
     }
 
+    /// Tasks of earlier sessions are there to be given again.
+    pub(super) fn recall(&mut self) {
+        self.small(|kit| Ok(vec![Msg::History(kit.sessions().tasks(TASKS).unwrap_or_default())]));
+    }
+
     fn small(&mut self, work: impl FnOnce(&SessionOptions) -> Result<Vec<Msg>, Failure> + Send + 'static) {
         let kit = Arc::clone(&self.kit);
         self.pending.push(Box::pin(async move {
             let done = session_ops::apart(move || async move { work(&kit) }).await;
             done.map_or_else(|failure| Done::Failed(failure, None), Done::News)
         }));
+    }
+
+    /// Runs a person's own command next to the session.
+    fn shell(&mut self, command: String) -> Vec<Msg> {
+        let (kit, said) = (Arc::clone(&self.kit), format!("running `{command}`\u{2026}"));
+        self.pending.push(Box::pin(async move {
+            let line = command.clone();
+            let ran =
+                session_ops::apart(move || async move { Ok(host::run_command(&kit.config, &line).await?) });
+            match ran.await {
+                Ok(ran) => Done::News(vec![
+                    Msg::Busy(None),
+                    Msg::Ran { command, output: ran.output, exit: ran.exit },
+                ]),
+                Err(failure) => Done::News(vec![Msg::Busy(None), Msg::Log(in_words(&failure))]),
+            }
+        }));
+        vec![Msg::Busy(Some(said))]
     }
 
     fn remove(&mut self, id: String) -> Vec<Msg> {
@@ -166,11 +192,7 @@ impl Mission {
                 Ok(vec![Msg::Sessions(session_ops::list(kit)?), Msg::Log("renamed".to_owned())])
             }),
             Act::List => self.small(|kit| Ok(vec![Msg::Sessions(session_ops::list(kit)?)])),
-            Act::Personas => self.small(|kit| {
-                let library = host::personas(&kit.config);
-                let all = library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone()));
-                Ok(vec![Msg::Personas(all.collect())])
-            }),
+            Act::Personas => self.small(|kit| Ok(vec![Msg::Personas(personas(kit))])),
             Act::Files => {
                 self.small(|kit| Ok(vec![Msg::Files(host::workspace_files(kit.config.workspace()))]))
             }
@@ -195,13 +217,14 @@ impl Mission {
                 news.insert(0, Msg::Profile(Box::new(self.profile())));
                 return Ok(news);
             }
+            Act::Shell(line) => return Ok(self.shell(line)),
             Act::Demo(name) => {
                 let kind = demo_kind(&name)?;
                 self.forget_bounds()?;
                 return Ok(self.demo(kind, None));
             }
             // These are the screen's own.
-            Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::SetUp | Act::Quit => {}
+            _ => {}
         }
         Ok(Vec::new())
     }
@@ -259,4 +282,10 @@ impl Mission {
             Ok(Done::Opened(Box::new(opened)))
         }))
     }
+}
+
+/// Every persona with what it is.
+fn personas(kit: &SessionOptions) -> Vec<(String, String)> {
+    let library = host::personas(&kit.config);
+    library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone())).collect()
 }

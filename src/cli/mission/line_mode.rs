@@ -21,13 +21,13 @@ use crate::host::{ForkPlan, Host, turn_line};
 use crate::projection::{Board, phrases};
 use crate::protocol::spec::PermissionLevel;
 use crate::tui::{
-    ModeRequest, Order, SLASHES, Worker, accepted, parse_level, parse_limits, parse_slash, undo_wish,
+    INIT_TASK, ModeRequest, Order, SLASHES, Worker, accepted, parse_level, parse_limits, parse_slash,
+    undo_wish,
 };
 
 use super::mode_request::{self, Company};
 use super::session_options::SessionOptions;
 use super::setup;
-use super::text::newest;
 
 /// What the lines so far have led to.
 struct LineMode {
@@ -58,15 +58,20 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     let mut lines = LineMode::begin(typed, environment, output).await?;
     let mut interrupts = Interrupts::listen()?;
     let mut code = None;
+    // A blank before it makes it a task, whatever it begins with.
+    let mut first = typed.prompt.as_ref().map(|task| format!(" {task}"));
     loop {
-        if asks {
+        if asks && first.is_none() {
             output.tell(&lines.prompt());
             let _ = std::io::stderr().flush();
         }
-        let line = tokio::select! {
-            biased;
-            () = interrupts.next() => return Ok(lines.leave(INTERRUPTED)),
-            line = typed_lines::line() => line?,
+        let line = match first.take() {
+            Some(task) => Some(task),
+            None => tokio::select! {
+                biased;
+                () = interrupts.next() => return Ok(lines.leave(INTERRUPTED)),
+                line = typed_lines::line() => line?,
+            },
         };
         let Some(line) = line else { break };
         let line = line.trim_end();
@@ -121,9 +126,12 @@ impl LineMode {
         let mut kit = setup::kit(typed, environment)?;
         setup::ask_about_workspace(&mut kit, output).await?;
         let host = Host::at(kit.config.places());
-        let session = match typed.go_on {
-            true => Some(newest(&host, kit.config.workspace())?),
-            false => None,
+        let person = AtTerminal { can_be_asked: true, output };
+        let session = match &typed.resume {
+            Some(Some(session)) => Some(host.sessions().find(session)?),
+            Some(None) => Some(sessions::choose(host.sessions(), person).await?),
+            None if typed.newest => Some(sessions::newest(&host, kit.config.workspace())?),
+            None => None,
         };
         let first = kit.with_bounds_of(&kit)?;
         Ok(LineMode { host, kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
@@ -133,7 +141,7 @@ impl LineMode {
     fn leave(&self, code: u8) -> u8 {
         let is_told = std::io::stdin().is_terminal() || code == INTERRUPTED;
         if let Some(id) = self.session.as_ref().filter(|_| is_told) {
-            self.output.tell(&format!("\ngo on    {}\n", run::way_on(&self.kit.config, id)));
+            self.output.tell(&format!("\ncontinue: {}\n", run::way_on(&self.kit.config, id)));
         }
         code
     }
@@ -161,6 +169,7 @@ impl LineMode {
             Order::Quit => return Ok(Came::Left),
             Order::Accept => return self.accept(rest).await,
             Order::Demo => return self.demo(rest).await,
+            Order::Init => return self.task(&ModeRequest::default(), INIT_TASK).await,
             Order::New => self.begin_with(None)?,
             Order::Help => self.help(),
             Order::Fork => self.fork(rest).await?,
@@ -184,6 +193,7 @@ impl LineMode {
             | Order::Replay
             | Order::Events
             | Order::Cost
+            | Order::Status
             | Order::Context
             | Order::Matrix => {
                 self.show(slash.order, rest).await?;
@@ -281,7 +291,7 @@ impl LineMode {
                 let name = rest.to_owned();
                 sessions::run(of(SessionsCommand::Rename { session, name }), environment, output)
             }
-            Order::Cost => {
+            Order::Cost | Order::Status => {
                 sessions::run(of(SessionsCommand::Show { session, json: false }), environment, output)
             }
             Order::Context => why::context(&ContextArgs { session, json: false }, environment, output),

@@ -31,7 +31,8 @@ impl Renderer {
             return lines;
         }
         let line = match event {
-            E::SessionOpened(data) => say_opened(at, data),
+            E::SessionOpened(data) if self.options.full => say_opened(at, data),
+            E::SessionOpened(data) => say_begun(data),
             E::SessionResumed(data) => {
                 Line::new(Who::Agon, "resumed", Tone::Strong, format!("by {}", data.program))
             }
@@ -410,6 +411,14 @@ fn say_kept(event: &ArenaEvent) -> Line {
         other => ("event", format!("{} {}", other.kind(), about(other))),
     };
     Line::new(Who::Agon, word, Tone::Quiet, text)
+}
+
+/// What it is, where it is confined and who works on it, on one line.
+fn say_begun(data: &SessionOpened) -> Line {
+    let spec = &data.spec;
+    let model = spec.models.first().map(|model| format!(" \u{b7} {}", model.name)).unwrap_or_default();
+    let (id, sandbox) = (phrases::short_id(&data.id), &spec.workspace.sandbox.kind);
+    Line::new(Who::Agon, "open", Tone::Strong, format!("session {id}{model} \u{b7} sandbox {sandbox}"))
 }
 
 fn say_opened(at: u64, data: &SessionOpened) -> Line {

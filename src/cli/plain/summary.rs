@@ -41,10 +41,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     rows.extend(board.answering.lines().into_iter().map(|words| ("model", words)));
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     rows.extend(file_words(board).map(|words| ("files", words)));
-    if !board.approvals.is_empty() {
-        let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
-        rows.push(("asks", open.collect::<Vec<_>>().join(", ")));
-    }
+    rows.extend(ask_words(board).map(|words| ("asks", words)));
     rows.extend(board.questions().map(|open| ("asks", open.asked.lines().collect::<Vec<_>>().join(" "))));
     rows.push(("session", board.id.clone()));
     if let Some((parent, seq)) = &board.parent {
@@ -54,6 +51,30 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         rows.push(("log", format!("{}, head {}", phrases::counted(head.count, "entry"), head.hash)));
     }
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
+}
+
+/// The same on one line, for those who only want to know that it went well.
+pub fn trailer(board: &Board, costs: &Costs, team: &TeamWords) -> String {
+    let total = &costs.total.at_most();
+    let tokens = phrases::short_count(total.usage.input.saturating_add(total.usage.output));
+    let mut parts = vec![
+        end_words(board, team.lacks.as_deref()),
+        phrases::duration(costs.work.us / 1_000),
+        format!("{}{tokens} tokens", total.about()),
+        cost_words(total),
+    ];
+    parts.extend(board.answering.lines());
+    parts.extend(team.cache.clone());
+    parts.extend(file_words(board));
+    parts.extend(ask_words(board).map(|words| format!("asks: {words}")));
+    parts.push(format!("session {}", phrases::short_id(&board.id)));
+    format!("{}\n", safe_line(&parts.join(" \u{b7} ")))
+}
+
+/// The calls that wait for an answer.
+fn ask_words(board: &Board) -> Option<String> {
+    let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
+    (!board.approvals.is_empty()).then(|| open.collect::<Vec<_>>().join(", "))
 }
 
 /// A price of 0 that is a bound is no news.

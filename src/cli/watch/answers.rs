@@ -6,6 +6,7 @@ use crate::cli::desk::{PERSON, Said, UNCLEAR};
 use crate::cli::error::Failure;
 use crate::config::{Config, kept};
 use crate::host::Handle;
+use crate::protocol::event::Plan;
 use crate::protocol::{CallId, Choice, Command};
 use crate::tui::{read_rule, rule_text};
 
@@ -15,9 +16,20 @@ impl Watch {
     /// Takes the person's word, but only for the ask they were shown.
     pub(super) async fn hear(&mut self, said: Said, handle: &Handle) {
         let shown = self.asking.take();
-        if let Said::Words(text) = said {
-            return self.answer_question(text, handle).await;
+        match (said, self.open_plan()) {
+            (Said::Words(text), _) => self.answer_question(text, handle).await,
+            (Said::Rule, Some((tool, plan))) => {
+                if let Some(desk) = &mut self.desk {
+                    desk.ask_for_rule(&rule_text(&tool, &plan), self.output);
+                    self.asking = shown;
+                }
+            }
+            (said, _) => self.answer(said, shown, handle).await,
         }
+    }
+
+    /// Hands an answer in, and keeps the rule that it grants if the person wants that.
+    async fn answer(&mut self, said: Said, shown: Option<CallId>, handle: &Handle) {
         let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) else { return };
         let (choice, workspace) = match self.choice(said, handle) {
             Ok(answer) => answer,
@@ -57,17 +69,28 @@ impl Watch {
     fn choice(&self, said: Said, handle: &Handle) -> Result<(Choice, Option<Option<PathBuf>>), String> {
         match said {
             Said::Answer(choice) => Ok((choice, None)),
+            Said::Written(line) => Ok((self.rule(&line)?, None)),
             Said::Keep { rule, everywhere } => {
-                let ask = self.board.approvals.iter().find(|ask| Some(ask.call) > self.answered);
-                let plan = ask.and_then(|ask| event(&self.entries, ask.prepared)?.plan());
-                let (ask, plan) = ask.zip(plan).ok_or_else(|| UNCLEAR.to_owned())?;
-                let line = if rule.is_empty() { rule_text(&ask.tool, plan) } else { rule };
-                let rule = read_rule(&line, PERSON, plan).map_err(|why| format!("{why}\n"))?;
                 let workspace = (!everywhere).then(|| handle.workspace().to_owned());
-                Ok((Choice::Rule(Box::new(rule)), Some(workspace)))
+                Ok((self.rule(&rule)?, Some(workspace)))
             }
-            Said::Words(_) | Said::Unclear | Said::Gone => Err(UNCLEAR.to_owned()),
+            Said::Words(_) | Said::Rule | Said::Unclear | Said::Gone => Err(UNCLEAR.to_owned()),
         }
+    }
+
+    /// The rule of a line; of an empty one that for the very call.
+    fn rule(&self, line: &str) -> Result<Choice, String> {
+        let (tool, plan) = self.open_plan().ok_or_else(|| UNCLEAR.to_owned())?;
+        let line = if line.is_empty() { rule_text(&tool, &plan) } else { line.to_owned() };
+        let rule = read_rule(&line, PERSON, &plan).map_err(|why| format!("{why}\n"))?;
+        Ok(Choice::Rule(Box::new(rule)))
+    }
+
+    /// What would be done by the call that is asked about, with its tool.
+    fn open_plan(&self) -> Option<(String, Plan)> {
+        let (call, _) = self.open_ask()?;
+        let open = self.board.approvals.iter().find(|ask| ask.call == call)?;
+        Some((open.tool.clone(), event(&self.entries, open.prepared)?.plan()?.clone()))
     }
 
     /// Keeps rules there that a person wants kept.

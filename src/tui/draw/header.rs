@@ -185,7 +185,7 @@ fn second(state: &State, scene: &ViewModel<'_>) -> Words {
     let place = if board.workspace.is_empty() { &state.profile.workspace } else { &board.workspace };
     let mut words = vec![(Tone::Quiet, clean_line(place))];
     if !board.id.is_empty() {
-        words.push((Tone::Quiet, format!(" · {}", cut(&clean_line(&board.id), 14))));
+        words.push((Tone::Quiet, format!(" · {}", clean_line(phrases::short_id(&board.id)))));
     }
     words
 }

@@ -9,7 +9,7 @@ use crate::projection::costs::Scope;
 use crate::projection::phrases;
 use crate::tui::keys::{KEYS, KeyContext};
 use crate::tui::slash::SLASHES;
-use crate::tui::state::{SessionRow, Sessions, State};
+use crate::tui::state::{Find, SessionRow, Sessions, State};
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::ViewModel;
@@ -34,10 +34,10 @@ pub(super) fn help(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     lines.push(title("When something waits for your answer"));
     for (keys, help) in [
         ("y Enter", "Allow this once"),
-        ("s Enter", "Allow this and the same again for the session"),
+        ("s Enter", "Allow this exact call for the rest of the session"),
         ("r … Enter", "Allow whatever fits a rule for the session; the rule is shown and can be changed"),
         ("n … Enter", "Deny; what you write is sent to the model"),
-        ("h", "Look at the next one that waits"),
+        ("h, 1-9", "Look at the next one that waits, or at one of the list"),
     ] {
         lines.extend(pair(scene, keys, help, wide));
     }
@@ -220,6 +220,13 @@ fn session_row(row: &SessionRow, is_here: bool, wide: usize) -> String {
     let folder = cut(&clean_line(folder), 18);
     let gap = " ".repeat(20usize.saturating_sub(width(&folder)));
     format!("{head}{:<15}{folder}{gap}{what}", cut(&clean_line(&row.id), 13))
+}
+
+/// What is looked for, and how it goes on.
+pub(super) fn find(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, find: &Find) {
+    let missed = if find.is_missed && !find.words.is_empty() { "no more of it; " } else { "" };
+    let words = clean_line(&find.words);
+    question(scene, frame, area, &format!("Find {words}▏  {missed}Enter older, ↓ newer, Esc stays here"));
 }
 
 pub(super) fn jump(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, digits: &str) {

@@ -21,6 +21,25 @@ pub(super) fn is_open(state: &State) -> bool {
     state.is_asked() && state.past.is_none()
 }
 
+/// True for a text that was hardly meant for a model while something waits: the letters of an answer.
+fn looks_like_an_answer(text: &str) -> bool {
+    let text = text.trim().to_lowercase();
+    let is_letters = (1..=3).contains(&text.len()) && text.chars().all(|c| "ysrn".contains(c));
+    is_letters || ["yes", "no", "session", "rule", "ok"].contains(&text.as_str())
+}
+
+/// Keeps an answer that was written where messages are written from being sent to the model, and brings the keys to what
+/// waits; it answers nothing by itself. True when it did.
+pub(super) fn catch(state: &mut State) -> bool {
+    let is_caught = is_open(state) && looks_like_an_answer(&state.composer.text);
+    if is_caught {
+        state.composer.clear();
+        state.pane = Pane::Approval;
+        state.tell("not sent to the model and not answered yet: y, s, r or n, then Enter");
+    }
+    is_caught
+}
+
 /// Brings the oldest open approval up, and the keys to it when nothing is being written.
 pub(super) fn look(state: &mut State) {
     let open = &state.record.now.board.approvals;
@@ -73,7 +92,10 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         KeyCode::PageDown => scroll(state, page(state.asking.drawn.get().1) as isize),
         KeyCode::Home => state.asking.scroll = 0,
         KeyCode::End => scroll(state, state.asking.drawn.get().0 as isize),
-        KeyCode::Char('h') if held.is_empty() => next(state),
+        KeyCode::Char('h') if held.is_empty() => go_to(state, None),
+        KeyCode::Char(digit @ '1'..='9') if held.is_empty() && state.asking.armed.is_none() => {
+            go_to(state, Some(usize::from(digit as u8 - b'1')));
+        }
         // Esc once too often neither answers nor goes where letters are commands.
         KeyCode::Esc if state.asking.armed.take().is_none() => {
             state.tell("n denies it, Tab goes to the story")
@@ -171,11 +193,11 @@ fn scroll(state: &mut State, by: isize) {
     state.asking.scroll = state.asking.scroll.saturating_add_signed(by).min(most);
 }
 
-/// Looks at the next approval of the queue.
-fn next(state: &mut State) {
+/// Looks at an approval of the queue, else at the next one.
+fn go_to(state: &mut State, nth: Option<usize>) {
     let open = &state.record.now.board.approvals;
     let at = open.iter().position(|approval| Some(approval.call) == state.asking.call).unwrap_or(0);
-    if let Some(next) = open.get((at + 1) % open.len().max(1)) {
+    if let Some(next) = open.get(nth.unwrap_or((at + 1) % open.len().max(1))) {
         state.asking = Asking { call: Some(next.call), ..Asking::default() };
     }
 }
@@ -200,7 +222,7 @@ fn confirm(state: &mut State, acts: &mut Vec<Act>) {
         true => Act::Keep { answer, everywhere: lasts == Lasts::Everywhere },
         false => Act::Submit(answer),
     });
-    // A rule that is not taken is there to be mended.
+    // A rule that is not taken is there to be corrected.
     state.asking.armed = state.asking.armed.filter(|armed| *armed == Armed::Rule);
     state.asking.is_sent = true;
     state.pane = Pane::Composer;

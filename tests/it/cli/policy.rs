@@ -94,9 +94,7 @@ fn a_rule_that_is_kept_at_the_terminal_holds_in_the_next_session_of_this_workspa
     assert_eq!(env.run(&run).code, 4);
     let id = ids(&env).remove(0);
     let mut answered = Terminal::start(&env, &["resume", &id, "--sandbox", "none"], 120, 40);
-    answered.wait_for("may it run?");
-    answered.press("y\r");
-    answered.wait_for("Type `yes`");
+    answered.wait_for("allow it?");
     answered.press("always bash: true *\r");
     assert_eq!(answered.end(), 0);
     let kept = std::fs::read_to_string(env.home().join("kept-rules.toml")).unwrap();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::env::{Env, Ran};
 
 /// An environment whose model answers by this script.
-pub(super) fn scripted(script: &str) -> Env {
+pub(crate) fn scripted(script: &str) -> Env {
     let env = Env::new();
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     env.write("home/mock.toml", script);
@@ -16,10 +16,10 @@ pub(super) fn scripted(script: &str) -> Env {
 }
 
 /// One answer without tools.
-pub(super) const HELLO: &str = "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n";
+pub(crate) const HELLO: &str = "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n";
 
 /// A write, then a word.
-pub(super) const WRITES: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I write.\"\n\
+pub(crate) const WRITES: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I write.\"\n\
     calls = [{ tool = \"write_file\", args = { path = \"a.txt\", content = \"new\\n\" } }]\n\
     [[answer]]\nspark = \"solo\"\ntext = \"written\"\n";
 
@@ -52,7 +52,7 @@ pub(super) fn check(ran: &Ran, code: i32, stdout: &str) {
 #[test]
 fn the_answer_alone_is_on_standard_output_and_in_the_file() {
     let env = scripted(HELLO);
-    let ran = env.run(&["run", "greet", "-o", "answer.txt"]);
+    let ran = env.run(&["run", "greet", "-v", "-o", "answer.txt"]);
     check(&ran, 0, "hello\n");
     assert_eq!(std::fs::read_to_string(env.work().join("answer.txt")).unwrap(), "hello\n");
     let head = ran.stderr.lines().last().unwrap();
@@ -94,7 +94,7 @@ fn no_approval_is_exit_4_and_each_resume_asks_again() {
     check(&ran, 4, "");
     assert!(!env.work().join("a.txt").exists());
     let id = ids(&env).remove(0);
-    assert!(ran.stderr.ends_with(&format!("hint: agon resume {id} --yes\n")), "{ran}");
+    assert!(ran.stderr.ends_with(&format!("hint: agon resume {} --yes\n", &id[28..])), "{ran}");
 
     check(&env.run(&["resume", &id[..8]]), 4, "");
     let ran = env.run(&["resume", "latest", "--yes"]);
