@@ -34,6 +34,27 @@ pub fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
     }
 }
 
+/// How long a rule holds that is granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Lasts {
+    #[default]
+    Session,
+    /// Kept in the user's configuration, for this workspace.
+    Workspace,
+    /// The same for every workspace.
+    Everywhere,
+}
+
+impl Lasts {
+    pub fn next(self) -> Self {
+        match self {
+            Lasts::Session => Lasts::Workspace,
+            Lasts::Workspace => Lasts::Everywhere,
+            Lasts::Everywhere => Lasts::Session,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

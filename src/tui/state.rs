@@ -147,34 +147,13 @@ pub(super) struct Asking {
     /// The rule, while it is being written.
     pub rule: Composer,
     /// How long the rule is to hold.
-    pub lasts: Lasts,
+    pub lasts: crate::tui::rule::Lasts,
     /// Why the rule was not taken.
     pub fault: Option<String>,
     /// Lines of the preview and lines of its window, as drawn last.
     pub drawn: std::cell::Cell<(usize, usize)>,
     /// The end of the preview has been on the screen.
     pub is_seen: std::cell::Cell<bool>,
-}
-
-/// How long a rule holds that is granted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Lasts {
-    #[default]
-    Session,
-    /// Kept in the user's configuration, for this workspace.
-    Workspace,
-    /// The same for every workspace.
-    Everywhere,
-}
-
-impl Lasts {
-    pub fn next(self) -> Self {
-        match self {
-            Lasts::Session => Lasts::Workspace,
-            Lasts::Workspace => Lasts::Everywhere,
-            Lasts::Everywhere => Lasts::Session,
-        }
-    }
 }
 
 /// An answer that waits for Enter.

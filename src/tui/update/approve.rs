@@ -9,7 +9,8 @@ use crate::protocol::{Choice, Command};
 use crate::projection::board::OpenApproval;
 use crate::tui::composer::Composer;
 use crate::tui::draw::approval::page;
-use crate::tui::state::{Armed, Asking, Lasts, Pane, State};
+use crate::tui::rule::Lasts;
+use crate::tui::state::{Armed, Asking, Pane, State};
 use crate::tui::text::clean_line;
 use crate::tui::{Act, rule};
 
