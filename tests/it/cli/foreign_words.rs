@@ -175,6 +175,6 @@ fn a_turn_without_anybody_at_work_is_ended() {
     log[1]["events"].as_array_mut().unwrap().retain(|event| event["kind"] != "spark_ignited");
     let id = import(&env, &log);
     let ran = env.ends(&["resume", &id, "--yes"]);
-    assert!(ran.code == 130 && ran.stderr.contains("end      stopped"), "{ran}");
+    assert!(ran.code == 130 && ran.stderr.contains("stopped \u{b7} "), "{ran}");
     ran_nothing(&env, &ran);
 }

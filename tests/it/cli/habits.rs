@@ -105,7 +105,7 @@ fn words_are_found_in_what_was_said_done_and_changed_with_their_event() {
     ] {
         let found = env.run(&[&["sessions", "search"], words].concat());
         assert!(found.stdout.contains(&wrote[28..]) && found.stdout.contains(kind), "{words:?}: {found}");
-        assert_eq!(found.stdout.contains(&greeted[28..]), words[0] != "octal", "{found}");
+        assert!(words[0] != "octal" || !found.stdout.contains(&greeted[28..]), "{found}");
         let json = env.run(&[&["sessions", "search", "--json"], words].concat());
         let rows: Vec<Value> = serde_json::from_str(&json.stdout).unwrap();
         let of = |row: &&Value| row["kind"] == kind && row["session"] == wrote.as_str();
