@@ -75,7 +75,7 @@ fn put<'t>(paths: &mut BTreeMap<&'t str, &'t Kind>, path: &'t str, kind: Option<
     }
 }
 
-/// A file cannot be where a folder with files that stay is, nor beneath a file that stays.
+/// A file cannot be where a folder with files that stay is, nor under a file that stays.
 pub fn leave_in_the_way<'t>(now: &Tree, paths: &mut BTreeMap<&'t str, &'t Kind>) -> BTreeSet<String> {
     let held = now.by_path();
     let is_new = |path: &str| !held.contains_key(path);
