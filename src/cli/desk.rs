@@ -98,15 +98,12 @@ fn understood(line: &str) -> Said {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     match (word.to_ascii_lowercase().as_str(), rest.trim()) {
-        ("yes", "") => Said::Answer(Choice::Once),
-        ("session", "") => Said::Answer(Choice::Session),
-        (word @ ("always" | "everywhere"), rule) => {
-            Said::Keep { rule: rule.to_owned(), everywhere: word == "everywhere" }
-        }
-        ("no", reason) => Said::Answer(Choice::Deny(reason.to_owned())),
         ("y" | "yes", "") => Said::Answer(Choice::Once),
         ("s" | "session", "") => Said::Answer(Choice::Session),
         ("r" | "rule", "") => Said::Rule,
+        (word @ ("always" | "everywhere"), rule) => {
+            Said::Keep { rule: rule.to_owned(), everywhere: word == "everywhere" }
+        }
         ("n" | "no", reason) => Said::Answer(Choice::Deny(reason.to_owned())),
         _ => Said::Unclear,
     }

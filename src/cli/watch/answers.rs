@@ -24,12 +24,12 @@ impl Watch {
                     self.asking = shown;
                 }
             }
-            (said, _) => self.answer(said, shown, handle).await,
+            (said, _) => self.answer_approval(said, shown, handle).await,
         }
     }
 
     /// Hands an answer in, and keeps the rule that it grants if the person wants that.
-    async fn answer(&mut self, said: Said, shown: Option<CallId>, handle: &Handle) {
+    async fn answer_approval(&mut self, said: Said, shown: Option<CallId>, handle: &Handle) {
         let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) else { return };
         let (choice, workspace) = match self.choice(said, handle) {
             Ok(answer) => answer,
