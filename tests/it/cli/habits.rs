@@ -65,7 +65,7 @@ fn a_session_is_named_by_the_end_of_its_id_or_its_name_and_continued_by_one_lett
     check(&env.run(&["run", "-r", short, "more"]), 0, "hello\n");
     assert_eq!(env.run(&["sessions", "rename", short, "the greeting"]).code, 0);
     check(&env.run(&["-r", "the greeting", "-p", "more"]), 0, "hello\n");
-    assert_eq!(ids(&env), [id.clone()], "all in one session");
+    assert_eq!(ids(&env), std::slice::from_ref(&id), "all in one session");
     assert!(env.run(&["sessions", "show", "the greeting"]).stdout.contains(&id));
     for name in ["the", "abc", ""] {
         assert_eq!(env.run(&["sessions", "show", name]).code, 2, "{name}");

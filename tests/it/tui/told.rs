@@ -194,12 +194,12 @@ fn a_cause_is_opened_by_its_number_and_left_by_esc() {
 fn completions_scroll_and_values_are_offered() {
     let mut state = state(&demo(), false);
     let _ = typed(&mut state, "/");
-    assert!(shown(&state, 100, 30).contains("1 of 2"), "{}", shown(&state, 100, 30));
+    assert!(shown(&state, 100, 30).contains("1 of 3"), "{}", shown(&state, 100, 30));
     for _ in 0..11 {
         let _ = update(&mut state, key(Down));
     }
     let text = shown(&state, 100, 30);
-    assert!(text.contains("12 of 2") && !text.contains("/squad"), "{text}");
+    assert!(text.contains("12 of 3") && !text.contains("/squad"), "{text}");
     let _ = update(&mut state, ctrl('c'));
     let known = Profile { models: vec!["loc/m1".to_owned(), "far/".to_owned()], ..profile() };
     let _ = update(&mut state, Msg::Profile(Box::new(known)));
