@@ -147,21 +147,16 @@ impl Host {
         let root = self.sessions().home(&id)?;
         self.check_alone(&id, &root)?;
         let store = rewind::workspace(self.sessions().state(), &root)?;
-        let mut undo = match self.handle(&id) {
-            Some(handle) => return self.undo_open(&handle, (root, wish), &store).await,
-            None => {
-                let _lock = WorkspaceLock::take(self.sessions().state(), &root)?;
-                let mut turns = Turns::default();
-                let mut closed =
-                    ClosedSession::open(self.sessions().state(), &id, &mut |entry| turns.apply(entry))?;
-                let undo = plan((id, root), &turns, wish, &store).await?;
-                closed.end_turn(&store).await?;
-                closed.record(vec![ArenaEvent::TurnRewound(undo.fact())]).await?;
-                put(undo, &store).await?
-            }
-        };
-        undo.ignored = ignored(&undo, &store).await?;
-        Ok(undo)
+        if let Some(handle) = self.handle(&id) {
+            return self.undo_open(&handle, (root, wish), &store).await;
+        }
+        let _lock = WorkspaceLock::take(self.sessions().state(), &root)?;
+        let mut turns = Turns::default();
+        let mut closed = ClosedSession::open(self.sessions().state(), &id, &mut |entry| turns.apply(entry))?;
+        let undo = plan((id, root), &turns, wish, &store).await?;
+        closed.end_turn(&store).await?;
+        closed.record(vec![ArenaEvent::TurnRewound(undo.fact())]).await?;
+        put(undo, &store).await
     }
 
     async fn undo_open(

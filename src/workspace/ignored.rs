@@ -64,7 +64,7 @@ impl Look<'_> {
         u64::try_from(changed).is_ok_and(|changed| changed >= self.since)
     }
 
-    /// True when a file beneath a folder is new.
+    /// True when a file in a folder, however deep, is new.
     fn has_new(&mut self, folder: &Path) -> bool {
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
