@@ -15,6 +15,7 @@ use super::budget::{LEAST_OUTPUT, cost};
 use super::state::{Conversation, Spark};
 
 /// Follows what arrived of an answer that was cut off.
+pub(super) const UNPAID: &str = "not repeated: the budget does not cover another attempt";
 const INTERRUPTED: &str = "Your answer was interrupted here, before it was complete.";
 
 impl Session {
@@ -288,8 +289,14 @@ impl Session {
         let Some(open) = self.calls.get(&call) else { return };
         let Order::Model(order) = &open.order else { return };
         let attempt = open.attempt.saturating_add(1);
-        let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called).cloned() else { return };
-        let Some(spark) = self.sparks.get(&called.spark) else { return };
+        let called = match self.event(order.called).cloned() {
+            Some(ArenaEvent::ModelCalled(called)) => Some(called),
+            _ => None,
+        };
+        let spark = called.as_ref().and_then(|called| self.sparks.get(&called.spark));
+        let (Some(called), Some(spark)) = (&called, spark) else {
+            return self.lose_unpaid(call, "not repeated: the log does not say for whom it was");
+        };
         let input = self.input_estimate(spark);
         let price = self.model_spec(&called.model).and_then(|model| model.price);
         let output = called.params.max_output.unwrap_or_default();
@@ -303,19 +310,18 @@ impl Session {
             None => None,
         };
         if let Some((limit, used, max)) = refused {
-            self.lose_unpaid(call);
+            self.lose_unpaid(call, UNPAID);
             return self.reach(limit, used, max);
         }
         let usage = Usage::at_most(input, output);
         let reserved =
             BudgetReserved { call, tokens: usage.total(), micro_usd: cost(price.as_ref(), &usage) };
         self.emit(ArenaEvent::BudgetReserved(reserved));
-        self.emit(ArenaEvent::ModelCalled(Box::new(ModelCalled { attempt, ..*called })));
+        self.emit(ArenaEvent::ModelCalled(Box::new(ModelCalled { attempt, ..(**called).clone() })));
     }
 
-    pub(super) fn lose_unpaid(&mut self, call: CallId) {
-        let text = "not repeated: the budget does not cover another attempt".to_owned();
-        self.emit(ArenaEvent::CallLost(CallLost { call, tool_use: None, text }));
+    pub(super) fn lose_unpaid(&mut self, call: CallId, text: &str) {
+        self.emit(ArenaEvent::CallLost(CallLost { call, tool_use: None, text: text.to_owned() }));
     }
 
     /// Whether all of these calls can be sent once more beside each other.

@@ -9,6 +9,7 @@ use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
+use super::model::UNPAID;
 use super::state::{Call, UseState};
 
 const LOST: &str = "agon was stopped while this ran; whether it had any effect is not known. Look before you \
@@ -79,7 +80,7 @@ impl Session {
                 if let Some(timer) = call.timer {
                     self.cancel_silently(timer);
                 }
-                self.lose_unpaid(*id);
+                self.lose_unpaid(*id, UNPAID);
             }
             self.reach(limit, used, max);
         }

@@ -170,11 +170,13 @@ fn a_log_in_pieces_neither_waits_for_ever_nor_crashes_agon() {
 
 #[test]
 fn a_turn_without_anybody_at_work_is_ended() {
-    let env = place();
-    let mut log = up_to(at_home(&env, recorded()), "approval_answered");
-    log[1]["events"].as_array_mut().unwrap().retain(|event| event["kind"] != "spark_ignited");
-    let id = import(&env, &log);
-    let ran = env.ends(&["resume", &id, "--yes"]);
-    assert!(ran.code == 130 && ran.stderr.contains("stopped \u{b7} "), "{ran}");
-    ran_nothing(&env, &ran);
+    for last in ["model_called", "model_answered", "approval_answered"] {
+        let env = place();
+        let mut log = up_to(at_home(&env, recorded()), last);
+        log[1]["events"].as_array_mut().unwrap().retain(|event| event["kind"] != "spark_ignited");
+        let id = import(&env, &log);
+        let ran = env.ends(&["resume", &id, "--yes"]);
+        assert!(ran.code == 130 && ran.stderr.contains("stopped \u{b7} "), "{last}: {ran}");
+        ran_nothing(&env, &ran);
+    }
 }

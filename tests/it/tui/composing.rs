@@ -97,11 +97,7 @@ fn words_of_other_tools_are_known_and_a_typing_error_is_told() {
     let _ = update(&mut state, ctrl('c'));
     let _ = typed(&mut state, "/status");
     let _ = update(&mut state, key(Enter));
-    assert!(
-        shown(&state, 120, 24).contains("demo/script \u{b7} sandbox none"),
-        "{}",
-        shown(&state, 120, 24)
-    );
+    assert!(shown(&state, 120, 24).contains("demo/script \u{b7} sandbox none"), "{}", shown(&state, 120, 24));
     let _ = typed(&mut state, "/init");
     assert!(text_of(&update(&mut state, key(Enter))).contains("AGENTS.md"));
 }
