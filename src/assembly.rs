@@ -8,13 +8,14 @@ mod confine;
 pub mod docker;
 pub mod error;
 mod fork;
-mod git_head;
+pub mod git_head;
 pub mod lock;
 pub mod offers;
 mod ownership;
 mod place;
 mod prepared;
 mod providers;
+pub mod rewind;
 mod role_sandboxes;
 pub mod sessions;
 
@@ -36,24 +37,26 @@ pub use error::WireError;
 pub(crate) use error::in_shell;
 pub use fork::{ForkPlan, Instead, fork};
 pub use lock::WorkspaceLock;
-pub use place::{Proof, Verdict, prove, sandbox};
+pub use place::{
+    Proof, Verdict, builtin_tools, check_workspace, holds_no_own_files, prove, run_command, sandbox,
+};
 pub use prepared::Prepared;
 pub use providers::is_demo;
 pub use sessions::{Read, Sessions};
 pub use spec::{check_model, persona_of, personas};
-pub use squad::SquadWish;
+pub use squad::{SquadWish, blueprints};
 pub use taken_up::Origin;
 
 use place::Place;
 use prepared::Loaded;
 use role_sandboxes::Means;
 
-use crate::arena::{Arena, PROGRAM};
+use crate::arena::{Arena, Attendance, PROGRAM};
 use crate::config::{Config, ModelName};
 use crate::eventlog::{SessionPath, SessionStore};
 use crate::protocol::event::{FaultRecovered, SessionOpened, SessionResumed};
-use crate::protocol::spec::{Risk, SandboxSpec, Setting, Spec, ToolSpec};
-use crate::protocol::{ArenaEvent, RULES};
+use crate::protocol::spec::{PermissionLevel, Risk, SandboxSpec, Setting, Spec, ToolSpec};
+use crate::protocol::{ArenaEvent, Entry, RULES};
 pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
 
 /// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
@@ -89,12 +92,12 @@ pub struct Running {
 }
 
 /// Prepares a new session in the configured workspace on this model; its sandbox, limits and persona are those of
-/// `config`. `attended`: somebody can answer approvals.
+/// `config`. `attended`: who can answer approvals and questions.
 pub async fn open(
     config: &Config,
     model: &ModelName,
     wanted: &Changes,
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let new = Loaded::new();
     let at = (config.workspace(), new.id.as_str());
@@ -115,9 +118,9 @@ pub async fn resume(
     config: &Config,
     name: &str,
     wanted: &Changes,
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
-    let (path, recovered, loaded) = load(store(config), name)?;
+    let (path, recovered, loaded) = load(store(config), name, &mut |_| {})?;
     let spec = loaded.spec()?;
     let state = &config.places().state;
     let (origin, began_in) = taken_up::origin(state, &path);
@@ -132,15 +135,23 @@ pub async fn resume(
     let (changed, spec) = place.take_over(config, session, &spec, (wanted, origin)).await?;
     let connected = providers::connect(config, &spec.models, &loaded.answered)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec, &place.vault.specs())? };
-    let facts = resumed(&loaded, recovered, (changed, origin));
+    let mut facts = resumed(&loaded, recovered, (changed, origin));
+    facts.extend(wanted.answer.clone().and_then(|answer| loaded.answered_with(answer)));
     loaded.prepare(state, (place, lock), (connected, attended), (&spec, facts))
 }
 
 /// Opens a log for writing and folds it; with what had to be cut off its end.
-fn load(store: SessionStore, name: &str) -> Result<(SessionPath, Option<FaultRecovered>, Loaded), WireError> {
+fn load(
+    store: SessionStore,
+    name: &str,
+    take: &mut dyn FnMut(&Entry),
+) -> Result<(SessionPath, Option<FaultRecovered>, Loaded), WireError> {
     let path = store.find(name)?;
     let mut loaded = Loaded::named(path.id.clone());
-    let opened = store.open(&path, &mut |entry| loaded.apply(entry))?;
+    let opened = store.open(&path, &mut |entry| {
+        take(&entry);
+        loaded.apply(entry);
+    })?;
     loaded.log = Some(opened.log);
     Ok((path, opened.recovered, loaded))
 }
@@ -171,6 +182,10 @@ fn resumed(
 fn lock_for(config: &Config, spec: &Spec, tools: &[ToolSpec]) -> Result<Option<WorkspaceLock>, WireError> {
     let writes = tools.iter().any(|tool| tool.risk != Risk::Read);
     let root = Path::new(&spec.workspace.root);
+    // At the level `plan` nothing is written, so another session may.
+    if writes && spec.permission == PermissionLevel::Plan {
+        return Ok(Some(WorkspaceLock::not_yet()));
+    }
     writes.then(|| WorkspaceLock::take(&config.places().state, root)).transpose()
 }
 

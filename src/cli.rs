@@ -1,7 +1,9 @@
 //! The command line: arguments in, exit code out.
 
+pub mod apply;
 pub mod args;
 pub mod cache;
+pub mod complete;
 pub mod config;
 mod consent;
 pub mod debate;
@@ -19,12 +21,14 @@ pub mod output;
 pub mod personas;
 pub mod plain;
 pub mod plan;
+pub mod policy;
 pub mod replay;
 pub mod report;
 pub mod run;
 pub mod sandbox;
 pub mod sessions;
 mod typed_lines;
+pub mod undo;
 pub mod verify;
 pub mod watch;
 mod whole_file;
@@ -35,11 +39,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use clap_complete::env::{CompleteEnv, Shells};
 
-use crate::cli::args::{Command, Typed};
+use crate::cli::args::{ChatArgs, Command, Typed, in_order};
 use crate::cli::error::{BUG, DONE, Failure, USAGE};
 use crate::cli::output::Output;
-use crate::config::Environment;
+use crate::config::{Environment, unknown};
 
 /// Runs the program: parse, do, report. A panic anywhere is exit code 70.
 pub fn main() -> ExitCode {
@@ -50,14 +55,39 @@ pub fn main() -> ExitCode {
     keep_to_itself();
     let environment = Environment::of_process();
     let output = Output::new(&environment);
-    ExitCode::from(guarded(output, || match Typed::try_parse_from(arguments) {
+    if environment.get(COMPLETE).is_some() {
+        let here = std::env::current_dir().ok();
+        let completer = CompleteEnv::with_factory(Typed::command).var(COMPLETE);
+        return match completer.try_complete(arguments, here.as_deref()) {
+            Ok(_) => ExitCode::from(DONE),
+            Err(error) => ExitCode::from(usage(&error)),
+        };
+    }
+    let has_dashes = arguments.iter().any(|argument| argument == "--");
+    ExitCode::from(guarded(output, || match Typed::try_parse_from(in_order(&Typed::command(), arguments)) {
         Ok(Typed { command: Some(command), .. }) => report(perform(command, environment, output), output),
         Ok(Typed { command: None, chat }) => {
-            let done = wait(mission::chat(&chat, environment, output));
-            report(done.and_then(|code| code), output)
+            let done = match mistyped(&chat).filter(|_| !has_dashes) {
+                Some(failure) => Err(failure),
+                None => wait(mission::chat(&chat, environment, output)).and_then(|code| code),
+            };
+            report(done, output)
         }
         Err(error) => usage(&error),
     }))
+}
+
+/// The variable by which a shell asks for completions.
+const COMPLETE: &str = "AGON_COMPLETE";
+
+/// A single word that looks like a command was hardly meant as a task.
+fn mistyped(chat: &ChatArgs) -> Option<Failure> {
+    let word = chat.prompt.as_deref().filter(|prompt| !prompt.contains(char::is_whitespace))?;
+    let command = Typed::command();
+    let known = unknown::closest(word, command.get_subcommands().map(clap::Command::get_name))?;
+    let failure =
+        Failure::usage(format!("unknown command `{word}`")).hint(format!("did you mean `agon {known}`?"));
+    Some(failure.hint(format!("as a task: agon -- {word}")))
 }
 
 /// Keeps keys, which are in this process's environment and memory, from other processes of the same user: commands
@@ -126,6 +156,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Keys(typed) => wait(keys::run(typed, environment, output))?.map(|()| DONE),
         Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
+        Command::Policy(typed) => wait(policy::run(typed, environment, output))?.map(|()| DONE),
         Command::Personas(command) => personas::run(command, environment, output).map(|()| DONE),
         Command::Cache(command) => cache::run(&command, environment, output).map(|()| DONE),
         Command::Sandbox(command) => wait(sandbox::run(&command, environment, output))?.map(|()| DONE),
@@ -138,12 +169,15 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
         Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
         Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,
+        Command::Apply(typed) => wait(apply::run(&typed, environment, output))?,
+        Command::Undo(typed) => wait(undo::run(&typed, environment, output))?,
         Command::Sessions(typed) => sessions::run(typed, &environment, output).map(|()| DONE),
         Command::Replay(typed) if typed.tui => wait(mission::replay(&typed, environment, output))?,
         Command::Replay(typed) => wait(replay::replay(&typed, &environment, output))?.map(|()| DONE),
         Command::Report(typed) => report::run(&typed, &environment, output).map(|()| DONE),
         Command::Debates(typed) => debates::run(typed.command, &environment, output).map(|()| DONE),
         Command::Verify(typed) => verify::run(&typed, &environment, output),
+        Command::Context(typed) => why::context(&typed, &environment, output).map(|()| DONE),
         Command::Cost(typed) => why::cost(&typed, &environment, output).map(|()| DONE),
         Command::Why(typed) => why::run(&typed, &environment, output).map(|()| DONE),
     }
@@ -160,8 +194,10 @@ fn wait<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 }
 
 fn completions(shell: clap_complete::Shell, output: Output) -> Result<(), Failure> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Typed::command(), "agon", &mut script);
+    let (mut script, shells) = (Vec::new(), Shells::builtins());
+    let completer = shells.completer(&shell.to_string());
+    let completer = completer.ok_or_else(|| Failure::usage(format!("no completions for {shell}")))?;
+    completer.write_registration(COMPLETE, "agon", "agon", "agon", &mut script)?;
     output.bytes(&script)
 }
 

@@ -4,6 +4,7 @@ pub mod discover;
 pub mod docker;
 pub mod environment;
 pub mod file;
+pub mod kept;
 pub mod keys;
 pub mod layer;
 pub mod learnt;
@@ -36,8 +37,7 @@ pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::names::complaint_about;
-use crate::protocol::spec::{Limits, ModelSpec, Policy, RetrySpec, Rule};
-use crate::session::policy::denying;
+use crate::protocol::spec::{Limits, ModelSpec, RetrySpec};
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -171,6 +171,7 @@ pub const VARIABLES: &[(&str, &[&str])] = &[
     ("AGON_MODEL", &["model"]),
     ("AGON_PERSONA", &["persona"]),
     ("AGON_SANDBOX", &["sandbox", "kind"]),
+    ("AGON_PERMISSION", &["permission"]),
     ("AGON_MAX_STEPS", &["limits", "max_steps"]),
     ("AGON_MAX_TOKENS", &["limits", "max_tokens"]),
     ("AGON_MAX_USD", &["limits", "max_usd"]),
@@ -205,13 +206,15 @@ impl Config {
         }
         let places = Places::find(&environment)?;
         let mut layer = Layer::defaults()?;
-        if let Some(user) = Layer::read(&places.config_file())? {
-            layer.cover(user);
+        for file in [places.config_file(), places.kept_rules()] {
+            if let Some(user) = Layer::read(&file)? {
+                layer.cover(user);
+            }
         }
         let (trust, project) = read_project(workspace, &places)?;
         let (project, warnings) = match trust {
             Trust::Untrusted => trust::restrict(project, &layer),
-            Trust::Trusted | Trust::Nothing => (project, Vec::new()),
+            Trust::Trusted | Trust::Nothing => trust::hold_level(project, &layer),
         };
         layer.cover(project);
         for (name, key) in VARIABLES {
@@ -323,7 +326,7 @@ impl Config {
         let is_sold = self.file.models.iter().any(|(other, table)| is_of(other) && table.price.is_some());
         let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
         let (written, learnt) = (self.file.models.get(&name.to_string()), self.learnt.refuses(name, &server));
-        Ok(self.known.spec(name, written, learnt, local && !is_sold))
+        Ok(self.known.spec(name, written, learnt, (local && !is_sold, is_script)))
     }
 
     /// The persona of a solo spark.
@@ -369,15 +372,6 @@ impl Config {
             base_ms: written.base_ms.unwrap_or(defaults.base_ms),
             cap_ms: written.cap_ms.unwrap_or(defaults.cap_ms),
         }
-    }
-
-    /// The rules of all layers, with agon's own before them unless they are switched off.
-    pub fn policy(&self) -> Policy {
-        let table = self.file.policy.clone().unwrap_or_default();
-        let secret = self.file.names.as_ref().map(|names| names.secret.as_slice()).unwrap_or_default();
-        let mut policy = if table.defaults == Some(false) { Policy::default() } else { denying(secret) };
-        policy.rules.extend(table.rules.into_iter().map(Rule::from));
-        policy
     }
 
     /// The names that no tool changes.
@@ -466,9 +460,9 @@ fn read_project(workspace: &Path, places: &Places) -> Result<(Trust, Layer), Con
 /// Text of an environment variable as the kind of value its key has.
 fn value_of(key: &[&str], text: &str) -> toml::Value {
     match (key, text.parse::<i64>()) {
-        (["limits", "max_usd"], _) | (["model" | "persona" | "sandbox", ..], _) | (_, Err(_)) => {
-            toml::Value::String(text.to_owned())
-        }
+        (["limits", "max_usd"], _)
+        | (["model" | "persona" | "sandbox" | "permission", ..], _)
+        | (_, Err(_)) => toml::Value::String(text.to_owned()),
         (_, Ok(number)) => toml::Value::Integer(number),
     }
 }

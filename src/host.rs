@@ -1,16 +1,19 @@
-//! The use cases, once for every front end: open, resume, fork, prompt, answer, change, watch and list sessions.
+//! The use cases, once for every front end: open, resume, fork, undo, prompt, answer, change, watch and list sessions.
 //!
 //! A front end (the command line, the screen, a server, an embedding program) opens a session with [`Host`] and works on
 //! it through a [`Handle`]: it hands in commands, listens with [`Handle::subscribe`] and reads what is recorded. The
 //! rules that hold for all of them are here: who is asked before tools run unconfined, who keeps others out of the
 //! workspace while a turn is open, and which answer to an approval counts.
 
+mod apply;
 mod consent;
 mod demo;
+mod explain;
 mod folders;
 mod follow;
 mod handle;
 mod session_state;
+mod undo;
 mod updates;
 
 use std::collections::BTreeMap;
@@ -19,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::assembly::{self, ArenaBuilder};
 use crate::config::{Config, ConfigError, Environment, ModelName, Places};
 
+use crate::arena::Attendance;
 pub use crate::arena::{Ending, PROGRAM, SubmitError, replay};
 pub(crate) use crate::assembly::in_shell;
 pub use crate::assembly::offers;
@@ -26,17 +30,21 @@ pub use crate::assembly::session_status::{AtLimit, SessionStatus, Stage, stage_o
 pub use crate::assembly::sessions::{Read, SessionSummary, Sessions};
 pub use crate::assembly::{
     Changes, ForkPlan, Instead, LimitChanges, LogError, Prepared, Proof, RandomAccessLog, RemovedRuns,
-    RunAge, Runs, SquadWish, Verdict, WireError, check_model, docker, is_demo, persona_of, personas, prove,
-    sandbox,
+    RunAge, Runs, SquadWish, Verdict, WireError, blueprints, check_model, check_workspace, docker,
+    holds_no_own_files, is_demo, persona_of, personas, prove, run_command, sandbox,
 };
 pub use crate::ports::{FileChange, FoundRun, Head};
 pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};
 pub use crate::session::debate::DEFAULT_ROUNDS;
+pub use crate::session::policy::Line;
+pub use apply::Applied;
 pub use consent::{Person, Question};
 pub use demo::{Demo, model_after_demo};
+pub use explain::{Call, Explained, explain};
 pub use folders::workspace_files;
 pub use follow::Follow;
 pub use handle::{CommandError, Handle, task};
+pub use undo::{Undo, UndoWish, turn_line};
 pub use updates::{Update, Updates};
 
 use consent::with_consent;
@@ -48,8 +56,29 @@ pub enum Answers {
     Nobody,
     /// People at the front ends; the approval stays open until one of them answers.
     People,
-    /// Every approval is answered with yes, signed so.
-    Yes(String),
+    /// Approvals are answered with yes, as long as all that the call needs stays in the sandbox or is named by a rule.
+    Yes {
+        /// Who says so, for the log.
+        by: String,
+        /// True when people at the front ends answer the others.
+        people: bool,
+    },
+}
+
+impl Answers {
+    /// True when people at the front ends can answer.
+    pub fn has_people(&self) -> bool {
+        self.attendance() == Attendance::Attended
+    }
+
+    /// The same for an arena.
+    fn attendance(&self) -> Attendance {
+        match self {
+            Answers::Nobody => Attendance::Unattended,
+            Answers::Yes { people: false, .. } => Attendance::SaysYes,
+            Answers::People | Answers::Yes { people: true, .. } => Attendance::Attended,
+        }
+    }
 }
 
 /// Holds any number of open sessions. Cheap to clone.
@@ -92,7 +121,7 @@ impl Host {
         wanted: &Changes,
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), wanted.clone(), false);
         let prepared = with_consent(person, what, async |config, wanted| {
             assembly::open(config, model, wanted, attended).await
@@ -109,7 +138,7 @@ impl Host {
         changes: &Changes,
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), changes.clone(), true);
         let prepared = with_consent(person, what, async |config, changes| {
             assembly::resume(config, session, changes, attended).await
@@ -126,7 +155,7 @@ impl Host {
         plan: &ForkPlan,
         (answers, person): (Answers, &P),
     ) -> Result<Prepared, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), plan.changes.clone(), true);
         with_consent(person, what, async |config, changes| {
             let plan = ForkPlan { changes: changes.clone(), ..plan.clone() };
@@ -137,7 +166,7 @@ impl Host {
 
     /// Opens a new session from Rust values, without any configuration.
     pub async fn open_built(&self, builder: ArenaBuilder, answers: Answers) -> Result<Handle, WireError> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         self.start(builder.attended_if(attended).prepare().await?, answers).await
     }
 
@@ -148,7 +177,7 @@ impl Host {
         session: &str,
         answers: Answers,
     ) -> Result<Handle, WireError> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         self.start(builder.attended_if(attended).prepare_resume(session).await?, answers).await
     }
 

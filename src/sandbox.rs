@@ -20,6 +20,7 @@ pub mod proof;
 mod protected;
 mod protected_snapshot;
 pub mod proxy;
+mod put_back;
 mod repository;
 mod walk;
 mod write;
@@ -38,6 +39,7 @@ use files::WorkspaceFiles;
 #[cfg(target_os = "linux")]
 pub use local::{LocalOptions, LocalSandbox};
 pub use protected::ProtectedNames;
+pub use put_back::put_back;
 
 /// The variables a command may see. No name that carries a key or a token is among them, and none is added.
 const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];

@@ -1,5 +1,6 @@
 //! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
 
+mod asked_how;
 pub mod budget;
 mod context;
 pub mod convergence;
@@ -9,6 +10,8 @@ mod decide;
 mod endings;
 mod fold;
 mod free_text;
+mod gates;
+mod inside;
 pub mod mention;
 mod mode;
 mod model;
@@ -16,6 +19,7 @@ mod output_limit;
 pub mod policy;
 mod resume;
 mod retry;
+mod rewind;
 mod shown;
 mod solo;
 mod sources;
@@ -87,6 +91,8 @@ pub struct Session {
     stopping: Option<StopCause>,
     /// Why it was sealed.
     sealed: Option<StopCause>,
+    /// The conversations before each of the last prompts and rewinds.
+    rewinds: rewind::Rewinds,
     /// Entries whose words a request may still need.
     kept: BTreeMap<u64, Arc<Entry>>,
     /// The debate of the open turn.
@@ -154,6 +160,7 @@ impl Session {
                 let due = self.due(&fact);
                 self.emit(fact);
                 self.decide(due);
+                self.end_if_nothing_is_awaited();
             }
             Err(void) => self.open.extend([fact, void.into_event()]),
         }
@@ -238,9 +245,17 @@ impl Session {
             .map(|one| one.tool.as_str())
     }
 
-    /// True when what is waited for cannot come without a person: only asks, and timers beside them.
-    pub fn waits_for_people(&self) -> bool {
-        let asks = |call: &Call| matches!(call.order, Order::Ask(_));
+    /// True when what is waited for cannot come without a person: only asks and questions, and timers next to them. Where
+    /// `--yes` was given, only what it does not answer.
+    pub fn waits_for_people(&self, says_yes: bool) -> bool {
+        let asks = |call: &Call| match &call.order {
+            Order::Ask(ask) => {
+                let opens = |spark| !self.opened_by(spark, ask.tool_use, ask.prepared).is_empty();
+                !says_yes || call.spark.is_some_and(opens)
+            }
+            Order::Question(_) => true,
+            _ => false,
+        };
         let timers = |call: &Call| matches!(call.order, Order::Timer(_));
         self.calls.values().any(asks) && self.calls.values().all(|call| asks(call) || timers(call))
     }
@@ -318,10 +333,11 @@ impl Session {
         for call in self.calls.values() {
             needed.extend(call.seqs());
         }
-        let said = self.turn.iter().flat_map(|turn| std::iter::once(&turn.prompt).chain(&turn.said));
+        let said = self.turn.iter().flat_map(Turn::asked);
         needed.extend(said.map(|at| at.seq));
         needed.extend(self.squad.iter().flat_map(|squad| squad.seqs()));
         needed.extend(self.debate.iter().flat_map(Debate::seqs));
+        needed.extend(self.rewinds.seqs());
         let wordy: Vec<u64> = needed.iter().copied().collect();
         for seq in wordy {
             if let Some(entry) = self.kept.get(&seq) {

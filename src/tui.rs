@@ -8,6 +8,7 @@ mod diff;
 mod draw;
 mod highlight;
 mod keys;
+mod level;
 mod markdown;
 mod mode_request;
 mod review;
@@ -26,16 +27,20 @@ use std::sync::Arc;
 
 use ratatui::crossterm::event::KeyEvent;
 
+use crate::host::UndoWish;
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::{Command, Entry, Signal};
 
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
+pub use level::{accepted, named as parse_level};
 pub use mode_request::{ModeRequest, Worker, limits as parse_limits};
+pub use rule::{read as read_rule, text as rule_text};
 pub use session_view::{EntrySource, SessionView};
-pub use slash::{Order, SLASHES, Slash, parse as parse_slash};
+pub use slash::{INIT_TASK, Order, SLASHES, Slash, parse as parse_slash};
 pub use state::{ModelRow, Profile, SessionRow, State, Trouble};
 pub use theme::Theme;
-pub use update::update;
+pub use update::{undo_wish, update};
 
 /// Everything that can reach the screen.
 #[derive(Debug)]
@@ -50,6 +55,8 @@ pub enum Msg {
     Entry(Arc<Entry>),
     /// A live piece of a running call.
     Signal(Signal),
+    /// The terminal has the person's attention, or no longer.
+    Focus(bool),
     /// Time, in microseconds since the Unix epoch.
     Tick(u64),
     /// Another session is looked at, folded already: whole, or its end while the rest is being counted.
@@ -67,8 +74,23 @@ pub enum Msg {
     Sessions(Vec<SessionRow>),
     /// The models that the providers within reach list.
     Models(Vec<ModelRow>),
+    /// The turns of the session on the screen, the newest first.
+    Turns(Vec<TurnChoice>),
     /// Files of the workspace, for completion.
     Files(Vec<String>),
+    /// Tasks of earlier sessions, oldest first.
+    History(Vec<String>),
+    /// A person's own command ran.
+    Ran {
+        /// The command.
+        command: String,
+        /// What it printed.
+        output: String,
+        /// Its exit code; none when something else ended it.
+        exit: Option<i32>,
+    },
+    /// The text as it was left in the editor.
+    Edited(String),
     /// The personas, for completion: id and what it is.
     Personas(Vec<(String, String)>),
     /// What the screen should know of its surroundings.
@@ -90,6 +112,17 @@ pub enum Msg {
     Fault(String),
     /// Something to tell the person.
     Log(String),
+}
+
+/// A turn that can be gone back to before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnChoice {
+    /// Its number.
+    pub number: u32,
+    /// What it was, on one line.
+    pub title: String,
+    /// What it changed, as a unified diff.
+    pub diff: String,
 }
 
 /// A question that only a whole `yes` answers with yes.
@@ -123,6 +156,13 @@ pub enum Act {
     Mode(ModeRequest),
     /// Hands a command to the running session.
     Submit(Command),
+    /// Hands in an answer that grants a rule, and keeps the rule once it was taken.
+    Keep {
+        /// The answer.
+        answer: Command,
+        /// True for every workspace, false for this one.
+        everywhere: bool,
+    },
     /// Answers [`Msg::Asked`].
     Consent(bool),
     /// Leaves this session for a new one.
@@ -146,6 +186,10 @@ pub enum Act {
         /// The entry.
         seq: Option<u64>,
     },
+    /// Takes turns of the session on the screen back.
+    Undo(UndoWish),
+    /// Reads the turns of the session on the screen and what each changed.
+    Turns,
     /// Asks the providers which models there are.
     Models,
     /// Uses another model from the next call on.
@@ -156,6 +200,15 @@ pub enum Act {
     Policy(String),
     /// Confines the tools otherwise from the next task on.
     Sandbox(String),
+    /// Sets the permission level from the next call on.
+    Permission(PermissionLevel),
+    /// Raises the level, then gives the task that carries out a plan.
+    Accept {
+        /// The level.
+        level: PermissionLevel,
+        /// An [`Act::Prompt`].
+        task: Box<Act>,
+    },
     /// Lets models think this much.
     Effort(String),
     /// Sets limits from the next call on; flags as they were typed.
@@ -171,12 +224,20 @@ pub enum Act {
     Copy(String),
     /// Runs a demo: `run`, `squad` or `debate`.
     Demo(String),
+    /// Runs a person's own command in the sandbox; what comes of it is [`Msg::Ran`].
+    Shell(String),
+    /// Opens the person's editor on a text; what comes of it is [`Msg::Edited`].
+    Edit(String),
     /// Rings the bell.
     Bell,
+    /// Tells of something on the desktop, for a person who looks elsewhere.
+    Notify(String),
     /// Draws everything again.
     Redraw,
     /// Hands the terminal back to the shell until the program is continued.
     Suspend,
+    /// Leaves the screen for the question of `agon init`, and comes back.
+    SetUp,
     /// Leaves.
     Quit,
 }

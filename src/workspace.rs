@@ -3,11 +3,14 @@
 mod compare;
 mod git;
 mod held;
+mod ignored;
 mod index;
+mod merge;
 mod objects;
 mod restore;
 mod scan;
 mod tree;
+mod undo;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,16 +23,18 @@ use crate::ports::{FileChange, Untold, Workspace};
 use crate::protocol::event::{DiffTaken, PathBase, WorkspaceCheckpointed, WorkspaceFingerprinted};
 use crate::protocol::expand::hex;
 use index::Index;
+pub use merge::MergePlan;
 use objects::Objects;
 use scan::{Scan, Scanner};
 use tree::Tree;
+pub use undo::UndoPlan;
 
 /// The index is written down once this part of it is new.
 const UNSAVED_SHARE: usize = 16;
 
 /// One workspace and the store its content is recorded in.
 ///
-/// What is recorded: files with their executable bit and symbolic links, as the workspace's own ignore rules
+/// What is recorded: files with their permission bits and symbolic links, as the workspace's own ignore rules
 /// leave them; not `.git`, `.agon`, empty directories, names that are not UTF-8 or files above 64 MiB.
 #[derive(Clone, Debug)]
 pub struct WorkspaceStore {
@@ -75,6 +80,63 @@ impl WorkspaceStore {
             restore::into(&inner.objects, &Tree::load(&inner.objects, &tree)?, &dir)
         })
         .await
+    }
+
+    /// Plans to take turns back, the last one first, each given by the trees it began and ended with. The tree that is
+    /// there now and the one it is to be are recorded; `force` is for paths that were changed since.
+    pub async fn plan_undo(&self, turns: &[(String, String)], force: bool) -> Result<UndoPlan, String> {
+        let turns = turns.to_owned();
+        self.blocking(move |inner, dropped| {
+            let load = |id: &String| Tree::load(&inner.objects, id);
+            let turns: Vec<(Tree, Tree)> = turns
+                .iter()
+                .map(|(before, after)| Ok((load(before)?, load(after)?)))
+                .collect::<Result<_, String>>()?;
+            let (from, scan) = inner.checkpoint(dropped)?;
+            let (target, mut plan) = undo::target(&inner.objects, &scan.tree, &turns, force)?;
+            let to = target.store(&inner.objects).and_then(|id| inner.objects.flush().map(|()| id))?;
+            (plan.diff.from, plan.diff.to) = (from, to);
+            Ok(plan)
+        })
+        .await
+    }
+
+    /// Plans to bring the changes of a copy, from the tree it began with to the one it has, into this workspace.
+    pub async fn plan_merge(&self, base: &str, theirs: &str) -> Result<MergePlan, String> {
+        let (base, theirs) = (base.to_owned(), theirs.to_owned());
+        self.blocking(move |inner, dropped| {
+            let (base, theirs) = (Tree::load(&inner.objects, &base)?, Tree::load(&inner.objects, &theirs)?);
+            let (from, scan) = inner.checkpoint(dropped)?;
+            let (target, mut plan) = merge::plan(&inner.objects, &base, &theirs, &scan.tree)?;
+            let to = target.store(&inner.objects).and_then(|id| inner.objects.flush().map(|()| id))?;
+            (plan.diff.from, plan.diff.to) = (from, to);
+            Ok(plan)
+        })
+        .await
+    }
+
+    /// The difference of two recorded trees.
+    pub async fn diff_between(&self, from: &str, to: &str) -> Result<DiffTaken, String> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.blocking(move |inner, _| {
+            let (before, after) = (Tree::load(&inner.objects, &from)?, Tree::load(&inner.objects, &to)?);
+            Ok(DiffTaken { from, to, ..compare::trees(&inner.objects, &before, &after)? })
+        })
+        .await
+    }
+
+    /// What changed since a moment (microseconds since the Unix epoch) and is not recorded: ignored files, large ones.
+    pub async fn changed_ignored(&self, since: u64) -> Result<Vec<String>, String> {
+        self.blocking(move |inner, dropped| {
+            let scan = inner.scan(false, dropped)?;
+            Ok(ignored::changed(&inner.root, inner.objects.state(), &scan.tree, since))
+        })
+        .await
+    }
+
+    /// The recorded content with this SHA-256, checked against it.
+    pub fn recorded(&self, sha256: &str) -> Result<Vec<u8>, String> {
+        self.inner.objects.read(sha256)
     }
 
     async fn blocking<T: Send + 'static>(

@@ -70,7 +70,7 @@ impl Recorded {
     }
 
     /// The session, to be gone on with by these scorers.
-    pub(super) fn into_session(self, scorers: &Scorers) -> Result<Session, ArenaError> {
+    pub fn into_session(self, scorers: &Scorers) -> Result<Session, ArenaError> {
         if let Some((seq, kind)) = self.newer {
             return Err(ArenaError::Newer(seq, kind));
         }

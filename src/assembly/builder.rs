@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{ArenaPorts, PROGRAM};
+use crate::arena::{ArenaPorts, Attendance, PROGRAM};
 use crate::assembly::place::Place;
 use crate::assembly::prepared::{Loaded, Prepared};
 use crate::assembly::role_sandboxes::Means;
@@ -15,7 +15,8 @@ use crate::eventlog::SessionStore;
 use crate::ports::{Provider, Tool, ToolSource, Workers};
 use crate::protocol::blueprint;
 use crate::protocol::spec::{
-    Blueprint, Limits, ModelSpec, PersonaSpec, Policy, RetrySpec, Setting, Spec, WorkspaceSpec,
+    Blueprint, Limits, ModelSpec, PermissionLevel, PersonaSpec, Policy, RetrySpec, Setting, Spec,
+    WorkspaceSpec,
 };
 use crate::protocol::{ArenaEvent, CallKind};
 use crate::sandbox::crash_journal;
@@ -178,15 +179,17 @@ pub struct ArenaBuilder {
     blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
     sources: BTreeMap<String, Arc<dyn ToolSource>>,
+    gates: Vec<String>,
     offered: Option<Vec<String>>,
     scorers: Scorers,
     workers: BTreeMap<CallKind, Arc<dyn Workers>>,
     policy: Policy,
+    permission: PermissionLevel,
     limits: Limits,
     retry: RetrySpec,
     secrets: Vec<(String, String)>,
     sandbox: SandboxKind,
-    attended: bool,
+    attended: Attendance,
 }
 
 impl ArenaBuilder {
@@ -201,15 +204,17 @@ impl ArenaBuilder {
             blueprint: None,
             tools: Vec::new(),
             sources: BTreeMap::new(),
+            gates: Vec::new(),
             offered: None,
             scorers: Scorers::default(),
             workers: BTreeMap::new(),
             policy: policy::standard(),
+            permission: PermissionLevel::default(),
             limits: Limits::default(),
             retry: RetrySpec::default(),
             secrets: Vec::new(),
             sandbox: SandboxKind::None,
-            attended: false,
+            attended: Attendance::Unattended,
         }
     }
 
@@ -278,10 +283,26 @@ impl ArenaBuilder {
         self
     }
 
+    /// Has each prepared call judged by a gate before it is asked about or run; its verdicts come from the
+    /// [`workers`](Self::workers) of [`CallKind::Gate`]. A gate may deny a call or have it asked about. One that fails
+    /// denies.
+    #[must_use]
+    pub fn gate(mut self, name: impl Into<String>) -> Self {
+        self.gates.push(name.into());
+        self
+    }
+
     /// Says who may do what, in place of [`policy::standard`], which only denies files that commonly hold secrets.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// Says how much tools do without a question; [`PermissionLevel::Ask`] when absent.
+    #[must_use]
+    pub fn permission(mut self, level: PermissionLevel) -> Self {
+        self.permission = level;
         self
     }
 
@@ -313,14 +334,14 @@ impl ArenaBuilder {
         self
     }
 
-    /// Says that somebody will answer approvals. Otherwise an open approval ends the arena paused.
+    /// Says that people will answer approvals and questions. Otherwise an open one ends the arena paused.
     #[must_use]
     pub fn attended(mut self) -> Self {
-        self.attended = true;
+        self.attended = Attendance::Attended;
         self
     }
 
-    pub(crate) fn attended_if(self, attended: bool) -> Self {
+    pub(crate) fn attended_if(self, attended: Attendance) -> Self {
         ArenaBuilder { attended, ..self }
     }
 
@@ -358,8 +379,10 @@ impl ArenaBuilder {
             tools: place.vault.specs(),
             offered: self.offered.take(),
             sources: self.sources.keys().cloned().collect(),
+            gates: self.gates.clone(),
             effort: None,
             policy: self.policy.clone(),
+            permission: self.permission,
             limits: self.limits.clone(),
             retry: self.retry.clone(),
             instructions: Vec::new(),
@@ -376,13 +399,14 @@ impl ArenaBuilder {
 
     /// Prepares a recorded session.
     pub(crate) async fn prepare_resume(mut self, name: &str) -> Result<Prepared, WireError> {
-        let (path, recovered, loaded) = load(SessionStore::new(self.state.clone()), name)?;
+        let (path, recovered, loaded) = load(SessionStore::new(self.state.clone()), name, &mut |_| {})?;
         let before = loaded.spec()?;
         let (origin, _) = taken_up::origin(&self.state, &path);
         let mut spec = before.clone();
         let mut place = self.place().await?;
         let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-        let held = Here { policy: &self.policy, retry: &self.retry, limits: &self.limits };
+        let level = self.permission.stricter(before.permission);
+        let held = Here { policy: &self.policy, level, retry: &self.retry, limits: &self.limits };
         let mut changed = taken_up::of_here(&spec, held, origin);
         if origin == Origin::Foreign {
             changed.extend(self.own_models(&spec)?);
@@ -393,6 +417,9 @@ impl ArenaBuilder {
         let sources: Vec<String> = self.sources.keys().cloned().collect();
         if sources != spec.sources {
             changed.push(Setting::Sources(sources));
+        }
+        if self.gates != spec.gates {
+            changed.push(Setting::Gates(self.gates.clone()));
         }
         changed.iter().for_each(|setting| spec.set(setting));
         spec::check(&spec)?;

@@ -11,8 +11,8 @@ use crate::protocol::Command;
 use crate::protocol::event::LimitKind;
 use crate::protocol::message::Effort;
 use crate::protocol::spec::{
-    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PersonaSpec, RoleSpec, Rule, Setting, Spec,
-    WorkspaceSpec,
+    Blueprint, Consent, DebatePlan, Limits, ModelSpec, PermissionLevel, PersonaSpec, RoleSpec, Rule, Setting,
+    Spec, WorkspaceSpec,
 };
 
 /// What a session is opened with besides the configuration, or what is different from its recorded settings when it is
@@ -29,6 +29,8 @@ pub struct Changes {
     pub limits: LimitChanges,
     /// Policy rules beside those of the configuration; a running session keeps those it has.
     pub rules: Vec<Rule>,
+    /// The permission level that was named; that of the configuration when absent, or of the log where it is stricter.
+    pub permission: Option<PermissionLevel>,
     /// The sandbox that was named; that of the configuration when absent, whatever the log says.
     pub sandbox: Option<SandboxKind>,
     /// The folder to work in, named now or agreed to. A session that was not begun here needs one.
@@ -39,6 +41,8 @@ pub struct Changes {
     pub squad: Option<SquadWish>,
     /// A debate for the next turn.
     pub debate: Option<DebatePlan>,
+    /// The answer to the question that the session asks, and who gives it: recorded as it is resumed.
+    pub answer: Option<(String, String)>,
     /// True when nothing but a debate is held until the process ends: its tools only read, so others may write.
     pub reads_only: bool,
 }
@@ -88,6 +92,7 @@ impl Changes {
             self.persona.as_ref().map(|id| format!("persona {id}")),
             self.effort.map(|effort| format!("effort {}", effort.word())),
             (!self.rules.is_empty()).then(|| "policy".to_owned()),
+            self.permission.map(|level| format!("permission {}", level.word())),
             (self.limits != LimitChanges::default()).then(|| "limits".to_owned()),
             self.sandbox.map(|kind| format!("sandbox {}", kind.word())),
         ];
@@ -111,7 +116,7 @@ pub async fn change(
     let (mut settings, mut spec) = changes(config, spec, (workspace, Vec::new()), wanted)?;
     // What is assumed is in the log; the screen has no place for it while a session runs.
     let _ = windows::complete_settings(config, &mut settings, &mut spec).await;
-    if wanted.squad.is_some() {
+    if wanted.squad.is_some() || spec.permission == PermissionLevel::Plan {
         move_in(config, arena, &mut settings, &mut spec).await?;
     }
     let provider = |model: &ModelSpec| model.name.split('/').next().unwrap_or_default().to_owned();
@@ -138,7 +143,7 @@ fn is_other(spec: &Spec, setting: &Setting) -> bool {
     changed != *spec
 }
 
-/// Starts the places of a squad's roles, unless they are there already.
+/// Starts the places of a squad's roles and of the level `plan`, unless they are there already.
 async fn move_in(
     config: &Config,
     arena: &Arena,
@@ -147,7 +152,9 @@ async fn move_in(
 ) -> Result<(), WireError> {
     let is_same = !settings.iter().any(|setting| matches!(setting, Setting::Blueprint(_)));
     let is_there = |role: &RoleSpec| !role.has_place() || arena.places().get(&role.name).is_some();
-    if is_same && spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles).all(is_there) {
+    let plans = spec.permission == PermissionLevel::Plan && arena.sandbox().spec().kind != "none";
+    let can_plan = !plans || arena.places().get(WorkspaceSpec::PLANNING).is_some();
+    if is_same && can_plan && spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles).all(is_there) {
         return Ok(());
     }
     let root = std::path::PathBuf::from(&spec.workspace.root);
@@ -177,6 +184,9 @@ pub(super) fn changes(
     policy.add(&wanted.rules);
     if policy != spec.policy {
         changed.push(Setting::Policy(policy));
+    }
+    if let Some(level) = wanted.permission.filter(|level| *level != spec.permission) {
+        changed.push(Setting::Permission(level));
     }
     if wanted.effort.is_some() && wanted.effort != spec.effort {
         changed.push(Setting::Effort(wanted.effort));

@@ -138,6 +138,9 @@ pub enum WireError {
     /// A task does not fit into a line of the log.
     #[error("the prompt has {bytes} bytes; a prompt may have {max}")]
     LongPrompt { bytes: usize, max: usize },
+    /// Nothing is taken back.
+    #[error("{why}")]
+    Undo { why: String, hint: Option<String> },
     /// There is nothing to change any more.
     #[error("the session has ended")]
     Ended,
@@ -180,9 +183,14 @@ impl WireError {
                 Some(format!("there are: {}", known.join(", ")))
             }
             WireError::Unfit(fault) => fault.hint.clone(),
+            WireError::Undo { hint, .. } => hint.clone(),
             WireError::EmptyCheck => Some("such as --check \"cargo test\"".to_owned()),
             WireError::Busy { .. } => {
-                Some("wait for it to end, or work in a copy: `--workspace DIR`".to_owned())
+                Some(
+                    "wait for it to end, only look and plan beside it (`--permission plan`, Shift-Tab), or work in a copy: \
+                     `--workspace DIR`"
+                        .to_owned(),
+                )
             }
             WireError::Arena(ArenaError::NoScorer(..)) => Some(
                 "take it up with the program that registered that scorer (`ArenaBuilder::scorer`)".to_owned(),

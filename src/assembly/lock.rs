@@ -13,10 +13,20 @@ use crate::protocol::expand::digest_of;
 /// A workspace that this process alone may write in. Freed when dropped, and when the process dies.
 #[derive(Debug)]
 pub struct WorkspaceLock {
-    _file: File,
+    file: Option<File>,
 }
 
 impl WorkspaceLock {
+    /// For a session that writes only later: it keeps nobody out.
+    pub fn not_yet() -> Self {
+        WorkspaceLock { file: None }
+    }
+
+    /// True when others are kept out.
+    pub fn is_held(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Takes the workspace, or says who has it. The lock is kept in the state folder, never in the workspace.
     pub fn take(state: &Path, root: &Path) -> Result<Self, WireError> {
         let folder = state.join("locks");
@@ -31,7 +41,7 @@ impl WorkspaceLock {
             Ok(()) => {
                 file.set_len(0).map_err(failed)?;
                 write!(file, "{}", std::process::id()).map_err(failed)?;
-                Ok(WorkspaceLock { _file: file })
+                Ok(WorkspaceLock { file: Some(file) })
             }
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut pid = String::new();

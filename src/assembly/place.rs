@@ -4,17 +4,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::change::{Changes, changes};
 use super::confine::{Wanted, chosen, confined};
+use super::offers::Nobody;
 use super::role_sandboxes::{Means, OpenedRoleSandboxes};
 use super::taken_up::{self, Origin};
 use super::{SystemClock, WireError, cache, fork, git_head, providers, windows};
-use crate::arena::{ArenaPorts, RoleSandboxes};
+use crate::arena::{ArenaPorts, Attendance, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
-use crate::ports::{EventLog, Sandbox, TeamCache};
-use crate::protocol::spec::{Consent, Rule, SandboxSpec, Setting, Spec, WorkspaceSpec};
+use crate::ports::{Checks as _, EventLog, Opens, Sandbox, TeamCache};
+use crate::protocol::event::CheckRan;
+use crate::protocol::need::Need;
+use crate::protocol::spec::{
+    Consent, PermissionLevel, Rule, SandboxSpec, Setting, Spec, ToolSpec, WorkspaceSpec,
+};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, crash_journal};
@@ -23,13 +30,52 @@ use crate::session::convergence::Scorers;
 use crate::toolvault::ToolVault;
 use crate::workspace::WorkspaceStore;
 
-/// What would confine the tools of a new session here, after it was started.
-pub async fn sandbox(config: &Config) -> Result<(SandboxSpec, Option<String>), WireError> {
+/// What would confine the tools of a new session here, after it was started; how commands get what they see, and what it
+/// opens for a single call.
+pub async fn sandbox(config: &Config) -> Result<(SandboxSpec, Vec<String>), WireError> {
     keeps_apart(config, config.workspace())?;
     let sandbox = confined(config, looked_at(config.sandbox(), config.workspace())).await?;
-    let seen = (sandbox.spec(), sandbox.way());
+    let spec = sandbox.spec();
+    let mut seen: Vec<String> = sandbox.way().into_iter().collect();
+    if spec.kind != "none" {
+        seen.extend(doors(&*sandbox).await);
+    }
     sandbox.close().await;
-    Ok(seen)
+    Ok((spec, seen))
+}
+
+/// What a sandbox opens for a call that was allowed it, each with the reason where it does not.
+async fn doors(sandbox: &dyn Sandbox) -> Vec<String> {
+    let needs = [Need::Git, Need::Host("NAME".to_owned()), Need::Port(80), Need::Unconfined];
+    let mut seen = Vec::new();
+    for need in needs {
+        let opens = Opens::of(std::slice::from_ref(&need));
+        let closed = match sandbox.cannot_open(&opens) {
+            // Only a call shows whether this machine does it.
+            None if need == Need::Git => proof::opens_git(sandbox).await.err(),
+            closed => closed,
+        };
+        seen.push(match closed {
+            None => format!("door: `{}` is opened for a call that is allowed it", need.name()),
+            Some(why) => format!("closed door: {why}"),
+        });
+    }
+    seen
+}
+
+/// How long a person's own command may take, in milliseconds.
+const SHELL_MS: u64 = 120_000;
+
+/// Runs a person's own command where the tools of a new session would be confined; where nothing confines, it is refused
+/// unless `none` was chosen.
+pub async fn run_command(config: &Config, line: &str) -> Result<CheckRan, WireError> {
+    keeps_apart(config, config.workspace())?;
+    let wanted = looked_at(config.sandbox(), config.workspace());
+    let sandbox = confined(config, Wanted { session: "shell", is_looked_at: false, ..wanted }).await?;
+    let checks = SandboxChecks::new(Arc::clone(&sandbox));
+    let ran = checks.run(line, SHELL_MS, &Nobody, &CancellationToken::new()).await;
+    sandbox.close().await;
+    Ok(ran)
 }
 
 /// Starts a sandbox on a workspace made for that and tries every forbidden act in it.
@@ -46,6 +92,11 @@ pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, V
     };
     sandbox.close().await;
     Ok((spec, proofs))
+}
+
+/// The tools that every session has.
+pub fn builtin_tools() -> Result<Vec<ToolSpec>, WireError> {
+    Ok(ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?.specs())
 }
 
 /// A sandbox that is only looked at.
@@ -67,6 +118,11 @@ fn keeps_apart(config: &Config, root: &Path) -> Result<(), WireError> {
     if let Some(why) = config.wide(root) {
         return Err(WireError::Wide { workspace: root.to_owned(), why });
     }
+    holds_no_own_files(config, root)
+}
+
+/// Refuses a workspace that holds agon's own files, which no consent allows.
+pub fn holds_no_own_files(config: &Config, root: &Path) -> Result<(), WireError> {
     let whole = |path: &Path| {
         path.ancestors().find_map(|above| above.canonicalize().ok().map(|real| (real, above.to_owned())))
     };
@@ -79,6 +135,14 @@ fn keeps_apart(config: &Config, root: &Path) -> Result<(), WireError> {
     match own.into_iter().find(|own| own.starts_with(&root)) {
         Some(own) => Err(WireError::HoldsOwn { workspace: root, own }),
         None => Ok(()),
+    }
+}
+
+/// Refuses a workspace that no yes makes one: what holds agon's own files.
+pub fn check_workspace(config: &Config) -> Result<(), WireError> {
+    match keeps_apart(config, config.workspace()) {
+        Err(refused @ WireError::HoldsOwn { .. }) => Err(refused),
+        _ => Ok(()),
     }
 }
 
@@ -151,7 +215,8 @@ impl Place {
         let from_here = taken_up::settings(config, before, wanted, origin)?;
         let (mut changed, mut spec) = changes(config, before.clone(), (here, from_here), wanted)?;
         self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
-        if wanted.squad.is_some() || session.has_open_turn() {
+        let plans = spec.permission == PermissionLevel::Plan;
+        if wanted.squad.is_some() || session.has_open_turn() || plans {
             self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;
         }
         let is_copy = self.root == fork::folder(&config.places().state, id);
@@ -172,7 +237,7 @@ impl Place {
         self,
         log: SessionLog,
         connected: providers::Connected,
-        attended: bool,
+        attended: Attendance,
     ) -> ArenaPorts {
         let log: Arc<dyn EventLog> = Arc::new(log);
         let places = RoleSandboxes::default();

@@ -8,7 +8,7 @@ use super::WireError;
 use super::confine::{Wanted, confined, kind_of, plain};
 use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
-use crate::protocol::spec::{RolePlace, RoleSpec, Rule, Setting, Spec};
+use crate::protocol::spec::{PermissionLevel, RolePlace, RoleSpec, Rule, Setting, Spec, WorkspaceSpec};
 
 /// What a place is started with.
 #[derive(Clone, Copy)]
@@ -61,6 +61,7 @@ impl OpenedRoleSandboxes {
         let mut places = OpenedRoleSandboxes::default();
         let mut started: Vec<((SandboxKind, bool), Arc<dyn Sandbox>)> =
             vec![((kind_of(&main.spec())?, false), Arc::clone(main))];
+        places.plan(means, (root, spec), main).await?;
         let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles);
         for role in roles.filter(|role| role.has_place()) {
             let kind = kind_for(role, main)?;
@@ -80,6 +81,24 @@ impl OpenedRoleSandboxes {
             places.sandboxes.insert(name, sandbox);
         }
         Ok(places)
+    }
+
+    /// Starts the place in which commands run at the level `plan`, where something can hold them.
+    async fn plan(
+        &mut self,
+        means: Means<'_>,
+        (root, spec): (&Path, &Spec),
+        main: &Arc<dyn Sandbox>,
+    ) -> Result<(), WireError> {
+        let kind = kind_of(&main.spec())?;
+        if spec.permission != PermissionLevel::Plan || kind == SandboxKind::None {
+            return Ok(());
+        }
+        let sandbox = means.start((root, &spec.policy.rules), (kind, true), main).await?;
+        let role = WorkspaceSpec::PLANNING.to_owned();
+        self.specs.push(RolePlace { role: role.clone(), read_only: true, sandbox: sandbox.spec() });
+        self.sandboxes.insert(role, sandbox);
+        Ok(())
     }
 
     /// Makes a spec and the settings that lead to it say where the roles work.

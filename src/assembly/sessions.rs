@@ -12,6 +12,7 @@ use crate::eventlog::session_status::{self, SessionStatus};
 use crate::eventlog::{EntryReader, LogError, SessionPath, SessionStore};
 use crate::library::demo;
 use crate::ports::Head;
+use crate::projection::Board;
 use crate::protocol::event::SessionOpened;
 use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{ArenaEvent, Entry, EventRef};
@@ -45,6 +46,9 @@ impl Read {
     }
 }
 
+/// Sessions whose tasks can be recalled: the newest.
+const RECALLED: usize = 30;
+
 /// The recorded sessions of a state folder.
 pub struct Sessions {
     store: SessionStore,
@@ -60,6 +64,11 @@ impl Sessions {
     /// Those of a state folder.
     pub fn at(places: &Places) -> Self {
         Sessions { store: SessionStore::new(places.state.clone()), state: places.state.clone() }
+    }
+
+    /// The state folder.
+    pub fn state(&self) -> &Path {
+        &self.state
     }
 
     /// Every session, newest entry first. Only the ends of each log are looked at, and nothing is written.
@@ -86,6 +95,17 @@ impl Sessions {
         let here =
             |row: &SessionSummary| row.workspace.as_ref().is_some_and(|root| Path::new(root) == workspace);
         Ok(self.store.newest(&here)?.map(|found| found.id))
+    }
+
+    /// The same, or a fork of one that works there.
+    pub fn newest_for(&self, workspace: &Path) -> Result<Option<String>, WireError> {
+        let works_here = |row: &SessionSummary| {
+            let is_parent =
+                |(parent, _): &(String, u64)| self.home(parent).is_ok_and(|root| root == workspace);
+            let here = row.workspace.as_ref().is_some_and(|root| Path::new(root) == workspace);
+            here || row.parent.as_ref().is_some_and(is_parent)
+        };
+        Ok(self.store.newest(&works_here)?.map(|found| found.id))
     }
 
     /// Finds a session by id, unique prefix, `latest` or path; gives its id.
@@ -183,6 +203,31 @@ impl Sessions {
         Ok(())
     }
 
+    /// The newest tasks that were given in the newest sessions, oldest first.
+    pub fn tasks(&self, most: usize) -> Result<Vec<String>, WireError> {
+        let mut tasks = Vec::new();
+        for row in self.store.list()?.iter().take(RECALLED) {
+            let mut own = Vec::new();
+            // What cannot be read has no task.
+            let _ = self.lines(&row.id, None, &mut |line| {
+                if memchr::memmem::find(line, b"\"prompt_given\"").is_some()
+                    && let Ok(entry) = Entry::read(line)
+                    && let Some(ArenaEvent::PromptGiven(given)) = entry.fact()
+                {
+                    own.push(given.text.clone());
+                }
+                true
+            });
+            tasks.extend(own.into_iter().rev());
+            if tasks.len() >= most {
+                break;
+            }
+        }
+        tasks.truncate(most);
+        tasks.reverse();
+        Ok(tasks)
+    }
+
     /// The id of a session that a resume has nothing to do for: no turn is open, and it was sealed or never had
     /// one. Damage is left to whoever opens it.
     pub fn nothing_to_go_on_with(&self, name: &str) -> Result<Option<String>, WireError> {
@@ -200,6 +245,16 @@ impl Sessions {
         let is_over = session.sealed().is_some() || session.last_turn().is_none() || is_copy;
         let is_whole = fault.is_none() && follows && session.spec().is_some();
         Ok((is_whole && is_over && !session.has_open_turn()).then_some(id))
+    }
+
+    /// True where a session waits for the answer to a question.
+    pub fn asks(&self, name: &str) -> Result<bool, WireError> {
+        let mut board = Board::default();
+        self.scan(name, &mut |entry| {
+            board.apply(&entry);
+            true
+        })?;
+        Ok(board.questions().next().is_some())
     }
 
     /// The entries since the newest task was given, that one among them; all where there was none.

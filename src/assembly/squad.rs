@@ -95,6 +95,11 @@ fn folders(config: &Config) -> Vec<PathBuf> {
     folders
 }
 
+/// The blueprints that can be named here.
+pub fn blueprints(config: &Config) -> Vec<String> {
+    blueprint::names(&folders(config))
+}
+
 /// Why there is no such blueprint: the project that has it is not trusted, or nobody has it.
 fn not_found(config: &Config, wanted: &str, error: BlueprintError) -> WireError {
     let theirs = || blueprint::names(&[places::project_blueprints(config.workspace())]);

@@ -7,7 +7,9 @@ use super::change::Changes;
 use super::{WireError, fork, ownership, spec};
 use crate::config::{Config, ConfigError, SandboxKind};
 use crate::eventlog::SessionPath;
-use crate::protocol::spec::{Blueprint, Limits, ModelSpec, Policy, RetrySpec, SandboxSpec, Setting, Spec};
+use crate::protocol::spec::{
+    Blueprint, Limits, ModelSpec, PermissionLevel, Policy, RetrySpec, SandboxSpec, Setting, Spec,
+};
 use crate::protocol::text::name_shown;
 
 /// Whose word a log is.
@@ -31,19 +33,28 @@ pub(super) fn origin(state: &Path, session: &SessionPath) -> (Origin, Option<Pat
     }
 }
 
-/// The sandbox that is wanted here: by flag, else by configuration. Where a log names a kind that is not known,
+/// The sandbox that is wanted here: by flag, else by configuration, or that of the log where it is stronger. Where a log names a kind that is not known,
 /// somebody has to name one.
 pub(super) fn kind(
     config: &Config,
     wanted: &Changes,
     recorded: &SandboxSpec,
 ) -> Result<SandboxKind, WireError> {
-    match wanted.sandbox {
-        Some(kind) => Ok(kind),
-        None if SandboxKind::recorded(&recorded.kind).is_none() => {
-            Err(WireError::UnknownSandbox(recorded.kind.clone()))
-        }
-        None => Ok(config.sandbox()),
+    let before = SandboxKind::recorded(&recorded.kind);
+    match (wanted.sandbox, before) {
+        (Some(kind), _) => Ok(kind),
+        (None, None) => Err(WireError::UnknownSandbox(recorded.kind.clone())),
+        (None, Some(before)) if strength(before) > strength(config.sandbox()) => Ok(before),
+        (None, Some(_)) => Ok(config.sandbox()),
+    }
+}
+
+/// How much a sandbox confines; `auto` is never less than `local`.
+fn strength(kind: SandboxKind) -> u8 {
+    match kind {
+        SandboxKind::None => 0,
+        SandboxKind::LandlockOnly => 1,
+        SandboxKind::Auto | SandboxKind::Local | SandboxKind::Docker => 2,
     }
 }
 
@@ -58,7 +69,8 @@ pub(super) fn settings(
     let mut policy = config.policy();
     policy.add(&wanted.rules);
     let (retry, limits) = (config.retry(), config.limits());
-    let mut changed = of_here(spec, Here { policy: &policy, retry: &retry, limits: &limits }, origin);
+    let level = wanted.permission.unwrap_or(config.permission().stricter(spec.permission));
+    let mut changed = of_here(spec, Here { policy: &policy, level, retry: &retry, limits: &limits }, origin);
     if origin == Origin::Foreign {
         changed.extend(models(config, spec)?);
     }
@@ -69,6 +81,7 @@ pub(super) fn settings(
 #[derive(Clone, Copy)]
 pub(super) struct Here<'a> {
     pub policy: &'a Policy,
+    pub level: PermissionLevel,
     pub retry: &'a RetrySpec,
     pub limits: &'a Limits,
 }
@@ -89,6 +102,9 @@ pub(super) fn of_here(spec: &Spec, here: Here<'_>, origin: Origin) -> Vec<Settin
     let mut changed = Vec::new();
     if *here.policy != spec.policy {
         changed.push(Setting::Policy(here.policy.clone()));
+    }
+    if here.level != spec.permission {
+        changed.push(Setting::Permission(here.level));
     }
     let limits = stricter(&spec.limits, here.limits);
     if origin == Origin::Foreign && limits != spec.limits {
@@ -139,6 +155,7 @@ pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bo
         }
     };
     differs("sandbox", &before.workspace.sandbox.kind, &now.workspace.sandbox.kind);
+    differs("permission", before.permission.word(), now.permission.word());
     if !is_copy {
         differs("workspace", &before.workspace.root, &now.workspace.root);
     }

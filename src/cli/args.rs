@@ -2,29 +2,37 @@
 
 mod cache;
 mod chat;
+mod order;
+mod policy;
 mod records;
 mod sandbox;
 mod setup;
 mod teams;
+mod undo;
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cli::complete;
 use crate::config::SandboxKind;
 use crate::config::number::Dollars;
 use crate::protocol::message::Effort;
-use crate::protocol::spec::ANY_STEPS;
+use crate::protocol::spec::{ANY_STEPS, PermissionLevel};
 
 pub use cache::CacheCommand;
 pub use chat::{ChatArgs, LookArgs};
+pub use order::in_order;
+pub use policy::{ExplainArgs, PolicyArgs, PolicyCommand};
 pub use records::{
-    CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
+    ContextArgs, CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
     SessionsCommand, VerifyArgs, WhyArgs,
 };
 pub use sandbox::SandboxCommand;
 pub use setup::{InitArgs, KeysArgs, KeysCommand, ModelsArgs, ModelsCommand, ModelsListArgs};
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
+pub use undo::{ApplyArgs, UndoArgs, UndoPart};
 
 /// An arena for AI agents in your terminal
 ///
@@ -52,12 +60,14 @@ Exit codes:
   70   a bug in agon
   130  interrupted
 
-SESSION is a session id, the start of one, `latest`, or a path to a log file.";
+SESSION is the beginning or the end of a session's id, its name, `latest`, or a path to a log file.
+Options that several commands share may come before or after the command.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Give one task to one agent and print its answer
+    /// Give one task to one agent and print its answer; `agon -p` is the same
+    #[command(visible_alias = "exec")]
     Run(Box<RunArgs>),
     /// Give one task to a squad: coordinator, coder and reviewer, or the roles of a blueprint
     Squad(Box<SquadArgs>),
@@ -65,12 +75,16 @@ pub enum Command {
     Debate(Box<DebateArgs>),
     /// Watch agon work on its built-in script, without a key, a network or a model
     Demo(Box<DemoArgs>),
-    /// List, show, remove, export and import sessions
+    /// List, search, show, rename, remove, export and import sessions
     Sessions(SessionsArgs),
-    /// Take a session up again where it stopped
+    /// Resume a session where it stopped
     Resume(Box<ResumeArgs>),
     /// Copy a session up to an entry and go on differently
     Fork(Box<ForkArgs>),
+    /// Bring what a fork changed into the folder of its parent
+    Apply(ApplyArgs),
+    /// Take back what the last turn changed and said; `--redo` takes that back
+    Undo(UndoArgs),
     /// Show a recorded session; never calls a model or a tool
     Replay(ReplayArgs),
     /// Write down what a session came to: a page, Markdown or JSON
@@ -81,6 +95,8 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Show what a session cost, by spark, role and model
     Cost(CostArgs),
+    /// Show what fills the context window of each agent of a session's last turn
+    Context(ContextArgs),
     /// Show who allowed each tool call, or what led to one event
     Why(WhyArgs),
     /// Find keys and servers, choose a model, try it and write a configuration
@@ -94,6 +110,8 @@ pub enum Command {
     Config(ConfigCommand),
     /// Print the JSON Schema of agon's own data
     Schema(SchemaArgs),
+    /// List, explain and remove rules of who may do what
+    Policy(PolicyArgs),
     /// List, show and make personas
     Personas(PersonasArgs),
     /// Count, list, show and remove recorded runs of squads
@@ -134,14 +152,58 @@ pub struct ArenaArgs {
     /// What the session is held to.
     #[command(flatten)]
     pub held: HeldArgs,
+    /// How much is said.
+    #[command(flatten)]
+    pub loud: LoudArgs,
+}
+
+/// How much is said next to the answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
+pub struct LoudArgs {
+    /// Show every event and every line, and at the end the whole summary
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// Print the answer and, if there is one, why it failed
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// An earlier session to continue.
+#[derive(Debug, Clone, Default, Args)]
+pub struct EarlierArgs {
+    /// Continue an earlier session instead of a new one
+    #[arg(short, long, value_name = "SESSION", add = complete::sessions())]
+    pub resume: Option<String>,
+    /// Continue the newest session of this workspace
+    #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
+    pub newest: bool,
+}
+
+/// How much tools do without a question.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PermissionArgs {
+    /// Let tools do this much without asking: plan (nothing is changed), ask, edits or auto; default `ask`
+    #[arg(long = "permission", value_name = "LEVEL", value_parser = levels(), hide_possible_values = true)]
+    pub level: Option<PermissionLevel>,
+    /// Allow what leaves the sandbox: `host:NAME`, `port:N`, `git` or `unconfined`; can be repeated
+    #[arg(long, value_name = "NEED")]
+    pub allow: Vec<String>,
+}
+
+fn levels() -> impl TypedValueParser<Value = PermissionLevel> {
+    let words = PermissionLevel::ALL.map(PermissionLevel::word);
+    PossibleValuesParser::new(words).map(|word| PermissionLevel::named(&word).unwrap_or_default())
 }
 
 /// What a session is held to: who answers, by which rules, in which sandbox, where it stops by itself.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HeldArgs {
-    /// Answer every approval with yes; what policy denies stays denied
+    /// Answer approvals with yes, except for what leaves the sandbox; what policy denies stays denied
     #[arg(long)]
     pub yes: bool,
+    /// Who asks and when.
+    #[command(flatten)]
+    pub permission: PermissionArgs,
     /// Add the policy rules of a TOML file
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
@@ -188,21 +250,21 @@ fn steps(text: &str) -> Result<u32, String> {
 /// Arguments of `run`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RunArgs {
-    /// The task; what comes through a pipe is appended to it
+    /// The task, or `-` for standard input; what comes through a pipe is appended to it
     #[arg(value_name = "PROMPT")]
     pub prompt: Option<String>,
     /// Use this model, as PROVIDER/MODEL
-    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    #[arg(short, long, value_name = "PROVIDER/MODEL", add = complete::models())]
     pub model: Option<String>,
     /// Work as this persona; default `solo`
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = complete::personas())]
     pub persona: Option<String>,
     /// Require an answer that fits the JSON Schema in a file
     #[arg(long, value_name = "FILE")]
     pub output_schema: Option<PathBuf>,
-    /// Go on in an earlier session instead of a new one
-    #[arg(long, value_name = "SESSION")]
-    pub resume: Option<String>,
+    /// The session to continue.
+    #[command(flatten)]
+    pub earlier: EarlierArgs,
     /// What `run` and `demo` share.
     #[command(flatten)]
     pub arena: ArenaArgs,
@@ -211,6 +273,9 @@ pub struct RunArgs {
 /// What a log never decides: policy, sandbox and folder of a session that is resumed or forked.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HereArgs {
+    /// Who asks and when.
+    #[command(flatten)]
+    pub permission: PermissionArgs,
     /// Add the policy rules of a TOML file to those of your configuration
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
@@ -225,12 +290,19 @@ pub struct HereArgs {
 /// Arguments of `resume`.
 #[derive(Debug, Clone, Args)]
 pub struct ResumeArgs {
-    /// The session
-    pub session: String,
+    /// The session; without one, choose from the newest
+    #[arg(add = complete::sessions())]
+    pub session: Option<String>,
     /// Where to work and what holds it.
     #[command(flatten)]
     pub here: HereArgs,
-    /// Answer open approvals with yes; what policy denies stays denied
+    /// How much is said.
+    #[command(flatten)]
+    pub loud: LoudArgs,
+    /// Answer the question that the agent asks; a number chooses
+    #[arg(long, value_name = "TEXT")]
+    pub answer: Option<String>,
+    /// Answer open approvals with yes, except for what leaves the sandbox
     #[arg(long)]
     pub yes: bool,
     /// Print the new lines of the log instead of the answer
@@ -245,15 +317,16 @@ pub struct ResumeArgs {
 #[derive(Debug, Clone, Args)]
 pub struct ForkArgs {
     /// The session to copy
+    #[arg(add = complete::sessions())]
     pub session: String,
     /// Copy up to and with this entry; default the last one
     #[arg(long, value_name = "SEQ")]
     pub at: Option<u64>,
     /// Use this model from here on, as PROVIDER/MODEL
-    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    #[arg(short, long, value_name = "PROVIDER/MODEL", add = complete::models())]
     pub model: Option<String>,
     /// Work as this persona from here on
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = complete::personas())]
     pub persona: Option<String>,
     /// Where to work and what holds it.
     #[command(flatten)]
@@ -264,10 +337,13 @@ pub struct ForkArgs {
     /// Put the text of a file in the place of a tool's result, such as `e42=fixed.txt`; the copy ends before it
     #[arg(long, value_name = "ENTRY=FILE", conflicts_with_all = ["at", "prompt"])]
     pub set_result: Option<String>,
+    /// How much is said.
+    #[command(flatten)]
+    pub loud: LoudArgs,
     /// Only make the copy and print its id
     #[arg(long)]
     pub no_run: bool,
-    /// Answer approvals with yes; what policy denies stays denied
+    /// Answer approvals with yes, except for what leaves the sandbox
     #[arg(long)]
     pub yes: bool,
 }
@@ -365,6 +441,7 @@ pub enum PersonasCommand {
     /// Show a persona's whole text
     Show {
         /// The persona's id
+        #[arg(add = complete::personas())]
         id: String,
         /// Where to work.
         #[command(flatten)]

@@ -7,7 +7,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::typed_lines;
 use crate::config::Config;
-use crate::host::{Person, Question};
+use crate::host::{self, Person, Question};
 use crate::protocol::text::name_shown;
 
 /// The person at the terminal.
@@ -61,6 +61,8 @@ impl Person for AtTerminal {
 pub(super) async fn about_workspace(config: &Config, person: AtTerminal) -> Result<Option<PathBuf>, Failure> {
     let workspace = config.workspace().to_owned();
     let Some(why) = config.wide(&workspace) else { return Ok(None) };
+    // Said before the question, since no answer to it helps.
+    host::holds_no_own_files(config, &workspace)?;
     let agrees = person.agrees(Question::Wide { workspace: workspace.clone(), why }).await?;
     Ok(agrees.then_some(workspace))
 }

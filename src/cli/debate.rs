@@ -22,9 +22,9 @@ pub(super) const MAX_STEPS: u32 = 600;
 pub async fn run(typed: &DebateArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let topic = topic(typed.topic.as_deref().unwrap_or_default())?;
     let mut typed = typed.clone();
-    run::settle_folder(typed.resume.as_deref(), &mut typed.arena, &environment, output).await?;
+    run::settle(&mut typed.earlier, &mut typed.arena, &environment, output).await?;
     let typed = &typed;
-    match (&typed.resume, topic) {
+    match (&typed.earlier.resume, topic) {
         (Some(session), None) => go_on(typed, session, environment, output).await,
         (_, None) => Err(Failure::usage("the topic is empty").hint("agon debate \"what is in question\"")),
         (_, Some(topic)) => {
@@ -102,14 +102,13 @@ fn refuse_another(typed: &DebateArgs) -> Result<(), Failure> {
 
 /// The question: what was typed or a file holds, then what was piped in; none when that is nothing.
 fn topic(typed: &str) -> Result<Option<String>, Failure> {
-    let piped = plan::piped_input()?;
     let text = match typed.strip_prefix('@') {
         Some(path) => {
             plan::named_file(std::path::Path::new(path), plan::MAX_GIVEN_FILE)?.trim_end().to_owned()
         }
         None => typed.to_owned(),
     };
-    Ok(plan::prompt("debate", &text, piped.as_deref()).ok())
+    Ok(plan::given("debate", &text).ok())
 }
 
 /// Who debates how, every name checked.

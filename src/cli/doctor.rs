@@ -12,8 +12,9 @@ use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Connection, Environment, Places, SandboxKind, Secrets};
 use crate::host::Verdict as Tried;
+use crate::projection::phrases::counted;
 use crate::projection::safe_text::shown;
-use crate::protocol::spec::SandboxSpec;
+use crate::protocol::spec::{PermissionLevel, SandboxSpec};
 
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -71,7 +72,7 @@ pub async fn run(typed: &DoctorArgs, environment: Environment, output: Output) -
             checks.push(configuration(&config));
             checks.push(model(&config).await);
             checks.extend(servers(&config).await);
-            checks.extend([keys(&config), redaction(&config)]);
+            checks.extend([permission(&config), keys(&config), redaction(&config)]);
             match typed.sandbox {
                 Some(kind) => checks.extend(proofs(&config, kind).await),
                 None => checks.push(sandbox(&config).await),
@@ -264,6 +265,21 @@ async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
         check.with(proof.places)
     }));
     checks
+}
+
+/// How much tools do without a question here.
+fn permission(config: &Config) -> Check {
+    const NAME: &str = "permission";
+    let (level, rules) = (config.permission(), config.policy().rules.len() as u64);
+    let found = format!("level {}, {}", level.word(), counted(rules, "rule"));
+    match (level, config.sandbox()) {
+        (PermissionLevel::Auto, SandboxKind::None) => {
+            let advice =
+                "no sandbox confines commands, so they are asked about; docs/permissions.md".to_owned();
+            Check::bad(NAME, Verdict::Warning, found, Some(advice))
+        }
+        _ => Check::ok(NAME, found),
+    }
 }
 
 /// Which providers have a key, in the environment or stored. The keys themselves are never shown.

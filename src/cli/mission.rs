@@ -3,6 +3,7 @@
 mod actions;
 mod consent_prompt;
 mod controller;
+mod editor;
 pub mod line_mode;
 mod mode_request;
 mod pick;
@@ -11,12 +12,17 @@ mod session_ops;
 mod session_options;
 mod setup;
 mod text;
+mod undo;
 
-use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::cli::args::{ArenaArgs, ChatArgs, DemoArgs, EarlierArgs, ReplayArgs, RunArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
-use crate::cli::plain;
-use crate::cli::run::next_step;
+use crate::cli::run::{self, next_step};
+use crate::cli::{init, plain};
 use crate::config::{Environment, Places};
 use crate::host::Sessions;
 use crate::tui::screen::{self, Left};
@@ -24,20 +30,54 @@ use crate::tui::{Msg, State, update};
 
 use controller::Mission;
 
+/// Lines of the last answer that stay in the terminal.
+const LEFT: usize = 40;
+
 /// The screen on this workspace; plain lines where there is no terminal.
 pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    if typed.prompt.is_some() && !output.is_between_terminals() {
+        // What comes through a pipe belongs to the task, and what goes into one is the answer.
+        return run::run(&printed(typed), environment, output).await;
+    }
     if typed.plain || !output.has_screen(&environment) {
         return line_mode::chat(typed, environment, output).await;
     }
-    let mut kit = setup::kit(typed, environment)?;
+    let mut kit = setup::kit(typed, environment.clone())?;
+    if typed.set_up && init::first(&kit.config, output).await? {
+        kit = setup::kit(typed, environment)?;
+    }
     setup::ask_about_workspace(&mut kit, output).await?;
     let mut mission = setup::mission_with(typed, kit);
     let mut state = State::new(mission.profile(), 80, 24);
-    if typed.go_on {
-        let newest = mission.newest_here()?;
-        take(&mut state, mission.open(newest));
+    state.begin(typed.prompt.as_deref(), matches!(typed.resume, Some(None)));
+    let session = match &typed.resume {
+        Some(Some(session)) => Some(session.clone()),
+        _ if typed.newest => Some(mission.newest_here()?),
+        _ => None,
+    };
+    mission.recall();
+    if let Some(session) = session {
+        // What is not there is said before anything is drawn.
+        mission.kit.sessions().find(&session)?;
+        take(&mut state, mission.open(session));
     }
     follow(mission, state, output).await
+}
+
+/// The same without a screen.
+fn printed(typed: &ChatArgs) -> RunArgs {
+    RunArgs {
+        prompt: typed.prompt.clone(),
+        model: typed.model.clone(),
+        persona: typed.persona.clone(),
+        earlier: EarlierArgs { resume: typed.resume.clone().flatten(), newest: typed.newest },
+        arena: ArenaArgs {
+            workspace: typed.workspace.clone(),
+            held: typed.held.clone(),
+            ..ArenaArgs::default()
+        },
+        ..RunArgs::default()
+    }
 }
 
 /// The screen on the built-in demo.
@@ -94,9 +134,20 @@ fn way_on(state: &State, id: &str, here: &std::path::Path) -> String {
     let board = state.board();
     let again = next_step(board, id);
     match std::path::Path::new(&board.workspace) == here {
-        true => format!("agon --continue, or {again}"),
+        true => format!("agon -c, or {again}"),
         false => again,
     }
+}
+
+/// Begins anew with the question of `agon init`, in place of this process: its thread that reads keys could not be ended.
+fn again(here: &std::path::Path) -> Failure {
+    let typed: Vec<OsString> = std::env::args_os().skip(1).filter(|typed| typed != "--set-up").collect();
+    let is_chat = typed.first().is_none_or(|first| first.as_encoded_bytes().starts_with(b"-"));
+    let flags = if is_chat { typed } else { vec!["--workspace".into(), here.into()] };
+    let begun =
+        std::env::current_exe().map(|program| Command::new(program).args(flags).arg("--set-up").exec());
+    let error = begun.unwrap_or_else(|error| error);
+    Failure::from(error).hint("agon init")
 }
 
 async fn follow(mut mission: Mission, mut state: State, output: Output) -> Result<u8, Failure> {
@@ -107,12 +158,20 @@ async fn follow(mut mission: Mission, mut state: State, output: Output) -> Resul
         let _ = update(&mut state, Msg::Entry(entry));
     }
     if state.next_seq() > 0 {
-        output.tell(&plain::ending(state.board(), state.costs(), &plain::TeamWords::default(), None));
+        // What was on the screen stays readable in the terminal.
+        if let Some(answer) = state.last_answer().filter(|_| !is_record) {
+            let most = LEFT.min(answer.lines().count());
+            let gap = if most < answer.lines().count() { "\u{2026}\n" } else { "" };
+            let end: Vec<&str> = answer.lines().skip(answer.lines().count() - most).collect();
+            output.tell(&format!("{gap}{}\n\n", end.join("\n").trim_end()));
+        }
+        output.tell(&plain::trailer(state.board(), state.costs(), &plain::TeamWords::default()));
         if let Some(id) = id.filter(|_| !is_record) {
-            output.tell(&format!("go on    {}\n", way_on(&state, &id, &here)));
+            output.tell(&format!("continue: {}\n", way_on(&state, &id, &here)));
         }
     }
     Ok(match left? {
+        Left::SetUp => return Err(again(&here)),
         Left::Quit => DONE,
         Left::Terminated => INTERRUPTED,
     })

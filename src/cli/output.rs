@@ -126,9 +126,14 @@ impl Output {
         self.colour
     }
 
+    /// True when a person is at both ends: tasks are typed and answers are seen.
+    pub fn is_between_terminals(&self) -> bool {
+        io::stdin().is_terminal() && io::stdout().is_terminal()
+    }
+
     /// True when a screen can be drawn: a terminal on both sides that is not dumb.
     pub fn has_screen(&self, environment: &Environment) -> bool {
-        io::stdin().is_terminal() && io::stdout().is_terminal() && environment.get("TERM") != Some("dumb")
+        self.is_between_terminals() && environment.get("TERM") != Some("dumb")
     }
 
     /// True when a line on standard error can be rewritten.

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value as Json;
 
-use crate::cli::args::{ArenaArgs, DebateArgs, HeldArgs, RunArgs, SquadArgs, WorkspaceArgs};
+use crate::cli::args::{
+    ArenaArgs, DebateArgs, HeldArgs, LoudArgs, PermissionArgs, RunArgs, SquadArgs, WorkspaceArgs,
+};
 use crate::cli::consent::AtTerminal;
 use crate::cli::debate::{MAX_STEPS, plan_of};
 use crate::cli::desk::Desk;
@@ -16,7 +18,7 @@ use crate::config::{Config, ConfigError, Environment, ModelName, Override, Polic
 use crate::host::{Answers, Changes, Host, Instead, LimitChanges, SquadWish, in_shell};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
-use crate::protocol::spec::Rule;
+use crate::protocol::spec::{Action, Rule};
 
 /// The most that is taken from standard input, in bytes.
 pub const MAX_STDIN: u64 = 512 * 1024;
@@ -54,22 +56,23 @@ pub struct ShowPlan {
     pub yes: Option<&'static str>,
     /// What bounds the session by flag, which no log brings back: a hint repeats it.
     pub held: String,
+    /// How much is said.
+    pub loud: LoudArgs,
 }
 
 impl RunPlan {
     /// Checks the arguments of `run`, reads configuration, the files that are named and standard input.
     pub fn of(typed: &RunArgs, environment: Environment) -> Result<Self, Failure> {
-        RunPlan::with("run", typed, environment, Vec::new(), piped_input)
+        RunPlan::with("run", typed, environment, Vec::new())
     }
 
-    /// The same with more values that flags set, and another source of what is piped in, asked only once
-    /// everything else is in order. `verb` is the command it was typed with.
+    /// The same with more values that flags set. `verb` is the command it was typed with; standard input is read only
+    /// once everything else is in order.
     pub fn with(
         verb: &str,
         typed: &RunArgs,
         environment: Environment,
         more: Vec<Override>,
-        piped: impl FnOnce() -> Result<Option<String>, Failure>,
     ) -> Result<Self, Failure> {
         let schema = typed.output_schema.as_deref().map(read_schema).transpose()?;
         let is_named = typed.arena.workspace.workspace.is_some();
@@ -77,7 +80,7 @@ impl RunPlan {
         let mut overrides = overrides(&typed.arena.held);
         overrides.extend(more);
         overrides.extend(named(who));
-        let (config, root) = match &typed.resume {
+        let (config, root) = match &typed.earlier.resume {
             Some(session) if !is_named => {
                 let host = Host::of(&environment)?;
                 (host.config_for((session, None), environment, &overrides)?, None)
@@ -89,8 +92,8 @@ impl RunPlan {
         };
         Ok(RunPlan {
             changes: Changes { root, ..changes(&typed.arena.held, who, &config)? },
-            prompt: prompt(verb, typed.prompt.as_deref().unwrap_or_default(), piped()?.as_deref())?,
-            resume: typed.resume.clone(),
+            prompt: given(verb, typed.prompt.as_deref().unwrap_or_default())?,
+            resume: typed.earlier.resume.clone(),
             show: ShowPlan::of(&typed.arena),
             schema,
             config,
@@ -105,14 +108,14 @@ impl RunPlan {
             model: typed.model,
             persona: None,
             output_schema: typed.output_schema,
-            resume: typed.resume,
+            earlier: typed.earlier,
             arena: typed.arena,
         };
         let on = |value| toml::Value::Boolean(value);
         let no_cache = typed.no_cache.then(|| set("--no-cache", &["cache", "enabled"], on(false)));
         let refresh = typed.refresh.then(|| set("--refresh", &["cache", "refresh"], on(true)));
         let more = no_cache.into_iter().chain(refresh).collect();
-        let mut plan = RunPlan::with("squad", &run, environment, more, piped_input)?;
+        let mut plan = RunPlan::with("squad", &run, environment, more)?;
         plan.changes.squad = Some(SquadWish { blueprint: typed.blueprint, checks: typed.check });
         Ok(plan)
     }
@@ -122,15 +125,15 @@ impl RunPlan {
         let run = RunArgs {
             prompt: Some(topic),
             model: typed.model.clone(),
-            resume: typed.resume.clone(),
+            earlier: typed.earlier.clone(),
             arena: typed.arena.clone(),
             ..RunArgs::default()
         };
-        let mut plan = RunPlan::with("debate", &run, environment, Vec::new(), || Ok(None))?;
+        let mut plan = RunPlan::with("debate", &run, environment, Vec::new())?;
         // A debate needs more steps than one spark.
         plan.config.default_max_steps(MAX_STEPS);
         let wanted = &mut plan.changes.limits.max_steps;
-        *wanted = wanted.or(typed.resume.is_some().then_some(plan.config.limits().max_steps));
+        *wanted = wanted.or(typed.earlier.resume.is_some().then_some(plan.config.limits().max_steps));
         plan.changes.debate = Some(plan_of(typed, &plan.config)?);
         plan.changes.reads_only = true;
         Ok(plan)
@@ -141,10 +144,14 @@ impl ShowPlan {
     /// Who answers approvals: `--yes`, or a person at the terminal.
     pub fn answers(&self) -> Answers {
         match self.yes {
-            Some(by) => Answers::Yes(by.to_owned()),
-            None if !self.json && Desk::is_attended() => Answers::People,
+            Some(by) => Answers::Yes { by: by.to_owned(), people: self.has_person() },
+            None if self.has_person() => Answers::People,
             None => Answers::Nobody,
         }
+    }
+
+    fn has_person(&self) -> bool {
+        !self.json && Desk::is_attended()
     }
 
     /// The person that can be asked before a session is opened.
@@ -159,7 +166,8 @@ impl ShowPlan {
             signals: typed.signals,
             output: typed.output.clone(),
             yes: yes(typed.held.yes),
-            held: bounds(typed.held.sandbox, typed.held.policy.as_deref()),
+            held: bounds(typed.held.sandbox, typed.held.policy.as_deref(), &typed.held.permission),
+            loud: typed.loud,
         }
     }
 }
@@ -170,10 +178,12 @@ pub fn yes(given: bool) -> Option<&'static str> {
 }
 
 /// Flags as they are typed after a command, each after a blank.
-pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>) -> String {
+pub fn bounds(sandbox: Option<SandboxKind>, policy: Option<&Path>, permission: &PermissionArgs) -> String {
     let sandbox = sandbox.map(|kind| format!(" --sandbox {}", kind.word()));
     let policy = policy.map(|file| format!(" --policy {}", in_shell(file)));
-    sandbox.into_iter().chain(policy).collect()
+    let level = permission.level.map(|level| format!(" --permission {}", level.word()));
+    let needs = permission.allow.iter().map(|need| format!(" --allow {}", in_shell(Path::new(need))));
+    sandbox.into_iter().chain(policy).chain(level).chain(needs).collect()
 }
 
 /// The workspace as an absolute path without links; it must be a folder.
@@ -198,6 +208,10 @@ pub fn overrides(typed: &HeldArgs) -> Vec<Override> {
     let text = |text: String| toml::Value::String(text);
     let sets = [
         typed.sandbox.map(|kind| set("--sandbox", &["sandbox", "kind"], text(kind.word().to_owned()))),
+        typed
+            .permission
+            .level
+            .map(|level| set("--permission", &["permission"], text(level.word().to_owned()))),
         typed.effort.map(|effort| set("--effort", &["effort"], text(effort.word().to_owned()))),
         typed.max_tokens.map(|n| set("--max-tokens", &["limits", "max_tokens"], number(n))),
         typed.max_usd.map(|usd| set("--max-usd", &["limits", "max_usd"], text(usd.to_string()))),
@@ -225,7 +239,8 @@ pub fn changes(
         persona: persona.map(str::to_owned),
         effort: typed.effort,
         limits: limit_changes(typed, config),
-        rules: rules_of(typed.policy.as_deref())?,
+        rules: rules_of(typed.policy.as_deref(), &typed.permission)?,
+        permission: typed.permission.level,
         sandbox: typed.sandbox,
         ..Changes::default()
     })
@@ -260,9 +275,34 @@ pub fn result_of(written: &str) -> Result<Instead, Failure> {
     Ok(Instead::Result { seq, content: named_file(Path::new(file), MAX_GIVEN_FILE)? })
 }
 
-/// The rules of a policy file; none without a file.
-pub fn rules_of(file: Option<&Path>) -> Result<Vec<Rule>, Failure> {
-    let Some(path) = file else { return Ok(Vec::new()) };
+/// The rules of a policy file, if one is named, and a rule for each need that is allowed by name.
+pub fn rules_of(file: Option<&Path>, permission: &PermissionArgs) -> Result<Vec<Rule>, Failure> {
+    let mut rules = file.map(rules_in).transpose()?.unwrap_or_default();
+    for need in &permission.allow {
+        rules.push(allowing(need)?);
+    }
+    Ok(rules)
+}
+
+/// The rule of `--allow NEED`.
+fn allowing(need: &str) -> Result<Rule, Failure> {
+    let is_known = match need.split_once(':') {
+        None => matches!(need, "git" | "unconfined"),
+        Some(("port", port)) => port.parse::<u16>().is_ok_and(|port| port != 0),
+        Some(("host" | "tool", name)) => !name.is_empty(),
+        Some(_) => false,
+    };
+    match is_known {
+        true => {
+            Ok(Rule { needs: vec![need.to_owned()], ..Rule::named(format!("--allow {need}"), Action::Allow) })
+        }
+        false => Err(Failure::usage(format!("`--allow {need}` names no need"))
+            .hint("write it as `host:NAME`, `port:N`, `tool:SERVER/TOOL`, `git` or `unconfined`")),
+    }
+}
+
+/// The rules of a policy file.
+pub fn rules_in(path: &Path) -> Result<Vec<Rule>, Failure> {
     let text = named_file(path, MAX_GIVEN_FILE)?;
     let policy: PolicyFile = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
@@ -290,10 +330,17 @@ pub(super) fn named_file(path: &Path, most: u64) -> Result<String, Failure> {
     text.ok_or_else(|| Failure::usage(format!("there is no file `{}`", path.display())))
 }
 
-/// What comes through a pipe or from a file; `None` on a terminal.
-pub(super) fn piped_input() -> Result<Option<String>, Failure> {
+/// The task: what was typed, where `-` is standard input, then what was piped in.
+pub(super) fn given(verb: &str, typed: &str) -> Result<String, Failure> {
+    let is_asked_for = typed == "-";
+    let piped = piped_input(is_asked_for)?;
+    prompt(verb, if is_asked_for { "" } else { typed }, piped.as_deref())
+}
+
+/// What comes through a pipe or from a file; of a terminal only what is asked for.
+fn piped_input(is_asked_for: bool) -> Result<Option<String>, Failure> {
     let stdin = std::io::stdin();
-    if stdin.is_terminal() {
+    if stdin.is_terminal() && !is_asked_for {
         return Ok(None);
     }
     let mut bytes = Vec::new();
@@ -310,7 +357,7 @@ fn bounded_text(bytes: Vec<u8>) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::usage("standard input is not UTF-8 text"))
 }
 
-/// The task: what was typed, then what was piped in.
+/// What was typed, then what was piped in.
 pub(super) fn prompt(verb: &str, typed: &str, piped: Option<&str>) -> Result<String, Failure> {
     let piped = piped.unwrap_or_default().trim_end_matches('\n');
     match (typed.trim().is_empty(), piped.trim().is_empty()) {

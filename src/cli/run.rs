@@ -2,17 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
+use crate::cli::args::{
+    ArenaArgs, DemoArgs, DemoKind, EarlierArgs, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs,
+};
 use crate::cli::consent::{AtTerminal, about_workspace};
+use crate::cli::desk::PERSON;
 use crate::cli::error::{DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
+use crate::cli::sessions;
 use crate::cli::watch::{Watch, check_target};
 use crate::config::{Config, Environment, ModelName};
 use crate::host::{
     self, Changes, Demo, ForkPlan, Handle, Host, Instead, Prepared, Runs, Sessions, Stage, stage_of_debate,
 };
-use crate::projection::Board;
+use crate::projection::{Board, phrases};
 use crate::protocol::event::TurnCause;
 use crate::protocol::spec::Mode;
 use crate::protocol::{Command, StopCause};
@@ -20,18 +24,22 @@ use crate::protocol::{Command, StopCause};
 /// Gives one task to one spark.
 pub async fn run(typed: &RunArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let mut typed = typed.clone();
-    settle_folder(typed.resume.as_deref(), &mut typed.arena, &environment, output).await?;
+    settle(&mut typed.earlier, &mut typed.arena, &environment, output).await?;
     Ok(perform(RunPlan::of(&typed, environment)?, Mode::Solo, output).await?.0)
 }
 
-/// Names the folder to work in for a session that was not begun here.
-pub(super) async fn settle_folder(
-    resume: Option<&str>,
+/// Names the session that is continued, and the folder to work in when it was not begun here.
+pub(super) async fn settle(
+    earlier: &mut EarlierArgs,
     arena: &mut ArenaArgs,
     environment: &Environment,
     output: Output,
 ) -> Result<(), Failure> {
-    let Some(session) = resume else { return Ok(()) };
+    if std::mem::take(&mut earlier.newest) {
+        let here = plan::workspace(&arena.workspace)?;
+        earlier.resume = Some(sessions::newest(&Host::of(environment)?, &here)?);
+    }
+    let Some(session) = earlier.resume.as_deref() else { return Ok(()) };
     let person = AtTerminal { can_be_asked: !arena.json, output };
     let named = arena.workspace.workspace.take();
     arena.workspace.workspace = folder_of(session, named.as_deref(), environment, person).await?;
@@ -55,7 +63,7 @@ async fn folder_of(
 /// Gives one task to a squad.
 pub async fn squad(typed: &SquadArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let mut typed = typed.clone();
-    settle_folder(typed.resume.as_deref(), &mut typed.arena, &environment, output).await?;
+    settle(&mut typed.earlier, &mut typed.arena, &environment, output).await?;
     let plan = RunPlan::of_squad(&typed, environment)?;
     if typed.refresh && !Runs::of(&plan.config).is_on() {
         output.warn("`--refresh` stores nothing: the team cache is switched off in the configuration");
@@ -81,7 +89,7 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
         }
         None => {
             let (model, why) = plan.config.choose_model().await?;
-            if let Some(why) = why {
+            if let Some(why) = why.filter(|_| plan.show.loud.verbose) {
                 output.say(&format!("using {model}: {why}"));
             }
             super::sandbox::offer_image(&plan.config, plan.config.sandbox(), output).await?;
@@ -90,7 +98,7 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
         }
     };
     let id = handle.id().to_owned();
-    let code = Watch::new(output, plan.show).follow(handle, Some(prompt)).await?;
+    let code = Watch::new(output, plan.show).keeping(&plan.config).follow(handle, Some(prompt)).await?;
     Ok((code, id))
 }
 
@@ -98,7 +106,9 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let demo = demo_of(typed.show);
     let root = demo.folder(typed.arena.workspace.workspace.as_deref())?;
-    output.say(&format!("the demo works in {}", root.display()));
+    if !typed.arena.loud.quiet {
+        output.say(&format!("the demo works in {}", root.display()));
+    }
     let handle = match open_demo(typed, &demo, &root, environment, output).await {
         Ok(handle) => handle,
         Err(failure) => {
@@ -131,7 +141,7 @@ async fn open_demo(
 ) -> Result<Handle, Failure> {
     let config = Config::load(environment, root, &plan::overrides(&typed.arena.held))?;
     super::config::warn(&config, output);
-    let rules = plan::rules_of(typed.arena.held.policy.as_deref())?;
+    let rules = plan::rules_of(typed.arena.held.policy.as_deref(), &typed.arena.held.permission)?;
     let (model, changes) = demo.changes()?;
     super::sandbox::offer_image(&config, config.sandbox(), output).await?;
     let show = demo_show(typed);
@@ -146,25 +156,36 @@ fn demo_show(typed: &DemoArgs) -> ShowPlan {
 /// Takes a session up where it stopped. One that was cut off between its answer and its seal is sealed.
 pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let person = AtTerminal { can_be_asked: !typed.json, output };
-    let (config, root) = config_of(&typed.session, &typed.here, environment, person).await?;
-    if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&typed.session)? {
+    let session = match &typed.session {
+        Some(session) => session.clone(),
+        None => sessions::choose(Host::of(&environment)?.sessions(), person).await?,
+    };
+    let (config, root) = config_of(&session, &typed.here, environment, person).await?;
+    if let Some(id) = Sessions::of(&config).nothing_to_go_on_with(&session)? {
         // Refused before anything is recorded, so that a sealed log stays sealed.
         let hint = format!("give it a new task: {}", way_on(&config, &id));
         return Err(Failure::usage("the session has no open turn to continue").hint(hint));
+    }
+    if typed.answer.is_some() && !Sessions::of(&config).asks(&session)? {
+        return Err(Failure::usage("the session asks nothing that `--answer` could answer")
+            .hint(format!("agon resume {}", session)));
     }
     let show = ShowPlan {
         json: typed.json,
         signals: false,
         output: typed.output.clone(),
         yes: plan::yes(typed.yes),
-        held: plan::bounds(typed.here.sandbox, typed.here.policy.as_deref()),
+        held: plan::bounds(typed.here.sandbox, typed.here.policy.as_deref(), &typed.here.permission),
+        loud: typed.loud,
     };
     // A debate only reads: whoever writes in the workspace meanwhile is not in its way.
-    let turn = Sessions::of(&config).last_turn(&typed.session)?;
+    let turn = Sessions::of(&config).last_turn(&session)?;
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
-    let rules = plan::rules_of(typed.here.policy.as_deref())?;
-    let changes = Changes { reads_only, rules, sandbox: typed.here.sandbox, root, ..Changes::default() };
-    go_on(&config, &typed.session, &changes, show, output).await
+    let rules = plan::rules_of(typed.here.policy.as_deref(), &typed.here.permission)?;
+    let answer = typed.answer.clone().map(|text| (text, PERSON.to_owned()));
+    let (sandbox, permission) = (typed.here.sandbox, typed.here.permission.level);
+    let changes = Changes { reads_only, rules, permission, sandbox, root, answer, ..Changes::default() };
+    go_on(&config, &session, &changes, show, output).await
 }
 
 /// Lets a session go on where it was.
@@ -179,11 +200,12 @@ pub(super) async fn go_on(
     let who = (show.answers(), &show.person(output));
     let handle = Host::at(config.places()).resume((config, session), changes, who).await?;
     let seal = (!handle.has_open_turn()).then_some(Command::Stop { cause: StopCause::Finished });
-    Watch::new(output, show).follow(handle, seal).await
+    Watch::new(output, show).keeping(config).follow(handle, seal).await
 }
 
 /// Copies a session and goes on differently.
 pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    one_change(typed)?;
     let here = plan::folder(Path::new("."))?;
     let host = Host::of(&environment)?;
     let root = match typed.here.workspace.as_deref() {
@@ -194,9 +216,10 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     super::config::warn(&config, output);
     let model = typed.model.as_deref().map(str::parse::<ModelName>).transpose();
     let model = model.map_err(crate::config::ConfigError::from)?;
-    let rules = plan::rules_of(typed.here.policy.as_deref())?;
-    let (persona, sandbox) = (typed.persona.clone(), typed.here.sandbox);
-    let changes = Changes { model, persona, rules, sandbox, root, ..Changes::default() };
+    let rules = plan::rules_of(typed.here.policy.as_deref(), &typed.here.permission)?;
+    let (persona, sandbox, permission) =
+        (typed.persona.clone(), typed.here.sandbox, typed.here.permission.level);
+    let changes = Changes { model, persona, rules, permission, sandbox, root, ..Changes::default() };
     let instead = match (&typed.prompt, &typed.set_result) {
         (Some(text), _) if text.trim().is_empty() => return Err(Failure::usage("`--prompt` is empty")),
         (Some(text), _) => Some(Instead::Prompt(text.clone())),
@@ -204,9 +227,26 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
         (None, None) => None,
     };
     let plan = ForkPlan { session: typed.session.clone(), at: typed.at, changes, instead, goes_on: false };
-    let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref());
-    let show = ShowPlan { yes: plan::yes(typed.yes), held, ..ShowPlan::default() };
+    let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref(), &typed.here.permission);
+    let show = ShowPlan { yes: plan::yes(typed.yes), held, loud: typed.loud, ..ShowPlan::default() };
     copy(&config, &plan, show, typed.no_run, output).await
+}
+
+/// What differs between a fork and its parent is to have one cause.
+fn one_change(typed: &ForkArgs) -> Result<(), Failure> {
+    let given = [
+        ("--model", typed.model.is_some()),
+        ("--persona", typed.persona.is_some()),
+        ("--prompt", typed.prompt.is_some()),
+        ("--set-result", typed.set_result.is_some()),
+        ("--policy", typed.here.policy.is_some()),
+    ];
+    let given: Vec<&str> = given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    match given.as_slice() {
+        [] | [_] => Ok(()),
+        all => Err(Failure::usage(format!("a fork changes one thing, and {} were given", all.join(" and ")))
+            .hint("make one fork for each, or fork the fork: agon fork FORK --model …")),
+    }
 }
 
 /// Makes a copy, and lets it go on unless it shall only be made.
@@ -226,7 +266,7 @@ pub(super) async fn copy(
         return Ok(DONE);
     }
     let handle = Host::at(config.places()).start(copy, show.answers()).await?;
-    Watch::new(output, show).follow(handle, None).await
+    Watch::new(output, show).keeping(config).follow(handle, None).await
 }
 
 /// Makes a copy, tells where it works and what it lacks.
@@ -238,7 +278,10 @@ pub(super) async fn prepare_copy(
 ) -> Result<Prepared, Failure> {
     let who = (show.answers(), &show.person(output));
     let mut copy = Host::at(config.places()).fork(config, plan, who).await?;
-    output.say(&format!("forked into {}, which works in {}", copy.id, copy.workspace.display()));
+    if !show.loud.quiet {
+        let id = phrases::short_id(&copy.id);
+        output.say(&format!("forked into {id}, which works in {}", copy.workspace.display()));
+    }
     if let Some(lacks) = &copy.lacks {
         output.warn(lacks);
     }
@@ -259,6 +302,7 @@ pub(super) fn way_on(config: &Config, id: &str) -> String {
 
 /// The same for a session that was folded.
 pub(super) fn next_step(board: &Board, id: &str) -> String {
+    let id = phrases::short_id(id);
     match (board.has_open_turn(), &board.mode) {
         (true, _) => format!("agon resume {id}"),
         (false, Some(Mode::Squad)) => format!("agon squad --resume {id} \"...\""),
@@ -285,12 +329,14 @@ async fn config_of(
 }
 
 /// Nobody works without a sandbox unawares.
-pub(super) fn warn_of_sandbox(handle: &Handle, output: Output) {
+pub(super) fn warn_of_sandbox(handle: &Handle, is_quiet: bool, output: Output) {
     let sandbox = handle.sandbox();
     if sandbox.kind == "none" {
         output.alarm(&format!("UNCONFINED: {}", sandbox.gaps.join("; ")));
     }
-    tell_of_place(handle.notes(), output);
+    if !is_quiet {
+        tell_of_place(handle.notes(), output);
+    }
 }
 
 /// What people have to know of how a workspace was opened.

@@ -1,17 +1,28 @@
-//! The commands `sessions`: recorded sessions listed, shown, removed and copied; runs nothing.
+//! The commands `sessions`: recorded sessions listed, searched, shown, removed and copied; runs nothing.
+
+mod search;
+
+use std::path::Path;
 
 use serde_json::json;
+use unicode_width::UnicodeWidthChar;
 
 use crate::cli::args::{SessionsArgs, SessionsCommand};
+use crate::cli::consent::AtTerminal;
+use crate::cli::desk::Desk;
 use crate::cli::error::Failure;
+use crate::cli::interrupts::unless_interrupted;
 use crate::cli::output::{Output, on_screen};
-use crate::cli::plain;
+use crate::cli::{plain, typed_lines};
 use crate::config::{Environment, Places};
-use crate::host::{SessionSummary, Sessions};
+use crate::host::{Host, SessionSummary, Sessions};
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::safe_text::{safe_line, shown};
 use crate::projection::squad::SquadSheet;
 use crate::projection::{Board, Costs, phrases};
+
+/// Sessions that can be chosen by number.
+const CHOICES: usize = 10;
 
 /// Runs a `sessions` command; without one the sessions are listed.
 pub fn run(typed: SessionsArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
@@ -21,6 +32,7 @@ pub fn run(typed: SessionsArgs, environment: &Environment, output: Output) -> Re
             let all = if check { sessions.list_checked()? } else { sessions.list()? };
             list(&sessions, &all, json, output)
         }
+        SessionsCommand::Search { words, json } => search::run(&sessions, &words, json, output),
         SessionsCommand::Show { session, json } => show(&sessions, &session, json, output),
         SessionsCommand::Rename { session, name } => {
             let id = sessions.rename(&session, &name)?;
@@ -81,6 +93,10 @@ fn list(sessions: &Sessions, all: &[SessionSummary], json: bool, output: Output)
     if all.is_empty() {
         output.say("there are no sessions yet; `agon demo` makes one");
     }
+    if let Some(columns) = output.columns() {
+        let lines = all.iter().map(|row| format!("{}\n", short_row(sessions, row, columns)));
+        return output.data(&lines.collect::<String>());
+    }
     let lines = all.iter().map(|row| {
         let when = format!("{} {}", phrases::day(row.newest_at), phrases::time_of_day(row.newest_at));
         let name = sessions.name_of(&row.id);
@@ -97,6 +113,64 @@ fn list(sessions: &Sessions, all: &[SessionSummary], json: bool, output: Output)
         )
     });
     output.data(&shown(&lines.collect::<String>()))
+}
+
+/// A session in as many columns: its short id, when it was last at work, how it stands, its name or first task.
+fn short_row(sessions: &Sessions, row: &SessionSummary, columns: usize) -> String {
+    let (day, time) = (phrases::day(row.newest_at), phrases::time_of_day(row.newest_at));
+    let name = sessions.name_of(&row.id).map(|name| format!("\u{201c}{name}\u{201d} ")).unwrap_or_default();
+    let fork = if row.parent.is_some() { "(fork) " } else { "" };
+    let fault = row.fault.as_ref().map(|fault| format!("[{fault}] ")).unwrap_or_default();
+    let (id, state) = (phrases::short_id(&row.id), row.standing.words());
+    let about = format!("{fault}{name}{fork}{}", row.prompt.as_deref().unwrap_or_default());
+    let line = format!(
+        "{id:<8}  {}  {state:<8}  {}",
+        [day.get(5..).unwrap_or_default(), time.get(..5).unwrap_or_default()].join(" "),
+        phrases::start(&about, columns)
+    );
+    cut(&safe_line(&line), columns)
+}
+
+/// As much of a line as fits.
+fn cut(line: &str, columns: usize) -> String {
+    let mut room = columns.saturating_sub(1);
+    let fits = |c: &char| {
+        let left = room.checked_sub(c.width().unwrap_or(0));
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let head: String = line.chars().take_while(fits).collect();
+    if head.len() < line.len() { head + "\u{2026}" } else { head }
+}
+
+/// The newest session of a workspace.
+pub fn newest(host: &Host, workspace: &Path) -> Result<String, Failure> {
+    host.newest_in(workspace)?.ok_or_else(|| {
+        Failure::usage(format!("there is no session of `{}` to continue", workspace.display())).hint("agon")
+    })
+}
+
+/// Lets the person at the terminal choose one of the newest sessions.
+pub(super) async fn choose(sessions: &Sessions, person: AtTerminal) -> Result<String, Failure> {
+    let unnamed =
+        || Failure::usage("no session was named").hint("agon sessions lists them; `latest` is the newest");
+    let (output, all) = (person.output, sessions.list()?);
+    if !person.can_be_asked || !Desk::is_attended() || all.is_empty() {
+        return Err(unnamed());
+    }
+    let columns = output.talk_columns().unwrap_or(80).saturating_sub(4);
+    for (nth, row) in (1..).zip(all.iter().take(CHOICES)) {
+        output.tell(&format!("{nth:>2}  {}\n", short_row(sessions, row, columns)));
+    }
+    output.tell("Number, id or name of the session: ");
+    let line = unless_interrupted(typed_lines::line()).await??.unwrap_or_default();
+    let nth =
+        line.trim().parse::<usize>().ok().and_then(|nth| nth.checked_sub(1)).filter(|nth| *nth < CHOICES);
+    match (nth.and_then(|nth| all.get(nth)), line.trim()) {
+        (Some(row), _) => Ok(row.id.clone()),
+        (None, "") => Err(unnamed()),
+        (None, name) => Ok(sessions.find(name)?),
+    }
 }
 
 /// Where no process is at work on a session any more, what still ran was cut off.

@@ -7,7 +7,7 @@ use crate::cli::args::VerifyArgs;
 use crate::cli::error::{DIVERGED, DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plain;
-use crate::cli::plan::rules_of;
+use crate::cli::plan::rules_in;
 use crate::config::{Environment, Places};
 use crate::host::replay::{self, Difference, Redecided, Verification};
 use crate::host::{LogError, Read, Sessions, WireError};
@@ -21,7 +21,7 @@ use crate::protocol::{ArenaEvent, Entry, EventRef};
 pub fn run(typed: &VerifyArgs, environment: &Environment, output: Output) -> Result<u8, Failure> {
     let sessions = Sessions::at(&Places::find(environment)?);
     if let Some(file) = &typed.policy {
-        return redecided(sessions.read(&typed.session)?, &rules_of(Some(file))?, typed.json, output);
+        return redecided(sessions.read(&typed.session)?, &rules_in(file)?, typed.json, output);
     }
     let (read, found, last) = sessions.verify(&typed.session)?;
     let is_head = typed.head.as_ref().is_none_or(|head| *head == read.head.hash);

@@ -1,13 +1,14 @@
 //! Follows a running session to its end: shows it, answers for the person, and turns the end into an exit code.
 
+mod answers;
 mod ends;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use crate::cli::desk::{Desk, PERSON, Said, UNCLEAR};
+use crate::cli::desk::{Desk, Said};
 use crate::cli::error::{DONE, FAILED, Failure, INTERRUPTED, LIMIT, PAUSED, USAGE};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::live_line::LiveLine;
@@ -15,7 +16,7 @@ use crate::cli::output::Output;
 use crate::cli::plain::{self, Options, Renderer};
 use crate::cli::plan::ShowPlan;
 use crate::cli::whole_file;
-use crate::host::{Answers, Ending, Handle, Update, Updates};
+use crate::host::{Ending, Handle, Update, Updates};
 use crate::projection::cache_summary::CacheSheet;
 use crate::projection::phrases;
 use crate::projection::report;
@@ -47,6 +48,8 @@ pub struct Watch {
     /// The person at the terminal, and the ask that was last put to them.
     desk: Option<Desk>,
     asking: Option<CallId>,
+    /// Where rules are kept.
+    rules_file: Option<PathBuf>,
     /// True once the turn this view waits for is closed.
     is_closed: bool,
     /// True when the last prompt asked for an answer that fits a schema.
@@ -67,10 +70,11 @@ enum News {
 impl Watch {
     /// A view that has seen nothing yet.
     pub fn new(output: Output, show: ShowPlan) -> Self {
-        let tells = output.is_live() && !show.json;
-        let desk = (show.answers() == Answers::People).then(Desk::default);
+        let tells = output.is_live() && !show.json && !show.loud.quiet;
+        let desk = (show.answers().has_people()).then(Desk::default);
         let (color, columns) = (output.has_colour(), output.talk_columns());
-        let options = Options { color, summed_up: true, columns, ..Options::default() };
+        let options =
+            Options { color, summed_up: true, columns, full: show.loud.verbose, ..Options::default() };
         Watch {
             output,
             show,
@@ -86,6 +90,7 @@ impl Watch {
             answered: None,
             desk,
             asking: None,
+            rules_file: None,
             is_closed: false,
             is_typed: false,
             is_interrupted: false,
@@ -96,14 +101,14 @@ impl Watch {
     /// Tells the story even where standard error is no terminal.
     #[must_use]
     pub fn telling(mut self) -> Self {
-        self.tells = !self.show.json;
+        self.tells = !self.show.json && !self.show.loud.quiet;
         self.live = LiveLine::new(self.tells, self.output);
         self
     }
 
     /// Gives the first command, if any, and follows the session to its end.
     pub async fn follow(mut self, handle: Handle, first: Option<Command>) -> Result<u8, Failure> {
-        super::run::warn_of_sandbox(&handle, self.output);
+        super::run::warn_of_sandbox(&handle, self.show.loud.quiet, self.output);
         self.first = handle.recorded();
         let mut updates = handle.subscribe(0);
         let mut signals = Interrupts::listen()?;
@@ -184,8 +189,10 @@ impl Watch {
                 continue;
             }
             self.tell(&entry);
-            let told = entry.effective().flat_map(|(_, event)| event.told());
-            told.for_each(|line| self.output.note(line));
+            if !self.show.loud.quiet {
+                let notes = entry.effective().flat_map(|(_, event)| event.told());
+                notes.for_each(|line| self.output.note(line));
+            }
             self.fold(&entry);
             self.tell_of_unused_run(&entry);
         }
@@ -238,6 +245,8 @@ impl Watch {
         for (_, event) in entry.effective() {
             match event {
                 ArenaEvent::TurnClosed(_) => self.is_closed = true,
+                // An answer that was not taken is asked for again.
+                ArenaEvent::InputRefused(_) => self.answered = None,
                 ArenaEvent::PromptGiven(given) => {
                     self.is_closed = false;
                     self.is_typed = given.schema.is_some();
@@ -249,39 +258,22 @@ impl Watch {
 
     /// Asks the person for the next answer and ends the session once the turn is closed.
     async fn act(&mut self, handle: &Handle) {
-        if let Some((call, _)) = self.open_ask()
+        let question = self.board.questions().next().map(|open| open.call);
+        let approval = self.open_ask().map(|(call, _)| call);
+        if let Some(call) = approval.or(question)
             && let Some(desk) = &mut self.desk
             && self.asking != Some(call)
         {
-            desk.ask(self.output);
+            match approval {
+                Some(_) => desk.ask(self.output),
+                None => desk.ask_words(self.output),
+            }
             self.asking = Some(call);
         }
         if std::mem::take(&mut self.is_closed) && !self.is_interrupted {
             // A session that ended meanwhile needs no stop.
             let _ = handle.command(Command::Stop { cause: StopCause::Finished }).await;
         }
-    }
-
-    /// Takes the person's word, but only for the ask they were shown.
-    async fn hear(&mut self, said: Said, handle: &Handle) {
-        let shown = self.asking.take();
-        let Said::Answer(choice) = said else {
-            self.output.tell(UNCLEAR);
-            return;
-        };
-        if let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) {
-            self.answered = Some(call);
-            let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
-            if let Err(error) = handle.command(answer).await {
-                self.output.warn(&format!("the answer to {call} was not taken: {error}"));
-            }
-        }
-    }
-
-    /// The first approval that waits for an answer: call and digest.
-    fn open_ask(&self) -> Option<(CallId, String)> {
-        let mut open = self.board.approvals.iter().filter(|ask| Some(ask.call) > self.answered);
-        open.next().map(|ask| (ask.call, ask.digest.clone()))
     }
 
     fn signal(&mut self, signal: &Signal) -> Result<(), Failure> {
@@ -298,7 +290,7 @@ impl Watch {
 
     /// Prints the answer and the summary.
     fn finish(&self, handle: &Handle, ending: Ending) -> Result<u8, Failure> {
-        let (debate, id) = (self.debate(), handle.id());
+        let (debate, id) = (self.debate(), phrases::short_id(handle.id()));
         let costs = match ending {
             // Nobody waits any more for what still runs.
             Ending::Stopped => self.costs.clone().at_the_end(),
@@ -338,21 +330,24 @@ impl Watch {
         if let Some((words, _)) = &complaint {
             self.output.say(&format!("error: {words}"));
         }
-        if (self.squad.is_squad || debate.is_some()) && self.costs.total.calls > 0 {
-            self.output.tell(&plain::role_table(&costs));
-        }
-        let head = handle.head();
         // What is lacking has just been said.
         let lacks = self.squad.lacks().filter(|_| complaint.is_none());
         let team = plain::TeamWords { lacks, cache: self.cache.words() };
-        self.output.tell(&plain::ending(&self.board, &costs, &team, Some(&head)));
+        self.sum_up(&costs, &team, handle);
         match ending {
             Ending::Failed(error) => {
                 let code = exit_code(&Ending::Failed(error.clone()), self.is_interrupted);
                 Err(Failure::new(code, error).hint(format!("agon resume {id}{}", self.show.held)))
             }
             Ending::Paused => {
-                self.output.say(&format!("hint: agon resume {id}{} --yes", self.show.held));
+                let opens = self.board.approvals.iter().flat_map(|ask| &ask.opens);
+                let needs: String = opens.map(|need| format!(" --allow {need}")).collect();
+                let flag = match self.board.approvals.is_empty() && self.board.questions().next().is_some() {
+                    true => " --answer TEXT",
+                    false => "",
+                };
+                let yes = if flag.is_empty() || self.show.yes.is_some() { " --yes" } else { "" };
+                self.output.say(&format!("hint: agon resume {id}{}{needs}{flag}{yes}", self.show.held));
                 Ok(PAUSED)
             }
             ending => {
@@ -363,6 +358,22 @@ impl Watch {
                 Ok(exit_code(&ending, self.is_interrupted))
             }
         }
+    }
+
+    /// The end of the talk: a line, or all there is to know.
+    fn sum_up(&self, costs: &Costs, team: &plain::TeamWords, handle: &Handle) {
+        let loud = self.show.loud;
+        if loud.quiet {
+            return;
+        }
+        if !loud.verbose {
+            return self.output.tell(&plain::trailer(&self.board, costs, team));
+        }
+        let is_team = self.squad.is_squad || matches!(self.board.mode, Some(Mode::Debate(_)));
+        if is_team && self.costs.total.calls > 0 {
+            self.output.tell(&plain::role_table(costs));
+        }
+        self.output.tell(&plain::ending(&self.board, costs, team, Some(&handle.head())));
     }
 
     fn answer(&self, text: &str) -> Result<(), Failure> {

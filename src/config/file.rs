@@ -11,7 +11,7 @@ use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
 use crate::protocol::message::{Effort, Structured};
 use crate::protocol::names::Names;
-use crate::protocol::spec::{Limits, RetrySpec};
+use crate::protocol::spec::{Limits, PermissionLevel, RetrySpec};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +25,9 @@ pub struct ConfigFile {
     pub effort: Option<Effort>,
     /// The tools that sparks are offered: names, families (`files`, `run`, `web`, `agents`, `plan`) and patterns; default all.
     pub tools: Option<Vec<String>>,
+    /// How much tools do without a question: `plan`, `ask`, `edits` or `auto`; default `ask`. A project's file can only
+    /// set a stricter level.
+    pub permission: Option<PermissionLevel>,
     /// Where sessions stop by themselves.
     pub limits: Option<LimitsTable>,
     /// How failed model calls are repeated.
@@ -229,12 +232,14 @@ pub struct ModelTable {
     pub max_output: Option<u64>,
     /// Prices; unknown when absent, nothing for a provider on this machine.
     pub price: Option<PriceTable>,
-    /// How typed answers are asked for; default `words`.
+    /// How typed answers are asked for; default `any`.
     pub structured: Option<Structured>,
     /// Sampling temperature; the provider's default when absent.
     pub temperature: Option<Thousandths>,
     /// Parameters the model refuses, such as `temperature`; replaces what agon knows and has learnt of it.
     pub refuses: Option<Vec<String>>,
+    /// True for a model that takes pictures; any other is sent their words.
+    pub images: Option<bool>,
     /// Models to try when this one cannot be had, in order.
     pub fallbacks: Option<Vec<String>>,
     /// Model family, for counting independent votes.
@@ -261,6 +266,7 @@ impl ConfigFile {
         let (limits, retry) = (Limits::default(), RetrySpec::default());
         ConfigFile {
             persona: Some("solo".to_owned()),
+            permission: Some(PermissionLevel::default()),
             limits: Some(LimitsTable {
                 max_steps: Some(limits.max_steps),
                 model_timeout_ms: Some(limits.model_timeout_ms),

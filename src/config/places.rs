@@ -44,6 +44,11 @@ impl Places {
         self.config.join("config.toml")
     }
 
+    /// Rules that the user kept when asked.
+    pub fn kept_rules(&self) -> PathBuf {
+        self.config.join("kept-rules.toml")
+    }
+
     /// The user's personas.
     pub fn personas(&self) -> PathBuf {
         self.config.join("personas")

@@ -1,9 +1,13 @@
 //! Policy rules as files have them; unlike the rules of a log, they refuse a key that no rule has.
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::spec::{Action, Risk, Rule};
+use crate::config::Config;
+use crate::protocol::spec::{Action, PermissionLevel, Policy, Risk, Rule};
+use crate::session::policy::denying;
 
 /// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,11 +47,41 @@ pub struct RuleTable {
     pub priority: i32,
     /// Why, for people.
     pub why: Option<String>,
+    /// The one workspace it applies in, an absolute path; every one when absent.
+    pub workspace: Option<String>,
 }
 
 impl From<RuleTable> for Rule {
     fn from(written: RuleTable) -> Self {
-        let RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why } = written;
+        let RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why, workspace: _ } =
+            written;
         Rule { name, tool, command, path, needs, cwd, call: None, risk, action, priority, why }
+    }
+}
+
+impl RuleTable {
+    /// The rule as a file has it; one for a single call is that only in its session.
+    pub fn of(rule: &Rule) -> Self {
+        let Rule { name, tool, command, path, needs, cwd, call: _, risk, action, priority, why } =
+            rule.clone();
+        RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why, workspace: None }
+    }
+}
+
+impl Config {
+    /// The rules of all layers, with agon's own before them unless they are switched off.
+    pub fn policy(&self) -> Policy {
+        let table = self.file().policy.clone().unwrap_or_default();
+        let secret = self.file().names.as_ref().map(|names| names.secret.as_slice()).unwrap_or_default();
+        let mut policy = if table.defaults == Some(false) { Policy::default() } else { denying(secret) };
+        let is_of = |root: &String| Path::new(root) == self.workspace();
+        let here = table.rules.into_iter().filter(|rule| rule.workspace.as_ref().is_none_or(is_of));
+        policy.rules.extend(here.map(Rule::from));
+        policy
+    }
+
+    /// How much tools do without a question.
+    pub fn permission(&self) -> PermissionLevel {
+        self.file().permission.unwrap_or_default()
     }
 }

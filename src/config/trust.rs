@@ -12,6 +12,7 @@ use crate::config::{ConfigError, Places, places};
 use crate::library::files_ending;
 use crate::protocol::expand::hex;
 use crate::protocol::message::Effort;
+use crate::protocol::spec::PermissionLevel;
 
 /// Whether a project's own files count in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +98,31 @@ pub fn restrict(project: Layer, below: &Layer) -> (Layer, Vec<String>) {
     (kept, warnings)
 }
 
+/// Takes a level that is not stricter than the one below out of a project's layer, trusted or not: it lies in the
+/// workspace, where others write.
+pub fn hold_level(mut project: Layer, below: &Layer) -> (Layer, Vec<String>) {
+    let mut warnings = Vec::new();
+    project.0.retain(|key, leaf| {
+        let loosens = key.words()[..] == ["permission"] && !is_stricter(&leaf.value, below.0.get(key));
+        if loosens {
+            let place = leaf.sources.first().map(ToString::to_string).unwrap_or_default();
+            warnings.push(format!("`{key}` ({place}) is ignored: {STRICTER}"));
+        }
+        !loosens
+    });
+    (project, warnings)
+}
+
+const STRICTER: &str =
+    "a project can only set a stricter level; use `--permission` or your own configuration";
+
+/// A word that is no level is left for the check of the whole file to name.
+fn is_stricter(value: &Value, below: Option<&Leaf>) -> bool {
+    let level = |value: &Value| value.as_str().and_then(PermissionLevel::named);
+    let below = below.and_then(|leaf| level(&leaf.value)).unwrap_or_default();
+    level(value).is_none_or(|level| level.stricter(below) == level)
+}
+
 /// One value of an untrusted project: what is kept of it and what is said of the rest.
 fn judge(key: &KeyPath, leaf: Leaf, below: &Layer) -> Result<(Option<Leaf>, Option<String>), String> {
     let place = leaf.sources.first().map(ToString::to_string).unwrap_or_default();
@@ -111,6 +137,8 @@ fn judge(key: &KeyPath, leaf: Leaf, below: &Layer) -> Result<(Option<Leaf>, Opti
         ["effort"] => refused("an untrusted project may only lower the effort"),
         ["limits", _] if is_tighter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
         ["limits", _] => refused("an untrusted project may only tighten limits"),
+        ["permission"] if is_stricter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
+        ["permission"] => refused(STRICTER),
         ["names", _] => Ok((Some(leaf), None)),
         ["policy", "rules"] => Ok(keep_strict_rules(leaf, &place)),
         _ => refused("this project is not trusted"),
@@ -195,6 +223,21 @@ mod tests {
         for (name, allowed) in [("a/b", true), ("c/d", true), ("e/f", false)] {
             let (kept, warnings) = restricted(&format!("model = \"{name}\"\n"), user);
             assert_eq!((kept.len() == 1, warnings.is_empty()), (allowed, allowed), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_level_is_only_made_stricter_whether_the_project_is_trusted_or_not() {
+        for (user, project, is_kept) in
+            [("ask", "plan", true), ("ask", "edits", false), ("auto", "edits", true), ("plan", "ask", false)]
+        {
+            let (user, project) =
+                (format!("permission = \"{user}\"\n"), format!("permission = \"{project}\"\n"));
+            let (kept, warnings) = restricted(&project, &user);
+            assert_eq!((kept.len() == 1, warnings.is_empty()), (is_kept, is_kept), "{user}{project}");
+            let below = Layer::parse(&user, Path::new("user")).unwrap();
+            let (kept, warnings) = hold_level(Layer::parse(&project, Path::new("p")).unwrap(), &below);
+            assert_eq!((kept.0.len() == 1, warnings.is_empty()), (is_kept, is_kept), "{user}{project}");
         }
     }
 

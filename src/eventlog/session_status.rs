@@ -210,7 +210,9 @@ fn told(event: &ArenaEvent) -> Option<SessionStatus> {
     match event {
         ArenaEvent::SessionSealed(data) => Some(SessionStatus::Sealed(data.cause)),
         ArenaEvent::SessionPaused(data) => Some(SessionStatus::Paused(data.cause)),
-        ArenaEvent::TurnClosed(_) | ArenaEvent::SessionOpened(_) => Some(SessionStatus::Ready),
+        ArenaEvent::TurnClosed(_) | ArenaEvent::SessionOpened(_) | ArenaEvent::TurnRewound(_) => {
+            Some(SessionStatus::Ready)
+        }
         _ => None,
     }
 }

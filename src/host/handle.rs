@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::session_state::SessionState;
+use super::session_state::{Pending, SessionState};
 use super::{Answers, OpenSessions, Updates};
 use crate::arena::{Arena, Ending, SubmitError};
 use crate::assembly::{self, Changes, Prepared, WireError};
 use crate::config::Config;
 use crate::ports::Head;
+use crate::projection::Board;
 use crate::projection::board::OpenApproval;
-use crate::protocol::spec::{Mode, SandboxSpec, Spec};
+use crate::protocol::spec::{Mode, PermissionLevel, SandboxSpec, Setting, Spec};
 use crate::protocol::{ArenaEvent, CallId, Command, Entry, StopCause};
 
 /// How long a session that is left may take to end what it runs.
@@ -31,6 +32,14 @@ pub fn task(text: String, mode: Mode, schema: Option<serde_json::Value>) -> Resu
         true => Err(WireError::LongPrompt { bytes, max: MAX_PROMPT }),
         false => Ok(command),
     }
+}
+
+/// The level among settings.
+fn level_in(settings: &[Setting]) -> Option<PermissionLevel> {
+    settings.iter().rev().find_map(|setting| match setting {
+        Setting::Permission(level) => Some(*level),
+        _ => None,
+    })
 }
 
 /// Why a command came to nothing.
@@ -109,7 +118,7 @@ impl Handle {
 
     /// True while a turn is open.
     pub fn has_open_turn(&self) -> bool {
-        self.0.state.look(crate::projection::Board::has_open_turn)
+        self.0.state.look(Board::has_open_turn)
     }
 
     /// What people have to know of how it was opened.
@@ -136,11 +145,12 @@ impl Handle {
     /// workspace until its turn is over. Of several answers to an approval the first valid one counts.
     pub async fn command(&self, command: Command) -> Result<u64, CommandError> {
         let _held = match &command {
-            Command::Prompt { .. } => Some(self.0.state.hold()?),
+            Command::Prompt { .. } => Some(self.0.state.hold(None)?),
+            Command::Set { settings } => self.held_for(level_in(settings))?,
             _ => None,
         };
         let answers = match &command {
-            Command::Answer { call, .. } => Some(*call),
+            Command::Answer { call, .. } | Command::Reply { call, .. } => Some(*call),
             _ => None,
         };
         if let Some(call) = answers.filter(|call| self.is_answered(*call)) {
@@ -155,6 +165,12 @@ impl Handle {
         }
     }
 
+    /// Keeps others who write out of the workspace until the returned value is dropped.
+    pub(super) fn hold(&self) -> Result<Pending<'_>, WireError> {
+        // What is taken back is written, whatever the level.
+        self.0.state.hold(Some(PermissionLevel::Ask))
+    }
+
     /// Changes settings as far as they differ, then gives a task.
     pub async fn prompt(
         &self,
@@ -162,14 +178,21 @@ impl Handle {
         wanted: &Changes,
         task: Command,
     ) -> Result<u64, CommandError> {
-        let _held = self.0.state.hold()?;
+        let _held = self.0.state.hold(wanted.permission)?;
         assembly::change(config, &self.0.arena, wanted, true).await?;
         self.command(task).await
     }
 
     /// Changes settings from the next call on; gives how many.
     pub async fn change(&self, config: &Config, wanted: &Changes) -> Result<usize, WireError> {
+        let _held = self.held_for(wanted.permission)?;
         assembly::change(config, &self.0.arena, wanted, !self.has_open_turn()).await
+    }
+
+    /// A turn whose level is raised from `plan` may write from there on.
+    fn held_for(&self, level: Option<PermissionLevel>) -> Result<Option<Pending<'_>>, WireError> {
+        let level = level.filter(|_| self.has_open_turn());
+        level.map(|level| self.0.state.hold(Some(level))).transpose()
     }
 
     /// The approvals that wait for an answer, the oldest first.
@@ -177,13 +200,32 @@ impl Handle {
         self.0.state.look(|board| board.approvals.clone())
     }
 
-    /// True for an approval that was answered and is asked no longer.
+    /// What a person's words do while a turn is open: answer the oldest question, else they are said to the agent.
+    pub fn said(&self, text: String, by: &str) -> Command {
+        self.0.state.look(|board| match board.questions().next() {
+            Some(open) => Command::Reply {
+                call: open.call,
+                text: open.asked.answer(&text).to_owned(),
+                by: by.to_owned(),
+            },
+            None => Command::Steer { spark: None, text },
+        })
+    }
+
+    /// True for an approval or a question that was answered and is asked no longer.
     fn is_answered(&self, call: CallId) -> bool {
-        if self.0.state.look(|board| board.approvals.iter().any(|ask| ask.call == call)) {
+        let asks = |board: &Board| {
+            board.approvals.iter().any(|ask| ask.call == call)
+                || board.questions().any(|open| open.call == call)
+        };
+        if self.0.state.look(asks) {
             return false;
         }
-        let answers =
-            |event: &ArenaEvent| matches!(event, ArenaEvent::ApprovalAnswered(data) if data.call == call);
+        let answers = |event: &ArenaEvent| match event {
+            ArenaEvent::ApprovalAnswered(data) => data.call == call,
+            ArenaEvent::QuestionAnswered(data) => data.call == call,
+            _ => false,
+        };
         let mut found = false;
         let read = self.visit(0..u64::MAX, &mut |entry| {
             found = entry.effective().any(|(_, event)| answers(event));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::assembly::{WireError, WorkspaceLock};
 use crate::ports::{SignalBus, Subscription};
 use crate::projection::Board;
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::{ArenaEvent, Entry, Signal};
 
 /// A bus that folds what passes. While a turn is open it keeps others who write out of the workspace.
@@ -39,6 +40,7 @@ impl SessionState {
         (lock, state, root): (Option<WorkspaceLock>, PathBuf, PathBuf),
     ) -> Self {
         let writes_in = lock.is_some().then_some((state, root));
+        let lock = lock.filter(WorkspaceLock::is_held);
         SessionState { bus, now: Mutex::new(Now { board, lock, pending: 0 }), writes_in }
     }
 
@@ -57,10 +59,12 @@ impl SessionState {
     }
 
     /// Keeps others who write out of the workspace for the turn to come; without a turn that follows, until the
-    /// returned value is dropped.
-    pub fn hold(&self) -> Result<Pending<'_>, WireError> {
+    /// returned value is dropped. At the level `plan` nothing is written, and nobody is kept out; `level` is the one it
+    /// is about to have, else it is that of the session.
+    pub fn hold(&self, level: Option<PermissionLevel>) -> Result<Pending<'_>, WireError> {
         let mut now = self.now();
-        if let (Some((state, root)), None) = (&self.writes_in, &now.lock) {
+        let reads_only = level.unwrap_or(now.board.permission) == PermissionLevel::Plan;
+        if let (Some((state, root)), None, false) = (&self.writes_in, &now.lock, reads_only) {
             now.lock = Some(WorkspaceLock::take(state, root)?);
         }
         now.pending += 1;

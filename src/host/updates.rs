@@ -120,11 +120,12 @@ impl Updates {
         Ok(entries)
     }
 
-    /// Answers what is asked, where every approval is answered with yes.
+    /// Answers what is asked, where approvals are answered with yes: never what leaves the sandbox.
     fn answer(&mut self) {
-        let Answers::Yes(by) = &self.handle.inner().answers else { return };
+        let Answers::Yes { by, .. } = &self.handle.inner().answers else { return };
         let last = self.answered;
-        for ask in self.handle.asks().into_iter().filter(|ask| Some(ask.call) > last) {
+        for ask in self.handle.asks().into_iter().filter(|ask| Some(ask.call) > last && ask.opens.is_empty())
+        {
             self.answered = Some(ask.call);
             let (handle, call) = (self.handle.clone(), ask.call);
             let answer = Command::Answer { call, digest: ask.digest, choice: Choice::Once, by: by.clone() };

@@ -16,9 +16,13 @@ const MAX_POINTER: u64 = 4096;
 
 /// The rules of one file in `folder`; a file that cannot be read, or is none, has no rules.
 pub fn of_file(folder: &Path, file: &Path) -> Gitignore {
+    of_text(folder, &head(file, MAX_RULES).unwrap_or_default())
+}
+
+/// The rules that a file in `folder` with this content has.
+pub fn of_text(folder: &Path, bytes: &[u8]) -> Gitignore {
     let mut builder = GitignoreBuilder::new(folder);
-    let bytes = head(file, MAX_RULES).unwrap_or_default();
-    for line in bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes).split(|byte| *byte == b'\n') {
+    for line in bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).split(|byte| *byte == b'\n') {
         let Ok(line) = std::str::from_utf8(line) else { break };
         // A line that is no pattern is passed over, as git does.
         let _ = builder.add_line(None, line.strip_suffix('\r').unwrap_or(line));

@@ -10,11 +10,14 @@ use crate::protocol::event::{
     ApprovalRequested, CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked,
     SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause,
 };
-use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
+use crate::protocol::inside::{InsideCall, Todo};
+use crate::protocol::spec::{
+    Limits, Mode, PermissionLevel, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec,
+};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
 use super::answering::Answering;
-use super::calls::{OpenCall, OpenCalls};
+use super::calls::{OpenCall, OpenCalls, OpenQuestion};
 use super::partials::{Partial, Partials};
 use super::phrases;
 pub use row::{Counts, OpenApproval, SparkRow};
@@ -48,6 +51,8 @@ pub struct Board {
     pub workspace: String,
     /// What confines the tools; none before the first entry.
     pub sandbox: Option<SandboxSpec>,
+    /// How much tools do without a question.
+    pub permission: PermissionLevel,
     /// Roles that are confined otherwise.
     pub places: Vec<RolePlace>,
     /// Default model, `PROVIDER/MODEL`.
@@ -84,6 +89,8 @@ pub struct Board {
     pub sparks: Vec<SparkRow>,
     /// Approvals that wait for an answer, oldest first.
     pub approvals: Vec<OpenApproval>,
+    /// The list of what is to be done, as it was kept last.
+    pub todo: Option<Todo>,
     /// The answer that states the plan of a squad.
     pub plan: Option<EventRef>,
     /// The `diff_taken` of what a squad's coder proposed last in this turn.
@@ -172,18 +179,27 @@ impl Board {
         self.turn > 0 && self.cause.is_none()
     }
 
+    /// The questions that wait for an answer, the oldest first.
+    pub fn questions(&self) -> impl Iterator<Item = OpenQuestion<'_>> {
+        self.calls.questions()
+    }
+
     /// A spark's state in words: `done`, `thinking`, `running bash: sh check.sh`, `waiting for approval of …`.
     pub fn state_of(&self, row: &SparkRow) -> String {
         if let Some((_, cause)) = row.ended {
             return phrases::turn_cause(cause).to_owned();
         }
         let most_telling = self.doing(Some(row.spark)).max_by_key(|(_, open)| urgency(open));
-        most_telling.map_or_else(|| "ready".to_owned(), |(_, open)| self.say(open))
+        most_telling.map_or_else(|| "ready".to_owned(), |(call, open)| self.say(call, open))
     }
 
-    /// An open call in words.
-    pub fn say(&self, open: &OpenCall) -> String {
-        self.calls.say(open)
+    /// An open call in words; a model whose words already come is no longer thinking.
+    pub fn say(&self, call: CallId, open: &OpenCall) -> String {
+        let comes = self.partial(call, Lane::Text).is_some_and(|partial| !partial.text.trim().is_empty());
+        match &open.order {
+            Order::Model(_) if comes && !open.is_summary && !open.cancelled => "answering".to_owned(),
+            _ => self.calls.say(open),
+        }
     }
 
     fn apply_event(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
@@ -194,6 +210,12 @@ impl Board {
             }
             _ => false,
         };
+        if let E::ToolAnswered(data) = event
+            && let Some(InsideCall::Todo(list)) =
+                self.calls.tool(data.tool_use).and_then(|face| face.inside.as_ref())
+        {
+            self.todo = Some(list.clone());
+        }
         let closed = self.calls.apply(at, from, event);
         self.answering.apply(event);
         self.forget_partials(event);
@@ -282,6 +304,7 @@ impl Board {
         self.program.clone_from(&spec.program);
         self.model = spec.models.first().map(|model| model.name.clone()).unwrap_or_default();
         self.limits = spec.limits.clone();
+        self.permission = spec.permission;
         self.place(&spec.workspace);
     }
 
@@ -313,6 +336,7 @@ impl Board {
                     self.model_since = self.seq.unwrap_or(0);
                 }
                 Setting::Limits(limits) => self.limits = limits.clone(),
+                Setting::Permission(level) => self.permission = *level,
                 Setting::Workspace(workspace) => self.place(workspace),
                 _ => {}
             }
@@ -339,6 +363,8 @@ impl Board {
         self.compared.clear();
         (self.cause, self.answer, self.limit) = (None, None, None);
         self.findings.clear();
+        // A list that was worked off is of the turn before.
+        self.todo = self.todo.take().filter(|list| list.next().is_some());
         (self.plan, self.proposed, self.steps) = (None, None, 0);
         self.proposals.clear();
         self.judged = None;
@@ -378,6 +404,7 @@ impl Board {
             target: face.map(|face| face.target.clone()).unwrap_or_default(),
             prepared: data.prepared,
             since,
+            opens: data.opens.clone(),
         };
         self.approvals.retain(|open| open.call != data.call);
         self.approvals.push(approval);
@@ -421,7 +448,7 @@ impl Board {
 /// What a spark is said to do when it does several things: what a person can act on comes first.
 fn urgency(open: &OpenCall) -> u8 {
     match open.order {
-        Order::Ask(_) => 5,
+        Order::Ask(_) | Order::Question(_) => 5,
         Order::Tool(_) | Order::Check(_) => 4,
         Order::Model(_) => 3,
         Order::Timer(_) if open.is_clock() => 0,

@@ -1,12 +1,14 @@
 //! How causes, states, money, time and tokens are said to people, in one place; knows no layout or colour.
 
+use super::context_usage::Filled;
 use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
     ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus,
-    ToolsListed, TurnCause,
+    ToolsListed, TurnCause, TurnRewound,
 };
 use crate::protocol::message::{Effort, Usage};
+use crate::protocol::need::Need;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
 use crate::protocol::text::names_shown;
 pub use crate::protocol::text::{grouped, money};
@@ -68,6 +70,27 @@ pub fn start(text: &str, most: usize) -> String {
     }
 }
 
+/// A session's id in little room: its last eight characters, which chance made, so that no two sessions share them. What
+/// is no UUID is shown whole.
+pub fn short_id(id: &str) -> &str {
+    match id.len() {
+        36 => id.get(28..).unwrap_or(id),
+        _ => id,
+    }
+}
+
+/// What a call needs besides files and its command, in words.
+pub fn need(need: &Need) -> String {
+    match need {
+        Need::Host(host) => format!("connects to {host}"),
+        Need::Port(port) => format!("connects to port {port} of this machine"),
+        Need::Tool(tool) => format!("calls {tool}"),
+        Need::Git => "changes git's records".to_owned(),
+        Need::Unconfined => "runs OUTSIDE the sandbox".to_owned(),
+        Need::Read(_) | Need::Write(_) | Need::Command(_) | Need::Unknown(_) => need.name().into_owned(),
+    }
+}
+
 /// A count in little room: `950`, `1.2k`, `34k`, `1.2M`.
 pub fn short_count(count: u64) -> String {
     match count {
@@ -85,6 +108,23 @@ pub fn tokens(usage: &Usage) -> String {
     let cached =
         if usage.cached > 0 { format!(" ({} cached)", grouped(usage.cached)) } else { String::new() };
     format!("{about}{} in{cached}, {} out", grouped(usage.input), grouped(usage.output))
+}
+
+/// What fills a window, one row a part: its name, its tokens and its share; then what is free, and the sum in words.
+pub fn filled(filled: &Filled) -> (Vec<[String; 3]>, String) {
+    let whole = if filled.window > 0 { filled.window } else { filled.used.max(1) };
+    let share = |tokens: u64| {
+        let permille = u128::from(tokens) * 1000 / u128::from(whole);
+        format!("{}.{} %", permille / 10, permille % 10)
+    };
+    let row = |name: &str, tokens: u64| [name.to_owned(), grouped(tokens), share(tokens)];
+    let mut rows: Vec<_> = filled.parts.iter().map(|(part, tokens)| row(part.word(), *tokens)).collect();
+    if filled.window > 0 {
+        rows.push(row("free", filled.window.saturating_sub(filled.used)));
+    }
+    let how = if filled.is_estimated { "estimated" } else { "counted by the provider" };
+    let of = if filled.window > 0 { format!(" of {}", grouped(filled.window)) } else { String::new() };
+    (rows, format!("{}{of} tokens, {how}; the parts are in proportion to their text", grouped(filled.used)))
 }
 
 /// What the providers' caches saved, or cost beyond it; none where they did neither.
@@ -232,6 +272,7 @@ pub fn notice(notice: Notice) -> &'static str {
         Notice::Moved => "workspace moved",
         Notice::Compacted => "compaction",
         Notice::Interrupted => "interrupted answer",
+        Notice::Planning => "level plan",
         Notice::Unknown(_) => NEWER,
     }
 }
@@ -368,6 +409,28 @@ pub fn listed(listed: &ToolsListed) -> String {
     let left = if faults == 0 { String::new() } else { format!(", {faults} not taken") };
     format!("`{}` offers {count}{left}", listed.source)
 }
+
+/// `files and words are as before e12: 3 files changed; left: a.txt`.
+pub fn rewound(data: &TurnRewound) -> String {
+    let what = match (&data.files, data.talk) {
+        (Some(_), true) => "files and words are",
+        (Some(_), false) => "files are",
+        (None, _) => "words are",
+    };
+    let mut text = format!("{what} as before {}", data.to);
+    if let Some(files) = &data.files {
+        text += &format!(": {} changed", counted(files.count, "file"));
+        if !files.left.is_empty() {
+            let more = files.left.len().saturating_sub(LEFT_NAMED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            text += &format!("; left: {}{more}", names_shown(files.left.iter().take(LEFT_NAMED)));
+        }
+    }
+    text
+}
+
+/// Files that an undo left and that one line names.
+const LEFT_NAMED: usize = 8;
 
 #[cfg(test)]
 mod tests {

@@ -150,7 +150,7 @@ fn wanted(kind: &TypeKind) -> String {
 pub fn did_you_mean(name: &str, known: &[&str]) -> String {
     let distance = |known: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &known.to_lowercase());
     let near = |known: &&&str| distance(known) <= 1.max(name.chars().count().max(known.chars().count()) / 3);
-    match known.iter().filter(near).min_by_key(|known| distance(known)) {
+    match known.iter().filter(near).min_by_key(|known| (distance(known), known.len().abs_diff(name.len()))) {
         Some(best) => format!(", did you mean `{best}`?"),
         None => String::new(),
     }
@@ -168,6 +168,11 @@ pub fn misfits(schema: &Value, text: &str) -> Vec<String> {
     };
     let told = Misfits { schema, whole: "the answer", part: "", quotes: false };
     validator.iter_errors(&parsed).take(20).map(|error| told.words(&error)).collect()
+}
+
+/// True for JSON of any kind, in a code fence or without.
+pub fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Value>(unfenced(text)).is_ok()
 }
 
 fn no_json(text: &str, error: &serde_json::Error) -> String {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
-pub use policy::{Action, Policy, Rule};
+pub use policy::{Action, PermissionLevel, Policy, Rule};
 pub use tools::{Family, ToolSpec, is_chosen, names_tools};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.
@@ -36,11 +36,17 @@ pub struct Spec {
     /// Where further tools come from: asked for their list as each turn begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
+    /// Gates that judge each prepared call; a call is run only when all have answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<String>,
     /// How much models think, unless a persona or a role says otherwise; the provider's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// Who may do what.
     pub policy: Policy,
+    /// How much tools do without a question; `ask` when absent.
+    #[serde(default, skip_serializing_if = "is_ask")]
+    pub permission: PermissionLevel,
     /// Where the session stops by itself.
     pub limits: Limits,
     /// How failed model calls are repeated.
@@ -99,6 +105,9 @@ pub struct ModelSpec {
     /// Parameters the model refuses, by their names on the wire: `temperature`, `max_tokens`, ….
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refuses: Vec<String>,
+    /// True for a model that takes pictures.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub images: bool,
     /// Models to try when this one cannot be had, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<String>,
@@ -121,6 +130,7 @@ impl ModelSpec {
             structured: Structured::default(),
             temperature_pm: None,
             refuses: Vec::new(),
+            images: false,
             fallbacks: Vec::new(),
         }
     }
@@ -353,6 +363,11 @@ pub struct RoleSpec {
     pub max_steps: Option<u32>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_ask(level: &PermissionLevel) -> bool {
+    *level == PermissionLevel::Ask
+}
+
 fn two() -> u32 {
     2
 }
@@ -409,6 +424,10 @@ stored! {
         Offered(Option<Vec<String>>),
         /// Where further tools come from.
         Sources(Vec<String>),
+        /// The gates.
+        Gates(Vec<String>),
+        /// How much tools do without a question.
+        Permission(PermissionLevel),
         /// How much models think; the provider's default when absent.
         Effort(Option<Effort>),
     }
@@ -454,6 +473,8 @@ impl Spec {
                 self.sources.clone_from(sources);
                 self.tools.retain(|tool| tool.source.as_ref().is_none_or(|source| sources.contains(source)));
             }
+            Setting::Gates(gates) => self.gates.clone_from(gates),
+            Setting::Permission(level) => self.permission = *level,
             Setting::Effort(effort) => self.effort = *effort,
             Setting::Unknown(_) => {}
         }

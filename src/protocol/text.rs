@@ -148,14 +148,6 @@ pub fn glob_literal(pattern: &str) -> Option<String> {
     Some(literal)
 }
 
-/// True for a command line that does more than run one program with plain arguments.
-pub fn is_compound(command: &str) -> bool {
-    command.contains(|c: char| {
-        matches!(c, ';' | '&' | '|' | '<' | '>' | '`' | '$' | '(' | ')' | '{' | '}' | '\n' | '\r' | '\0')
-            || (c.is_whitespace() && !matches!(c, ' ' | '\t'))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #[test]

@@ -28,7 +28,7 @@ pub use image::{DOCKERFILE, ImageFacts, Progress, build, pull};
 pub use plan::{DockerSettings, MountSettings};
 pub use strays::{FoundContainers, Owner, list, reap};
 
-use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
+use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox};
 use crate::protocol::spec::SandboxSpec;
 use crate::sandbox::crash_journal::{Note, notes_of};
 use crate::sandbox::files::WorkspaceFiles;
@@ -213,7 +213,8 @@ impl DockerSandbox {
         match done {
             Ok(mut end) => {
                 end.notes = moved.lines;
-                lines.extend(protected_snapshot::told_of_closed(&end, !self.plan.writable));
+                let git = || self.cannot_open(&Opens { git: true, ..Opens::default() });
+                lines.extend(protected_snapshot::told_of_closed(&end, git, !self.plan.writable));
                 lines.iter().for_each(|line| call::add_line(&mut end.stderr, line));
                 Ok(end)
             }
@@ -294,6 +295,17 @@ impl Sandbox for DockerSandbox {
 
     fn files(&self) -> Arc<dyn Files> {
         self.files.clone()
+    }
+
+    /// Hosts as far as the network of its containers leads, and nothing else.
+    fn cannot_open(&self, opens: &Opens) -> Option<String> {
+        let is_open = |name: &String| name.starts_with("host:") && self.plan.settings.network != "none";
+        let name = opens.names().find(|name| !is_open(name))?;
+        let hint = match name.starts_with("host:") {
+            true => "; its containers have no network: `[sandbox.docker] network` names one",
+            false => "",
+        };
+        Some(format!("`{name}` is not available in the sandbox `docker`{hint}"))
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {

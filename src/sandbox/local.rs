@@ -6,7 +6,10 @@
 
 mod child_stage;
 mod confine;
+mod door;
 mod fs_layout;
+mod gaps;
+mod git;
 mod held;
 mod home_layout;
 mod kept_back;
@@ -15,6 +18,7 @@ mod launch;
 mod loopback;
 mod masks;
 mod mounts;
+mod network;
 mod plan;
 mod proven;
 mod session_holder;
@@ -37,6 +41,7 @@ use super::masks::FoundPaths;
 use super::process;
 use super::protected::ProtectedNames;
 use super::protected_snapshot;
+use super::proxy::{SystemWire, Wire};
 use super::{LocalError, Unconfined};
 use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox};
 use crate::protocol::Lane;
@@ -44,6 +49,7 @@ use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
 pub(super) use fs_layout::tool_folders_of;
 use kept_proof::KeptProof;
+use network::{CallNetwork, MaskedLive};
 pub use plan::Limits;
 use plan::{Cover, CoverKind, StagePlan};
 use session_holder::SessionHolder;
@@ -70,6 +76,8 @@ pub struct LocalOptions {
     pub own: Vec<PathBuf>,
     /// The file in which it is kept what a sandbox was seen to hold; none where it is looked at each time.
     pub proofs: Option<PathBuf>,
+    /// How agon's proxy reaches the network.
+    pub wire: Arc<dyn Wire>,
 }
 
 impl Default for LocalOptions {
@@ -86,6 +94,7 @@ impl Default for LocalOptions {
             notes: None,
             own: Vec::new(),
             proofs: None,
+            wire: Arc::new(SystemWire),
         }
     }
 }
@@ -97,6 +106,8 @@ pub struct LocalSandbox {
     has_namespaces: bool,
     view: Arc<LazyView>,
     holder: SessionHolder,
+    /// Why this machine lays no layer over a repository, once it has refused one.
+    no_layers: OnceLock<String>,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
     found: FoundPaths,
     keeper: Watcher,
@@ -146,6 +157,7 @@ impl LocalSandbox {
             has_namespaces,
             view: Arc::new(view),
             holder,
+            no_layers: OnceLock::new(),
             filters,
             found,
             keeper,
@@ -196,11 +208,18 @@ impl LocalSandbox {
 
     /// Why it does not open this for a call, if so.
     fn why_closed(&self, opens: &Opens) -> Option<String> {
-        if let Some(name) = opens.names().find(|name| name != "unconfined") {
-            return Some(format!("`{name}` is not available in the sandbox `local`"));
+        let is_closed = |name: &String| match name.split(':').next() {
+            Some("host" | "port") => !self.has_namespaces,
+            _ => !matches!(name.as_str(), "git" | "unconfined"),
+        };
+        if let Some(name) = opens.names().find(is_closed) {
+            return Some(format!("`{name}` is not available in the sandbox `{}`", self.spec().kind));
         }
-        let named = opens.names().next().filter(|_| self.options.read_only)?;
-        Some(format!("`{named}` is not available: the workspace is read-only here"))
+        if let Some(name) = opens.names().next().filter(|_| self.options.read_only) {
+            return Some(format!("`{name}` is not available: the workspace is read-only here"));
+        }
+        let why = self.git_place().err().filter(|_| opens.git && self.has_namespaces)?;
+        Some(format!("`git` is not available: {why}"))
     }
 
     /// The place for what is seen of it.
@@ -274,9 +293,16 @@ impl LocalSandbox {
         self.has_namespaces && !confine::landlock_refuses_sockets()
     }
 
-    fn plan(&self, exec: &Exec, directory: &Path, sockets: Vec<plan::Mount>) -> StagePlan {
+    /// `more` is what this call mounts besides: covers of sockets, and the layer of a repository.
+    fn plan(
+        &self,
+        exec: &Exec,
+        directory: &Path,
+        more: Vec<plan::Mount>,
+        network: Option<&CallNetwork>,
+    ) -> StagePlan {
         let mut mounts = self.view.split.own.clone();
-        mounts.extend(sockets);
+        mounts.extend(more);
         let mut covers = masks::of(&self.found);
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
@@ -285,15 +311,25 @@ impl LocalSandbox {
         } else {
             self.keeper.cover(&mut covers, &self.options.protected);
         }
-        let parts = |path: &Path| path.iter().map(OsString::from).collect();
-        let covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind });
-        StagePlan {
+        let mut plan = StagePlan {
             mounts,
             workspace: self.files.root().as_os_str().to_owned(),
-            covers: covers.collect(),
+            covers: Vec::new(),
             cwd: directory.as_os_str().to_owned(),
             command: exec.command.clone(),
-        }
+            environment: network.map(CallNetwork::environment).unwrap_or_default(),
+            listened: network.map(CallNetwork::listened).unwrap_or_default(),
+        };
+        let layers: Vec<PathBuf> = plan.layers().map(PathBuf::from).collect();
+        let is_under_a_layer = |path: &Path| {
+            let path = self.files.root().join(path);
+            layers.iter().any(|layer| path.starts_with(layer))
+        };
+        // What is written there changes nothing outside; what is secret stays so.
+        covers.retain(|path, kind| *kind == CoverKind::Masked || !is_under_a_layer(path));
+        let parts = |path: &Path| path.iter().map(OsString::from).collect();
+        plan.covers = covers.into_iter().map(|(path, kind)| Cover { path: parts(&path), kind }).collect();
+        plan
     }
 
     /// Runs a command in a copy of what the holder holds. A holder that was ended is replaced, and where copies are
@@ -301,7 +337,7 @@ impl LocalSandbox {
     async fn run_in_a_copy(
         &self,
         exec: &Exec,
-        plan: &StagePlan,
+        (plan, network): (&StagePlan, Option<&CallNetwork>),
         started: Instant,
         live: &dyn Live,
         cancel: &CancellationToken,
@@ -312,7 +348,9 @@ impl LocalSandbox {
             let is_single = self.holder.why_single().is_some();
             let holder = self.holder.get(&view.split, &view.held).await.map_err(refused)?;
             let ended = match holder.call(plan).await {
-                Ok(hold) => process::watch(exec, hold, started, live, cancel).await,
+                Ok((hold, door)) => {
+                    network::beside(network, door, process::watch(exec, hold, started, live, cancel)).await
+                }
                 Err(why) => Err(why),
             };
             match ended {
@@ -339,7 +377,7 @@ impl LocalSandbox {
     async fn run(
         &self,
         exec: Exec,
-        sockets: Vec<plan::Mount>,
+        more: Vec<plan::Mount>,
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
@@ -348,9 +386,16 @@ impl LocalSandbox {
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let plan = self.plan(&exec, &directory, sockets);
-        let mut end = match self.run_in_a_copy(&exec, &plan, started, live, cancel).await {
-            Ok(end) => end,
+        let network =
+            self.has_namespaces.then(|| CallNetwork::of(&exec.opens, &self.options.wire, &self.view.origins));
+        let network = network.transpose()?;
+        let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
+        let plan = self.plan(&exec, &directory, more, network);
+        let mut end = match self.run_in_a_copy(&exec, (&plan, network), started, live, cancel).await {
+            Ok(end) => match network {
+                Some(network) => network.told(end),
+                None => end,
+            },
             // No command began, so there is nothing to be settled after it.
             Err(why) if why.starts_with(launch::REFUSED) => {
                 if let Some(kept) = self.proof() {
@@ -363,9 +408,9 @@ impl LocalSandbox {
         };
         end.notes.extend(call.map(watcher::Call::end).unwrap_or_default());
         let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
-        for line in
-            lines.chain(protected_snapshot::told_of_closed(&end, self.options.read_only)).collect::<Vec<_>>()
-        {
+        let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
+        let hints = protected_snapshot::told_of_closed(&end, git, self.options.read_only);
+        for line in lines.chain(hints).collect::<Vec<_>>() {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }
@@ -379,32 +424,11 @@ const MOST_LOST: usize = 2;
 #[async_trait]
 impl Sandbox for LocalSandbox {
     fn spec(&self) -> SandboxSpec {
+        let kind = if self.has_namespaces { "local" } else { "landlock-only" };
         let proven = self.proven.get().cloned().unwrap_or_default();
-        if !self.has_namespaces {
-            let mut gaps = LANDLOCK_ONLY.map(str::to_owned).to_vec();
-            gaps.push(SandboxSpec::SHARED_MEMORY.to_owned());
-            if rustix::process::geteuid().is_root() {
-                gaps.push("for root the number of processes is not limited".to_owned());
-            }
-            return SandboxSpec { kind: "landlock-only".to_owned(), gaps, proven, ..SandboxSpec::default() };
-        }
-        let mut gaps = vec![SandboxSpec::NEW_INSTRUCTIONS.to_owned(), SandboxSpec::SHARED_MEMORY.to_owned()];
-        if self.options.read_only {
-            gaps.remove(0);
-        }
-        if self.filters.is_err() {
-            gaps.push("no system call is refused on this processor".to_owned());
-        }
-        if !confine::landlock_works() {
-            gaps.push("this kernel has no Landlock; only the mounts hold".to_owned());
-        }
-        if !confine::landlock_refuses_sockets() {
-            gaps.push(SandboxSpec::MOVED_SOCKETS.to_owned());
-        }
-        if rustix::process::geteuid().is_root() && !limits_root(&kernel()) {
-            gaps.push("for root this kernel does not limit the number of processes".to_owned());
-        }
-        SandboxSpec { kind: "local".to_owned(), gaps, proven, ..SandboxSpec::default() }
+        let has_filters = self.filters.is_ok();
+        let gaps = gaps::of(self.has_namespaces, self.options.read_only, has_filters);
+        SandboxSpec { kind: kind.to_owned(), gaps, proven, ..SandboxSpec::default() }
     }
 
     fn way(&self) -> Option<String> {
@@ -423,6 +447,10 @@ impl Sandbox for LocalSandbox {
         self.why_closed(opens)
     }
 
+    fn keeps_git(&self) -> bool {
+        self.has_namespaces
+    }
+
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
         if let Some(why) = self.why_closed(&exec.opens) {
             return Err(why);
@@ -431,6 +459,9 @@ impl Sandbox for LocalSandbox {
             return self.outside.exec(exec, live, cancel).await;
         }
         let sockets = self.searched_covers_of_sockets().await?;
+        if exec.opens.git && self.has_namespaces {
+            return self.run_with_git(exec, sockets, live, cancel).await;
+        }
         self.run(exec, sockets, live, cancel).await
     }
 
@@ -441,47 +472,12 @@ impl Sandbox for LocalSandbox {
     }
 }
 
-/// What Landlock and seccomp alone leave open.
-const LANDLOCK_ONLY: [&str; 4] = [
-    "commands can change `.git`, settings and instructions in the workspace",
-    "commands can read the workspace's secrets",
-    "commands can see that files and processes outside exist, and change mode and times of their user's files and of \
-     devices",
-    "the network is refused altogether, so servers cannot be tested",
-];
-
 fn without_refused(why: &str) -> String {
     why.strip_prefix(launch::REFUSED).unwrap_or(why).to_owned()
-}
-
-fn kernel() -> OsString {
-    use std::os::unix::ffi::OsStringExt;
-    OsString::from_vec(rustix::system::uname().release().to_bytes().to_vec())
-}
-
-/// Since 6.14 each process namespace has a largest process number of its own.
-fn limits_root(release: &std::ffi::OsStr) -> bool {
-    let release = release.to_string_lossy();
-    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(14))
 }
 
 struct Deaf;
 
 impl Live for Deaf {
     fn push(&self, _: Lane, _: &str) {}
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_are_told_apart_by_their_release() {
-        for (release, limits) in
-            [("6.18.44-x", true), ("6.14.0", true), ("6.9.1", false), ("7.0", true), ("?", false)]
-        {
-            assert_eq!(limits_root(release.as_ref()), limits, "{release}");
-        }
-    }
 }

@@ -101,6 +101,14 @@ pub async fn attempt(act: &Act, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
     Proof { id: act.id, what: act.what, verdict, places: places(act, stage) }
 }
 
+/// Whether a command can be given the repository, tried with one that does nothing.
+pub async fn opens_git(sandbox: &dyn Sandbox) -> Result<(), String> {
+    let opens = Opens { git: true, ..Opens::default() };
+    let exec =
+        Exec { command: "true".to_owned(), cwd: String::new(), timeout_ms: TRY_MS, capture_cap: 1024, opens };
+    sandbox.exec(exec, &Deaf, &CancellationToken::new()).await.map(drop)
+}
+
 fn places(act: &Act, stage: &Stage) -> Vec<String> {
     let folder = |path: &Path| path.parent().map(|folder| folder.display().to_string());
     match act.id {

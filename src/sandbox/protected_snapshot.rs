@@ -235,21 +235,27 @@ fn shown(path: &Path) -> String {
 }
 
 /// What a command's own complaint does not say: why `.git`, or a whole workspace, cannot be written, and what to do.
-pub fn told_of_closed(end: &ExecEnd, read_only: bool) -> Vec<String> {
-    if end.exit == Some(0) {
-        return Vec::new();
-    }
+/// `git` says why the need of that name is not available, if so.
+pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_only: bool) -> Vec<String> {
     let lines = || end.stderr.lines().chain(end.stdout.lines());
     let is_closed = |line: &&str| line.contains("Read-only file system");
     let is_git = |line: &str| line.contains(".git/") || line.contains(".git'");
-    let words = match (lines().find(is_closed), lines().filter(is_closed).any(is_git), read_only) {
+    let names_git = lines().filter(is_closed).any(is_git);
+    if end.exit == Some(0) && !names_git {
+        return Vec::new();
+    }
+    let words = match (lines().find(is_closed), names_git, read_only) {
         (None, ..) => return Vec::new(),
         (Some(_), _, true) => {
-            "the workspace cannot be changed from here: say what should be changed; what you need to write for yourself goes to /tmp"
+            "the workspace cannot be changed from here: say what should be changed; what you need to write for yourself goes to /tmp".to_owned()
         }
-        (Some(_), true, false) => {
-            "`.git` cannot be changed by a command, so `git add`, `git commit`, `git stash` and the like fail here; leave the change in the files and propose a commit message: the person commits"
-        }
+        (Some(_), true, false) => match git() {
+            None => "`.git` is read-only for this command; to change it, repeat the call with `needs: [\"git\"]` and `why`".to_owned(),
+            Some(why) => format!(
+                "`.git` is read-only for this command, and {why}; leave the change in the files and propose a commit \
+                 message: the user commits"
+            ),
+        },
         _ => return Vec::new(),
     };
     vec![format!("[agon: {words}]\n")]

@@ -3,8 +3,9 @@
 use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
     ApprovalAnswered, ArenaEvent, FailStatus, LimitKind, ModelFailed, PrepareResult, RefusalReason, ToolUse,
+    TurnRewound,
 };
-use crate::protocol::spec::Setting;
+use crate::protocol::spec::{PermissionLevel, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
 use super::Session;
@@ -17,9 +18,13 @@ pub(super) enum Due {
     TakeUp { how: TakeUp, changed: Vec<Setting>, active_ms: u64 },
     Prompt,
     Steering { spark: Option<SparkId>, text: String },
+    Planning,
     Mentioned(Option<SparkId>),
     Wind,
+    Rewound(TurnRewound),
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
+    Replied(ToolUse),
+    Gated(ToolUse),
     Answer(Box<AnsweredCall>),
     Failure { call: CallId, attempt: u32, failed: ModelFailed },
     Prepared { tool_use: ToolUse, result: PrepareResult },
@@ -44,11 +49,14 @@ impl Session {
                 Due::TakeUp { how, changed: data.changed.clone(), active_ms: data.active_ms }
             }
             E::PromptGiven(_) => Due::Prompt,
+            E::SettingsChanged(data) if self.begins_to_plan(&data.changed) => Due::Planning,
             E::SteeringGiven(data) => Due::Steering { spark: data.spark, text: data.text.clone() },
             E::MentionExpanded(data) => self.due_mentioned(data.call),
             E::ToolsListed(_) => Due::Mentioned(None),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
+            E::TurnRewound(data) => Due::Rewound(data.clone()),
             E::ApprovalAnswered(data) => self.due_approval(data),
+            E::QuestionAnswered(data) => self.due_reply(data),
             E::ModelAnswered(data) => AnsweredCall::before(self, data.call, data.attempt, &data.body)
                 .map_or(Due::Nothing, |answered| Due::Answer(Box::new(answered))),
             E::ModelFailed(data) => {
@@ -57,6 +65,7 @@ impl Session {
             E::ToolPrepared(data) => {
                 Due::Prepared { tool_use: data.body.tool_use, result: data.body.result.clone() }
             }
+            E::GateAnswered(data) => Due::Gated(data.body.tool_use),
             E::ToolResolved(data) => Due::Resolved(data.body.tool_use),
             E::WorkspaceCheckpointed(data) => self.due_checkpoint(data.call, Some(data.body.tree.clone())),
             E::EffectFailed(data) => self.due_effect_failed(data.call, data.body.status, &data.body.error),
@@ -64,6 +73,19 @@ impl Session {
             other if other.answers().is_some() => Due::Ended,
             _ => Due::Nothing,
         }
+    }
+
+    /// True where an open turn becomes one that changes nothing.
+    fn begins_to_plan(&self, changed: &[Setting]) -> bool {
+        let plans = |setting: &Setting| matches!(setting, Setting::Permission(PermissionLevel::Plan));
+        let before = self.spec.as_ref().map(|spec| spec.permission);
+        before != Some(PermissionLevel::Plan) && self.turn.is_some() && changed.iter().any(plans)
+    }
+
+    fn on_planning(&mut self) {
+        let open = self.sparks.iter().filter(|(_, spark)| spark.completed.is_none() && spark.talks(None));
+        let open: Vec<SparkId> = open.map(|(id, _)| *id).collect();
+        open.into_iter().for_each(|id| self.brief_on_plan(id));
     }
 
     fn due_approval(&self, data: &ApprovalAnswered) -> Due {
@@ -89,6 +111,7 @@ impl Session {
                 error: error.to_owned(),
                 cancelled: status == FailStatus::Cancelled,
             },
+            Some(Order::Gate(order)) => Due::Gated(order.tool_use),
             Some(Order::Checkpoint(_)) => self.due_checkpoint(call, None),
             Some(Order::Mention(_) | Order::Tools(_)) => self.due_mentioned(call),
             _ => Due::Ended,
@@ -116,9 +139,13 @@ impl Session {
             Due::TakeUp { how, changed, active_ms } => self.take_up(how, &changed, active_ms),
             Due::Prompt => self.open_turn(),
             Due::Steering { spark, text } => self.read_for_steering(spark, &text),
+            Due::Planning => self.on_planning(),
             Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
+            Due::Rewound(data) => self.on_rewound(&data),
             Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
+            Due::Gated(tool_use) => self.on_gated(tool_use),
+            Due::Replied(tool_use) => self.on_replied(at, tool_use),
             Due::Answer(answered) => self.on_answer(at, &answered),
             Due::Failure { call, attempt, failed } => self.on_failure(at, call, attempt, &failed),
             Due::Prepared { tool_use, result } => self.on_prepared(at, tool_use, result),

@@ -72,7 +72,10 @@ impl Session {
         let asks: Vec<CallId> = self
             .calls
             .iter()
-            .filter(|(_, call)| call.spark == Some(id) && matches!(call.order, Order::Ask(_)))
+            .filter(|(_, call)| {
+                let waits = matches!(call.order, Order::Ask(_) | Order::Question(_) | Order::Gate(_));
+                call.spark == Some(id) && waits
+            })
             .map(|(ask, _)| *ask)
             .collect();
         for call in asks {
@@ -133,6 +136,26 @@ impl Session {
         self.forget_reading();
         self.emit(ArenaEvent::TurnClosed(TurnClosed { turn: number, cause, answer }));
         self.seal_if_over();
+    }
+
+    /// Ends a turn or a stopped session that waits for nothing, where a driver would wait for ever. Only a log that this
+    /// program did not write leads there: one with decisions missing, doubled or about things that never were.
+    pub(super) fn end_if_nothing_is_awaited(&mut self) {
+        if !self.calls.is_empty() || (self.turn.is_none() && self.stopping.is_none()) {
+            return;
+        }
+        let open: Vec<SparkId> =
+            self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
+        for id in open {
+            // The turn may end with the first of them.
+            if self.turn.is_some() {
+                self.end_spark(id, TurnCause::Stopped);
+            }
+        }
+        if self.calls.is_empty() {
+            self.close_turn(TurnCause::Stopped, None);
+            self.seal_if_over();
+        }
     }
 
     /// Seals a stopped session once nothing is awaited.

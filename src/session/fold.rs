@@ -14,12 +14,12 @@ use crate::protocol::event::{
     TurnClosed,
 };
 use crate::protocol::message::Role;
-use crate::protocol::spec::{Action, Mode, Setting};
+use crate::protocol::spec::{Mode, Setting};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::debate::Debate;
-use super::state::{Call, Conversation, Item, OfferedTool, Spark, Turn};
+use super::state::{Call, Conversation, Item, OfferedTool, Said, Spark, Turn};
 
 impl Session {
     /// Folds one event. Called for what was just decided and for what is read back, alike.
@@ -36,8 +36,9 @@ impl Session {
             E::StopRequested(data) => self.stopping = Some(data.cause),
             E::PromptGiven(data) => self.fold_prompt(at, data),
             E::InterruptRequested(data) => self.fold_interrupt(data.spark),
-            E::SteeringGiven(data) => self.fold_steering(at, data.spark, &data.text),
+            E::SteeringGiven(data) => self.fold_steering(at, data.spark),
             E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
+            E::TurnRewound(data) => self.fold_rewound(at, data),
             E::ApprovalAnswered(data) => self.fold_approval(data),
             E::ModelAnswered(data) => self.fold_answer(at, data),
             E::ModelFailed(data) => {
@@ -71,7 +72,9 @@ impl Session {
             E::EffectOrdered(data) => self.fold_ordered(data),
             E::ToolInvoked(data) => self.fold_invoked(data),
             E::ToolRefused(data) => self.close_use(data.tool_use, at),
-            E::PolicyDecided(data) if data.action == Action::Allow => self.allow(data.tool_use),
+            E::ToolAnswered(data) => self.close_use(data.tool_use, at),
+            E::PolicyDecided(data) => self.fold_ruling(data),
+            E::GateAnswered(data) => self.fold_gate(at, data.call, data.body.verdict.action()),
             E::ApprovalRequested(data) => self.fold_asked(data),
             E::CallCancelled(data) => self.fold_cancelled(data.call),
             E::CallLost(data) => self.fold_lost(at, data),
@@ -109,6 +112,8 @@ impl Session {
 
     fn fold_prompt(&mut self, at: EventRef, data: &PromptGiven) {
         self.foreign_words = false;
+        self.checkpoints.in_turn = false;
+        self.remember(at);
         self.fold_given_anew(at, data.by.as_deref());
         self.fold_settings(at, &data.changed);
         self.debate = match &data.mode {
@@ -123,7 +128,6 @@ impl Session {
             timer: None,
             steps: 0,
             spent_before: (self.ledger.tokens, self.ledger.micro_usd),
-            unread: super::mention::mentioned(&data.text).into(),
             said: Vec::new(),
             begun: false,
             stopping: None,
@@ -159,10 +163,9 @@ impl Session {
         }
     }
 
-    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>, text: &str) {
+    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.begun) {
-            turn.said.push(at);
-            turn.unread.extend(super::mention::mentioned(text));
+            turn.said.push(Said::At(at));
             return;
         }
         if self.debate.is_some() {
@@ -232,7 +235,7 @@ impl Session {
     }
 
     fn fold_ignited(&mut self, data: &SparkIgnited) {
-        self.next_spark = self.next_spark.max(data.spark.0 + 1);
+        self.next_spark = self.next_spark.max(data.spark.0.saturating_add(1));
         let before = data.continues.and_then(|id| self.sparks.remove(&id));
         // The conversation with the person outlives turns in which it is not gone on with.
         let lead = self.lead_name().map(str::to_owned);
@@ -315,7 +318,7 @@ impl Session {
 
     fn await_call(&mut self, ordered: OrderedCall) {
         let OrderedCall { call, attempt, spark, order } = ordered;
-        self.next_call = self.next_call.max(call.0 + 1);
+        self.next_call = self.next_call.max(call.0.saturating_add(1));
         let request = self.calls.remove(&call).map(|known| known.request).unwrap_or_default();
         let open = Call { attempt, spark, order, request, timer: None, cancelled: false, unsent: false };
         self.calls.insert(call, open);

@@ -1,6 +1,8 @@
 //! Who may do what: rules are matched against what a prepared call would do; reads nothing else.
 
 mod commands;
+mod hosts;
+mod judge;
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -8,53 +10,11 @@ use crate::protocol::event::Plan;
 use crate::protocol::names::Names;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Policy, Risk, Rule};
-use crate::protocol::text::{glob_literal, is_compound};
+use crate::protocol::text::glob_literal;
 
-/// What the policy says, and the rule that says it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ruling {
-    /// What follows.
-    pub action: Action,
-    /// Name of the rule.
-    pub rule: String,
-    /// Why, for people and models.
-    pub why: Option<String>,
-}
-
-/// Judges a prepared call. Deny wins over ask and ask over allow; a person's grant answers an ask but
-/// never a deny. Without a matching rule reads are allowed and everything else is asked about.
-pub fn rule(policy: &Policy, grants: &[Rule], tool: &str, plan: &Plan) -> Ruling {
-    let strongest = policy
-        .rules
-        .iter()
-        .filter(|rule| matches(rule, tool, plan))
-        .max_by_key(|rule| (rule.action, rule.priority));
-    let ruling = strongest.map_or_else(
-        || fallback(plan),
-        |rule| Ruling { action: rule.action, rule: rule.name.clone(), why: rule.why.clone() },
-    );
-    if ruling.action != Action::Ask {
-        return ruling;
-    }
-    match grants.iter().find(|rule| rule.action == Action::Allow && matches(rule, tool, plan)) {
-        Some(grant) => Ruling { action: Action::Allow, rule: grant.name.clone(), why: grant.why.clone() },
-        None => ruling,
-    }
-}
-
-fn fallback(plan: &Plan) -> Ruling {
-    let (action, rule) = match plan.needs.iter().filter_map(Need::risk).fold(plan.risk, Risk::max) {
-        _ if plan.needs.iter().any(|need| matches!(need, Need::Unknown(_))) => {
-            (Action::Deny, "default: an unknown need is denied")
-        }
-        Risk::Read => (Action::Allow, "default: reading is allowed"),
-        Risk::Write => (Action::Ask, "default: writing is asked about"),
-        Risk::Execute => (Action::Ask, "default: running commands is asked about"),
-        Risk::Network => (Action::Ask, "default: the network is asked about"),
-        Risk::Unknown(_) => (Action::Deny, "default: an unknown risk is denied"),
-    };
-    Ruling { action, rule: rule.to_owned(), why: None }
-}
+pub use commands::understood;
+pub use hosts::on_hosts;
+pub use judge::{Line, Rights, Ruling, Shelter, judge, lines, opens};
 
 /// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
 /// read nor written. They see paths, so a command is bounded by its sandbox and not by them.
@@ -147,11 +107,35 @@ pub fn check(policy: &Policy) -> Result<(), String> {
 }
 
 fn matches(rule: &Rule, tool: &str, plan: &Plan) -> bool {
+    circumstances_fit(rule, tool, plan) && needs_fit(rule, plan)
+}
+
+fn circumstances_fit(rule: &Rule, tool: &str, plan: &Plan) -> bool {
     let tool_fits = rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, rule.action));
     let risk_fits = rule.risk.is_none_or(|risk| risk == plan.risk);
     let cwd_fits = rule.cwd.as_ref().is_none_or(|cwd| *cwd == plan.cwd);
     let call_fits = rule.call.as_ref().is_none_or(|digest| *digest == plan.digest);
-    tool_fits && risk_fits && cwd_fits && call_fits && needs_fit(rule, plan)
+    tool_fits && risk_fits && cwd_fits && call_fits
+}
+
+/// True for an allow rule that covers every need of a call.
+pub fn covers(rule: &Rule, tool: &str, plan: &Plan) -> bool {
+    rule.action == Action::Allow && matches(rule, tool, plan)
+}
+
+/// True for a rule that allows this need of a call by its name, where it fits whatever else the rule speaks of.
+fn names(rule: &Rule, need: &Need, tool: &str, plan: &Plan) -> bool {
+    let line_fits = |line: &str| {
+        let one = |command: &String| command_fits(rule, &Need::Command(command.clone()));
+        let whole = command_fits(rule, &Need::Command(line.to_owned()));
+        whole || understood(line).is_some_and(|commands| commands.iter().all(one))
+    };
+    rule.action == Action::Allow
+        && other_fits(rule, need)
+        && circumstances_fit(rule, tool, plan)
+        && (rule.command.is_none() || plan.command().is_some_and(line_fits))
+        && (rule.path.is_none()
+            || plan.needs.iter().all(|need| need.path().is_none() || path_fits(rule, need)))
 }
 
 /// Each kind of need that a rule names must be among the call's. An allow also covers every need of the call.
@@ -183,16 +167,24 @@ fn path_fits(rule: &Rule, need: &Need) -> bool {
 }
 
 fn command_fits(rule: &Rule, need: &Need) -> bool {
-    let (Some(pattern), Need::Command(command)) = (&rule.command, need) else { return false };
+    let (Some(pattern), Need::Command(line)) = (&rule.command, need) else { return false };
     match rule.action {
-        // An allow by pattern must not be stretched by a second command in the same line.
+        // Line by line as it is, or a pattern over the one simple command that the line is.
         Action::Allow => {
-            let exact = glob_literal(pattern) == Some(command.as_str().into());
-            exact || (!is_compound(command) && fits(pattern, command, rule.action))
+            let is_one = |line: &str| match understood(line).as_deref() {
+                Some([one]) => command_matches(pattern, one, rule.action),
+                _ => false,
+            };
+            glob_literal(pattern).as_deref() == Some(line) || is_one(line)
         }
-        // What forbids must see every command of a line. It is no boundary: a shell has more ways to say it.
-        _ => commands::of(command).any(|one| fits(pattern, one.trim(), rule.action)),
+        _ => commands::found(line).iter().any(|one| command_matches(pattern, one, rule.action)),
     }
+}
+
+/// True for a command that a pattern fits; one that ends in ` *` fits the command without arguments as well.
+fn command_matches(pattern: &str, command: &str, action: Action) -> bool {
+    let bare = pattern.strip_suffix(" *").is_some_and(|pattern| fits(pattern, command, action));
+    bare || fits(pattern, command, action)
 }
 
 /// Paths and commands have fields of their own, so that no pattern of the others stretches to them.
@@ -225,12 +217,19 @@ fn glob(pattern: &str, folds_case: bool) -> Result<GlobMatcher, globset::Error> 
 mod tests {
     use super::*;
     use crate::protocol::event::PathBase;
+    use crate::protocol::spec::PermissionLevel;
 
     fn plan(risk: Risk, command: Option<&str>, paths: &[&str]) -> Plan {
         let paths = paths.iter().map(|path| PathBase { path: (*path).to_owned(), sha256: None });
         let files = paths.map(if risk == Risk::Read { Need::Read } else { Need::Write });
         let needs = command.map(|line| Need::Command(line.to_owned())).into_iter().chain(files).collect();
         Plan { needs, cwd: String::new(), preview: String::new(), risk, digest: String::new() }
+    }
+
+    /// At the level `ask`, without a sandbox.
+    fn rule(policy: &Policy, grants: &[Rule], tool: &str, plan: &Plan) -> Ruling {
+        let (level, shelter) = (PermissionLevel::Ask, Shelter::default());
+        judge(&Rights { policy, grants, level, read_only: false, shelter }, tool, plan)
     }
 
     fn session_grant(tool: &str, plan: &Plan) -> Rule {
@@ -281,7 +280,6 @@ mod tests {
             "cargo test `id`",
             "cargo test\nrm x",
             "cargo test > /etc/x",
-            "cargo test &",
             "cargo test ${IFS}x",
             "cargo test\u{a0}x;y",
         ] {

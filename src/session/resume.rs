@@ -9,6 +9,7 @@ use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
+use super::model::UNPAID;
 use super::state::{Call, UseState};
 
 const LOST: &str = "agon was stopped while this ran; whether it had any effect is not known. Look before you \
@@ -79,7 +80,7 @@ impl Session {
                 if let Some(timer) = call.timer {
                     self.cancel_silently(timer);
                 }
-                self.lose_unpaid(*id);
+                self.lose_unpaid(*id, UNPAID);
             }
             self.reach(limit, used, max);
         }
@@ -129,6 +130,7 @@ impl Session {
                 self.repeat_model_call(id);
             }
             (_, OnResume::Withdraw) => self.cancel_silently(id),
+            (_, OnResume::Keep) => {}
             (Order::Tool(one), OnResume::IfRepeatable) => self.look_again(id, call, one.tool_use),
             (_, OnResume::Again) if !self.is_stale_cache_call(id) => self.order_again(id, call, active_ms),
             _ => self.lose(id, call),
@@ -158,7 +160,7 @@ impl Session {
             }
             other => other.clone(),
         };
-        let attempt = call.attempt + 1;
+        let attempt = call.attempt.saturating_add(1);
         self.emit(ArenaEvent::EffectOrdered(EffectOrdered { call: id, attempt, spark: call.spark, effect }));
     }
 

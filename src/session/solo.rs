@@ -4,6 +4,7 @@ use crate::protocol::SparkId;
 use crate::protocol::effect::{Order, TimerOrder, TimerPurpose};
 use crate::protocol::event::{ArenaEvent, Notice, SparkIgnited};
 use crate::protocol::message::Structured;
+use crate::protocol::spec::PermissionLevel;
 
 use super::Session;
 
@@ -24,7 +25,18 @@ impl Session {
         }));
         self.order_time_limit(0);
         self.brief_on_schema(spark, &model);
+        if spec.permission == PermissionLevel::Plan {
+            self.brief_on_plan(spark);
+        }
         self.think(spark);
+    }
+
+    /// Says what is expected at the level `plan`.
+    pub(super) fn brief_on_plan(&mut self, spark: SparkId) {
+        let text = "The permission level is `plan`: for the rest of this turn the workspace is read-only. Look around, \
+                    then answer with a plan: what you would change, file by file, and how you would check it. Change \
+                    nothing; the person decides whether the plan is carried out.";
+        self.notice(spark, Notice::Planning, text);
     }
 
     /// Starts the turn's time limit, if there is one, less the active time it has had.

@@ -2,13 +2,14 @@
 
 use crate::protocol::effect::{Bare, Order, PrepareOrder};
 use crate::protocol::event::{
-    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, ModelReply, Notice, PolicyDecided,
+    AnswerRejected, ApprovalRequested, ArenaEvent, EffectOrdered, ModelReply, Notice, Plan, PolicyDecided,
     PrepareResult, RefusalReason, ToolInvoked, ToolRefused, ToolUse, TurnCause,
 };
 use crate::protocol::expand::digest_of;
 use crate::protocol::fit;
+use crate::protocol::inside;
 use crate::protocol::message::{Args, Finish, Part};
-use crate::protocol::spec::Action;
+use crate::protocol::spec::{Action, PermissionLevel};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::state::{Recent, Spark, Use, UseState};
@@ -116,10 +117,13 @@ impl Session {
         let Some(one) = spark.uses.get(i).cloned() else { return };
         let earlier = spark.uses.get(..i).unwrap_or_default();
         match one.state {
-            UseState::Waiting if !self.changes_ahead(id, &one, earlier) => {
-                let effect = Order::Prepare(PrepareOrder { tool_use: one.id });
-                self.order(Some(id), effect);
-            }
+            UseState::Waiting if !self.changes_ahead(id, &one, earlier) => match self.inside(&one) {
+                Some(inside) => self.answer_inside(id, &one, inside),
+                None => {
+                    let effect = Order::Prepare(PrepareOrder { tool_use: one.id });
+                    self.order(Some(id), effect);
+                }
+            },
             UseState::Allowed => {
                 let ends_awaited = one.may_change() && !earlier.iter().all(Use::is_closed);
                 if !ends_awaited && self.is_recorded_for(&one) {
@@ -154,7 +158,8 @@ impl Session {
         if !one.may_change() {
             return true;
         }
-        if !self.checkpoints.fresh || self.squad.as_ref().is_some_and(|squad| squad.cache.wants_look()) {
+        let recorded = self.checkpoints.fresh && self.checkpoints.in_turn;
+        if !recorded || self.squad.as_ref().is_some_and(|squad| squad.cache.wants_look()) {
             self.record_workspace();
         }
         self.checkpoints.pending.is_none()
@@ -168,6 +173,10 @@ impl Session {
 
     fn invoke(&mut self, spark: SparkId, one: &Use) {
         let Some((prepared, digest)) = one.plan.clone() else { return };
+        // The level may have become `plan` since the call was allowed.
+        if let Some(ruling) = self.plan(prepared).and_then(|plan| self.held_back(spark, &one.tool, plan)) {
+            return self.refuse(one.id, RefusalReason::Policy, forbidden(&ruling));
+        }
         let call = self.new_call();
         self.emit(ArenaEvent::ToolInvoked(ToolInvoked {
             call,
@@ -189,9 +198,9 @@ impl Session {
             PrepareResult::Unfit(text) => self.refuse(tool_use, RefusalReason::Unfit, text),
             PrepareResult::Unknown(_) => {}
             PrepareResult::Ready(plan) => {
-                let Some(spec) = self.spec.clone() else { return };
                 let tool = self.asked(tool_use).map(|(name, _)| name.to_owned()).unwrap_or_default();
-                let ruling = policy::rule(&spec.policy, &self.grants, &tool, &plan);
+                let Some(rights) = self.rights(id) else { return };
+                let ruling = policy::judge(&rights, &tool, &plan);
                 self.emit(ArenaEvent::PolicyDecided(PolicyDecided {
                     tool_use,
                     prepared: at,
@@ -199,6 +208,7 @@ impl Session {
                     rule: ruling.rule.clone(),
                 }));
                 match ruling.action {
+                    Action::Allow | Action::Ask if self.order_gates(id, tool_use, (at, &plan.digest)) => {}
                     Action::Allow => {}
                     Action::Ask => self.ask(id, tool_use, at, plan.digest),
                     Action::Deny | Action::Unknown(_) => {
@@ -212,8 +222,37 @@ impl Session {
 
     pub(super) fn ask(&mut self, spark: SparkId, tool_use: ToolUse, prepared: EventRef, digest: String) {
         let call = self.new_call();
-        let asked = ApprovalRequested { call, attempt: 1, spark, tool_use, prepared, digest };
+        let opens = self.opened_by(spark, tool_use, prepared);
+        let asked = ApprovalRequested { call, attempt: 1, spark, tool_use, prepared, digest, opens };
         self.emit(ArenaEvent::ApprovalRequested(asked));
+    }
+
+    /// The needs of a call that leave the sandbox and that no rule names.
+    pub(super) fn opened_by(&self, spark: SparkId, tool_use: ToolUse, prepared: EventRef) -> Vec<String> {
+        let tool = self.asked(tool_use).map(|(name, _)| name).unwrap_or_default();
+        let judged = self.rights(spark).zip(self.plan(prepared));
+        let opens = judged.map(|(rights, plan)| policy::opens(&rights, tool, plan)).unwrap_or_default();
+        opens.iter().map(|need| need.name().into_owned()).collect()
+    }
+
+    /// What the calls of a spark are judged by.
+    pub(super) fn rights(&self, spark: SparkId) -> Option<policy::Rights<'_>> {
+        let spec = self.spec.as_deref()?;
+        let role = self.squad.as_ref().and_then(|squad| squad.roles.get(squad.role_of(spark)?));
+        let place = self.place_of(spark).and_then(|name| spec.workspace.place_of(&name));
+        let shelter = policy::Shelter {
+            confines: place.map_or(&spec.workspace.sandbox, |place| &place.sandbox).confines(),
+            holds_plans: place.is_some_and(|place| place.read_only),
+        };
+        let read_only = role.is_some_and(|role| role.spec.read_only);
+        let (policy, grants, level) = (&spec.policy, self.grants.as_slice(), spec.permission);
+        Some(policy::Rights { policy, grants, level, read_only, shelter })
+    }
+
+    /// What keeps a call that was allowed from running at the level `plan`.
+    fn held_back(&self, spark: SparkId, tool: &str, plan: &Plan) -> Option<policy::Ruling> {
+        let rights = self.rights(spark).filter(|rights| rights.level == PermissionLevel::Plan)?;
+        Some(policy::judge(&rights, tool, plan)).filter(|ruling| ruling.line == policy::Line::ReadOnly)
     }
 
     /// The spark a tool call belongs to.
@@ -225,7 +264,7 @@ impl Session {
     /// beside whatever comes next.
     pub(super) fn on_resolved(&mut self, tool_use: ToolUse) {
         let changed = self.use_mut(tool_use).is_some_and(|one| one.may_change());
-        if changed && self.stopping.is_none() {
+        if changed {
             self.record_workspace();
         }
         match self.owner(tool_use) {
@@ -272,8 +311,12 @@ impl Session {
         let (name, args) = self.asked(one.id)?;
         let result = match self.event(end)? {
             // How long a command took says nothing about whether it did anything new.
-            ArenaEvent::ToolResolved(end) => without_durations(&end.body.content),
+            ArenaEvent::ToolResolved(end) => {
+                let images: Vec<&str> = end.body.images().map(|image| image.sha256.as_str()).collect();
+                without_durations(&end.body.text()) + &images.concat()
+            }
             ArenaEvent::ToolRefused(end) => end.text.clone(),
+            ArenaEvent::ToolAnswered(end) => inside::words(end, &|at| self.event(at)).unwrap_or_default(),
             ArenaEvent::CallLost(end) => end.text.clone(),
             _ => String::new(),
         };
@@ -320,6 +363,7 @@ impl Session {
         }
         let repair = rejected == 0;
         self.emit(ArenaEvent::AnswerRejected(AnswerRejected { spark: id, call, errors, repair }));
+        self.give_up_way(id, at, &text);
         match repair {
             true => self.think(id),
             false => self.end_spark(id, TurnCause::BadAnswer),

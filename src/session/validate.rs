@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use crate::protocol::blueprint;
 use crate::protocol::effect::{Order, PreparedUse};
 use crate::protocol::event::{
-    ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored, PromptGiven, ToolUse,
+    ApprovalAnswered, ArenaEvent, InputRefused, OutcomeIgnored, Plan, PromptGiven, ToolUse,
 };
-use crate::protocol::spec::{Action, Mode, Policy, Rule, Setting};
+use crate::protocol::spec::{Mode, PermissionLevel, Policy, Rule, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
 
 use super::{Session, policy};
@@ -26,6 +26,11 @@ impl Session {
         if open.is_waiting() || open.attempt != attempt {
             return Err(format!("attempt {attempt} of {call} is not under way"));
         }
+        if let (Order::Gate(order), ArenaEvent::GateAnswered(data)) = (&open.order, fact)
+            && order.digest != data.body.digest
+        {
+            return Err("the verdict is on another call".to_owned());
+        }
         match open.order.takes(fact) {
             true => Ok(()),
             false => Err(format!("{call} was ordered for something else")),
@@ -39,8 +44,11 @@ impl Session {
             let state = if opens { "already" } else { "not" };
             return Err(format!("the session is {state} open"));
         }
-        let takes_up = matches!(fact, E::SessionResumed(_) | E::SessionForked(_) | E::FaultRecovered(_));
-        if self.sealed.is_some() && !takes_up {
+        let fits_sealed = matches!(
+            fact,
+            E::SessionResumed(_) | E::SessionForked(_) | E::FaultRecovered(_) | E::TurnRewound(_)
+        );
+        if self.sealed.is_some() && !fits_sealed {
             return Err("the session is sealed; resume it first".to_owned());
         }
         match fact {
@@ -52,9 +60,16 @@ impl Session {
             E::PromptGiven(data) => self.admit_mode(data),
             E::SteeringGiven(data) => self.admit_spark(data.spark, "steer"),
             E::InterruptRequested(data) => self.admit_spark(data.spark, "interrupt"),
+            E::TurnRewound(data) => self.admit_rewound(data),
             E::ApprovalAnswered(data) => self.admit_approval(data),
+            E::QuestionAnswered(data) => self.admit_reply(data),
             E::SessionOpened(data) if data.spec.personas.is_empty() || data.spec.models.is_empty() => {
                 Err("a session needs a persona and a model".to_owned())
+            }
+            E::SettingsChanged(data)
+                if self.squad.is_some() && self.turn.is_some() && plans(&data.changed) =>
+            {
+                Err("a squad is at work; the level `plan` can be set once its turn is over".to_owned())
             }
             E::SettingsChanged(data) => admit_settings(&data.changed),
             E::StopRequested(_) if self.stopping.is_some() => {
@@ -70,6 +85,9 @@ impl Session {
         data.changed.iter().for_each(|setting| spec.to_mut().set(setting));
         match (&data.mode, &spec.blueprint) {
             (Mode::Solo, _) => Ok(()),
+            (Mode::Squad, _) if spec.permission == PermissionLevel::Plan => {
+                Err("a squad writes, and the permission level is `plan`; raise it first".to_owned())
+            }
             // A squad can only follow a blueprint that fits the session, whoever made it.
             (Mode::Squad, Some(_)) => {
                 blueprint::check_spec(&spec).map_err(|fault| format!("the blueprint: {fault}"))
@@ -92,13 +110,21 @@ impl Session {
 
     /// A rule granted with an answer must allow, be readable, and cover the very call it answers.
     fn admit_rule(&self, rule: &Rule, tool_use: ToolUse, prepared: EventRef) -> Result<(), String> {
-        let granted = Policy { rules: vec![rule.clone()] };
-        policy::check(&granted)?;
+        policy::check(&Policy { rules: vec![rule.clone()] })?;
         let tool = self.asked(tool_use).map(|(name, _)| name).unwrap_or_default();
-        match self.plan(prepared).map(|plan| policy::rule(&granted, &[], tool, plan)) {
-            Some(ruling) if ruling.action == Action::Allow && ruling.rule == rule.name => Ok(()),
-            _ => Err(format!("the rule `{}` does not allow the call it answers", rule.name)),
+        let plan = self.plan(prepared);
+        if plan.is_some_and(|plan| policy::covers(rule, tool, plan)) {
+            return Ok(());
         }
+        let line = plan.and_then(Plan::command);
+        let is_one = line.is_none_or(|line| policy::understood(line).is_some_and(|all| all.len() == 1));
+        let why = match is_one {
+            true => "",
+            false => {
+                ": a pattern allows one plain command, and this line does more; allow the whole line as it is"
+            }
+        };
+        Err(format!("the rule `{}` does not allow the call it answers{why}", rule.name))
     }
 
     fn admit_approval(&self, data: &ApprovalAnswered) -> Result<(), String> {
@@ -116,6 +142,10 @@ impl Session {
             _ => Err(format!("{} asks for nothing", data.call)),
         }
     }
+}
+
+fn plans(changed: &[Setting]) -> bool {
+    changed.iter().any(|setting| matches!(setting, Setting::Permission(PermissionLevel::Plan)))
 }
 
 fn admit_settings(changed: &[Setting]) -> Result<(), String> {

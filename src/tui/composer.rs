@@ -1,10 +1,13 @@
 //! The text a person writes: lines, cursor, history, completion; knows no terminal and sends nothing.
 
+mod pastes;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::slash::{self, Slash, Values};
 use super::text::width;
+use pastes::{Pastes, is_mark};
 
 /// Texts that can be recalled.
 const HISTORY: usize = 200;
@@ -27,6 +30,7 @@ pub(super) struct Composer {
     history: Vec<(String, bool)>,
     /// Where in the history somebody looks, and what was being written before.
     recalled: Option<(usize, (String, bool))>,
+    pastes: Pastes,
     /// Files of the workspace.
     pub files: Vec<String>,
     /// Values of commands.
@@ -54,6 +58,12 @@ impl Composer {
         self.is_typed && self.text.starts_with('/')
     }
 
+    /// The person's own command that is being written, if it is one: what follows `!`.
+    pub fn shell(&self) -> Option<&str> {
+        let line = self.text.strip_prefix('!').filter(|_| self.is_typed)?.trim();
+        (!line.is_empty()).then_some(line)
+    }
+
     pub fn insert(&mut self, text: &str) {
         if self.text.is_empty() {
             self.is_typed = true;
@@ -61,13 +71,62 @@ impl Composer {
         self.put(text);
     }
 
-    /// A pasted block is text, whatever it begins with.
+    /// A pasted block is text, whatever it begins with. A long one is folded to a mark.
     pub fn paste(&mut self, text: &str) {
         if self.cursor == 0 {
             self.is_typed = false;
         }
-        self.put(&text.replace("\r\n", "\n").replace('\r', "\n"));
+        let text = self.pastes.fold(text);
+        self.put(&text);
         self.offer = None;
+    }
+
+    /// What is shown for a mark of a paste.
+    pub fn mark(&self, grapheme: &str) -> Option<String> {
+        self.pastes.shown(grapheme)
+    }
+
+    /// Opens the paste whose mark is just before the cursor; false when there is none.
+    pub fn unfold(&mut self) -> bool {
+        let from = self.before();
+        let Some(text) = self.text[from..self.cursor].chars().next().and_then(|mark| self.pastes.get(mark))
+        else {
+            return false;
+        };
+        let text = text.to_owned();
+        self.text.replace_range(from..self.cursor, &text);
+        self.cursor = from + text.len();
+        true
+    }
+
+    /// The whole text, pastes included.
+    pub fn whole(&self) -> String {
+        self.pastes.whole(&self.text)
+    }
+
+    /// Turns a backslash just before the cursor into a new line; false when there is none.
+    pub fn breaks_line(&mut self) -> bool {
+        let breaks = self.text[..self.cursor].ends_with('\\') && !self.is_command();
+        if breaks {
+            self.remove(self.cursor - 1, self.cursor);
+            self.insert("\n");
+        }
+        breaks
+    }
+
+    /// Texts that were written before, newest first, each once.
+    pub fn earlier(&self) -> Vec<&str> {
+        let mut seen = std::collections::BTreeSet::new();
+        self.history.iter().rev().map(|(text, _)| text.as_str()).filter(|text| seen.insert(*text)).collect()
+    }
+
+    /// Texts of earlier starts, oldest first: they come before those of this one.
+    pub fn recall_from(&mut self, mut texts: Vec<String>) {
+        texts.retain(|text| self.history.iter().all(|(known, _)| known != text));
+        let room = HISTORY.saturating_sub(self.history.len());
+        let from = texts.len().saturating_sub(room);
+        drop(self.history.splice(0..0, texts.drain(from..).map(|text| (text, false))));
+        self.recalled = None;
     }
 
     fn put(&mut self, text: &str) {
@@ -142,8 +201,7 @@ impl Composer {
 
     /// Takes the text out and remembers it.
     pub fn take(&mut self) -> String {
-        let is_command = self.is_command();
-        let text = std::mem::take(&mut self.text);
+        let (is_command, text) = (self.is_command(), self.whole());
         self.keep(&text, is_command);
         self.clear();
         text
@@ -155,8 +213,15 @@ impl Composer {
         self.offer = None;
     }
 
+    /// Another text in place of what is written.
+    pub fn replace(&mut self, text: &str) {
+        self.clear();
+        self.paste(text);
+    }
+
     pub fn clear(&mut self) {
         self.text.clear();
+        self.pastes.clear();
         self.cursor = 0;
         self.is_typed = false;
         self.recalled = None;
@@ -206,6 +271,11 @@ impl Composer {
         true
     }
 
+    /// True when Tab means something here: what is offered is taken, or a paste is opened.
+    pub fn takes_tab(&self) -> bool {
+        self.offer.is_some() || self.text[self.before()..self.cursor].chars().any(is_mark)
+    }
+
     pub fn choose(&mut self, down: bool) -> bool {
         let Some(offer) = &mut self.offer else { return false };
         let count = offer.choices.len();
@@ -226,8 +296,18 @@ impl Composer {
         } else if !self.is_command() {
             Vec::new()
         } else if from == 0 {
-            let text = |slash: &Slash| (slash.name.to_owned(), format!("{}  {}", slash.takes, slash.help));
-            slash::starting(word).map(text).map(|(name, help)| (name, help.trim_start().to_owned())).collect()
+            let takes = slash::starting(word).map(|slash| slash.takes.len()).max().unwrap_or(0);
+            let text = |slash: &Slash| {
+                (
+                    slash.name.to_owned(),
+                    if takes == 0 {
+                        slash.help.to_owned()
+                    } else {
+                        format!("{:<takes$}  {}", slash.takes, slash.help)
+                    },
+                )
+            };
+            slash::starting(word).map(text).collect()
         } else {
             slash::following(&before[..from], word, &self.values)
         };
@@ -339,6 +419,23 @@ mod tests {
         let _ = composer.edit(KeyCode::Home.into());
         composer.paste("/quit ");
         assert!(!composer.is_command());
+    }
+
+    #[test]
+    fn a_long_paste_is_one_mark_that_opens_and_is_sent_whole() {
+        let mut composer = Composer::default();
+        let log = "line\n".repeat(300);
+        composer.insert("why? ");
+        composer.paste(&log);
+        composer.insert(" thanks");
+        assert_eq!(composer.text.chars().count(), "why? ".len() + 1 + " thanks".len());
+        assert_eq!(composer.whole(), format!("why? {log} thanks"));
+        composer.cursor = "why? ".len() + '\u{100000}'.len_utf8();
+        assert_eq!(composer.mark("\u{100000}").unwrap(), "[pasted 300 lines; Tab opens]");
+        assert!(composer.unfold() && !composer.unfold());
+        assert_eq!(composer.take(), format!("why? {log} thanks"));
+        composer.paste("\u{100000}");
+        assert_eq!(composer.take(), "\u{FFFD}", "a mark is never pasted");
     }
 
     #[test]

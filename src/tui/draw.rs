@@ -10,6 +10,7 @@ mod lists;
 mod matrix;
 mod pick;
 mod review;
+mod rewind;
 mod roster;
 mod welcome;
 mod writing;
@@ -17,9 +18,10 @@ mod writing;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Borders, Clear, Paragraph};
+use ratatui::widgets::{Block, Borders, Clear, Paragraph, Wrap};
 
 use super::state::{Overlay, Pane, State};
+use super::text;
 use super::theme::Tone;
 use super::view_model::ViewModel;
 
@@ -38,7 +40,7 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let text = format!("agon needs {}×{} cells", SMALLEST.0, SMALLEST.1);
-        return frame.render_widget(Paragraph::new(text), area);
+        return frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
     }
     let scene = state.scene();
     let composer_rows = writing::rows(state, area);
@@ -128,7 +130,10 @@ fn draw_body(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: 
 fn draw_story(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     // One cell of room on each side keeps the text off the edges.
     let inner = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
-    let (lines, is_end) = state.story.window(scene, usize::from(inner.width), usize::from(inner.height));
+    let (mut lines, is_end) = state.story.window(scene, usize::from(inner.width), usize::from(inner.height));
+    if let Some(Overlay::Find(find)) = state.overlays.last() {
+        lines.iter_mut().for_each(|line| text::mark(line, find.words.trim(), scene.style(Tone::Chosen)));
+    }
     frame.render_widget(Paragraph::new(lines), inner);
     if !is_end && area.height > 1 {
         more(scene, frame, inner);
@@ -147,13 +152,16 @@ fn draw_overlay(state: &State, scene: &ViewModel<'_>, overlay: &Overlay, frame: 
     match overlay {
         Overlay::Help { scroll } => lists::help(state, scene, frame, area, *scroll),
         Overlay::Cost { scroll } => lists::cost(state, scene, frame, area, *scroll),
+        Overlay::Context { scroll } => lists::context(state, scene, frame, area, *scroll),
         Overlay::Matrix { scroll, back } => matrix::draw(state, scene, frame, area, (*scroll, *back)),
         Overlay::Review { .. } => review::whole(state, scene, frame, area),
         Overlay::Changes(sheet) => review::changes(state, scene, sheet, frame, area),
         Overlay::Events(list) => events::draw(scene, list, frame, area),
         Overlay::Inspect { at, scroll } => inspect::draw(state, scene, (*at, *scroll), frame, area),
         Overlay::Sessions(list) => lists::sessions(state, scene, list, frame, area),
-        Overlay::Models(list) => pick::draw(state, scene, list, frame, area),
+        Overlay::Pick(list) => pick::draw(state, scene, list, frame, area),
+        Overlay::Find(find) => lists::find(scene, frame, area, find),
+        Overlay::Turns(list) => rewind::draw(state, scene, list, frame, area),
         Overlay::Jump(digits) => lists::jump(scene, frame, area, digits),
         Overlay::Consent(asked) => consent::draw(scene, frame, area, asked),
         Overlay::Fork { seq } => lists::fork(state, scene, frame, area, *seq),

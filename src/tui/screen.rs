@@ -37,6 +37,9 @@ pub trait Desk {
 
     /// Does what the screen wants, or begins to; what comes of it later comes with the news.
     fn perform(&mut self, act: Act) -> Vec<Msg>;
+
+    /// Opens the person's editor on a text, and waits until it is closed. The terminal is the editor's meanwhile.
+    fn edit(&mut self, text: &str) -> Msg;
 }
 
 /// Why the screen was left.
@@ -44,6 +47,8 @@ pub trait Desk {
 pub enum Left {
     /// The person left.
     Quit,
+    /// The person wants to be asked which model to use.
+    SetUp,
     /// A signal asked for the end.
     Terminated,
 }
@@ -76,14 +81,10 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
             for act in std::mem::take(&mut todo) {
                 match act {
                     Act::Quit => return Ok(Left::Quit),
-                    Act::Copy(text) => screen.copy(&text),
-                    Act::Bell => screen.bell(),
-                    Act::Redraw => screen.redraw(state)?,
-                    Act::Suspend => screen.suspend(state)?,
+                    Act::SetUp => return Ok(Left::SetUp),
                     act => {
-                        for msg in desk.perform(act) {
-                            more.extend(update(state, msg));
-                        }
+                        let news = perform(act, desk, state, (&mut screen, &keys))?;
+                        more.extend(news.into_iter().flat_map(|msg| update(state, msg)));
                     }
                 }
             }
@@ -114,7 +115,7 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
                 key = Some(Instant::now());
                 todo.extend(typed(state, event));
                 for _ in 0..KEYS_AT_ONCE {
-                    let Ok(event) = keys.try_recv() else { break };
+                    let Some(event) = keys.try_recv() else { break };
                     todo.extend(typed(state, event));
                 }
             }
@@ -129,11 +130,34 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
     }
 }
 
+/// Does what is the screen's own, and lets the desk do the rest; gives what came of it.
+fn perform(
+    act: Act,
+    desk: &mut impl Desk,
+    state: &mut State,
+    (screen, keys): (&mut Screen, &keys::Keys),
+) -> io::Result<Vec<Msg>> {
+    match act {
+        Act::Copy(text) => screen.copy(&text),
+        Act::Bell => screen.bell(),
+        Act::Notify(text) => screen.notify(&text),
+        Act::Redraw => screen.redraw(state)?,
+        Act::Suspend => screen.suspend(state)?,
+        Act::Edit(text) => {
+            return Ok(vec![screen.lend(state, || keys.lent(|| desk.edit(&text)))?]);
+        }
+        act => return Ok(desk.perform(act)),
+    }
+    Ok(Vec::new())
+}
+
 fn typed(state: &mut State, event: Event) -> Vec<Act> {
     match event {
         Event::Key(key) => update(state, Msg::Key(key)),
         Event::Paste(text) => update(state, Msg::Paste(text)),
         Event::Resize(columns, rows) => update(state, Msg::Resize(columns, rows)),
+        Event::FocusGained => update(state, Msg::Focus(true)),
+        Event::FocusLost => update(state, Msg::Focus(false)),
         _ => Vec::new(),
     }
 }

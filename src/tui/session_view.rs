@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::projection::board::OpenApproval;
 use crate::projection::transcript::Item;
+use crate::projection::turns::Struck;
 use crate::projection::{Board, ContextUsage, Costs, Matrix, Reasons, Transcript};
 use crate::protocol::{ArenaEvent, Entry, EventRef, Signal, SparkId};
 
@@ -38,6 +39,7 @@ pub(super) struct Snapshot {
     pub costs: Costs,
     pub gauge: ContextUsage,
     pub matrix: Matrix,
+    pub struck: Struck,
 }
 
 impl Snapshot {
@@ -46,6 +48,7 @@ impl Snapshot {
         self.costs.apply(entry);
         self.gauge.apply(entry);
         self.matrix.apply(entry);
+        self.struck.apply(entry);
         if self.board.sparks.len() > 2 * SPARKS {
             let oldest = self.board.sparks[self.board.sparks.len() - SPARKS].spark;
             self.board.forget(oldest);

@@ -1,5 +1,7 @@
 //! The slash commands, once: what completion offers, help lists, the documentation prints and `update` obeys.
 
+use crate::protocol::fit::did_you_mean;
+
 /// What a slash command does; in words, its row of [`SLASHES`].
 #[expect(missing_docs, reason = "each is explained once, in the table that help and documentation print")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,20 +15,28 @@ pub enum Order {
     Resume,
     Rename,
     Fork,
+    Undo,
+    Redo,
+    Rewind,
     Replay,
     Events,
     Cost,
+    Context,
     Diff,
     Matrix,
     Model,
     Effort,
     Persona,
     Policy,
+    Permission,
+    Accept,
     Sandbox,
     Limits,
     Theme,
     Copy,
     Demo,
+    Init,
+    Status,
     Quit,
 }
 
@@ -56,6 +66,8 @@ pub struct Slash {
     pub words: &'static [&'static str],
     /// Flags that may follow it.
     pub flags: &'static [Flag],
+    /// What people type who know other tools.
+    pub aliases: &'static [&'static str],
     /// What it does, for programs.
     pub order: Order,
 }
@@ -67,12 +79,16 @@ const fn slash(
     twin: &'static str,
     order: Order,
 ) -> Slash {
-    Slash { name, takes, help, twin, words: &[], flags: &[], order }
+    Slash { name, takes, help, twin, words: &[], flags: &[], aliases: &[], order }
 }
 
 impl Slash {
     const fn words(self, words: &'static [&'static str]) -> Slash {
         Slash { words, ..self }
+    }
+
+    const fn aliases(self, aliases: &'static [&'static str]) -> Slash {
+        Slash { aliases, ..self }
     }
 
     const fn flags(self, flags: &'static [Flag]) -> Slash {
@@ -97,6 +113,8 @@ const DEBATE: &[Flag] = &[
     flag("--with-model", "ID=PROVIDER/MODEL", "Give one persona a model"),
 ];
 
+const UNDO: &[Flag] = &[flag("--force", "", "Take back files that were changed since as well")];
+
 const LIMITS: &[Flag] = &[
     flag("--max-tokens", "N", "Tokens of the session, input and output"),
     flag("--max-usd", "DOLLARS", "Cost of the session"),
@@ -117,7 +135,7 @@ pub const SLASHES: &[Slash] = &[
         Order::Mode,
     )
     .words(&["solo", "squad", "debate"]),
-    slash("/new", "", "Leave this session for a new one", "agon", Order::New),
+    slash("/new", "", "Leave this session for a new one", "agon", Order::New).aliases(&["/clear"]),
     slash(
         "/sessions",
         "",
@@ -125,7 +143,7 @@ pub const SLASHES: &[Slash] = &[
         "agon sessions",
         Order::Sessions,
     ),
-    slash("/resume", "SESSION", "Open a session by the start of its id", "agon resume", Order::Resume),
+    slash("/resume", "[SESSION]", "Open a session; alone, choose one", "agon -r", Order::Resume),
     slash("/rename", "[NAME]", "Give this session a name of its own", "agon sessions rename", Order::Rename),
     slash(
         "/fork",
@@ -133,6 +151,16 @@ pub const SLASHES: &[Slash] = &[
         "Copy this session up to an entry; Enter goes on in the copy",
         "agon fork",
         Order::Fork,
+    ),
+    slash("/undo", "[--force]", "Take back what the last turn changed and said", "agon undo", Order::Undo)
+        .flags(UNDO),
+    slash("/redo", "", "Take the last undo back", "agon undo --redo", Order::Redo),
+    slash(
+        "/rewind",
+        "[TURN [files|words]]",
+        "Go back to before a turn; alone, list the turns with their diffs",
+        "agon undo --turn",
+        Order::Rewind,
     ),
     slash("/replay", "", "Play this session from its beginning", "agon replay", Order::Replay),
     slash(
@@ -143,6 +171,7 @@ pub const SLASHES: &[Slash] = &[
         Order::Events,
     ),
     slash("/cost", "", "Show tokens and money by spark, role and model", "agon cost", Order::Cost),
+    slash("/context", "", "Show what fills the context window, part by part", "agon context", Order::Context),
     slash("/diff", "", "Show what this session changed, file by file", "agon report", Order::Diff),
     slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(
@@ -175,6 +204,22 @@ pub const SLASHES: &[Slash] = &[
         Order::Policy,
     ),
     slash(
+        "/permission",
+        "[LEVEL]",
+        "Set how much tools do without asking, from the next call on",
+        "agon run --permission",
+        Order::Permission,
+    )
+    .words(&["plan", "ask", "edits", "auto"]),
+    slash(
+        "/accept",
+        "[LEVEL]",
+        "Carry out the plan on the screen; default at level edits",
+        "",
+        Order::Accept,
+    )
+    .words(&["edits", "ask", "auto"]),
+    slash(
         "/sandbox",
         "KIND",
         "Confine the tools otherwise from the next task on",
@@ -198,26 +243,52 @@ pub const SLASHES: &[Slash] = &[
         Order::Demo,
     )
     .words(&["run", "squad", "debate"]),
+    slash("/init", "", "Let the agent write AGENTS.md for this workspace", "agon run", Order::Init),
+    slash(
+        "/status",
+        "",
+        "Show session, model, sandbox and what was used",
+        "agon sessions show",
+        Order::Status,
+    ),
     slash("/copy", "", "Copy the last answer to the terminal's clipboard", "", Order::Copy),
     slash("/theme", "dark|light|plain", "Change the colours", "", Order::Theme)
         .words(&["dark", "light", "plain"]),
     slash("/help", "", "Show keys and commands", "agon help", Order::Help),
-    slash("/quit", "", "Leave agon", "", Order::Quit),
+    slash("/quit", "", "Leave agon", "", Order::Quit).aliases(&["/exit", "/q"]),
 ];
+
+/// The task of `/init`.
+pub const INIT_TASK: &str = "Look at this workspace and write AGENTS.md at its root: what the project is, how it is built and \
+                    tested (the exact commands), how its code is laid out, and the rules that a change must keep. \
+                    Keep it under 60 lines. If there is one already, correct and shorten it.";
 
 /// The commands that begin like this.
 pub(super) fn starting(word: &str) -> impl Iterator<Item = &'static Slash> {
-    SLASHES.iter().filter(move |slash| slash.name.starts_with(word))
+    SLASHES
+        .iter()
+        .filter(move |slash| [slash.name].iter().chain(slash.aliases).any(|name| name.starts_with(word)))
 }
+
+/// What other tools have and agon does by itself, with what to do instead.
+const NOT_HERE: &[(&str, &str)] = &[(
+    "/compact",
+    "agon summarises by itself when the window is nearly full; /new begins with an empty one",
+)];
 
 /// The command and the rest of a line; in words what is wrong when there is no such command.
 pub fn parse(line: &str) -> Result<(&'static Slash, &str), String> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let found = SLASHES.iter().find(|slash| slash.name == word);
-    found
-        .map(|slash| (slash, rest.trim()))
-        .ok_or_else(|| format!("there is no {word}; /help lists what there is"))
+    let found = SLASHES.iter().find(|slash| slash.name == word || slash.aliases.contains(&word));
+    found.map(|slash| (slash, rest.trim())).ok_or_else(|| {
+        if let Some((_, instead)) = NOT_HERE.iter().find(|(name, _)| *name == word) {
+            return format!("there is no {word}: {instead}");
+        }
+        let names: Vec<&str> =
+            SLASHES.iter().flat_map(|slash| slash.aliases.iter().chain([&slash.name])).copied().collect();
+        format!("there is no {word}{}; /help lists what there is", did_you_mean(word, &names))
+    })
 }
 
 /// Values that are known on this screen: word and explanation.

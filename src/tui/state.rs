@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::projection::board::OpenApproval;
 use crate::projection::{Board, Costs};
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::{CallId, EventRef};
 
-use super::Question;
 use super::composer::Composer;
 use super::mode_request::ModeRequest;
 use super::review::{Review, Sheet};
@@ -14,6 +14,7 @@ use super::session_view::{SessionView, Snapshot};
 use super::theme::Theme;
 use super::timeline::Timeline;
 use super::view_model::ViewModel;
+use super::{Question, TurnChoice};
 
 /// What the screen is told of its surroundings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub struct Profile {
     pub wanted_sandbox: Option<String>,
     /// The same of the persona.
     pub wanted_persona: Option<String>,
+    /// The same of the permission level.
+    pub wanted_level: Option<PermissionLevel>,
+    /// The permission level of a new session.
+    pub level: PermissionLevel,
     /// Models that can be named, for completion; a provider whose models are not known ends with a slash.
     pub models: Vec<String>,
 }
@@ -141,6 +146,8 @@ pub(super) struct Asking {
     pub reason: String,
     /// The rule, while it is being written.
     pub rule: Composer,
+    /// How long the rule is to hold.
+    pub lasts: crate::tui::rule::Lasts,
     /// Why the rule was not taken.
     pub fault: Option<String>,
     /// Lines of the preview and lines of its window, as drawn last.
@@ -170,9 +177,14 @@ pub(super) enum Overlay {
         scroll: usize,
     },
     Sessions(Sessions),
-    Models(Picker),
+    Pick(Picker),
+    /// The turns that can be gone back to before.
+    Turns(TurnList),
     Jump(String),
     Cost {
+        scroll: usize,
+    },
+    Context {
         scroll: usize,
     },
     /// With how many phases it is moved back from the newest.
@@ -191,7 +203,20 @@ pub(super) enum Overlay {
         seq: u64,
     },
     Consent(Asked),
+    Find(Find),
     Quit,
+}
+
+/// Words that are looked for in the story.
+#[derive(Debug, Default)]
+pub(super) struct Find {
+    pub words: String,
+    /// Where it began: only what is before is looked through first.
+    pub from: usize,
+    /// The item that was found last.
+    pub at: Option<usize>,
+    /// Nothing more was found in that direction.
+    pub is_missed: bool,
 }
 
 /// A question before a session is opened.
@@ -224,11 +249,29 @@ pub(super) struct Sessions {
     pub naming: Option<(String, String)>,
 }
 
-/// The list of models.
+/// What a list offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PickerKind {
+    #[default]
+    Models,
+    /// What was written before.
+    History,
+}
+
+/// A list from which one is picked.
 #[derive(Debug, Default)]
 pub(super) struct Picker {
+    pub kind: PickerKind,
     pub search: String,
     pub chosen: usize,
+}
+
+/// The list of turns.
+#[derive(Debug, Default)]
+pub(super) struct TurnList {
+    pub chosen: usize,
+    /// How far the diff of the chosen one is scrolled.
+    pub scroll: usize,
 }
 
 /// Everything the screen knows. Only [`update`](super::update) changes it.
@@ -253,6 +296,8 @@ pub struct State {
     pub(super) sessions: Option<Vec<SessionRow>>,
     /// What the providers list; none until they were asked.
     pub(super) models: Option<Vec<ModelRow>>,
+    /// The turns of the session; none until they were asked for.
+    pub(super) turns: Option<Vec<TurnChoice>>,
     pub(super) note: Option<Note>,
     /// Who works on the tasks to come.
     pub(super) wish: ModeRequest,
@@ -260,6 +305,10 @@ pub struct State {
     pub(super) busy: Option<String>,
     /// The moment that is looked at once the session is there.
     pub begin_at: Option<u64>,
+    /// What the screen begins with, once nothing is being opened.
+    pub(super) beginning: Option<Beginning>,
+    /// The person looks at another window.
+    pub(super) is_unseen: bool,
     /// Ctrl-C was pressed with nothing left to clear.
     pub(super) is_leaving: bool,
     pub(super) theme: Theme,
@@ -270,6 +319,15 @@ pub struct State {
     pub(super) farthest: std::cell::Cell<usize>,
     /// What was proposed was drawn beside the story last.
     pub(super) has_review: std::cell::Cell<bool>,
+}
+
+/// What a screen begins with by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// What is written is sent.
+    Send,
+    /// A session is chosen from the list.
+    Choose,
 }
 
 /// Something that was told.
@@ -297,6 +355,15 @@ impl State {
         state.composer.values.models =
             profile.models.iter().map(|model| (model.clone(), String::new())).collect();
         State { profile, size: (columns, rows), pane, theme, is_dirty: true, ..state }
+    }
+
+    /// Begins with a task, which is text whatever it begins with, or with the list of sessions.
+    pub fn begin(&mut self, task: Option<&str>, chooses: bool) {
+        self.composer.paste(task.unwrap_or_default());
+        self.beginning = match task {
+            Some(_) => Some(Beginning::Send),
+            None => chooses.then_some(Beginning::Choose),
+        };
     }
 
     /// True when the screen looks different from what was drawn last; asking makes it false.

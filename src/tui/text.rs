@@ -263,6 +263,37 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Marks every place of a line that has a phrase, whatever its case.
+pub(super) fn mark(line: &mut Line<'static>, phrase: &str, style: Style) {
+    let (text, phrase) = (line.to_string(), phrase.to_lowercase());
+    // Letters that change their length with their case are left as they are.
+    let lower = text.to_lowercase();
+    if phrase.is_empty() || lower.len() != text.len() || !lower.contains(&phrase) {
+        return;
+    }
+    let places: Vec<_> = lower.match_indices(&phrase).map(|(at, _)| at..at + phrase.len()).collect();
+    let mut spans = Vec::with_capacity(line.spans.len() + 2 * places.len());
+    let mut from = 0;
+    for span in line.spans.drain(..) {
+        let (mut rest, end) = (span.content.as_ref(), from + span.content.len());
+        while !rest.is_empty() {
+            let at = end - rest.len();
+            let is_in = places.iter().any(|place| place.contains(&at));
+            let edges = places.iter().flat_map(|place| [place.start, place.end]);
+            let next = edges.filter(|edge| *edge > at).min().unwrap_or(end).min(end);
+            let Some((piece, after)) = rest.split_at_checked(next - at) else { break };
+            let look = if is_in { span.style.patch(style) } else { span.style };
+            spans.push(Span::styled(piece.to_owned(), look));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            spans.push(Span::styled(rest.to_owned(), span.style));
+        }
+        from = end;
+    }
+    line.spans = spans;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

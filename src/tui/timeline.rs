@@ -43,8 +43,8 @@ pub(super) struct Timeline {
     shown: RefCell<Shown>,
 }
 
-/// What the lines of every block depend on: width, colours, unfolded or not, the spark, the moment.
-type Look = (usize, Theme, bool, Option<SparkId>, Option<u64>);
+/// What the lines of every block depend on: width, colours, unfolded or not, the spark, the moment, what is struck out.
+type Look = (usize, Theme, bool, Option<SparkId>, Option<u64>, u64);
 
 #[derive(Debug, Default)]
 struct Cache {
@@ -116,13 +116,24 @@ impl Timeline {
         self.anchor = found.map(|at| (at, 0)).or(if forwards { None } else { Some((0, 0)) });
     }
 
+    /// Goes to the line of an item that has a phrase, in small letters, with a few lines above it.
+    pub fn go_to_text(&mut self, scene: &ViewModel<'_>, at: usize, phrase: &str) {
+        self.renew(scene, self.shown.borrow().width);
+        let shown = *self.shown.borrow();
+        let block = self.block(scene, at, shown.width);
+        let has_it = |line: &Line<'static>| line.to_string().to_lowercase().contains(phrase);
+        let line = block.iter().position(has_it).unwrap_or(0);
+        self.anchor = Some(self.back(scene, (at, line), shown.height / 3, shown.width));
+    }
+
     /// The item at the top of the window.
     pub fn top_item(&self) -> usize {
         self.shown.borrow().top.0
     }
 
     fn renew(&self, scene: &ViewModel<'_>, width: usize) {
-        let key = Some((width, scene.theme, self.is_open, self.focus, scene.cut));
+        let struck = scene.moment.struck.version();
+        let key = Some((width, scene.theme, self.is_open, self.focus, scene.cut, struck));
         let mut cache = self.cache.borrow_mut();
         cache.live = None;
         if cache.key != key || cache.blocks.len() > KEPT_BLOCKS {

@@ -3,17 +3,22 @@
 mod approve;
 mod browse;
 mod compose;
+mod find;
 mod overlay;
 mod pick;
+mod rewind;
 
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 
 use crate::projection::transcript::{Item, ItemKind};
-use crate::protocol::{ArenaEvent, Command, Entry};
+use crate::protocol::{ArenaEvent, Command, Entry, Order};
+
+pub use rewind::undo_wish;
 
 use super::keys::{self, Do, KeyContext};
+use super::level;
 use super::session_view::SessionView;
-use super::state::{Asked, ModelRow, NOTE, NOTE_READ, Overlay, Pane, SessionRow, State};
+use super::state::{Asked, Beginning, ModelRow, NOTE, NOTE_READ, Overlay, Pane, SessionRow, State};
 use super::{Act, Msg};
 
 /// Takes one message. What the person should see is marked for drawing; what is to be done comes back.
@@ -27,6 +32,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Resize(columns, rows) => state.size = (columns, rows),
         Msg::Entry(entry) => take_entry(state, entry, &mut acts),
         Msg::Signal(signal) => state.record.hint(&signal),
+        Msg::Focus(is_seen) => state.is_unseen = !is_seen,
         Msg::Tick(now) => tick(state, now),
         Msg::SessionView { record, is_live, is_elsewhere } => {
             look_at(state, *record, is_live, &mut acts);
@@ -36,6 +42,35 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             (state.is_live, state.is_elsewhere) = (false, false);
             forget_turn(state);
         }
+        Msg::History(texts) => state.composer.recall_from(texts),
+        Msg::Ran { command, output, exit } => compose::offer_output(state, (&command, &output), exit),
+        Msg::Edited(text) => state.composer.replace(text.trim_end_matches('\n')),
+        Msg::Turns(turns) => state.turns = Some(turns),
+        Msg::Sessions(_) | Msg::Models(_) | Msg::Files(_) | Msg::Profile(_) | Msg::Personas(_) => {
+            learn(state, msg)
+        }
+        Msg::Fault(fault) => state.fault = Some(fault),
+        Msg::Mode(wish) => state.set_mode(wish),
+        Msg::Busy(busy) => state.busy = busy,
+        Msg::Refused { text, why } => compose::give_back(state, &text, why),
+        Msg::Asked(question) => {
+            state.overlays.push(Overlay::Consent(Asked { question, word: String::new() }));
+            acts.push(Act::Bell);
+        }
+        Msg::Log(text) => {
+            approve::refused(state, &text);
+            state.tell(text);
+        }
+    }
+    begin(state, &mut acts);
+    state.is_dirty |= visible;
+    state.record.trim();
+    acts
+}
+
+/// What there is to choose from and to complete.
+fn learn(state: &mut State, msg: Msg) {
+    match msg {
         Msg::Sessions(rows) => {
             let row = |row: &SessionRow| {
                 (row.id.clone(), row.name.clone().unwrap_or_else(|| super::text::clean_line(&row.prompt)))
@@ -65,26 +100,32 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
             state.composer.values.personas = personas;
             state.composer.complete();
         }
-        Msg::Fault(fault) => state.fault = Some(fault),
-        Msg::Mode(wish) => state.set_mode(wish),
-        Msg::Busy(busy) => state.busy = busy,
-        Msg::Refused { text, why } => compose::give_back(state, &text, why),
-        Msg::Asked(question) => {
-            state.overlays.push(Overlay::Consent(Asked { question, word: String::new() }));
-            acts.push(Act::Bell);
-        }
-        Msg::Log(text) => {
-            approve::refused(state, &text);
-            state.tell(text);
-        }
+        _ => {}
     }
-    state.is_dirty |= visible;
-    state.record.trim();
-    acts
+}
+
+/// Does what the screen was begun for, as soon as there is a session or none is being opened.
+fn begin(state: &mut State, acts: &mut Vec<Act>) {
+    match state.beginning.take_if(|_| state.busy.is_none()) {
+        Some(Beginning::Send) => compose::send(state, acts),
+        Some(Beginning::Choose) => overlay::sessions(state, acts),
+        None => {}
+    }
+}
+
+impl State {
+    /// The last answer, for the terminal once the screen is left.
+    pub fn last_answer(&self) -> Option<String> {
+        compose::last_answer(self)
+    }
 }
 
 fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Act>) {
-    let asks = entry.effective().any(|(_, event)| matches!(event, ArenaEvent::ApprovalRequested(_)));
+    let asks = entry.effective().any(|(_, event)| match event {
+        ArenaEvent::ApprovalRequested(_) => true,
+        ArenaEvent::EffectOrdered(data) => matches!(data.effect, Order::Question(_)),
+        _ => false,
+    });
     state.now = state.now.max(entry.at);
     if !state.record.apply(entry.clone()) {
         return;
@@ -93,8 +134,13 @@ fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Ac
     if let [ArenaEvent::ApprovalAnswered(_), ArenaEvent::InputRefused(refused)] = entry.events.as_slice() {
         approve::refused(state, &refused.reason);
     }
-    if asks && state.is_live {
-        acts.push(Act::Bell);
+    let ends = entry.effective().any(|(_, event)| matches!(event, ArenaEvent::TurnClosed(_)));
+    match (asks, ends) {
+        _ if !state.is_live => {}
+        (true, _) if state.is_unseen => acts.push(Act::Notify("an approval waits for you".to_owned())),
+        (true, _) => acts.push(Act::Bell),
+        (false, true) if state.is_unseen => acts.push(Act::Notify("the turn is over".to_owned())),
+        _ => {}
     }
     if !state.record.now.board.has_open_turn() {
         forget_turn(state);
@@ -218,10 +264,12 @@ fn forget_note(state: &mut State) {
 /// What a key does wherever it is pressed; false when it means something else here.
 fn common(state: &mut State, what: Do, acts: &mut Vec<Act>) -> bool {
     match what {
-        Do::NextPane if state.composer.offer.is_some() && state.pane == Pane::Composer => return false,
+        Do::NextPane if state.pane == Pane::Composer && state.composer.takes_tab() => return false,
         Do::NextPane => next_pane(state),
+        Do::Level => level::cycle(state, acts),
         Do::Help => state.overlays.push(Overlay::Help { scroll: 0 }),
         Do::Events => overlay::events(state),
+        Do::Find => find::open(state),
         Do::Sessions => overlay::sessions(state, acts),
         Do::PageUp => browse::page(state, -1),
         Do::PageDown => browse::page(state, 1),
@@ -251,12 +299,16 @@ fn leave(state: &mut State, acts: &mut Vec<Act>) {
         None => {}
     }
     if !state.composer.is_empty() {
-        return state.composer.clear();
+        return drop(state.composer.take());
     }
-    if state.is_leaving || !state.is_working() {
+    if std::mem::replace(&mut state.is_leaving, true) {
         return acts.push(Act::Quit);
     }
-    state.is_leaving = true;
-    acts.push(Act::Submit(Command::Interrupt { spark: None }));
-    state.tell_of_turn("interrupted; Ctrl-C once more leaves agon");
+    match state.is_working() {
+        true => {
+            acts.push(Act::Submit(Command::Interrupt { spark: None }));
+            state.tell_of_turn("interrupted; Ctrl-C again leaves agon");
+        }
+        false => state.tell("Ctrl-C again leaves agon"),
+    }
 }

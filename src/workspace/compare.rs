@@ -48,14 +48,16 @@ pub fn changes(before: &Tree, after: &Tree) -> Result<Vec<FileChange>, String> {
             _ => Err(format!("`{path}` is or was a symbolic link")),
         }
     };
-    differing(before, after).into_iter().map(change).collect()
+    // Permission bits that say nothing of execution are no part of a cached run.
+    let differs = |(_, old, new): &Differing<'_>| old.map(Kind::content) != new.map(Kind::content);
+    differing(before, after).into_iter().filter(differs).map(change).collect()
 }
 
 /// A path, what it was and what it is.
-type Differing<'t> = (&'t str, Option<&'t Kind>, Option<&'t Kind>);
+pub type Differing<'t> = (&'t str, Option<&'t Kind>, Option<&'t Kind>);
 
 /// Every path that differs, sorted.
-fn differing<'t>(before: &'t Tree, after: &'t Tree) -> Vec<Differing<'t>> {
+pub fn differing<'t>(before: &'t Tree, after: &'t Tree) -> Vec<Differing<'t>> {
     let (old, new) = (before.by_path(), after.by_path());
     let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
     let pairs = paths.into_iter().map(|path| (path, old.get(path).copied(), new.get(path).copied()));
@@ -94,9 +96,10 @@ fn one(objects: &Objects, path: &str, old: Option<&Kind>, new: Option<&Kind>) ->
 /// What happened to the path, mode and kind included.
 fn heading(path: &str, old: Option<&Kind>, new: Option<&Kind>) -> String {
     let word = |kind: &Kind| match kind {
-        Kind::File { exec: false, .. } => "file",
-        Kind::File { exec: true, .. } => "executable file",
-        Kind::Link { .. } => "symbolic link",
+        Kind::File { exec: false, mode: None, .. } => "file".to_owned(),
+        Kind::File { exec: true, mode: None, .. } => "executable file".to_owned(),
+        Kind::File { mode: Some(mode), .. } => format!("file with mode {mode:04o}"),
+        Kind::Link { .. } => "symbolic link".to_owned(),
     };
     let path = name_shown(path);
     match (old, new) {

@@ -1,6 +1,8 @@
 //! Writes a recorded tree into an empty directory; knows no live workspace.
 
+use std::fs::Permissions;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cap_std::ambient_authority;
@@ -20,9 +22,9 @@ pub fn into(objects: &Objects, tree: &Tree, dir: &Path) -> Result<(), String> {
         ));
     }
     for entry in &tree.entries {
-        if let Kind::File { exec, sha256, .. } = &entry.kind {
+        if let Kind::File { exec, sha256, mode, .. } = &entry.kind {
             let bytes = objects.read(sha256)?;
-            write(&folder, &entry.path, &bytes, *exec)
+            write(&folder, &entry.path, &bytes, Kind::mode(*exec, *mode))
                 .map_err(|error| named(Path::new(&entry.path), error))?;
         }
     }
@@ -34,11 +36,13 @@ pub fn into(objects: &Objects, tree: &Tree, dir: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn write(folder: &Dir, path: &str, bytes: &[u8], exec: bool) -> std::io::Result<()> {
+fn write(folder: &Dir, path: &str, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     make_parent(folder, path)?;
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(if exec { 0o777 } else { 0o666 });
-    folder.open_with(path, &options)?.write_all(bytes)
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = folder.open_with(path, &options)?.into_std();
+    file.write_all(bytes)?;
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 fn link(folder: &Dir, path: &str, target: &str) -> std::io::Result<()> {

@@ -37,9 +37,13 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// SHA-256 over sorted paths, kinds, modes and contents; of what is left out, path and size.
+    /// SHA-256 over sorted paths, kinds, executable bits and contents; of what is left out, path and size. Other
+    /// permission bits differ from one checkout to the next.
     pub fn fingerprint(&self) -> String {
-        digest_of(&("agon-workspace-1", &self.tree.entries, &self.skipped))
+        let entries = self.tree.entries.iter();
+        let entries: Vec<TreeEntry> =
+            entries.map(|entry| TreeEntry { path: entry.path.clone(), kind: entry.kind.content() }).collect();
+        digest_of(&("agon-workspace-1", &entries, &self.skipped))
     }
 }
 
@@ -134,12 +138,12 @@ impl<'a> Scanner<'a> {
             self.skipped.insert((path.to_owned(), metadata.len()));
             return Ok(None);
         }
-        let (stamp, exec) = (stamp_of(metadata), is_executable(metadata));
+        let stamp = stamp_of(metadata);
         if let Some(sha256) = self.known.digest(path, &stamp)
             && self.objects.is_none_or(|objects| self.known.is_stored(path) || objects.has(sha256))
         {
             self.index.carry(path, self.known, self.objects.is_some());
-            return Ok(Some(Kind::File { exec, sha256: sha256.to_owned(), size: stamp.size }));
+            return Ok(Some(recorded(metadata, sha256.to_owned(), stamp.size)));
         }
         self.read(path)
     }
@@ -180,7 +184,7 @@ impl<'a> Scanner<'a> {
         }
         self.index.note(path, stamp_of(&metadata), &sha256, hashed, self.objects.is_some());
         self.noted += 1;
-        Ok(Some(Kind::File { exec: is_executable(&metadata), sha256, size }))
+        Ok(Some(recorded(&metadata, sha256, size)))
     }
 }
 
@@ -198,8 +202,10 @@ pub fn is_private(name: &str) -> bool {
     [".git", ".agon"].iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
-fn is_executable(metadata: &Metadata) -> bool {
-    metadata.permissions().mode() & 0o100 != 0
+fn recorded(metadata: &Metadata, sha256: String, size: u64) -> Kind {
+    let mode = metadata.permissions().mode() & 0o777;
+    let exec = mode & 0o100 != 0;
+    Kind::File { exec, sha256, size, mode: Some(mode).filter(|mode| *mode != Kind::mode(exec, None)) }
 }
 
 fn stamp_of(metadata: &Metadata) -> Stamp {

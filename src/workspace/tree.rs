@@ -34,12 +34,31 @@ pub enum Kind {
         sha256: String,
         /// Its size in bytes.
         size: u64,
+        /// Its permission bits where they are not the usual ones of its kind, so that equal content in usual places
+        /// has equal trees.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<u32>,
     },
     /// A symbolic link.
     Link {
         /// Where it points, as written.
         target: String,
     },
+}
+
+impl Kind {
+    /// The permission bits of a file.
+    pub fn mode(exec: bool, mode: Option<u32>) -> u32 {
+        mode.unwrap_or(if exec { 0o755 } else { 0o644 })
+    }
+
+    /// The same without its permission bits but whether its owner may execute it.
+    pub fn content(&self) -> Kind {
+        match self.clone() {
+            Kind::File { exec, sha256, size, .. } => Kind::File { exec, sha256, size, mode: None },
+            link @ Kind::Link { .. } => link,
+        }
+    }
 }
 
 impl Tree {

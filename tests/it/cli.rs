@@ -3,11 +3,14 @@
 mod foreign;
 mod foreign_words;
 mod forks;
+mod habits;
+mod levels;
 mod lines;
 mod many;
 mod mentions;
 mod on_terminal;
-mod run;
+mod policy;
+pub(crate) mod run;
 mod secrets;
 mod setup;
 mod takeup;
@@ -190,7 +193,7 @@ fn completions_exist_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = env.run(&["completions", shell]);
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{shell}");
-        assert!(ran.stdout.contains("output-schema"), "{shell}");
+        assert!(ran.stdout.contains("AGON_COMPLETE"), "{shell}");
     }
 }
 

@@ -326,7 +326,7 @@ fn a_script_is_free_unless_one_of_its_models_has_a_price() {
     let script = env.home().join("words.toml");
     let provider = format!("[providers.words]\nkind = \"script\"\nfile = \"{}\"\n", script.display());
     let cost = |env: &Env| {
-        let ran = env.run(&["run", "--sandbox", "none", "--model", "words/other", "go"]);
+        let ran = env.run(&["run", "-v", "--sandbox", "none", "--model", "words/other", "go"]);
         assert_eq!(ran.code, 0, "{ran}");
         let all = format!("{}{}", ran.stdout, ran.stderr);
         all.lines().find_map(|line| line.strip_prefix("cost     ")).map(str::to_owned)

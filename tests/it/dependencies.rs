@@ -29,8 +29,13 @@ const LICENCES: &[&str] = &[
 /// Crates that are there in more than one version, and why that is borne.
 const TWICE: &[(&str, &str)] = &[
     ("base64", "tiktoken-rs still has 0.22"),
+    ("darling", "cached, which brush-parser brings, still has 0.20; at compile time only"),
+    ("darling_core", "cached, which brush-parser brings, still has 0.20; at compile time only"),
+    ("darling_macro", "cached, which brush-parser brings, still has 0.20; at compile time only"),
     ("fancy-regex", "syntect still has 0.16; jsonschema has 0.19"),
+    ("foldhash", "cached, which brush-parser brings, still has 0.1"),
     ("getrandom", "ring has 0.2 and ahash has 0.3; uuid has 0.4"),
+    ("hashbrown", "cached, which brush-parser brings, still has 0.15"),
     ("io-lifetimes", "fs-set-times, which cap-std brings, still has 2"),
     ("similar", "insta has 2; in tests only"),
     ("syn", "divan's macros have 2; at compile time only"),

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use agon::config::{Config, Environment, Places};
 use agon::host::{Answers, Changes, CommandError, Person, Question, Update, Updates, WireError};
+use agon::ports::{Preparation, Sandbox, Tool, ToolEnd};
+use agon::protocol::effect::ToolCall;
 use agon::protocol::event::PauseCause;
-use agon::protocol::spec::{Mode, Policy};
+use agon::protocol::need::Need;
+use agon::protocol::spec::{Action, Mode, PermissionLevel, Policy, Risk, Rule, ToolSpec};
 use agon::protocol::{ArenaEvent, Choice, Command, Entry, StopCause};
 use agon::{Ending, Handle, Host};
 
@@ -172,6 +175,27 @@ fn configured(env: &Env) -> Config {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_at_level_plan_works_beside_one_that_writes_and_is_raised_only_when_that_has_ended() {
+    let env = Env::new();
+    let config = configured(&env);
+    let model = "mock/any".parse().unwrap();
+    let plans = Changes { permission: Some(PermissionLevel::Plan), ..Changes::default() };
+    let raised = Changes { permission: Some(PermissionLevel::Edits), ..Changes::default() };
+    let (here, elsewhere) = (Host::at(config.places()), Host::at(config.places()));
+    let writes =
+        here.open((&config, &model), &Changes::default(), (Answers::People, &NoPerson)).await.unwrap();
+    let looks = elsewhere.open((&config, &model), &plans, (Answers::People, &NoPerson)).await.unwrap();
+    let mut updates = looks.subscribe(0);
+    looks.command(task("look")).await.unwrap();
+    until(&mut updates, is_closed).await;
+    let refused = looks.prompt(&config, &raised, task("write")).await.unwrap_err();
+    assert!(matches!(refused, CommandError::Wire(WireError::Busy { .. })), "{refused}");
+    writes.leave().await;
+    looks.prompt(&config, &raised, task("write")).await.unwrap();
+    until(&mut updates, is_closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_workspace_is_locked_for_a_turn_and_no_longer() {
     let env = Env::new();
     let config = configured(&env);
@@ -226,4 +250,73 @@ async fn a_handle_outlives_its_session() {
     }
     handle.pause().await;
     assert!(later.leave().await.is_empty());
+}
+
+/// A tool that connects to a host, or runs outside of the sandbox.
+struct Door(Need);
+
+#[async_trait::async_trait]
+impl Tool for Door {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new("door", "Goes out.", serde_json::json!({"type": "object"}), Risk::Execute)
+    }
+
+    async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
+        let prepared =
+            Preparation::new("out", Risk::Execute, |_| Box::pin(async { ToolEnd::failed("went out") }));
+        Ok(prepared.needing(self.0.clone()))
+    }
+}
+
+/// How a session ends in which this need is met by `--yes`, and what its log holds.
+async fn with_yes(need: Need, rules: Vec<Rule>, level: PermissionLevel) -> (Ending, Vec<ArenaEvent>) {
+    let place = Place::new();
+    let script = "[[answer]]\ncalls = [{ tool = \"door\", args = {} }]\n[[answer]]\ntext = \"done\"\n";
+    let builder =
+        place.scripted(script).policy(Policy { rules }).permission(level).tool(Arc::new(Door(need)));
+    let answers = Answers::Yes { by: "--yes".to_owned(), people: false };
+    let handle = host(&place).open_built(builder, answers).await.unwrap();
+    let mut updates = handle.subscribe(0);
+    handle.command(task("go out")).await.unwrap();
+    let mut events = Vec::new();
+    loop {
+        match updates.next().await.unwrap() {
+            Update::Entries(entries) => events.extend(entries.iter().flat_map(|entry| entry.events.clone())),
+            Update::Ended(ending) => return (ending, events),
+            Update::Signal(_) | Update::NotTaken(_) => {}
+        }
+        if events.iter().any(is_closed) {
+            // A session that ended meanwhile needs no stop.
+            let _ = handle.command(Command::Stop { cause: StopCause::Finished }).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn yes_opens_no_door_and_a_rule_that_names_the_need_does() {
+    for need in [Need::Host("index.example.org".to_owned()), Need::Port(5432), Need::Unconfined] {
+        let name = need.name().into_owned();
+        for level in PermissionLevel::ALL {
+            let (ending, events) = with_yes(need.clone(), vec![], level).await;
+            assert!(
+                !events.iter().any(|event| matches!(event, ArenaEvent::ToolInvoked(_))),
+                "{name} {level:?}"
+            );
+            let asked = events.iter().find_map(|event| match event {
+                ArenaEvent::ApprovalRequested(data) => Some(data.opens.clone()),
+                _ => None,
+            });
+            match level {
+                PermissionLevel::Plan => assert!(matches!(ending, Ending::Sealed(_)), "{name}: denied"),
+                _ => assert_eq!((ending, asked), (Ending::Paused, Some(vec![name.clone()])), "{level:?}"),
+            }
+        }
+        let rule = Rule { needs: vec![name.clone()], ..Rule::named("--allow", Action::Allow) };
+        let (ending, events) = with_yes(need, vec![rule], PermissionLevel::Ask).await;
+        assert!(matches!(ending, Ending::Sealed(_)), "{name}: {ending:?}");
+        assert!(events.iter().any(|event| matches!(event, ArenaEvent::ToolInvoked(_))), "{name}");
+    }
+    let (ending, events) = with_yes(Need::Git, vec![], PermissionLevel::Ask).await;
+    assert!(matches!(ending, Ending::Sealed(_)), "what stays in the sandbox is answered: {ending:?}");
+    assert!(events.iter().any(|event| matches!(event, ArenaEvent::ToolInvoked(_))));
 }

@@ -30,4 +30,5 @@ mod support;
 mod teamcache;
 mod toolvault;
 mod tui;
+mod undo;
 mod workspace;

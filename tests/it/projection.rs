@@ -134,6 +134,7 @@ fn mid_turn_the_board_says_who_waits_for_what() {
             target: "sh check.sh".into(),
             prepared: fact(4),
             since: T0 + 4_000_000,
+            opens: vec![],
         }]
     );
     assert_eq!(board.state_of(&board.sparks[0]), "waiting for approval of bash: sh check.sh");
@@ -163,7 +164,7 @@ fn while_it_works_the_board_says_what_is_done() {
     assert_eq!(said(3), "running read_file: src/main.rs");
     assert_eq!(said(7), "running bash: sh check.sh");
     let board = board(&walked_turn()[..=6]);
-    let own: Vec<_> = board.doing(None).map(|(call, open)| (call, board.say(open))).collect();
+    let own: Vec<_> = board.doing(None).map(|(call, open)| (call, board.say(call, open))).collect();
     assert_eq!(own, [(CallId(7), "recording the workspace".to_owned())]);
 }
 

@@ -10,6 +10,8 @@ mod consent;
 pub(crate) mod contract;
 pub(crate) mod escapes;
 #[cfg(target_os = "linux")]
+mod git;
+#[cfg(target_os = "linux")]
 mod holder;
 mod hostile_git;
 #[cfg(target_os = "linux")]
@@ -21,7 +23,11 @@ mod local;
 mod machine;
 #[cfg(target_os = "linux")]
 mod named;
+#[cfg(target_os = "linux")]
+mod network;
 mod odd_names;
+#[cfg(target_os = "linux")]
+mod packages;
 pub(crate) mod person;
 mod proxy;
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::LookArgs;
+use crate::cli::complete;
 
 /// Arguments of `sessions`.
 #[derive(Debug, Args)]
@@ -33,9 +34,19 @@ pub enum SessionsCommand {
         #[arg(long)]
         check: bool,
     },
-    /// Show where a session stands
+    /// Find words in what was said, done and changed, newest session first
+    Search {
+        /// Words that must all be in one event; upper and lower case are the same
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how a session stands
     Show {
         /// The session
+        #[arg(add = complete::sessions())]
         session: String,
         /// Print JSON
         #[arg(long)]
@@ -44,6 +55,7 @@ pub enum SessionsCommand {
     /// Give a session a name of its own; its log is not touched
     Rename {
         /// The session
+        #[arg(add = complete::sessions())]
         session: String,
         /// The name; without one it is taken away
         #[arg(default_value = "")]
@@ -52,12 +64,13 @@ pub enum SessionsCommand {
     /// Remove sessions with their logs
     Rm {
         /// The session (can be repeated)
-        #[arg(required = true)]
+        #[arg(required = true, add = complete::sessions())]
         session: Vec<String>,
     },
     /// Write a session's log to a file or to standard output, byte for byte
     Export {
         /// The session
+        #[arg(add = complete::sessions())]
         session: String,
         /// Write to this file instead of standard output
         #[arg(short, long, value_name = "FILE")]
@@ -75,6 +88,7 @@ pub enum SessionsCommand {
 #[command(mut_arg("theme", |look| look.requires("tui")), mut_arg("calm", |look| look.requires("tui")))]
 pub struct ReplayArgs {
     /// The session
+    #[arg(add = complete::sessions())]
     pub session: String,
     /// Stop after this entry
     #[arg(long, value_name = "SEQ")]
@@ -100,6 +114,7 @@ pub struct ReplayArgs {
 #[derive(Debug, Clone, Args)]
 pub struct VerifyArgs {
     /// The session
+    #[arg(add = complete::sessions())]
     pub session: String,
     /// Require this hash of the last entry, as it was printed at the end of a run
     // One hash in 64 begins with a hyphen.
@@ -120,6 +135,7 @@ pub struct VerifyArgs {
 #[derive(Debug, Clone, Args)]
 pub struct CostArgs {
     /// The session
+    #[arg(add = complete::sessions())]
     pub session: String,
     /// Show one turn only: a squad, a debate or a task, by its number
     #[arg(long, value_name = "N", conflicts_with = "json")]
@@ -129,10 +145,22 @@ pub struct CostArgs {
     pub json: bool,
 }
 
+/// Arguments of `context`.
+#[derive(Debug, Clone, Args)]
+pub struct ContextArgs {
+    /// The session; default the newest
+    #[arg(default_value = "latest", hide_default_value = true)]
+    pub session: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `why`.
 #[derive(Debug, Clone, Args)]
 pub struct WhyArgs {
     /// The session
+    #[arg(add = complete::sessions())]
     pub session: String,
     /// An event, as `e12` or `e12.1`; without one, every tool call is shown with who allowed it
     pub event: Option<String>,
@@ -145,6 +173,7 @@ pub struct WhyArgs {
 #[derive(Debug, Clone, Args)]
 pub struct ReportArgs {
     /// The session
+    #[arg(add = complete::sessions())]
     pub session: String,
     /// The form; default what the name of the output file ends in, else `md`
     #[arg(long, value_enum, value_name = "FORM")]
@@ -185,6 +214,7 @@ pub enum DebatesCommand {
     /// Show how a debate ended: verdict, vote, who moved, who disagrees
     Show {
         /// The session
+        #[arg(add = complete::sessions())]
         session: String,
         /// Print JSON
         #[arg(long)]

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::cli::desk::PERSON;
 use crate::cli::error::Failure;
-use crate::config::{ConfigError, ModelName};
+use crate::config::{ConfigError, ModelName, kept};
 use crate::host;
-use crate::protocol::Command;
+use crate::protocol::{Choice, Command};
 use crate::tui::{Act, ModeRequest, Msg};
 
 use super::controller::{Done, Mission};
@@ -14,6 +15,9 @@ use super::mode_request::{self, Company};
 use super::session_ops;
 use super::session_options::SessionOptions;
 use super::text::in_words;
+
+/// Earlier tasks that can be recalled.
+const TASKS: usize = 200;
 
 /// What a person wrote for agents to do.
 struct Task<'a> {
@@ -31,15 +35,15 @@ impl Mission {
     fn prompt(&mut self, task: Task<'_>) -> Result<Vec<Msg>, Failure> {
         let Task { text, wish, written, steers } = task;
         let company = Company::of(wish, &self.kit.config)?;
-        let steer = steers.then(|| Command::Steer { spark: None, text: text.clone() });
+        let words = steers.then(|| text.clone());
         let first = session_ops::task(text, &company)?;
         let kit = Arc::clone(&self.kit);
         let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
         if let Some(live) = &self.live {
             let handle = live.handle().clone();
             self.pending.push(Box::pin(async move {
-                if let Some(steer) = steer
-                    && handle.command(steer).await.is_ok()
+                if let Some(words) = words
+                    && handle.command(handle.said(words, PERSON)).await.is_ok()
                 {
                     return Done::News(Vec::new());
                 }
@@ -78,6 +82,26 @@ impl Mission {
         news
     }
 
+    /// Hands in an answer, and keeps the rule that it grants once it was taken.
+    fn keep(&mut self, answer: Command, everywhere: bool) {
+        let (Some(live), Command::Answer { choice: Choice::Rule(rule), .. }) = (&self.live, &answer) else {
+            return;
+        };
+        let (handle, rule, kit) = (live.handle().clone(), rule.clone(), Arc::clone(&self.kit));
+        self.pending.push(Box::pin(async move {
+            if let Err(error) = handle.command(answer).await {
+                return Done::News(vec![Msg::Log(error.to_string())]);
+            }
+            let workspace = (!everywhere).then(|| kit.config.workspace());
+            match kept::keep(&kit.config.places().kept_rules(), &rule, workspace) {
+                Ok(number) => Done::News(vec![Msg::Log(format!(
+                    "kept as rule {number}: agon policy rm {number} removes it"
+                ))]),
+                Err(error) => Done::Failed(error.into(), None),
+            }
+        }));
+    }
+
     /// Limits and the sandbox that were set on the screen were for the session on it.
     fn forget_bounds(&mut self) -> Result<(), Failure> {
         self.kit = Arc::new(self.kit.with_bounds_of(&self.first)?);
@@ -97,12 +121,35 @@ impl Mission {
         Ok(news)
     }
 
+    /// Tasks of earlier sessions are there to be given again.
+    pub(super) fn recall(&mut self) {
+        self.small(|kit| Ok(vec![Msg::History(kit.sessions().tasks(TASKS).unwrap_or_default())]));
+    }
+
     fn small(&mut self, work: impl FnOnce(&SessionOptions) -> Result<Vec<Msg>, Failure> + Send + 'static) {
         let kit = Arc::clone(&self.kit);
         self.pending.push(Box::pin(async move {
             let done = session_ops::apart(move || async move { work(&kit) }).await;
             done.map_or_else(|failure| Done::Failed(failure, None), Done::News)
         }));
+    }
+
+    /// Runs a person's own command next to the session.
+    fn shell(&mut self, command: String) -> Vec<Msg> {
+        let (kit, said) = (Arc::clone(&self.kit), format!("running `{command}`\u{2026}"));
+        self.pending.push(Box::pin(async move {
+            let line = command.clone();
+            let ran =
+                session_ops::apart(move || async move { Ok(host::run_command(&kit.config, &line).await?) });
+            match ran.await {
+                Ok(ran) => Done::News(vec![
+                    Msg::Busy(None),
+                    Msg::Ran { command, output: ran.output, exit: ran.exit },
+                ]),
+                Err(failure) => Done::News(vec![Msg::Busy(None), Msg::Log(in_words(&failure))]),
+            }
+        }));
+        vec![Msg::Busy(Some(said))]
     }
 
     fn remove(&mut self, id: String) -> Vec<Msg> {
@@ -133,6 +180,7 @@ impl Mission {
                 let _ = self.question.take().map(|question| question.send(answer));
             }
             Act::Submit(command) => self.submit(command, None),
+            Act::Keep { answer, everywhere } => self.keep(answer, everywhere),
             Act::New => return self.empty(),
             Act::Open(name) => {
                 self.forget_bounds()?;
@@ -144,11 +192,7 @@ impl Mission {
                 Ok(vec![Msg::Sessions(session_ops::list(kit)?), Msg::Log("renamed".to_owned())])
             }),
             Act::List => self.small(|kit| Ok(vec![Msg::Sessions(session_ops::list(kit)?)])),
-            Act::Personas => self.small(|kit| {
-                let library = host::personas(&kit.config);
-                let all = library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone()));
-                Ok(vec![Msg::Personas(all.collect())])
-            }),
+            Act::Personas => self.small(|kit| Ok(vec![Msg::Personas(personas(kit))])),
             Act::Files => {
                 self.small(|kit| Ok(vec![Msg::Files(host::workspace_files(kit.config.workspace()))]))
             }
@@ -157,33 +201,54 @@ impl Mission {
                 return Ok(self.fork(id, seq));
             }
             Act::GoOn => return self.go_on(),
-            Act::Model(name) => {
-                let name: ModelName = name.parse().map_err(ConfigError::from)?;
-                let kit = self.kit.with_model(&name)?;
-                return Ok(self.change(kit, format!("model {name}")));
-            }
-            Act::Effort(word) => {
-                return Ok(self.change(self.kit.with_effort(&word)?, format!("effort {word}")));
-            }
+            Act::Undo(request) => return Ok(self.undo(request)),
+            Act::Turns => self.list_turns(),
             Act::Models => self.list_models(),
-            Act::Persona(id) => return Ok(self.change(self.kit.with_persona(&id)?, format!("persona {id}"))),
-            Act::Policy(file) => {
-                return Ok(self.change(self.kit.with_policy(&file)?, format!("policy of {file}")));
-            }
-            Act::Limits(flags) => {
-                let kit = self.kit.with_limits(&mode_request::limits(&flags)?)?;
-                return Ok(self.change(kit, format!("limits {}", flags.join(" "))));
-            }
+            act @ (Act::Model(_)
+            | Act::Effort(_)
+            | Act::Persona(_)
+            | Act::Policy(_)
+            | Act::Permission(_)
+            | Act::Limits(_)) => return self.set(act),
             Act::Sandbox(name) => return self.sandbox(&name),
+            Act::Accept { level, task } => {
+                self.kit = Arc::new(self.kit.with_permission(level)?);
+                let mut news = self.try_perform(*task)?;
+                news.insert(0, Msg::Profile(Box::new(self.profile())));
+                return Ok(news);
+            }
+            Act::Shell(line) => return Ok(self.shell(line)),
             Act::Demo(name) => {
                 let kind = demo_kind(&name)?;
                 self.forget_bounds()?;
                 return Ok(self.demo(kind, None));
             }
             // These are the screen's own.
-            Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
+            _ => {}
         }
         Ok(Vec::new())
+    }
+
+    /// Works with another setting from the next call on.
+    fn set(&mut self, act: Act) -> Result<Vec<Msg>, Failure> {
+        let (kit, said) = match act {
+            Act::Model(name) => {
+                let name: ModelName = name.parse().map_err(ConfigError::from)?;
+                (self.kit.with_model(&name)?, format!("model {name}"))
+            }
+            Act::Effort(word) => (self.kit.with_effort(&word)?, format!("effort {word}")),
+            Act::Persona(id) => (self.kit.with_persona(&id)?, format!("persona {id}")),
+            Act::Policy(file) => (self.kit.with_policy(&file)?, format!("policy of {file}")),
+            Act::Permission(level) => {
+                (self.kit.with_permission(level)?, format!("permission level {}", level.word()))
+            }
+            Act::Limits(flags) => {
+                let said = format!("limits {}", flags.join(" "));
+                (self.kit.with_limits(&mode_request::limits(&flags)?)?, said)
+            }
+            _ => return Ok(Vec::new()),
+        };
+        Ok(self.change(kit, said))
     }
 
     /// Leaves the session on the screen for none.
@@ -217,4 +282,10 @@ impl Mission {
             Ok(Done::Opened(Box::new(opened)))
         }))
     }
+}
+
+/// Every persona with what it is.
+fn personas(kit: &SessionOptions) -> Vec<(String, String)> {
+    let library = host::personas(&kit.config);
+    library.all().map(|(persona, _)| (persona.id.clone(), persona.description.clone())).collect()
 }

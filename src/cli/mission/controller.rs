@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
+use crate::cli::sessions;
 use crate::config::{ConfigError, ModelName, SandboxKind};
 use crate::host::{Answers, Ending, Follow, Host, Update, Updates};
 use crate::protocol::{Command, Entry};
@@ -19,10 +20,11 @@ use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
 
 use super::consent_prompt::{Asked, Asker};
+use super::editor;
 use super::record::{self, PACE, Seen};
 use super::session_ops::{self, Front, Opened};
 use super::session_options::SessionOptions;
-use super::text::{homely, in_words, newest, trouble};
+use super::text::{homely, in_words, trouble};
 
 /// Pieces of news that are taken at once.
 const AT_ONCE: usize = 512;
@@ -112,6 +114,8 @@ impl Mission {
             wanted: named.map(ToString::to_string),
             wanted_sandbox: self.kit.changes.sandbox.and_then(kind),
             wanted_persona: self.kit.changes.persona.clone(),
+            wanted_level: self.kit.changes.permission,
+            level: self.kit.config.permission(),
             models: self.models(),
             ..Profile::default()
         };
@@ -146,7 +150,7 @@ impl Mission {
 
     /// The newest session of this workspace.
     pub fn newest_here(&self) -> Result<String, Failure> {
-        newest(&self.front.host, self.kit.config.workspace())
+        sessions::newest(&self.front.host, self.kit.config.workspace())
     }
 
     /// Begins with a recorded session.
@@ -406,6 +410,13 @@ impl Desk for Mission {
                 self.question = Some(answer);
                 vec![Msg::Asked(question)]
             }
+        }
+    }
+
+    fn edit(&mut self, text: &str) -> Msg {
+        match editor::edited(&self.kit.environment, text) {
+            Ok(text) => Msg::Edited(text),
+            Err(failure) => Msg::Log(in_words(&failure)),
         }
     }
 

@@ -7,24 +7,27 @@ use std::pin::pin;
 use clap::ValueEnum;
 
 use crate::cli::args::{
-    ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs, SessionsArgs,
-    SessionsCommand,
+    ArenaArgs, ChatArgs, ContextArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs,
+    SessionsArgs, SessionsCommand,
 };
 use crate::cli::consent::AtTerminal;
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
-use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
+use crate::cli::{debates, plan, replay, run, sessions, typed_lines, why};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
-use crate::host::{ForkPlan, Host};
+use crate::host::{ForkPlan, Host, turn_line};
 use crate::projection::{Board, phrases};
-use crate::tui::{ModeRequest, Order, SLASHES, Worker, parse_limits, parse_slash};
+use crate::protocol::spec::PermissionLevel;
+use crate::tui::{
+    INIT_TASK, ModeRequest, Order, SLASHES, Worker, accepted, parse_level, parse_limits, parse_slash,
+    undo_wish,
+};
 
 use super::mode_request::{self, Company};
 use super::session_options::SessionOptions;
 use super::setup;
-use super::text::newest;
 
 /// What the lines so far have led to.
 struct LineMode {
@@ -55,15 +58,20 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     let mut lines = LineMode::begin(typed, environment, output).await?;
     let mut interrupts = Interrupts::listen()?;
     let mut code = None;
+    // A blank before it makes it a task, whatever it begins with.
+    let mut first = typed.prompt.as_ref().map(|task| format!(" {task}"));
     loop {
-        if asks {
-            output.tell(lines.prompt());
+        if asks && first.is_none() {
+            output.tell(&lines.prompt());
             let _ = std::io::stderr().flush();
         }
-        let line = tokio::select! {
-            biased;
-            () = interrupts.next() => return Ok(lines.leave(INTERRUPTED)),
-            line = typed_lines::line() => line?,
+        let line = match first.take() {
+            Some(task) => Some(task),
+            None => tokio::select! {
+                biased;
+                () = interrupts.next() => return Ok(lines.leave(INTERRUPTED)),
+                line = typed_lines::line() => line?,
+            },
         };
         let Some(line) = line else { break };
         let line = line.trim_end();
@@ -118,9 +126,12 @@ impl LineMode {
         let mut kit = setup::kit(typed, environment)?;
         setup::ask_about_workspace(&mut kit, output).await?;
         let host = Host::at(kit.config.places());
-        let session = match typed.go_on {
-            true => Some(newest(&host, kit.config.workspace())?),
-            false => None,
+        let person = AtTerminal { can_be_asked: true, output };
+        let session = match &typed.resume {
+            Some(Some(session)) => Some(host.sessions().find(session)?),
+            Some(None) => Some(sessions::choose(host.sessions(), person).await?),
+            None if typed.newest => Some(sessions::newest(&host, kit.config.workspace())?),
+            None => None,
         };
         let first = kit.with_bounds_of(&kit)?;
         Ok(LineMode { host, kit, first, yes: typed.held.yes, output, wish: ModeRequest::default(), session })
@@ -130,17 +141,16 @@ impl LineMode {
     fn leave(&self, code: u8) -> u8 {
         let is_told = std::io::stdin().is_terminal() || code == INTERRUPTED;
         if let Some(id) = self.session.as_ref().filter(|_| is_told) {
-            self.output.tell(&format!("\ngo on    {}\n", run::way_on(&self.kit.config, id)));
+            self.output.tell(&format!("\ncontinue: {}\n", run::way_on(&self.kit.config, id)));
         }
         code
     }
 
-    fn prompt(&self) -> &'static str {
-        match self.wish.worker {
-            Worker::Solo => "> ",
-            Worker::Squad => "squad> ",
-            Worker::Debate => "debate> ",
-        }
+    fn prompt(&self) -> String {
+        let level = Some(self.kit.config.permission()).filter(|level| *level != PermissionLevel::Ask);
+        let worker = Some(self.wish.worker).filter(|worker| *worker != Worker::Solo);
+        let words = worker.map(Worker::word).into_iter().chain(level.map(PermissionLevel::word));
+        format!("{}> ", words.collect::<Vec<_>>().join(" "))
     }
 
     async fn take(&mut self, line: &str) -> Result<Came, Failure> {
@@ -157,10 +167,13 @@ impl LineMode {
                 return self.task(&wish, text).await;
             }
             Order::Quit => return Ok(Came::Left),
+            Order::Accept => return self.accept(rest).await,
             Order::Demo => return self.demo(rest).await,
+            Order::Init => return self.task(&ModeRequest::default(), INIT_TASK).await,
             Order::New => self.begin_with(None)?,
             Order::Help => self.help(),
             Order::Fork => self.fork(rest).await?,
+            Order::Undo | Order::Redo | Order::Rewind => self.undo(slash.order, rest).await?,
             Order::Resume => {
                 let found = self.kit.sessions().find(wanted(slash.name, rest)?)?;
                 self.begin_with(Some(found))?;
@@ -170,11 +183,19 @@ impl LineMode {
             | Order::Effort
             | Order::Persona
             | Order::Policy
+            | Order::Permission
             | Order::Sandbox
             | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
-            Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {
+            Order::Sessions
+            | Order::Rename
+            | Order::Replay
+            | Order::Events
+            | Order::Cost
+            | Order::Status
+            | Order::Context
+            | Order::Matrix => {
                 self.show(slash.order, rest).await?;
             }
             Order::Copy | Order::Theme | Order::Diff => {
@@ -182,6 +203,15 @@ impl LineMode {
             }
         }
         Ok(Came::Told)
+    }
+
+    /// Carries out the plan that the last task ended with.
+    async fn accept(&mut self, rest: &str) -> Result<Came, Failure> {
+        let mut board = Board::default();
+        self.kit.sessions().read(&self.session()?)?.entries.iter().for_each(|entry| board.apply(entry));
+        let (level, text) = accepted(&board, rest).map_err(Failure::usage)?;
+        self.kit = self.kit.with_permission(level)?;
+        self.task(&ModeRequest::default(), &text).await
     }
 
     async fn task(&mut self, wish: &ModeRequest, text: &str) -> Result<Came, Failure> {
@@ -221,6 +251,13 @@ impl LineMode {
             Order::Effort => self.kit = self.kit.with_effort(wanted(name, rest)?)?,
             Order::Persona => self.kit = self.kit.with_persona(wanted(name, rest)?)?,
             Order::Policy => self.kit = self.kit.with_policy(wanted(name, rest)?)?,
+            Order::Permission if rest.is_empty() => {
+                self.output.say(&format!("permission level {}", self.kit.config.permission().word()));
+                return Ok(());
+            }
+            Order::Permission => {
+                self.kit = self.kit.with_permission(parse_level(rest).map_err(refused)?)?;
+            }
             Order::Sandbox => self.kit = self.kit.with_sandbox(sandbox(wanted(name, rest)?)?)?,
             _ => {}
         }
@@ -254,9 +291,10 @@ impl LineMode {
                 let name = rest.to_owned();
                 sessions::run(of(SessionsCommand::Rename { session, name }), environment, output)
             }
-            Order::Cost => {
+            Order::Cost | Order::Status => {
                 sessions::run(of(SessionsCommand::Show { session, json: false }), environment, output)
             }
+            Order::Context => why::context(&ContextArgs { session, json: false }, environment, output),
             Order::Matrix => {
                 debates::run(Some(DebatesCommand::Show { session, json: false }), environment, output)
             }
@@ -294,6 +332,19 @@ impl LineMode {
         let id = copy.id.clone();
         copy.record().await?;
         self.begin_with(Some(id))
+    }
+
+    async fn undo(&self, order: Order, rest: &str) -> Result<(), Failure> {
+        let session = self.session()?;
+        if (order, rest) == (Order::Rewind, "") {
+            let rows = self.host.turns(&session)?.rows;
+            rows.iter().for_each(|row| self.output.say(&turn_line(row)));
+            return Ok(());
+        }
+        let wish = undo_wish(order, rest).map_err(Failure::usage)?;
+        let undo = self.host.undo(&session, wish).await?;
+        undo.lines(true).iter().for_each(|line| self.output.say(line));
+        Ok(())
     }
 
     /// Leaves the session for another one or none. What bounded it on this screen bounds no other.

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::args::HeldArgs;
+use crate::cli::args::{HeldArgs, PermissionArgs};
 use crate::cli::debate::MAX_STEPS;
 use crate::cli::error::Failure;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::config::{Config, Environment, ModelName, Override, SandboxKind};
 use crate::host::{self, Changes, Host, LimitChanges, Sessions};
 use crate::protocol::message::Effort;
-use crate::protocol::spec::Mode;
+use crate::protocol::spec::{Mode, PermissionLevel};
 
 use super::mode_request::Company;
 
@@ -72,7 +72,7 @@ impl SessionOptions {
     pub fn with_policy(&self, file: &str) -> Result<SessionOptions, Failure> {
         let mut kit = self.with(Vec::new())?;
         let path = self.config.workspace().join(file);
-        kit.changes.rules.extend(plan::rules_of(Some(&path))?);
+        kit.changes.rules.extend(plan::rules_in(&path)?);
         Ok(kit)
     }
 
@@ -89,16 +89,25 @@ impl SessionOptions {
         Ok(kit)
     }
 
-    /// The same with the limits and the sandbox of another kit.
+    /// The same with the limits, the sandbox and the permission level of another kit.
     pub fn with_bounds_of(&self, other: &SessionOptions) -> Result<SessionOptions, Failure> {
-        let is_bound = |set: &&Override| matches!(set.key.first(), Some(&("limits" | "sandbox")));
+        let is_bound =
+            |set: &&Override| matches!(set.key.first(), Some(&("limits" | "sandbox" | "permission")));
         let mut overrides: Vec<Override> =
             self.overrides.iter().filter(|set| !is_bound(set)).cloned().collect();
         overrides.extend(other.overrides.iter().filter(is_bound).cloned());
         let config = Config::load(self.environment.clone(), self.config.workspace(), &overrides)?;
-        let (limits, sandbox) = (other.changes.limits, other.changes.sandbox);
-        let changes = Changes { limits, sandbox, ..self.changes.clone() };
+        let Changes { limits, sandbox, permission, .. } = other.changes;
+        let changes = Changes { limits, sandbox, permission, ..self.changes.clone() };
         Ok(SessionOptions { config, environment: self.environment.clone(), overrides, changes })
+    }
+
+    /// The same with another permission level.
+    pub fn with_permission(&self, level: PermissionLevel) -> Result<SessionOptions, Failure> {
+        let permission = PermissionArgs { level: Some(level), allow: Vec::new() };
+        let mut kit = self.with(plan::overrides(&HeldArgs { permission, ..HeldArgs::default() }))?;
+        kit.changes.permission = Some(level);
+        Ok(kit)
     }
 
     /// The same with another sandbox.

@@ -8,7 +8,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::plan;
 use crate::config::{Config, Environment};
-use crate::host::Answers;
+use crate::host::{self, Answers};
 use crate::tui::Theme;
 
 use super::controller::Mission;
@@ -23,7 +23,8 @@ pub(super) fn mission(typed: &ChatArgs, environment: Environment) -> Result<Miss
 pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
     let theme = theme(typed, &kit.environment);
     let by = kit.environment.get("USER").unwrap_or("you").to_owned();
-    let answers = plan::yes(typed.held.yes).map_or(Answers::People, |by| Answers::Yes(by.to_owned()));
+    let answers = plan::yes(typed.held.yes)
+        .map_or(Answers::People, |by| Answers::Yes { by: by.to_owned(), people: true });
     let mut mission = Mission::new(Arc::new(kit), by, theme, answers);
     mission.is_calm = typed.look.calm;
     mission
@@ -31,6 +32,7 @@ pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
 
 /// Asks whether a home or a folder of the system may be the workspace, before anything is drawn.
 pub(super) async fn ask_about_workspace(kit: &mut SessionOptions, output: Output) -> Result<(), Failure> {
+    host::check_workspace(&kit.config)?;
     if let Some(root) = about_workspace(&kit.config, AtTerminal { can_be_asked: true, output }).await? {
         // Kept for every session of this run, also where the configuration is read again.
         let value = toml::Value::Array(vec![root.display().to_string().into()]);

@@ -1,23 +1,15 @@
-//! Small things that mission control says of its surroundings: failures in a line, paths, the newest session here.
+//! Small things that mission control says of its surroundings: failures in a line, paths.
 
 use std::path::Path;
 
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, Environment};
-use crate::host::Host;
 use crate::tui::Trouble;
 
 /// A failure on one line.
 pub(super) fn in_words(failure: &Failure) -> String {
     let hint = failure.hints.first().map(|hint| format!(" ({hint})")).unwrap_or_default();
     format!("{}{hint}", failure.error)
-}
-
-/// The newest session of a workspace.
-pub(super) fn newest(host: &Host, workspace: &Path) -> Result<String, Failure> {
-    host.newest_in(workspace)?.ok_or_else(|| {
-        Failure::usage(format!("there is no session of `{}` to continue", workspace.display())).hint("agon")
-    })
 }
 
 pub(super) fn trouble(error: &ConfigError) -> Trouble {

@@ -8,13 +8,16 @@ use crate::projection::one_line_summary::kept::{order, short};
 use crate::projection::visible::{collapsed, shown};
 use crate::projection::{phrases, typed};
 use crate::protocol::command::Choice;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{
     ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
     ModelReply, Notice, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
     ToolStatus, ToolUse,
 };
 use crate::protocol::expand::Lookup;
+use crate::protocol::inside::InsideCall;
 use crate::protocol::message::{Finish, Part};
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::text::names_shown;
 use crate::protocol::{CallId, StopCause};
 
@@ -28,7 +31,8 @@ impl Renderer {
             return lines;
         }
         let line = match event {
-            E::SessionOpened(data) => say_opened(at, data),
+            E::SessionOpened(data) if self.options.full => say_opened(at, data),
+            E::SessionOpened(data) => say_begun(data),
             E::SessionResumed(data) => {
                 Line::new(Who::Agon, "resumed", Tone::Strong, format!("by {}", data.program))
             }
@@ -42,6 +46,7 @@ impl Renderer {
                 Line::new(Who::Agon, "repaired", Tone::Warn, text)
             }
             E::PromptGiven(data) => Line::said(Who::You, "prompt", Tone::Strong, &data.text),
+            E::TurnRewound(data) => Line::new(Who::You, "undo", Tone::Strong, phrases::rewound(data)),
             E::SteeringGiven(data) => Line::said(Who::You, "steer", Tone::Strong, &data.text),
             E::InterruptRequested(_) => Line::new(Who::You, "stop", Tone::Warn, "interrupted"),
             E::StopRequested(data) if data.cause != StopCause::Finished => {
@@ -58,6 +63,11 @@ impl Renderer {
             E::ToolInvoked(data) => self.say_invoked(data),
             E::ToolResolved(data) => self.say_resolved(data.call, &data.body),
             E::ToolRefused(data) => self.say_refused(data),
+            E::QuestionAnswered(data) => Line::said(Who::You, "answer", Tone::Strong, &data.text),
+            E::ToolAnswered(data) => return self.say_answered(data.tool_use),
+            E::EffectOrdered(data) if let Order::Question(asked) = &data.effect => {
+                return self.say_question(asked.tool_use);
+            }
             E::ApprovalRequested(data) => self.say_asked(data, lookup),
             E::CallLost(data) => self.say_lost(data),
             E::CheckRan(data) => self.say_check(data.call, &data.body),
@@ -271,13 +281,14 @@ impl Renderer {
         };
         let ok = end.status == ToolStatus::Ok;
         let quiet = ok && end.exit.is_none() && !self.options.full;
-        let lines = end.content.lines().count();
+        let content = end.words();
+        let lines = content.lines().count();
         let count = if quiet && lines > 1 { format!(", {}", counted(lines, "line")) } else { String::new() };
         let tool = self.calls.tool(end.tool_use).map_or("tool", |face| face.tool.as_str());
         let text = format!("{tool}: {how} in {}{count}", phrases::duration(end.ms));
         let tone = if ok { Tone::Good } else { Tone::Bad };
         let line = Line::new(self.who(call, None), "result", tone, text);
-        if quiet { line } else { line.with(&end.content) }
+        if quiet { line } else { line.with(content) }
     }
 
     fn say_refused(&self, data: &ToolRefused) -> Line {
@@ -285,10 +296,31 @@ impl Renderer {
         Line::new(self.owner(data.tool_use), "refused", Tone::Bad, text).with(&data.text)
     }
 
+    fn say_question(&self, tool_use: ToolUse) -> Vec<Line> {
+        let Some(InsideCall::AskUser(asked)) = self.inside(tool_use) else { return Vec::new() };
+        let text = asked.lines().collect::<Vec<_>>().join("\n");
+        vec![Line::said(self.owner(tool_use), "asks", Tone::Warn, &text)]
+    }
+
+    /// A list that was kept; an answer was shown when it was given.
+    fn say_answered(&self, tool_use: ToolUse) -> Vec<Line> {
+        let Some(InsideCall::Todo(list)) = self.inside(tool_use) else { return Vec::new() };
+        let lines = list.lines().collect::<Vec<_>>().join("\n");
+        vec![Line::new(self.owner(tool_use), "steps", Tone::Plain, list.words()).with_whole(lines)]
+    }
+
+    fn inside(&self, tool_use: ToolUse) -> Option<&InsideCall> {
+        self.calls.tool(tool_use)?.inside.as_ref()
+    }
+
     /// What is asked is shown whole: nobody approves what was cut.
     fn say_asked(&self, data: &ApprovalRequested, lookup: Lookup<'_>) -> Line {
         let text = format!("may it run? {} ({})", collapsed(&shown(&self.tool(data.tool_use))), data.call);
-        let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text);
+        let opens = match data.opens.as_slice() {
+            [] => String::new(),
+            opens => format!("; leaves the sandbox: {}", opens.join(", ")),
+        };
+        let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text + &opens);
         match lookup(data.prepared).and_then(ArenaEvent::plan) {
             Some(plan) if self.is_said(data.tool_use, &plan.preview) => line,
             Some(plan) => line.with_whole(collapsed(&shown(&plan.preview))),
@@ -381,6 +413,14 @@ fn say_kept(event: &ArenaEvent) -> Line {
     Line::new(Who::Agon, word, Tone::Quiet, text)
 }
 
+/// What it is, where it is confined and who works on it, on one line.
+fn say_begun(data: &SessionOpened) -> Line {
+    let spec = &data.spec;
+    let model = spec.models.first().map(|model| format!(" \u{b7} {}", model.name)).unwrap_or_default();
+    let (id, sandbox) = (phrases::short_id(&data.id), &spec.workspace.sandbox.kind);
+    Line::new(Who::Agon, "open", Tone::Strong, format!("session {id}{model} \u{b7} sandbox {sandbox}"))
+}
+
 fn say_opened(at: u64, data: &SessionOpened) -> Line {
     let spec = &data.spec;
     let sandbox = &spec.workspace.sandbox;
@@ -391,6 +431,9 @@ fn say_opened(at: u64, data: &SessionOpened) -> Line {
         format!("workspace  {}", spec.workspace.root),
         format!("sandbox    {}{gaps}", sandbox.kind),
     ];
+    if spec.permission != PermissionLevel::Ask {
+        rows.push(format!("permission {}", spec.permission.word()));
+    }
     if !sandbox.proven.is_empty() {
         rows.push(format!("proven     {}", sandbox.proven.join("; ")));
     }

@@ -6,6 +6,7 @@ use crate::host::Head;
 use crate::host::replay::Redecided;
 use crate::projection::board::{Board, BoardState};
 use crate::projection::calls::{ToolFace, target};
+use crate::projection::context_usage::Filled;
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::one_line_summary::about;
 use crate::projection::phrases;
@@ -40,10 +41,8 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     rows.extend(board.answering.lines().into_iter().map(|words| ("model", words)));
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     rows.extend(file_words(board).map(|words| ("files", words)));
-    if !board.approvals.is_empty() {
-        let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
-        rows.push(("asks", open.collect::<Vec<_>>().join(", ")));
-    }
+    rows.extend(ask_words(board).map(|words| ("asks", words)));
+    rows.extend(board.questions().map(|open| ("asks", open.asked.lines().collect::<Vec<_>>().join(" "))));
     rows.push(("session", board.id.clone()));
     if let Some((parent, seq)) = &board.parent {
         rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
@@ -52,6 +51,30 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         rows.push(("log", format!("{}, head {}", phrases::counted(head.count, "entry"), head.hash)));
     }
     rows.iter().map(|(word, text)| format!("{word:<9}{}\n", safe_line(text))).collect()
+}
+
+/// The same on one line, for those who only want to know that it went well.
+pub fn trailer(board: &Board, costs: &Costs, team: &TeamWords) -> String {
+    let total = &costs.total.at_most();
+    let tokens = phrases::short_count(total.usage.input.saturating_add(total.usage.output));
+    let mut parts = vec![
+        end_words(board, team.lacks.as_deref()),
+        phrases::duration(costs.work.us / 1_000),
+        format!("{}{tokens} tokens", total.about()),
+        cost_words(total),
+    ];
+    parts.extend(board.answering.lines());
+    parts.extend(team.cache.clone());
+    parts.extend(file_words(board));
+    parts.extend(ask_words(board).map(|words| format!("asks: {words}")));
+    parts.push(format!("session {}", phrases::short_id(&board.id)));
+    format!("{}\n", safe_line(&parts.join(" \u{b7} ")))
+}
+
+/// The calls that wait for an answer.
+fn ask_words(board: &Board) -> Option<String> {
+    let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
+    (!board.approvals.is_empty()).then(|| open.collect::<Vec<_>>().join(", "))
 }
 
 /// A price of 0 that is a bound is no news.
@@ -166,6 +189,17 @@ pub fn table_of(rows: &[CostRow], costs: &Costs) -> String {
     out
 }
 
+/// What fills a window, under the name of its spark.
+pub fn context_table(name: &str, filled: &Filled) -> String {
+    let (rows, sum) = phrases::filled(filled);
+    let mut out = format!("{} · {}\n", safe_line(name), safe_line(&filled.model));
+    for [part, tokens, share] in rows {
+        out.push_str(&format!("  {part:<14}{tokens:>12}{share:>9}\n"));
+    }
+    out.push_str(&format!("  {sum}\n"));
+    out
+}
+
 fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
     let tally = &row.tally.at_most();
     let name = match &row.scope {
@@ -229,6 +263,7 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
         Some((event, AuditEnd::Refused(reason))) => {
             row(event, format!("not run: {}", phrases::refusal(reason)))
         }
+        Some((event, AuditEnd::Answered)) => row(event, "answered".to_owned()),
         Some((event, AuditEnd::Lost)) => row(event, "lost: how it ended is unknown".to_owned()),
         None => out.push_str("         still open\n"),
     }
@@ -275,7 +310,7 @@ fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
     };
     match part {
         Some(Part::Call { name, args, .. }) => {
-            ToolFace { spark: None, tool: name.clone(), target: target(args) }.words()
+            ToolFace { spark: None, tool: name.clone(), target: target(args), inside: None }.words()
         }
         _ => format!("tool call {}", tool_use.part),
     }

@@ -46,4 +46,6 @@ pub struct OpenApproval {
     pub prepared: EventRef,
     /// Time it was asked, microseconds since the Unix epoch.
     pub since: u64,
+    /// The needs that leave the sandbox and that no rule names; `--yes` does not answer them.
+    pub opens: Vec<String>,
 }

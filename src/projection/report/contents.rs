@@ -25,7 +25,8 @@ pub fn whole<'a>(report: &'a Report, head: Option<&str>) -> Document<'a> {
     let mut blocks: Vec<Block<'a>> = Vec::new();
     for turn in &report.session.turns {
         let held = report.debates.iter().find(|debate| debate.turn == turn.number);
-        blocks.push(Block::Article(held.map_or_else(|| article(report, turn), |held| debate(report, held))));
+        let article = held.map_or_else(|| article(report, turn), |held| debate(report, held));
+        blocks.push(Block::Article(Article { is_struck: turn.is_struck, ..article }));
     }
     blocks.extend(costs(report));
     if !report.excerpts.is_empty() {
@@ -104,11 +105,11 @@ pub fn article<'a>(report: &'a Report, turn: &'a TurnReport) -> Article<'a> {
     answer.push(Block::Facts(facts(turn)));
     let mut blocks = vec![section("outcome", "Answer", None, answer)];
     blocks.extend(
-        [changes(turn), reviews(turn), checks(turn), doubts(turn), approvals(turn), calls(turn)]
+        [steps(turn), changes(turn), reviews(turn), checks(turn), doubts(turn), approvals(turn), calls(turn)]
             .into_iter()
             .flatten(),
     );
-    Article { dateline, request: &turn.prompt, asked_in: turn.asked_in, blocks }
+    Article { dateline, request: &turn.prompt, is_struck: turn.is_struck, asked_in: turn.asked_in, blocks }
 }
 
 /// What a reader looks for first.
@@ -142,6 +143,11 @@ fn facts(turn: &TurnReport) -> Vec<Fact> {
         facts.push(fact("checked", "Checks", words.into(), failed > 0));
     }
     facts
+}
+
+fn steps<'a>(turn: &TurnReport) -> Option<Block<'a>> {
+    let steps = Block::Code(String::new(), turn.steps.join("\n"));
+    (!turn.steps.is_empty()).then(|| section("steps", "Steps", None, vec![steps]))
 }
 
 fn changes<'a>(turn: &TurnReport) -> Option<Block<'a>> {

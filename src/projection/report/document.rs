@@ -61,6 +61,8 @@ pub struct Article<'a> {
     pub dateline: Vec<String>,
     /// The request, whole.
     pub request: &'a str,
+    /// True where it was taken back.
+    pub is_struck: bool,
     /// The `prompt_given`.
     pub asked_in: Option<EventRef>,
     /// Its parts.

@@ -114,8 +114,10 @@ impl Writer {
         }
         let heading = phrases::start(article.request, MOST);
         self.page.raw(if heading.chars().count() > TITLE { "</p><h1 class=\"long\">" } else { "</p><h1>" });
+        let (on, off) = if article.is_struck { ("<del>", "</del>") } else { ("", "") };
+        self.page.raw(on);
         self.line(&Line::default().words(&heading));
-        self.page.raw("</h1>");
+        self.page.raw(off).raw("</h1>");
         if heading.ends_with('\u{2026}') || article.request.trim().contains('\n') {
             self.page.raw("<details class=\"whole\"><summary>the whole text</summary><div class=\"prose\">");
             self.blocks(&prose::blocks(article.request));

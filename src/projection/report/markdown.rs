@@ -124,6 +124,7 @@ fn request(article: &Article<'_>) -> String {
         }
         None => String::new(),
     };
+    let heading = if article.is_struck { format!("~~{heading}~~") } else { heading };
     format!("# {heading}\n\n{rest}").trim_end().to_owned()
 }
 

@@ -45,9 +45,10 @@ pub fn outcome(debate: &DebateReport) -> String {
 /// The request; of a long one the beginning.
 fn request(article: &Article<'_>) -> String {
     let whole = article.asked_in.map(|at| format!("All of it is in {at}."));
+    let undone = if article.is_struck { "(undone)\n" } else { "" };
     match wording::head(article.request, &whole.unwrap_or_default()) {
-        Some((head, size)) => format!("{}\n{}\n", words(&head, 0), hanging("  ", &size, WIDTH)),
-        None => format!("{}\n", words(article.request, 0)),
+        Some((head, size)) => format!("{undone}{}\n{}\n", words(&head, 0), hanging("  ", &size, WIDTH)),
+        None => format!("{undone}{}\n", words(article.request, 0)),
     }
 }
 

@@ -78,6 +78,10 @@ pub struct TurnReport {
     pub answer: Option<String>,
     /// The event that holds the answer.
     pub source: Option<EventRef>,
+    /// What was taken back of it, in words; none when nothing was.
+    pub undone: Option<String>,
+    /// True when its words were taken back.
+    pub is_struck: bool,
     /// Reviews, in order.
     pub reviews: Vec<Review>,
     /// Every finding, with the state it was left in.
@@ -92,6 +96,8 @@ pub struct TurnReport {
     pub changed: Vec<String>,
     /// The same as a unified diff; where the workspace was not compared, the changes of its tool calls, one after another.
     pub diff: String,
+    /// The list of steps as it was kept last, a line each.
+    pub steps: Vec<String>,
     /// Its tool calls, in the order they were asked for.
     pub calls: Vec<CallLine>,
     /// What there is to know of a recorded run that became the answer: that no check was run again, for one.
@@ -228,8 +234,9 @@ impl SessionReport {
 
     pub(super) fn of(entries: &[Arc<Entry>], log: &Log<'_>) -> Self {
         let (mut board, mut costs, mut turns) = (Board::default(), Costs::default(), Turns::default());
-        let mut reasons = Reasons::default();
+        let (mut reasons, mut rewound) = (Reasons::default(), crate::projection::Turns::default());
         for entry in entries {
+            rewound.apply(entry);
             board.apply(entry);
             costs.apply(entry);
             turns.squad.apply(entry);
@@ -238,6 +245,11 @@ impl SessionReport {
             entry.effective().for_each(|(at, event)| turns.apply(at, event, log));
         }
         work::fill(&mut turns.turns, &turns.starts, log, &reasons);
+        for turn in &mut turns.turns {
+            let row = rewound.rows.iter().find(|row| Some(row.prompt) == turn.asked_in);
+            (turn.undone, turn.is_struck) =
+                row.map_or((None, false), |row| (row.undone(), row.talk_back.is_some()));
+        }
         let costs = costs.at_the_end();
         let lines = costs.sparks.iter();
         SessionReport {

@@ -274,7 +274,8 @@ pub fn when(at: u64) -> String {
 /// Why a turn ended, with what kept a squad's work from being done.
 pub fn end(turn: &TurnReport) -> String {
     let cause = turn.cause.map_or("the turn is not over", phrases::turn_cause);
-    turn.lacks.as_ref().map_or(cause.to_owned(), |lacks| format!("{cause}: {lacks}"))
+    let end = turn.lacks.as_ref().map_or(cause.to_owned(), |lacks| format!("{cause}: {lacks}"));
+    turn.undone.as_ref().map_or(end.clone(), |undone| format!("{end}; {undone}"))
 }
 
 /// What the team cache was to a turn, in lines: whose run it is and what that saved, or why its own is not stored;

@@ -168,6 +168,35 @@ pub struct SettingsChanged {
     pub changed: Vec<Setting>,
 }
 
+/// Data of `turn_rewound`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnRewound {
+    /// The session is as before this event: a `prompt_given`, or a `turn_rewound` that is itself taken back.
+    pub to: EventRef,
+    /// True when the conversations are as they were then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub talk: bool,
+    /// What becomes of the files; none when they stay as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<FilesRewound>,
+}
+
+/// How the files of a workspace go back; written down before the first of them is changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FilesRewound {
+    /// The tree that was there.
+    pub from: String,
+    /// The tree that takes its place.
+    pub to: String,
+    /// How many paths differ between the two.
+    pub count: u64,
+    /// Those paths, at most 500.
+    pub paths: Vec<String>,
+    /// Paths that were changed since and stay as they are, at most 500.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
+}
+
 /// Data of `approval_answered`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalAnswered {
@@ -177,6 +206,17 @@ pub struct ApprovalAnswered {
     pub digest: String,
     /// The answer.
     pub choice: Choice,
+    /// Who answered.
+    pub by: String,
+}
+
+/// Data of `question_answered`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionAnswered {
+    /// The question's call.
+    pub call: CallId,
+    /// The answer.
+    pub text: String,
     /// Who answered.
     pub by: String,
 }
@@ -375,6 +415,8 @@ stored! {
         Compacted,
         /// Your answer was cut off; what arrived of it is the message before.
         Interrupted,
+        /// Nothing is changed in this turn: your answer is a plan.
+        Planning,
     }
 }
 

@@ -19,6 +19,14 @@ pub struct WorkspaceSpec {
 }
 
 impl WorkspaceSpec {
+    /// The place in which commands run at the permission level `plan`; no role has a name with a blank.
+    pub const PLANNING: &str = "level plan";
+
+    /// True when something holds commands back from changing the workspace at the level `plan`.
+    pub fn holds_plans(&self) -> bool {
+        self.place_of(Self::PLANNING).is_some_and(|place| place.read_only)
+    }
+
     /// The place a squad's role has for itself; the session's serves every other.
     pub fn place_of(&self, role: &str) -> Option<&RolePlace> {
         self.places.iter().find(|place| place.role == role)
@@ -64,7 +72,7 @@ impl SandboxSpec {
         "memory is limited for each process of a command, not for all of them together";
 
     /// A gap that needs another process of the machine's to help.
-    pub const MOVED_SOCKETS: &str = "a unix socket that another process moves into a folder commands see can be reached (Linux 7.1 closes this)";
+    pub const MOVED_SOCKETS: &str = "a unix socket that another process moves into or makes in a folder commands see while the session is open can be reached (Linux 7.1 closes this)";
 
     /// The gaps that every sandbox may have.
     const USUAL: [&str; 3] = [Self::NEW_INSTRUCTIONS, Self::SHARED_MEMORY, Self::MOVED_SOCKETS];

@@ -113,6 +113,56 @@ fn glob_of_paths(plan: &Plan) -> Option<String> {
 }
 
 stored! {
+    /// How much tools do without a question. Each level allows what the one before it allows.
+    #[derive(Copy, Eq, Default)]
+    pub enum PermissionLevel of Word {
+        /// The workspace is read-only for every tool; the turn's answer is a plan.
+        Plan,
+        /// Reads are free; edits and commands are asked.
+        #[default]
+        Ask,
+        /// Edits in the workspace are free as well.
+        Edits,
+        /// Whatever the sandbox confines is free.
+        Auto,
+    }
+}
+
+impl PermissionLevel {
+    /// The levels, from the strictest on.
+    pub const ALL: [PermissionLevel; 4] =
+        [PermissionLevel::Plan, PermissionLevel::Ask, PermissionLevel::Edits, PermissionLevel::Auto];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            PermissionLevel::Plan => "plan",
+            PermissionLevel::Ask => "ask",
+            PermissionLevel::Edits => "edits",
+            PermissionLevel::Auto => "auto",
+            PermissionLevel::Unknown(word) => word.text(),
+        }
+    }
+
+    /// The level of this name.
+    pub fn named(word: &str) -> Option<Self> {
+        PermissionLevel::ALL.into_iter().find(|level| level.word() == word)
+    }
+
+    /// The stricter of two levels; one that is not known is the strictest.
+    pub fn stricter(self, other: Self) -> Self {
+        let rank = |level: Self| PermissionLevel::ALL.iter().position(|known| *known == level);
+        if rank(other) < rank(self) { other } else { self }
+    }
+
+    /// The level after this one; after the last one the first.
+    pub fn next(self) -> Self {
+        let at = PermissionLevel::ALL.iter().position(|level| *level == self).map_or(0, |at| at + 1);
+        PermissionLevel::ALL[at % PermissionLevel::ALL.len()]
+    }
+}
+
+stored! {
     /// What the policy says to a call.
     #[derive(Copy, Eq, PartialOrd, Ord)]
     pub enum Action of Word {

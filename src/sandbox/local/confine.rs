@@ -1,6 +1,7 @@
 //! What a process takes from itself before a command of others runs in it; nothing of it can be given back.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use landlock::{
@@ -24,11 +25,13 @@ const JUMP_IF_EQUAL: u32 = 0x15;
 const JUMP_IF_NOT_BELOW: u32 = 0x35;
 
 /// Gives up rights, in an order in which each step is still allowed.
-pub fn confine(plan: &HeldPlan) -> Result<(), String> {
+///
+/// `layers` are folders that this call alone can change.
+pub fn confine(plan: &HeldPlan, layers: &[&OsStr]) -> Result<(), String> {
     limit(&plan.limits).map_err(|error| format!("the limits cannot be set: {error}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("no_new_privs: {error}"))?;
     drop_capabilities().map_err(|error| format!("the capabilities cannot be dropped: {error}"))?;
-    restrict_files(plan)?;
+    restrict_files(plan, layers)?;
     for filter in &plan.filters {
         let program: Vec<sock_filter> = filter.iter().filter_map(instruction).collect();
         seccompiler::apply_filter(&program).map_err(|error| format!("seccomp: {error}"))?;
@@ -108,7 +111,7 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 
 /// In namespaces the view is already small, and Landlock holds on to it should a mount be lost; without them it is
 /// all there is. Kernels without Landlock are told apart by [`landlock_works`], before.
-fn restrict_files(plan: &HeldPlan) -> Result<(), String> {
+fn restrict_files(plan: &HeldPlan, layers: &[&OsStr]) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| format!("landlock: {error}");
     // The ninth refuses sockets by their path. A kernel that knows less does what it can.
     let all = AccessFs::from_all(ABI::V9);
@@ -120,8 +123,9 @@ fn restrict_files(plan: &HeldPlan) -> Result<(), String> {
         .map_err(|error| words(&error))?
         .create()
         .map_err(|error| words(&error))?;
-    let reads = plan.readable.iter().map(|path| (path, read));
-    for (path, access) in reads.chain(plan.writable.iter().map(|path| (path, all))) {
+    let reads = plan.readable.iter().map(|path| (path.as_os_str(), read));
+    let writes = plan.writable.iter().map(OsString::as_os_str).chain(layers.iter().copied());
+    for (path, access) in reads.chain(writes.map(|path| (path, all))) {
         let path = Path::new(path);
         if !path.exists() {
             // Gone since the sandbox was opened; what is not allowed is refused.

@@ -46,7 +46,7 @@ impl Split {
             let side = match (above, is_of_a_call(&mount.kind) || target == workspace) {
                 (_, true) => Side::Own,
                 (None | Some(Side::Held), false) => Side::Held,
-                (Some(Side::Own), false) if matches!(mount.kind, MountKind::Bind { .. }) => {
+                (Some(Side::Own), false) if mount.kind.shown().is_some() => {
                     aside += 1;
                     Side::Aside(aside, target)
                 }
@@ -115,7 +115,9 @@ fn outside(mounts: &[Mount], sides: &BTreeMap<&Path, Side<'_>>) -> Vec<PathBuf> 
     };
     let held = |mount: &&Mount| !matches!(sides.get(Path::new(&mount.target)), Some(Side::Own) | None);
     let places = mounts.iter().filter(held).filter_map(|mount| match &mount.kind {
-        MountKind::Bind { source, .. } | MountKind::Device { source } => Some(source.into()),
+        MountKind::Bind { source, .. } | MountKind::Layered { source, .. } | MountKind::Device { source } => {
+            Some(source.into())
+        }
         _ => shown(Path::new(&mount.target)),
     });
     places.collect()

@@ -18,6 +18,9 @@ use super::plan::{Cover, CoverKind, HeldPlan, Mount, MountKind, StagePlan};
 /// What is said of a name that cannot be covered: it is the workspace that has to be mended, not the machine.
 pub const UNCOVERED: &str = "cannot be covered";
 
+/// What is said where a layer over a repository is refused.
+pub const NO_LAYER: &str = "this machine lays no layer over a repository";
+
 /// Mounts on the stage what every call sees, closed to writing.
 pub fn hold(plan: &HeldPlan) -> Result<(), String> {
     // What the machine unmounts later goes here as well; what is mounted here is seen nowhere else.
@@ -66,6 +69,9 @@ pub fn build(base: &OsStr, plan: &StagePlan, processes: u64) -> Result<(), Strin
 }
 
 fn unplaced(mount: &Mount, error: Errno) -> String {
+    if matches!(mount.kind, MountKind::Overlay { .. }) {
+        return format!("{NO_LAYER} (overlayfs on the folder for temporary files): {error}");
+    }
     format!("`{}` cannot be put into the sandbox: {error}", Path::new(&mount.target).display())
 }
 
@@ -141,6 +147,13 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             // What is mounted further down is closed by `close`.
             remount(&walk(root, &mount.target)?, *writable)
         }
+        MountKind::Layered { source, layer } => match place_cache(root, &mount.target, source, layer) {
+            Err(Errno::NOENT) | Ok(()) => Ok(()),
+            Err(_) => {
+                let kind = MountKind::Bind { source: source.clone(), writable: false };
+                place(root, empty, &Mount { target: mount.target.clone(), kind })
+            }
+        },
         MountKind::Memory { mib, mode, .. } => {
             let target = target(root, &mount.target, true)?;
             let data = format!("mode={mode:o},size={mib}m");
@@ -170,6 +183,7 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
                 MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RDONLY,
             )
         }
+        MountKind::Overlay { upper, work } => place_layer(root, &mount.target, [upper, work]),
         MountKind::Link { to } => {
             let path = Path::new(&mount.target);
             let parent = target(root, path.parent().unwrap_or(Path::new("/")).as_os_str(), true)?;
@@ -190,6 +204,30 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             Ok(())
         }
     }
+}
+
+/// Lays a layer over what is there.
+fn place_layer(root: BorrowedFd<'_>, path: &OsStr, layer: [&OsString; 2]) -> rustix::io::Result<()> {
+    let lower = walk(root, path)?;
+    lay_over(&lower, &lower, layer.map(Path::new))
+}
+
+/// Shows a folder under a layer of the session.
+fn place_cache(root: BorrowedFd<'_>, path: &OsStr, source: &OsStr, layer: &OsStr) -> rustix::io::Result<()> {
+    let lower = open_path(source)?;
+    let [upper, work] = ["upper", "work"].map(|name| Path::new(layer).join(name));
+    lay_over(&lower, &target(root, path, true)?, [&upper, &work])
+}
+
+/// Everything is named by what was opened, so that no name of a folder is read as an option.
+fn lay_over(lower: &OwnedFd, place: &OwnedFd, layer: [&Path; 2]) -> rustix::io::Result<()> {
+    let [upper, work] = layer.map(|folder| open_path(folder.as_os_str()));
+    let (upper, work) = (upper?, work?);
+    let [below, above, beside] = [lower, &upper, &work].map(|fd| fd_path(fd).display().to_string());
+    let data = format!("lowerdir={below},upperdir={above},workdir={beside},userxattr");
+    let data = std::ffi::CString::new(data).map_err(|_| Errno::INVAL)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("overlay", fd_path(place), "overlay", flags, data.as_c_str())
 }
 
 /// Why nothing is run: most likely a command has closed a folder on the way.

@@ -89,7 +89,7 @@ fn stray(path: &Path) -> Option<File> {
 }
 
 /// Removes a folder with everything in it, closed folders that a command left included. Links are not followed.
-fn remove(folder: &Path) {
+pub(super) fn remove(folder: &Path) {
     if fs::remove_dir_all(folder).is_err() {
         open_up(folder);
         // What still cannot be removed is not worth failing for.

@@ -325,16 +325,20 @@ impl Session {
     /// The strictest ruling on a path of the patch. Each path is judged by the mildest word on any tool with
     /// which this squad writes: what one of them may do unasked, a patch may.
     fn ruling_on(&self, plan: &Plan) -> (String, Ruling) {
-        let asks = Ruling { action: Action::Ask, rule: String::new(), why: None };
-        let Some((spec, squad)) = self.spec.as_ref().zip(self.squad.as_ref()) else {
+        let (rule, line) = (String::new(), policy::Line::Level);
+        let asks = Ruling { action: Action::Ask, rule, why: None, line };
+        let rights = self.lead_spark().and_then(|lead| self.rights(lead));
+        let (Some(spec), Some(squad), Some(rights)) = (&self.spec, &self.squad, rights) else {
             return (String::new(), asks);
         };
+        // A role that writes does, whatever the lead may do.
+        let rights = policy::Rights { read_only: false, ..rights };
         let writing = spec.tools.iter().filter(|tool| tool.risk == Risk::Write);
         let writing = writing.filter(|tool| squad.roles.iter().any(|role| role.tools.contains(&tool.name)));
         let names: Vec<&str> = writing.map(|tool| tool.name.as_str()).collect();
         let rulings = plan.paths().map(|path| {
             let alone = Plan { needs: vec![Need::Write(path.clone())], ..plan.clone() };
-            let words = names.iter().map(|tool| policy::rule(&spec.policy, &self.grants, tool, &alone));
+            let words = names.iter().map(|tool| policy::judge(&rights, tool, &alone));
             (path.path.clone(), words.min_by_key(|ruling| ruling.action).unwrap_or_else(|| asks.clone()))
         });
         rulings.max_by_key(|(_, ruling)| ruling.action).unwrap_or((String::new(), asks.clone()))

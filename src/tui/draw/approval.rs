@@ -9,8 +9,10 @@ use crate::projection::board::OpenApproval;
 use crate::projection::changes::is_diff;
 use crate::projection::{phrases, visible};
 use crate::protocol::event::Plan;
+use crate::protocol::need::Need;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
+use crate::tui::rule::Lasts;
 use crate::tui::state::{Armed, Pane, State};
 use crate::tui::text::{Wrap, bare, clean_line, cut, width};
 use crate::tui::theme::Tone;
@@ -18,6 +20,9 @@ use crate::tui::view_model::ViewModel;
 
 /// Rows around the preview: rule, what it is, blank, blank, how to answer.
 const AROUND: usize = 5;
+
+/// Rows of the list of what waits.
+const QUEUED: usize = 4;
 
 /// Alike rows that are shown after the first.
 const ALIKE: usize = 4;
@@ -27,7 +32,7 @@ pub(super) fn rows(state: &State, area: Rect) -> u16 {
     let Some(open) = shown(state) else { return 0 };
     let wide = usize::from(area.width);
     let foot = answer(state, &state.scene(), wide, usize::from(area.height) / 2).len();
-    let lines = preview(&state.scene(), open, area.width).len() + AROUND - 1 + foot;
+    let lines = preview(&state.scene(), open, area.width).len() + AROUND - 1 + foot + queued(state);
     let most = (usize::from(area.height) * 6 / 10).min(beside_lanes(state, area)).max(7);
     u16::try_from(lines.min(most)).unwrap_or(7)
 }
@@ -63,6 +68,10 @@ fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'s
     }
     if let Some(command) = plan.command().filter(|command| !plan.preview.contains(command)) {
         approved(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
+    }
+    if !open.opens.is_empty() {
+        let text = format!("  leaves the sandbox: {}", clean_line(&open.opens.join(", ")));
+        wrap.line(&[(scene.style(Tone::Bad), text.trim_start())], &mut out);
     }
     counted_once(out, scene)
 }
@@ -130,7 +139,8 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
         room if room > 2 => 2,
         _ => 1,
     };
-    let height = usize::from(area.height).saturating_sub(head + 1 + foot.len()).max(1);
+    let queue = if head == 3 { queue(state, scene, area.width) } else { Vec::new() };
+    let height = usize::from(area.height).saturating_sub(head + queue.len() + 1 + foot.len()).max(1);
     state.asking.drawn.set((lines.len(), height));
     let from = state.asking.scroll.min(lines.len().saturating_sub(height));
     let (above, below) = (from, lines.len().saturating_sub(from + height));
@@ -138,6 +148,7 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     state.asking.is_seen.set(state.asking.is_seen.get() || is_end);
     let mut all = vec![title(state, scene, area.width), about(scene, open, area.width), Line::default()];
     all.truncate(head);
+    all.splice(1.min(head)..1.min(head), queue);
     all.extend(lines);
     all.push(match is_ruling(state) {
         true => about_rule(state, scene, usize::from(area.width)),
@@ -171,11 +182,34 @@ fn hidden(above: usize, below: usize, is_end: bool, is_seen: bool) -> String {
 fn title(state: &State, scene: &ViewModel<'_>, wide: u16) -> Line<'static> {
     let open = &state.record.now.board.approvals;
     let at = open.iter().position(|ask| Some(ask.call) == state.asking.call).unwrap_or(0) + 1;
-    let queue = if open.len() > 1 { format!(" {at} of {}, h the next", open.len()) } else { String::new() };
+    let queue =
+        if open.len() > 1 { format!(" {at} of {}, h for the next", open.len()) } else { String::new() };
     let text = format!("── approval{queue} ");
     let rule = "─".repeat(usize::from(wide).saturating_sub(width(&text)));
     let tone = if super::has_keys(state, Pane::Approval) { Tone::Warn } else { Tone::Quiet };
     Line::styled(format!("{text}{rule}"), scene.style(tone))
+}
+
+/// Rows of the list of what waits; one alone needs none.
+fn queued(state: &State) -> usize {
+    let open = state.record.now.board.approvals.len();
+    if open > 1 { open.min(QUEUED) } else { 0 }
+}
+
+/// What waits, a row each, with the digit that goes there.
+fn queue(state: &State, scene: &ViewModel<'_>, wide: u16) -> Vec<Line<'static>> {
+    let open = &state.record.now.board.approvals;
+    let at = open.iter().position(|ask| Some(ask.call) == state.asking.call).unwrap_or(0);
+    let from = (at + 1).saturating_sub(QUEUED);
+    let row = |(nth, ask): (usize, &OpenApproval)| {
+        let is_chosen = nth == at;
+        let mark = if is_chosen { '▸' } else { ' ' };
+        let text =
+            format!("  {mark} {} {} wants {} {}", nth + 1, scene.name(ask.spark), ask.tool, ask.target);
+        let tone = if is_chosen { Tone::Strong } else { Tone::Quiet };
+        Line::styled(cut(&clean_line(&text), usize::from(wide).saturating_sub(2)), scene.style(tone))
+    };
+    open.iter().enumerate().skip(from).take(queued(state)).map(row).collect()
 }
 
 fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static> {
@@ -190,17 +224,24 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         Some("") | None => String::new(),
         Some(cwd) => format!(" in {}", bare(cwd)),
     };
+    let leaves = plan(scene, open).is_some_and(|plan| plan.needs.contains(&Need::Unconfined));
+    let needs: Vec<String> =
+        plan(scene, open).into_iter().flat_map(Plan::other_needs).map(phrases::need).collect();
+    let needs = needs.iter().map(|need| format!(" · {}", clean_line(need))).collect::<String>();
     let sandbox = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
+        _ if leaves => "OUTSIDE the sandbox".to_owned(),
         Some("none") | None => "UNCONFINED".to_owned(),
         Some(kind) => format!("inside {}", clean_line(kind)),
     };
     let who = format!("  {} wants {}", scene.name(open.spark), clean_line(&open.tool));
     let rest = format!(" · {risk}{place} · {sandbox}");
-    let room = usize::from(wide).saturating_sub(2);
-    Line::from(vec![
-        Span::styled(cut(&who, room), scene.style(Tone::Strong)),
-        Span::styled(cut(&rest, room.saturating_sub(width(&who))), scene.style(Tone::Quiet)),
-    ])
+    let mut room = usize::from(wide).saturating_sub(2);
+    let pieces = [(Tone::Strong, who), (Tone::Warn, needs), (Tone::Quiet, rest)];
+    Line::from_iter(pieces.into_iter().map(|(tone, text)| {
+        let text = cut(&text, room);
+        room = room.saturating_sub(width(&text));
+        Span::styled(text, scene.style(tone))
+    }))
 }
 
 /// How to answer; once a choice is made, what Enter will do.
@@ -213,12 +254,12 @@ fn answer(state: &State, scene: &ViewModel<'_>, wide: usize, most: usize) -> Vec
 
 fn choices(state: &State, scene: &ViewModel<'_>, wide: usize) -> Line<'static> {
     if state.pane != Pane::Approval {
-        return Line::styled("  Tab goes there to answer", scene.style(Tone::Warn));
+        return Line::styled("  Press Tab to answer", scene.style(Tone::Warn));
     }
     let armed = match state.asking.armed {
         Some(Armed::Once) => "Enter allows this once, Esc takes it back".to_owned(),
         Some(Armed::Session) => {
-            "Enter allows this and the same again for the session, Esc takes it back".to_owned()
+            "Enter allows this exact call for the rest of the session, Esc takes it back".to_owned()
         }
         Some(Armed::Deny) => format!("deny, because: {}▏  Enter says so", clean_line(&state.asking.reason)),
         Some(Armed::Rule) | None => {
@@ -253,8 +294,12 @@ fn about_rule(state: &State, scene: &ViewModel<'_>, wide: usize) -> Line<'static
     let (tone, text) = match &state.asking.fault {
         Some(why) => (Tone::Bad, clean_line(why)),
         None => {
-            let text = "Enter allows what fits, for the session; * is anything; Esc takes it back";
-            (Tone::Warn, text.to_owned())
+            let lasts = match state.asking.lasts {
+                Lasts::Session => "for the session",
+                Lasts::Workspace => "kept for this workspace",
+                Lasts::Everywhere => "kept for every workspace",
+            };
+            (Tone::Warn, format!("Enter allows what fits, {lasts} (Tab changes that); * is anything"))
         }
     };
     Line::styled(format!("  {}", cut(&text, wide.saturating_sub(3))), scene.style(tone))

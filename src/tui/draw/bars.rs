@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::projection::phrases;
+use crate::tui::level;
 use crate::tui::state::{Armed, Pane, State};
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
@@ -140,19 +141,25 @@ fn hints(state: &State, room: usize) -> String {
     let is_asked = state.is_asked() && state.past.is_none();
     let hints: &[&str] = match state.pane {
         Pane::Approval if state.asking.armed == Some(Armed::Rule) => {
-            &["Enter grants the rule", "Esc takes it back"]
+            &["Enter grants the rule", "Tab how long", "Esc takes it back"]
         }
         Pane::Approval => {
             &["y once", "s session", "r rule", "n deny", "then Enter", "↑↓ scroll", "Tab story"]
         }
         Pane::Composer if state.past.is_some() => &["Enter goes back to now", "Tab story", "Esc now"],
+        Pane::Composer if state.board().questions().next().is_some() => {
+            &["Enter answers", "Esc interrupts", "Tab story", "? help"]
+        }
         Pane::Composer if is_asked => &["Enter steers", "Tab answers", "Esc interrupts", "? help"],
         Pane::Timeline if is_asked => &["Tab answers", "↑↓ scroll", "[ ] time", "o unfold", "? help"],
         Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],
         Pane::Composer if state.is_left_open() && state.composer.is_empty() => {
             &["Enter goes on where it was left", "or write", "Tab story", "? help"]
         }
-        Pane::Composer => &["Enter sends", "/ commands", "Tab story", "? help"],
+        Pane::Composer if level::has_plan(state, &state.scene()) && state.composer.is_empty() => {
+            &["/accept carries out the plan", "or write", "Shift-Tab level", "? help"]
+        }
+        Pane::Composer => &["Enter sends", "/ commands", "Shift-Tab level", "Tab story", "? help"],
         Pane::Timeline if state.past.is_some() => &["[ ] step", "r play", "f fork here", "Esc now", "? help"],
         Pane::Timeline if state.profile.is_record => {
             &["[ ] step", "r play", "g jump", "f fork", "q leave", "? help"]

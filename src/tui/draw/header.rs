@@ -8,7 +8,8 @@ use ratatui::widgets::Paragraph;
 use crate::projection::board::BoardState;
 use crate::projection::phrases;
 use crate::protocol::effect::Order;
-use crate::protocol::spec::ANY_STEPS;
+use crate::protocol::spec::{ANY_STEPS, PermissionLevel};
+use crate::tui::level;
 use crate::tui::state::State;
 use crate::tui::text::{clean_line, cut, width};
 use crate::tui::theme::Tone;
@@ -60,6 +61,7 @@ fn first(state: &State, scene: &ViewModel<'_>) -> Words {
     let board = &scene.moment.board;
     let mut words = vec![(Tone::Accent, "agon".to_owned())];
     let mode = board.mode.as_ref().map_or(state.wish.worker.word(), phrases::mode);
+    let waits_for_you = !board.approvals.is_empty() || board.questions().next().is_some();
     let doing = match board.state {
         _ if board.seq.is_none() => {
             words.push((Tone::Quiet, format!("  {mode}")));
@@ -71,13 +73,13 @@ fn first(state: &State, scene: &ViewModel<'_>) -> Words {
             None => "ready".to_owned(),
         },
         BoardState::Working if scene.is_left => "left open".to_owned(),
-        BoardState::Working if !board.approvals.is_empty() => "waits for you".to_owned(),
+        BoardState::Working if waits_for_you => "waits for you".to_owned(),
         BoardState::Working => "working".to_owned(),
         BoardState::Paused(cause) => format!("paused: {}", phrases::pause_cause(cause)),
         BoardState::Stopping(_) => "stopping".to_owned(),
         BoardState::Sealed(cause) => phrases::stop_cause(cause).to_owned(),
     };
-    let is_calm = board.approvals.is_empty() && !state.is_newer();
+    let is_calm = !waits_for_you && !state.is_newer();
     let tone = if is_calm { Tone::Text } else { Tone::Warn };
     words.push((Tone::Quiet, format!("  {mode}")));
     let next = state.wish.worker.word();
@@ -108,6 +110,10 @@ fn confined(state: &State, scene: &ViewModel<'_>) -> Words {
     if let Some(persona) = wanted(state, &state.profile.wanted_persona) {
         words.push((Tone::Warn, format!(" · next persona {}", clean_line(persona))));
     }
+    if words.iter().any(|(_, text)| !text.is_empty()) {
+        words.push((Tone::Quiet, " · ".to_owned()));
+    }
+    words.extend(levels(state, scene));
     if let Some(sandbox) = &board.sandbox {
         let (tone, name) = match sandbox.kind.as_str() {
             "none" => (Tone::Bad, "UNCONFINED".to_owned()),
@@ -123,6 +129,14 @@ fn confined(state: &State, scene: &ViewModel<'_>) -> Words {
             next => (Tone::Warn, format!(", next {}", clean_line(next))),
         });
     }
+    words
+}
+
+/// The permission level, and the next one where that is another.
+fn levels(state: &State, scene: &ViewModel<'_>) -> Words {
+    let (now, next) = level::shown(state, scene);
+    let mut words = vec![(level::tone(now), format!("level {}", now.word()))];
+    words.extend(next.map(|next| (level::tone(next), format!(", next {}", next.word()))));
     words
 }
 
@@ -171,7 +185,7 @@ fn second(state: &State, scene: &ViewModel<'_>) -> Words {
     let place = if board.workspace.is_empty() { &state.profile.workspace } else { &board.workspace };
     let mut words = vec![(Tone::Quiet, clean_line(place))];
     if !board.id.is_empty() {
-        words.push((Tone::Quiet, format!(" · {}", cut(&clean_line(&board.id), 14))));
+        words.push((Tone::Quiet, format!(" · {}", clean_line(phrases::short_id(&board.id)))));
     }
     words
 }
@@ -227,6 +241,10 @@ fn short_used(state: &State, scene: &ViewModel<'_>, wide: usize, left: &Words) -
     let mut words = Vec::new();
     if board.sandbox.as_ref().is_some_and(|sandbox| sandbox.kind == "none") {
         words.push((Tone::Bad, "UNCONFINED".to_owned()));
+        words.push((Tone::Quiet, " · ".to_owned()));
+    }
+    if level::shown(state, scene).0 != PermissionLevel::Ask {
+        words.extend(levels(state, scene));
         words.push((Tone::Quiet, " · ".to_owned()));
     }
     if scene.record.is_counting() {

@@ -9,7 +9,7 @@ use crate::projection::costs::Scope;
 use crate::projection::phrases;
 use crate::tui::keys::{KEYS, KeyContext};
 use crate::tui::slash::SLASHES;
-use crate::tui::state::{SessionRow, Sessions, State};
+use crate::tui::state::{Find, SessionRow, Sessions, State};
 use crate::tui::text::{Wrap, clean_line, cut, width};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::ViewModel;
@@ -34,10 +34,10 @@ pub(super) fn help(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     lines.push(title("When something waits for your answer"));
     for (keys, help) in [
         ("y Enter", "Allow this once"),
-        ("s Enter", "Allow this and the same again for the session"),
+        ("s Enter", "Allow this exact call for the rest of the session"),
         ("r … Enter", "Allow whatever fits a rule for the session; the rule is shown and can be changed"),
         ("n … Enter", "Deny; what you write is sent to the model"),
-        ("h", "Look at the next one that waits"),
+        ("h, 1-9", "Look at the next one that waits, or at one of the list"),
     ] {
         lines.extend(pair(scene, keys, help, wide));
     }
@@ -103,6 +103,41 @@ pub(super) fn cost(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     }
     if let Some(saved) = phrases::saved(scene.costs().total.saved_micro_usd) {
         lines.push(Line::styled(cut(&saved, usize::from(inner.width)), scene.style(Tone::Quiet)));
+    }
+    super::scrolled(state, frame, inner, lines, scroll);
+}
+
+/// What fills the windows of the sparks at work.
+pub(super) fn context(
+    state: &State,
+    scene: &ViewModel<'_>,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    scroll: usize,
+) {
+    let inner = super::sheet(scene, frame, area, "context", "↑↓ scroll · Esc closes");
+    let wide = usize::from(inner.width);
+    let usage = &scene.moment.gauge;
+    let mut lines = Vec::new();
+    for spark in usage.at_work() {
+        let Some(filled) = usage.filled(spark, &|at| scene.event(at)) else { continue };
+        let name = clean_line(&scene.name(spark));
+        let Ok(filled) = filled else {
+            let words = format!("{name}: its beginning is no longer in memory; `agon context` reads the log");
+            lines.extend([Line::styled(cut(&words, wide), scene.style(Tone::Quiet)), Line::default()]);
+            continue;
+        };
+        let head = format!("{name} · {}", clean_line(&filled.model));
+        lines.push(Line::styled(cut(&head, wide), scene.style(Tone::Strong)));
+        let (rows, sum) = phrases::filled(&filled);
+        for [part, tokens, share] in rows {
+            lines.push(Line::styled(format!("  {part:<14}{tokens:>12}{share:>9}"), scene.style(Tone::Text)));
+        }
+        Wrap::to(wide).line(&[(scene.style(Tone::Quiet), &sum)], &mut lines);
+        lines.push(Line::default());
+    }
+    if lines.is_empty() {
+        lines.push(Line::styled("no model was called yet", scene.style(Tone::Quiet)));
     }
     super::scrolled(state, frame, inner, lines, scroll);
 }
@@ -185,6 +220,13 @@ fn session_row(row: &SessionRow, is_here: bool, wide: usize) -> String {
     let folder = cut(&clean_line(folder), 18);
     let gap = " ".repeat(20usize.saturating_sub(width(&folder)));
     format!("{head}{:<15}{folder}{gap}{what}", cut(&clean_line(&row.id), 13))
+}
+
+/// What is looked for, and how it goes on.
+pub(super) fn find(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, find: &Find) {
+    let missed = if find.is_missed && !find.words.is_empty() { "no more of it; " } else { "" };
+    let words = clean_line(&find.words);
+    question(scene, frame, area, &format!("Find {words}▏  {missed}Enter older, ↓ newer, Esc stays here"));
 }
 
 pub(super) fn jump(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, digits: &str) {

@@ -18,7 +18,7 @@ use crate::tui::view_model::ViewModel;
 const MOST: usize = 8;
 
 /// Completions that are shown at once.
-const OFFERED: usize = 6;
+const OFFERED: usize = 10;
 
 /// Bytes around the cursor that are laid out: more than fit on any screen.
 const AROUND: usize = 16 * 1024;
@@ -57,7 +57,7 @@ fn layout(state: &State, wide: u16) -> (Vec<String>, (usize, usize)) {
             continue;
         }
         // What was pasted may hold anything; the text itself is sent as it is.
-        let shown = clean(grapheme);
+        let shown = state.composer.mark(grapheme).unwrap_or_else(|| clean(grapheme));
         if used + width(&shown) > room {
             lines.push(String::new());
             used = 0;
@@ -121,6 +121,7 @@ fn rule(state: &State, wide: u16) -> String {
 
 fn invitation(state: &State) -> &'static str {
     match (state.is_working(), state.wish.worker, state.record.last()) {
+        _ if state.record.now.board.questions().next().is_some() => "write your answer",
         (true, ..) => "say something to the spark at work",
         (false, Worker::Debate, _) => "write a question",
         (false, _, None) => "write a task",

@@ -1,8 +1,10 @@
 //! Reads keys, and tells what was pasted from what was typed where the terminal does not; obeys no key.
 
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc;
 
 /// How long more is waited for once several keys came at once: a pasted text arrives in pieces.
@@ -11,9 +13,40 @@ const PIECES: Duration = Duration::from_millis(5);
 /// Keys that came at once from which on they may be a paste: nobody types so many in one moment.
 const PASTED: usize = 6;
 
+/// How long the thread has to let go of the terminal.
+const LET_GO: Duration = Duration::from_secs(1);
+
+/// The keys as they come.
+pub(super) struct Keys {
+    events: mpsc::Receiver<Event>,
+    gate: Arc<Gate>,
+}
+
+/// Where the thread waits while another program reads the terminal.
+#[derive(Default)]
+struct Gate {
+    /// The terminal is lent, and the thread has let go of it.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        while state.0 {
+            state.1 = true;
+            self.changed.notify_all();
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.1 = false;
+    }
+}
+
 /// Reads keys in a thread of its own: a terminal can only be read by waiting.
-pub(super) fn listen(room: usize) -> mpsc::Receiver<Event> {
-    let (sender, receiver) = mpsc::channel(room);
+pub(super) fn listen(room: usize) -> Keys {
+    let (sender, events) = mpsc::channel(room);
+    let gate = Arc::new(Gate::default());
+    let theirs = Arc::clone(&gate);
     std::thread::spawn(move || {
         while let Ok(first) = event::read() {
             for event in gathered(at_once(first)) {
@@ -21,9 +54,34 @@ pub(super) fn listen(room: usize) -> mpsc::Receiver<Event> {
                     return;
                 }
             }
+            theirs.pass();
         }
     });
-    receiver
+    Keys { events, gate }
+}
+
+impl Keys {
+    pub async fn recv(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    pub fn try_recv(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    /// Reads nothing while another program has the terminal. A signal of a changed size wakes the thread, which waits
+    /// for keys otherwise.
+    pub fn lent<T>(&self, work: impl FnOnce() -> T) -> T {
+        let lock = || self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *lock() = (true, false);
+        // Where the thread is not woken, the first key is lost to it and nothing else.
+        let _ = kill_process(getpid(), Signal::WINCH);
+        drop(self.gate.changed.wait_timeout_while(lock(), LET_GO, |state| !state.1));
+        let done = work();
+        *lock() = (false, false);
+        self.gate.changed.notify_all();
+        done
+    }
 }
 
 /// What came together with an event.

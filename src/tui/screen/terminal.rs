@@ -16,17 +16,20 @@ use super::pipe::{Pipe, Sheet};
 use super::scroll::Scrolling;
 use crate::tui::State;
 
-/// Alternate screen, bracketed paste, no cursor until a frame wants one.
-const TAKE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?25l";
+/// Alternate screen, bracketed paste, news of the focus, no cursor until a frame wants one.
+const TAKE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?25l";
 
 /// The same taken back, and a synchronized frame that was cut off ended.
-const GIVE_BACK: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[?1049l";
+const GIVE_BACK: &str = "\x1b[<u\x1b[?2026l\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[?1049l";
 
 /// Everything cleared, in the terminal's own colours.
 const CLEAR: &str = "\x1b[0m\x1b[2J";
 
-/// Whether frames can be shown whole (DEC mode 2026), then a question every terminal answers.
-const ASK: &[u8] = b"\x1b[?2026$p\x1b[c";
+/// Keys are told apart that look alike otherwise (Shift-Enter), where the terminal says that it can.
+const KEYS: &str = "\x1b[>1u";
+
+/// Whether frames can be shown whole (DEC mode 2026) and keys told apart, then a question every terminal answers.
+const ASK: &[u8] = b"\x1b[?2026$p\x1b[?u\x1b[c";
 
 /// How long a terminal has to answer.
 const ANSWER: Duration = Duration::from_millis(100);
@@ -45,6 +48,7 @@ pub(super) struct Screen {
     size: (u16, u16),
     pipe: Pipe,
     is_synchronized: bool,
+    knows_keys: bool,
     /// The terminal belongs to the shell: nothing is written before it is given back.
     is_away: bool,
 }
@@ -54,12 +58,20 @@ impl Screen {
     pub fn open() -> io::Result<Self> {
         restore_on_panic();
         let leftover = Handed::take()?;
-        let is_synchronized = ask();
+        let answer = ask();
         let sheet = Sheet::default();
         let size = size()?;
         let terminal = blank(&sheet, size)?;
-        let screen =
-            Screen { terminal, sheet, size, pipe: Pipe::to(io::stdout()), is_synchronized, is_away: false };
+        let screen = Screen {
+            terminal,
+            sheet,
+            size,
+            pipe: Pipe::to(io::stdout()),
+            is_synchronized: answer.is_synchronized,
+            knows_keys: answer.knows_keys,
+            is_away: false,
+        };
+        screen.take_keys();
         // From here on the screen itself hands the terminal back.
         std::mem::forget(leftover);
         Ok(screen)
@@ -118,10 +130,24 @@ impl Screen {
         self.pipe.send(frame);
     }
 
+    fn take_keys(&self) {
+        if self.knows_keys {
+            self.pipe.send(KEYS.as_bytes().to_vec());
+        }
+    }
+
     /// Rings the bell.
     pub fn bell(&self) {
         if !self.is_away {
             self.pipe.send(b"\x07".to_vec());
+        }
+    }
+
+    /// Tells of something in the desktop's own way, where the terminal knows one (OSC 9), and rings.
+    pub fn notify(&self, text: &str) {
+        if !self.is_away {
+            let text: String = text.chars().filter(|c| !c.is_control()).take(120).collect();
+            self.pipe.send(format!("\x1b]9;agon: {text}\x07\x07").into_bytes());
         }
     }
 
@@ -149,6 +175,7 @@ impl Screen {
         };
         TAKEN.store(true, Ordering::SeqCst);
         self.pipe.send(TAKE.as_bytes().to_vec());
+        self.take_keys();
         self.begin_anew(size)?;
         state.is_dirty = true;
         Ok(())
@@ -156,11 +183,18 @@ impl Screen {
 
     /// Hands the terminal back, stops the process, and takes the terminal over once it is continued.
     pub fn suspend(&mut self, state: &mut State) -> io::Result<()> {
+        self.lend(state, || kill_process(getpid(), Signal::STOP))??;
+        Ok(())
+    }
+
+    /// Hands the terminal back for as long as something else has it.
+    pub fn lend<T>(&mut self, state: &mut State, work: impl FnOnce() -> T) -> io::Result<T> {
         self.pipe.close();
         give_back();
-        kill_process(getpid(), Signal::STOP)?;
+        let done = work();
         self.pipe = Pipe::to(io::stdout());
-        self.redraw(state)
+        self.redraw(state)?;
+        Ok(done)
     }
 }
 
@@ -229,11 +263,18 @@ fn restore_on_panic() {
     });
 }
 
-/// True when the terminal says that it knows synchronized output. What it says is read before keys are.
-fn ask() -> bool {
+/// What a terminal says it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Answer {
+    is_synchronized: bool,
+    knows_keys: bool,
+}
+
+/// Asks the terminal what it can. What it says is read before keys are.
+fn ask() -> Answer {
     let mut out = io::stdout().lock();
     if out.write_all(ASK).and_then(|()| out.flush()).is_err() {
-        return false;
+        return Answer::default();
     }
     let stdin = rustix::stdio::stdin();
     let (mut heard, mut bytes) = (Vec::new(), [0; 256]);
@@ -245,22 +286,25 @@ fn ask() -> bool {
             continue;
         }
         match rustix::io::read(stdin, &mut bytes) {
-            Ok(0) | Err(_) => return false,
+            Ok(0) | Err(_) => return Answer::default(),
             Ok(count) => heard.extend_from_slice(&bytes[..count]),
         }
-        if let Some(knows) = answer(&heard) {
-            return knows;
+        if let Some(answer) = answer(&heard) {
+            return answer;
         }
     }
-    false
+    Answer::default()
 }
 
 /// What a terminal answered: none while its last answer is not there.
-fn answer(heard: &[u8]) -> Option<bool> {
+fn answer(heard: &[u8]) -> Option<Answer> {
     let text = String::from_utf8_lossy(heard);
     let at = text.find("\x1b[?").filter(|_| text.ends_with('c'))?;
-    let knows = ["1", "2", "3"].iter().any(|mode| text[at..].contains(&format!("\x1b[?2026;{mode}$y")));
-    Some(knows)
+    let is_synchronized =
+        ["1", "2", "3"].iter().any(|mode| text[at..].contains(&format!("\x1b[?2026;{mode}$y")));
+    let is_flags = |part: &str| part.find('u').is_some_and(|end| part[..end].parse::<u16>().is_ok());
+    let knows_keys = text[at..].split("\x1b[?").any(is_flags);
+    Some(Answer { is_synchronized, knows_keys })
 }
 
 #[cfg(test)]
@@ -269,9 +313,10 @@ mod tests {
 
     #[test]
     fn only_a_terminal_that_says_so_is_synchronized() {
-        assert_eq!(answer(b"\x1b[?2026;2$y\x1b[?62;c"), Some(true));
-        assert_eq!(answer(b"\x1b[?2026;0$y\x1b[?62;c"), Some(false));
-        assert_eq!(answer(b"\x1b[?1;2c"), Some(false));
+        let said = |heard: &[u8]| answer(heard).map(|said| (said.is_synchronized, said.knows_keys));
+        assert_eq!(said(b"\x1b[?2026;2$y\x1b[?62;c"), Some((true, false)));
+        assert_eq!(said(b"\x1b[?2026;0$y\x1b[?0u\x1b[?62;c"), Some((false, true)));
+        assert_eq!(said(b"\x1b[?1;2c"), Some((false, false)));
         assert_eq!(answer(b"\x1b[?2026;2$y"), None);
     }
 }

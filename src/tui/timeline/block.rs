@@ -69,6 +69,7 @@ pub(super) fn is_shown(scene: &ViewModel<'_>, item: &Item) -> bool {
     match item.kind {
         ItemKind::ToolResult { .. }
         | ItemKind::Refused { .. }
+        | ItemKind::Answered { .. }
         | ItemKind::Lost { tool_use: Some(_) }
         | ItemKind::SparkEnd(TurnCause::Done | TurnCause::Interrupted)
         | ItemKind::Sealed(StopCause::Finished) => false,
@@ -116,7 +117,10 @@ impl Page<'_> {
             out.push(Line::from(Span::styled(format!("  {name}"), self.scene.style(Tone::Accent))));
         }
         out.extend(body);
-        out
+        match self.scene.moment.struck.covers(item.source.seq) {
+            true => out.into_iter().map(|line| self.struck(line)).collect(),
+            false => out,
+        }
     }
 
     /// Tool calls in a row stay together; everything else gets room.
@@ -231,6 +235,7 @@ impl Page<'_> {
             }
             ItemKind::Resumed => self.remark(Tone::Quiet, "∙ ", &format!("resumed, {}", when(item.at))),
             ItemKind::Forked => self.remark(Tone::Quiet, "∙ ", &self.fork(item)),
+            ItemKind::Rewound => self.wrapped(Tone::Accent, "↶ ", &body()),
             ItemKind::Recovered => self.remark(Tone::Warn, "! ", "a torn end of the log was set aside"),
             ItemKind::Sealed(cause) => {
                 self.remark(Tone::Quiet, "∙ ", &format!("ended: {}", phrases::stop_cause(cause)))

@@ -81,13 +81,13 @@ fn call_lines(
     if !out.is_empty() {
         out.push(Line::default());
     }
-    out.extend(status(scene, open, width));
+    out.extend(status(scene, (call, open), width));
     out
 }
 
 /// What a call does, and for how long.
-fn status(scene: &ViewModel<'_>, open: &OpenCall, width: usize) -> Option<Line<'static>> {
-    let said = clean_line(&scene.moment.board.say(open));
+fn status(scene: &ViewModel<'_>, (call, open): (CallId, &OpenCall), width: usize) -> Option<Line<'static>> {
+    let said = clean_line(&scene.moment.board.say(call, open));
     if scene.is_left {
         let text = format!("■ left open while {said}");
         return Some(Line::from(Span::styled(cut(&text, width), scene.style(Tone::Warn))));

@@ -1,6 +1,6 @@
-//! Changed settings as lines of the story: what works otherwise from here on; changes none.
+//! Changed settings as lines of the story, and lines that were taken back; changes none.
 
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 use crate::projection::phrases;
 use crate::projection::transcript::Item;
@@ -9,10 +9,17 @@ use crate::protocol::spec::Setting;
 use crate::protocol::text::names_shown;
 
 use super::block::Page;
+use crate::tui::level;
 use crate::tui::text::clean_line;
 use crate::tui::theme::Tone;
 
 impl Page<'_> {
+    /// A line that was taken back.
+    pub(super) fn struck(&self, line: Line<'static>) -> Line<'static> {
+        let style = self.scene.style(Tone::Struck).patch(self.scene.style(Tone::Quiet));
+        line.into_iter().map(|span| Span::styled(span.content, style)).collect()
+    }
+
     /// What an item's event changes, a line each.
     pub(super) fn settings(&self, item: &Item) -> Vec<Line<'static>> {
         let changed = match self.scene.event(item.source) {
@@ -50,7 +57,11 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
         Setting::RoleModel { role, model } => quiet(format!("{role} works with {model}")),
         Setting::Offered(offered) => quiet(phrases::offered(offered.as_deref())),
         Setting::Sources(sources) => quiet(format!("tool sources: {}", names_shown(sources))),
+        Setting::Permission(level) => {
+            Some((level::tone(*level), format!("permission level {}", level.word())))
+        }
         Setting::Effort(effort) => quiet(phrases::effort(*effort)),
+        Setting::Gates(gates) => quiet(format!("gates {}", names_shown(gates))),
         Setting::Unknown(_) => quiet(phrases::NEWER.to_owned()),
     }
 }

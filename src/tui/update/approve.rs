@@ -9,6 +9,7 @@ use crate::protocol::{Choice, Command};
 use crate::projection::board::OpenApproval;
 use crate::tui::composer::Composer;
 use crate::tui::draw::approval::page;
+use crate::tui::rule::Lasts;
 use crate::tui::state::{Armed, Asking, Pane, State};
 use crate::tui::text::clean_line;
 use crate::tui::{Act, rule};
@@ -19,6 +20,25 @@ const GRACE: u64 = 400_000;
 /// True when an approval can be answered here and now.
 pub(super) fn is_open(state: &State) -> bool {
     state.is_asked() && state.past.is_none()
+}
+
+/// True for a text that was hardly meant for a model while something waits: the letters of an answer.
+fn looks_like_an_answer(text: &str) -> bool {
+    let text = text.trim().to_lowercase();
+    let is_letters = (1..=3).contains(&text.len()) && text.chars().all(|c| "ysrn".contains(c));
+    is_letters || ["yes", "no", "session", "rule", "ok"].contains(&text.as_str())
+}
+
+/// Keeps an answer that was written where messages are written from being sent to the model, and brings the keys to what
+/// waits; it answers nothing by itself. True when it did.
+pub(super) fn catch(state: &mut State) -> bool {
+    let is_caught = is_open(state) && looks_like_an_answer(&state.composer.text);
+    if is_caught {
+        state.composer.clear();
+        state.pane = Pane::Approval;
+        state.tell("not sent to the model and not answered yet: y, s, r or n, then Enter");
+    }
+    is_caught
 }
 
 /// Brings the oldest open approval up, and the keys to it when nothing is being written.
@@ -73,7 +93,10 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         KeyCode::PageDown => scroll(state, page(state.asking.drawn.get().1) as isize),
         KeyCode::Home => state.asking.scroll = 0,
         KeyCode::End => scroll(state, state.asking.drawn.get().0 as isize),
-        KeyCode::Char('h') if held.is_empty() => next(state),
+        KeyCode::Char('h') if held.is_empty() => go_to(state, None),
+        KeyCode::Char(digit @ '1'..='9') if held.is_empty() && state.asking.armed.is_none() => {
+            go_to(state, Some(usize::from(digit as u8 - b'1')));
+        }
         // Esc once too often neither answers nor goes where letters are commands.
         KeyCode::Esc if state.asking.armed.take().is_none() => {
             state.tell("n denies it, Tab goes to the story")
@@ -101,6 +124,7 @@ fn arm(state: &mut State, c: char) {
     state.asking.reason.clear();
     if c == 'r' {
         state.asking.fault = None;
+        state.asking.lasts = Lasts::Session;
         state.asking.rule = Composer::default();
         let text = state.asked().and_then(|open| Some(rule::text(&open.tool, plan(state, open)?)));
         state.asking.rule.insert(&text.unwrap_or_default());
@@ -126,6 +150,10 @@ fn hand_over(state: &mut State, c: char) {
 
 /// While a rule is written, keys edit it.
 fn rule_text(state: &mut State, key: KeyEvent) -> bool {
+    if key.code == KeyCode::Tab {
+        state.asking.lasts = state.asking.lasts.next();
+        return true;
+    }
     let is_edited = state.asking.rule.edit(key);
     if is_edited {
         state.asking.fault = None;
@@ -166,11 +194,11 @@ fn scroll(state: &mut State, by: isize) {
     state.asking.scroll = state.asking.scroll.saturating_add_signed(by).min(most);
 }
 
-/// Looks at the next approval of the queue.
-fn next(state: &mut State) {
+/// Looks at an approval of the queue, else at the next one.
+fn go_to(state: &mut State, nth: Option<usize>) {
     let open = &state.record.now.board.approvals;
     let at = open.iter().position(|approval| Some(approval.call) == state.asking.call).unwrap_or(0);
-    if let Some(next) = open.get((at + 1) % open.len().max(1)) {
+    if let Some(next) = open.get(nth.unwrap_or((at + 1) % open.len().max(1))) {
         state.asking = Asking { call: Some(next.call), ..Asking::default() };
     }
 }
@@ -188,8 +216,14 @@ fn confirm(state: &mut State, acts: &mut Vec<Act>) {
     };
     let Some(open) = state.asked() else { return };
     let (call, digest, by) = (open.call, open.digest.clone(), state.profile.by.clone());
-    acts.push(Act::Submit(Command::Answer { call, digest, choice, by }));
-    // A rule that is not taken is there to be mended.
+    let answer = Command::Answer { call, digest, choice, by };
+    let lasts = state.asking.lasts;
+    let is_kept = state.asking.armed == Some(Armed::Rule) && lasts != Lasts::Session;
+    acts.push(match is_kept {
+        true => Act::Keep { answer, everywhere: lasts == Lasts::Everywhere },
+        false => Act::Submit(answer),
+    });
+    // A rule that is not taken is there to be corrected.
     state.asking.armed = state.asking.armed.filter(|armed| *armed == Armed::Rule);
     state.asking.is_sent = true;
     state.pane = Pane::Composer;

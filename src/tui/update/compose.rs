@@ -1,16 +1,17 @@
 //! Keys of the composer: editing, sending, steering, slash commands.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::projection::phrases;
 use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
 use crate::protocol::Command;
 
-use super::{browse, overlay, pick};
+use super::{approve, browse, overlay, pick, rewind};
 use crate::tui::keys::Do;
+use crate::tui::level;
 use crate::tui::mode_request;
-use crate::tui::slash::{self, Order};
+use crate::tui::slash::{self, INIT_TASK, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
 use crate::tui::theme::Theme;
 use crate::tui::{Act, ModeRequest, Worker};
@@ -20,9 +21,14 @@ const FARTHEST: usize = 20_000;
 
 pub(super) fn press(state: &mut State, key: KeyEvent, what: Option<Do>, acts: &mut Vec<Act>) {
     match what {
+        Some(Do::Send) if key.modifiers.contains(KeyModifiers::SHIFT) => state.composer.insert("\n"),
+        Some(Do::Send) if state.composer.breaks_line() => {}
         Some(Do::Send) => send(state, acts),
         Some(Do::NewLine) => state.composer.insert("\n"),
-        Some(Do::NextPane) => drop(state.composer.accept()),
+        Some(Do::NextPane) if !state.composer.accept() => drop(state.composer.unfold()),
+        Some(Do::NextPane) => {}
+        Some(Do::History) => pick::open_history(state),
+        Some(Do::Edit) => acts.push(Act::Edit(state.composer.whole())),
         Some(Do::Interrupt) => interrupt(state, acts),
         Some(Do::LeaveIfEmpty) if state.composer.is_empty() => acts.push(Act::Quit),
         Some(Do::LeaveIfEmpty) => state.composer.delete(),
@@ -49,7 +55,7 @@ fn edit(state: &mut State, key: KeyEvent) {
     }
 }
 
-/// Esc closes what is offered, then interrupts what runs.
+/// Esc closes what is offered, comes back to now, clears what is written; only then it interrupts what runs.
 fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
     if state.composer.offer.take().is_some() {
         return;
@@ -57,13 +63,18 @@ fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
     if state.past.is_some() {
         return browse::come_back(state);
     }
+    if !state.composer.is_empty() {
+        drop(state.composer.take());
+        let then = if state.is_working() { ", Esc again interrupts" } else { "" };
+        return state.tell(format!("cleared; \u{2191} brings it back{then}"));
+    }
     if state.is_working() {
         acts.push(Act::Submit(Command::Interrupt { spark: None }));
         state.tell_of_turn("interrupting");
     }
 }
 
-fn send(state: &mut State, acts: &mut Vec<Act>) {
+pub(super) fn send(state: &mut State, acts: &mut Vec<Act>) {
     if state.composer.is_command() {
         let whole = slash::parse(&state.composer.text).is_ok();
         if !whole && state.composer.accept() {
@@ -71,17 +82,26 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
         }
         return command(state, acts);
     }
+    if approve::catch(state) {
+        return;
+    }
+    if let Some(line) = state.composer.shell().map(str::to_owned) {
+        drop(state.composer.take());
+        return acts.push(Act::Shell(line));
+    }
     if state.past.is_some() {
         return now_first(state);
     }
     if state.composer.text.trim().is_empty() {
         if state.is_left_open() && !state.profile.is_record {
             acts.push(Act::GoOn);
+        } else if state.profile.trouble.is_some() && !state.is_live && !state.profile.is_record {
+            acts.push(Act::SetUp);
         }
         return state.composer.clear();
     }
     if state.profile.trouble.is_some() && !state.is_live {
-        return state.tell("no model is set up yet; /demo works without one, /model names one");
+        return state.tell("no model is set up yet: Enter alone sets one up, /demo works without one");
     }
     let text = state.composer.take();
     state.note = None;
@@ -89,6 +109,17 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
     state.pane = Pane::Composer;
     let (wish, written, steers) = (state.wish.clone(), text.clone(), state.is_working());
     acts.push(Act::Prompt { text, wish, written, steers });
+}
+
+/// What a command printed is offered to the model: it is written where messages are, before what is there.
+pub(super) fn offer_output(state: &mut State, (command, output): (&str, &str), exit: Option<i32>) {
+    let ended = exit.map_or("did not end by itself".to_owned(), |exit| format!("exit {exit}"));
+    let output = safe_text::safe(output.trim_end());
+    let written = state.composer.whole();
+    state.composer.clear();
+    state.composer.paste(&format!("$ {command}\n{output}\n({ended})\n"));
+    state.composer.restore(&written);
+    state.tell(format!("{ended}; Enter sends the output to the model, Esc drops it"));
 }
 
 /// What is sent goes to the session as it is now: whoever looks back is shown that first.
@@ -135,10 +166,12 @@ fn obey(
         Order::Resume => acts.push(Act::Open(rest.to_owned())),
         Order::Rename => acts.push(rename(state, rest)?),
         Order::Fork => acts.push(fork(state, rest)?),
+        Order::Undo | Order::Redo | Order::Rewind => rewind::order(state, order, rest, acts)?,
         Order::Replay => replay(state)?,
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),
         Order::Diff => overlay::changes(state),
+        Order::Context => state.overlays.push(Overlay::Context { scroll: 0 }),
         Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
         Order::Model if rest.is_empty() && !state.profile.is_record => pick::open(state, acts),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
@@ -146,6 +179,8 @@ fn obey(
         Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
+        Order::Permission => level::set(state, rest, acts)?,
+        Order::Accept => acts.push(level::accept(state, rest, text)?),
         Order::Limits if rest.is_empty() => state.tell(limits(state)),
         Order::Limits => acts.push(Act::Limits(mode_request::limits(rest)?)),
         Order::Theme => {
@@ -153,11 +188,29 @@ fn obey(
             state.theme = if state.theme.is_few() { theme.few() } else { theme };
             state.tell(format!("theme {rest}"));
         }
+        Order::Init => acts.push(task(state, Worker::Solo, (text, INIT_TASK))?),
+        Order::Status => state.tell(status(state)),
         Order::Copy => copy(state, acts),
         Order::Demo => acts.push(Act::Demo(if rest.is_empty() { "run" } else { rest }.to_owned())),
         Order::Quit => acts.push(Act::Quit),
     }
     Ok(())
+}
+
+/// Where things are, on a line.
+fn status(state: &State) -> String {
+    let board = state.board();
+    let model = match board.model.as_str() {
+        "" => state.profile.model.as_deref().unwrap_or("no model"),
+        model => model,
+    };
+    let sandbox = board.sandbox.as_ref().map_or("not chosen yet", |sandbox| sandbox.kind.as_str());
+    let total = state.costs().total.at_most();
+    let used = match board.id.as_str() {
+        "" => "no session yet".to_owned(),
+        id => format!("session {} \u{b7} {}", phrases::short_id(id), phrases::tokens(&total.usage)),
+    };
+    format!("{} \u{b7} {model} \u{b7} sandbox {sandbox} \u{b7} {used}", state.profile.workspace)
 }
 
 /// What is in force.
@@ -221,21 +274,25 @@ fn replay(state: &mut State) -> Result<(), String> {
 
 /// Copies the last answer that is seen.
 pub(super) fn copy(state: &mut State, acts: &mut Vec<Act>) {
+    match last_answer(state) {
+        Some(text) => {
+            acts.push(Act::Copy(text));
+            state.tell("copied the last answer");
+        }
+        None => state.tell("there is no answer to copy yet"),
+    }
+}
+
+/// The last answer that is seen, as it was seen: nothing that steers a terminal or hides.
+pub(super) fn last_answer(state: &State) -> Option<String> {
     let scene = state.scene();
     let answers = scene
         .back_from(usize::MAX)
         .take(FARTHEST)
         .filter(|item| matches!(item.kind, ItemKind::Answer { .. }));
-    let found = answers
+    let text = answers
         .filter(|item| !scene.is_sealed(item))
-        .find_map(|item| item.body(&|at| scene.event(at)).map(|text| text.into_owned()));
-    match found {
-        Some(text) => {
-            // What is pasted elsewhere is what was seen here: nothing that steers a terminal or hides.
-            let text = typed::readable(&text, &[]).unwrap_or(text);
-            acts.push(Act::Copy(safe_text::safe(&text).into_owned()));
-            state.tell("copied the last answer");
-        }
-        None => state.tell("there is no answer to copy yet"),
-    }
+        .find_map(|item| item.body(&|at| scene.event(at)).map(|text| text.into_owned()))?;
+    let text = typed::readable(&text, &[]).unwrap_or(text);
+    Some(safe_text::safe(&text).into_owned())
 }

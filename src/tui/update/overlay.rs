@@ -11,7 +11,7 @@ use crate::tui::review::Sheet;
 use crate::tui::state::{Asked, Events, Overlay, Pane, Sessions, State};
 use crate::tui::text::clean_line;
 
-use super::{browse, pick};
+use super::{browse, find, pick, rewind};
 
 /// Opens the list of events at what is seen last.
 pub(super) fn events(state: &mut State) {
@@ -45,7 +45,9 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
     let Some(mut overlay) = state.overlays.pop() else { return };
     let beneath = state.overlays.len();
     let stays = match &mut overlay {
-        Overlay::Help { scroll } | Overlay::Cost { scroll } => scrolled(scroll, key, state.most.get()),
+        Overlay::Help { scroll } | Overlay::Cost { scroll } | Overlay::Context { scroll } => {
+            scrolled(scroll, key, state.most.get())
+        }
         Overlay::Changes(sheet) => scrolled(&mut sheet.scroll, key, state.most.get()),
         Overlay::Matrix { scroll, back } => match key.code {
             KeyCode::Left => {
@@ -81,8 +83,10 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
         Overlay::Inspect { at, scroll } => inspect(state, *at, scroll, key),
         Overlay::Events(list) => list_events(state, list, key),
         Overlay::Sessions(list) => list_sessions(state, list, key, acts),
-        Overlay::Models(list) => pick::press(state, list, key, acts),
+        Overlay::Pick(list) => pick::press(state, list, key, acts),
+        Overlay::Turns(list) => rewind::press(state, list, key, acts),
         Overlay::Jump(digits) => jump(state, digits, key),
+        Overlay::Find(find) => find::press(state, find, key),
         Overlay::Consent(asked) => consent(asked, key, acts),
         Overlay::Fork { seq } => {
             if key.code == KeyCode::Enter {
@@ -113,7 +117,7 @@ pub(super) fn paste(state: &mut State, text: &str) {
             list.search.push_str(&text);
             list.chosen = 0;
         }
-        Overlay::Models(list) => {
+        Overlay::Pick(list) => {
             list.search.push_str(&text);
             list.chosen = 0;
         }

@@ -85,9 +85,9 @@ fn at_a_terminal_an_interrupt_ends_the_task_and_one_more_leaves_and_says_how_to_
     let mut terminal = terminal(&env);
     terminal.wait_for("> ");
     terminal.press("first\r");
-    terminal.wait_for("no REASON: ");
+    terminal.wait_for("n REASON no: ");
     terminal.press("yes\r");
-    terminal.wait_for("head ");
+    terminal.wait_for("· session ");
     // What answered a question takes no line of what comes after it.
     terminal.press("second\r");
     terminal.wait_for("prompt    second");
@@ -96,7 +96,7 @@ fn at_a_terminal_an_interrupt_ends_the_task_and_one_more_leaves_and_says_how_to_
     terminal.press("/sessions\r");
     terminal.wait_for("stopped ");
     terminal.press("\x03");
-    terminal.wait_for("go on    agon run --resume");
+    terminal.wait_for("continue: agon run --resume");
     assert_eq!(terminal.end(), 130);
     assert_eq!(env.run(&["verify", "latest"]).code, 0);
 }
@@ -108,7 +108,7 @@ fn between_two_tasks_every_signal_that_asks_for_the_end_ends_it() {
         let mut terminal = terminal(&env);
         terminal.wait_for("> ");
         terminal.press("greet\r");
-        terminal.wait_for("head ");
+        terminal.wait_for("· session ");
         terminal.signal(signal);
         assert_eq!(terminal.end(), 130, "{signal:?}");
     }

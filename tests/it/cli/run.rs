@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::env::{Env, Ran};
 
 /// An environment whose model answers by this script.
-pub(super) fn scripted(script: &str) -> Env {
+pub(crate) fn scripted(script: &str) -> Env {
     let env = Env::new();
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     env.write("home/mock.toml", script);
@@ -16,10 +16,10 @@ pub(super) fn scripted(script: &str) -> Env {
 }
 
 /// One answer without tools.
-pub(super) const HELLO: &str = "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n";
+pub(crate) const HELLO: &str = "[[answer]]\nspark = \"solo\"\ntext = \"hello\"\n";
 
 /// A write, then a word.
-pub(super) const WRITES: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I write.\"\n\
+pub(crate) const WRITES: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I write.\"\n\
     calls = [{ tool = \"write_file\", args = { path = \"a.txt\", content = \"new\\n\" } }]\n\
     [[answer]]\nspark = \"solo\"\ntext = \"written\"\n";
 
@@ -52,7 +52,7 @@ pub(super) fn check(ran: &Ran, code: i32, stdout: &str) {
 #[test]
 fn the_answer_alone_is_on_standard_output_and_in_the_file() {
     let env = scripted(HELLO);
-    let ran = env.run(&["run", "greet", "-o", "answer.txt"]);
+    let ran = env.run(&["run", "greet", "-v", "-o", "answer.txt"]);
     check(&ran, 0, "hello\n");
     assert_eq!(std::fs::read_to_string(env.work().join("answer.txt")).unwrap(), "hello\n");
     let head = ran.stderr.lines().last().unwrap();
@@ -94,7 +94,7 @@ fn no_approval_is_exit_4_and_each_resume_asks_again() {
     check(&ran, 4, "");
     assert!(!env.work().join("a.txt").exists());
     let id = ids(&env).remove(0);
-    assert!(ran.stderr.ends_with(&format!("hint: agon resume {id} --yes\n")), "{ran}");
+    assert!(ran.stderr.ends_with(&format!("hint: agon resume {} --yes\n", &id[28..])), "{ran}");
 
     check(&env.run(&["resume", &id[..8]]), 4, "");
     let ran = env.run(&["resume", "latest", "--yes"]);
@@ -417,4 +417,41 @@ fn a_state_folder_that_cannot_be_written_is_no_reason_for_a_weaker_sandbox() {
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.code() == Some(2) && said.contains("/proc/none"), "{said}");
     assert!(!said.contains("--sandbox none") && !said.contains("confine"), "{said}");
+}
+
+const ASKS: &str = "[[answer]]\ncalls = [{ tool = \"todo\", args = { items = [{ text = \"ask\", state = \"doing\" }, { text = \"write\", state = \"open\" }] } }]\n\
+    [[answer]]\ncalls = [{ tool = \"ask_user\", args = { question = \"Tabs or spaces?\", choices = [\"tabs\", \"spaces\"] } }]\n\
+    [[answer]]\nexpect = \"spaces\"\ntext = \"spaces it is\"\n";
+
+#[test]
+fn a_question_pauses_with_4_whatever_yes_says_and_resume_answers_it() {
+    for yes in [&[][..], &["--yes"]] {
+        let env = scripted(ASKS);
+        let ran = env.run(&[&["run", "format it"], yes].concat());
+        check(&ran, 4, "");
+        let id = ids(&env).remove(0);
+        let yes = yes.iter().map(|flag| format!(" {flag}")).collect::<String>();
+        let hint = format!("hint: agon resume {id} --answer TEXT{yes}\n");
+        assert!(ran.stderr.ends_with(&hint), "{ran}");
+        assert!(ran.stderr.contains("Tabs or spaces?   1  tabs   2  spaces"), "{ran}");
+        check(&env.run(&["resume", &id]), 4, "");
+        check(&env.run(&["resume", &id, "--answer", "2"]), 0, "spaces it is\n");
+        let again = env.run(&["resume", &id, "--answer", "1"]);
+        assert_eq!(again.code, 2, "{again}");
+        assert_eq!(env.run(&["verify", &id]).code, 0);
+        let report = env.run(&["report", &id, "--format", "md"]).stdout;
+        assert!(report.contains("[>] ask\n[ ] write"), "{report}");
+    }
+}
+
+#[test]
+fn an_answer_to_nothing_is_refused_before_anything_is_recorded() {
+    let env = scripted(WRITES);
+    env.run(&["run", "write"]);
+    let id = ids(&env).remove(0);
+    let before = log(&env);
+    let ran = env.run(&["resume", &id, "--answer", "yes"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("the session asks nothing that `--answer` could answer"), "{ran}");
+    assert_eq!(log(&env), before);
 }

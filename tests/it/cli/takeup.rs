@@ -133,8 +133,9 @@ fn a_reached_limit_is_named_and_the_way_on_is_told() {
     let ran = env.run(&["run", "write", "--yes", "--max-steps", "1"]);
     check(&ran, 3, "");
     let id = ids(&env).remove(0);
-    assert!(ran.stderr.contains("end      limit: 1 of 1 model call (--max-steps)\n"), "{ran}");
-    assert!(ran.stderr.ends_with(&format!("hint: agon run --resume {id} \"go on\"\n")), "{ran}");
+    assert!(ran.stderr.contains("limit: 1 of 1 model call (--max-steps) \u{b7} "), "{ran}");
+    let way = format!("hint: agon run --resume {} \"go on\"\n", &id[28..]);
+    assert!(ran.stderr.ends_with(&way), "{ran}");
     for flag in ["--max-steps", "--max-tokens", "--max-seconds"] {
         check(&env.run(&["run", "x", flag, "0"]), 2, "");
     }

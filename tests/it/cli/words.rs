@@ -8,7 +8,7 @@ fn the_summary_counts_refused_calls_and_names_changed_files() {
     let script = format!(
         "[[answer]]\nspark = \"solo\"\ntext = \"?\"\ncalls = [{{ tool = \"fly\", args = {{}} }}]\n{WRITES}"
     );
-    let ran = scripted(&script).run(&["run", "write", "--yes"]);
+    let ran = scripted(&script).run(&["run", "write", "--yes", "-v"]);
     check(&ran, 0, "written\n");
     assert!(ran.stderr.contains("work     3 model calls, 2 tool calls (1 refused), "), "{ran}");
     assert!(ran.stderr.contains("files    changed: a.txt\n"), "{ran}");
@@ -16,7 +16,7 @@ fn the_summary_counts_refused_calls_and_names_changed_files() {
 
 #[test]
 fn a_changed_file_with_a_space_in_its_name_is_one_name() {
-    let ran = scripted(&WRITES.replace("a.txt", "a b, c.txt")).run(&["run", "write", "--yes"]);
+    let ran = scripted(&WRITES.replace("a.txt", "a b, c.txt")).run(&["run", "write", "--yes", "-v"]);
     check(&ran, 0, "written\n");
     assert!(ran.stderr.contains("files    changed: \"a b, c.txt\"\n"), "{ran}");
 }
@@ -24,7 +24,7 @@ fn a_changed_file_with_a_space_in_its_name_is_one_name() {
 #[test]
 fn a_failed_model_call_is_called_by_its_kind() {
     let answer = "[[answer]]\nspark = \"solo\"\nerror = { kind = \"auth\", message = \"who are you\" }\n";
-    let ran = scripted(answer).run(&["run", "greet"]);
+    let ran = scripted(answer).run(&["run", "greet", "-v"]);
     assert!(ran.stderr.contains("end      the model call failed: key missing or refused\n"), "{ran}");
 }
 

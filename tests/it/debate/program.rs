@@ -197,7 +197,7 @@ fn what_is_told_live_is_calm_and_opens_no_sealed_ballot() {
         phases,
         ["initial analysis", "counterarguments", "evidence assessment", "synthesis", "verdict"]
     );
-    let story = &told[told.find(" question").unwrap()..told.find("\nrole ").unwrap()];
+    let story = &told[told.find(" question").unwrap()..told.find("\ndone \u{b7} ").unwrap()];
     let wide: Vec<&str> = story.lines().skip(1).filter(|line| line.chars().count() > 80).collect();
     assert!(wide.is_empty(), "wider than a terminal: {wide:#?}");
     let replayed = env.run(&["replay", "latest"]).stdout;

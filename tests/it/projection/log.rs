@@ -71,6 +71,7 @@ fn spec() -> Spec {
             structured: Default::default(),
             temperature_pm: None,
             refuses: vec![],
+            images: false,
             fallbacks: vec![],
         }],
         personas: vec![PersonaSpec {
@@ -86,8 +87,10 @@ fn spec() -> Spec {
         tools: vec![],
         offered: None,
         sources: vec![],
+        gates: vec![],
         effort: None,
         policy: Policy::default(),
+        permission: Default::default(),
         limits: Limits::default(),
         retry: RetrySpec::default(),
         instructions: vec![],
@@ -216,6 +219,7 @@ fn resolved(call: u64, part: u16, status: ToolStatus, exit: Option<i32>, content
             exit,
             ms: 12,
             seen: vec![],
+            parts: vec![],
             blob: None,
             by: None,
         },
@@ -230,6 +234,7 @@ fn asked() -> E {
         tool_use: the_use(2),
         prepared: fact(4),
         digest: "d4".into(),
+        opens: vec![],
     })
 }
 

@@ -111,8 +111,8 @@ async fn a_commit_that_fails_says_why_and_what_to_do() {
         .await;
     assert!(end.stdout.contains("?? file"), "looking works: {end:?}");
     assert_ne!(end.exit, Some(0), "{end:?}");
-    assert!(end.stderr.contains("[agon: `.git` cannot be changed by a command"), "{end:?}");
-    assert!(end.stderr.contains("the person commits"), "{end:?}");
+    assert!(end.stderr.contains("[agon: `.git` is read-only for this command"), "{end:?}");
+    assert!(end.stderr.contains("repeat the call with `needs: [\"git\"]`"), "{end:?}");
     assert!(!opened.sh("false").await.stderr.contains("agon"), "another failure is not explained away");
 }
 

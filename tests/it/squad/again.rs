@@ -58,7 +58,7 @@ fn configure(env: &Env, server: &Server, more: &str) {
 }
 
 pub fn squad(env: &Env, more: &[&str]) -> Ran {
-    let args = ["squad", TASK, "--blueprint", "filers", "--yes", "--sandbox", "none"];
+    let args = ["squad", TASK, "-v", "--blueprint", "filers", "--yes", "--sandbox", "none"];
     let model: &[&str] = if more.contains(&"-m") { &[] } else { &["-m", "mock/any"] };
     env.run(&[&args[..], model, more].concat())
 }
@@ -104,6 +104,9 @@ fn with_the_tree_put_back_the_same_squad_makes_no_call_and_leaves_the_same_tree(
     std::fs::remove_dir_all(env.home().join("cache")).unwrap();
     let replayed = env.run(&["replay", "latest"]);
     assert!(replayed.code == 0 && replayed.stdout.contains("the recorded run of session"), "{replayed}");
+    // What was applied from the cache is a turn's change like any other.
+    let undone = env.run(&["undo"]);
+    assert_eq!((undone.code, greeting(&env).as_str()), (0, BEFORE), "{undone}");
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn a_squad_whose_checks_ran_in_a_sandbox_is_recorded_and_one_whose_checks_ran_in
         env.write("work/greeting.txt", BEFORE);
         let before = server.requests().len();
         let check = ["--check", "grep -q world greeting.txt", "--sandbox", sandbox];
-        let args = ["squad", TASK, "--blueprint", "filers", "--yes", "-m", "mock/any"];
+        let args = ["squad", TASK, "-v", "--blueprint", "filers", "--yes", "-m", "mock/any"];
         let ran = env.run(&[&args[..], &check].concat());
         (ran, server.requests().len() - before)
     };
@@ -219,7 +222,7 @@ fn checkout(env: &Env, name: &str) -> String {
 
 /// The squad in another folder, under way.
 fn start_in(env: &Env, place: &str) -> std::process::Child {
-    let args = ["squad", TASK, "-m", "mock/any", "--blueprint", "filers", "--yes", "--sandbox", "none"];
+    let args = ["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "filers", "--yes", "--sandbox", "none"];
     env.command(&[&args[..], &["--workspace", place]].concat()).spawn().unwrap()
 }
 

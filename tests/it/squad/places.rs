@@ -121,7 +121,7 @@ fn a_reviewers_command_that_writes_fails_in_its_place_and_not_by_a_prompt() {
     assert_eq!(workspace["places"][0]["read_only"], true);
     assert_eq!(workspace["places"][0]["sandbox"]["kind"], "local");
     assert!(workspace["places"][0]["sandbox"]["proven"].as_array().unwrap().len() > 5, "{workspace}");
-    let shown = env.run(&["replay", "latest"]);
+    let shown = env.run(&["replay", "latest", "--full"]);
     assert!(shown.stdout.contains("reviewer works in local, which it cannot change"), "{shown}");
     let report = env.run(&["report", "latest", "--format", "md"]);
     assert!(report.stdout.contains(", sandbox local (reviewer in local, read-only)"), "{report}");

@@ -119,8 +119,18 @@ fn project(server: &Server) -> Env {
 fn a_squad_mends_a_real_project_over_http() {
     let server = Server::start(play);
     let env = project(&server);
-    let ran =
-        env.run(&["squad", TASK, "-m", "mock/any", "--check", "sh test.sh", "--yes", "--sandbox", "none"]);
+    let ran = env.run(&[
+        "squad",
+        TASK,
+        "-v",
+        "-m",
+        "mock/any",
+        "--check",
+        "sh test.sh",
+        "--yes",
+        "--sandbox",
+        "none",
+    ]);
     assert_eq!(ran.code, 0, "{ran}");
     assert_eq!(
         ran.stdout,
@@ -145,7 +155,7 @@ fn a_squad_mends_a_real_project_over_http() {
 fn a_squad_works_on_a_model_that_refuses_the_reviewers_temperature() {
     let server = Server::start(|request, n| or_refused(request, || play(request, n)));
     let env = project(&server);
-    let args = ["squad", TASK, "-m", "mock/any", "--check", "sh test.sh", "--yes", "--sandbox", "none"];
+    let args = ["squad", TASK, "-v", "-m", "mock/any", "--check", "sh test.sh", "--yes", "--sandbox", "none"];
     let ran = env.run(&args);
     assert_eq!(ran.code, 0, "{ran}");
     assert_eq!(std::fs::read_to_string(env.work().join("sum.sh")).unwrap(), "echo $(($1 + $2))\n");
@@ -162,7 +172,7 @@ fn a_squad_goes_on_after_it_was_killed() {
         _ => play(request, n),
     });
     let env = project(&server);
-    let args = ["squad", TASK, "-m", "mock/any", "--check", "sh test.sh", "--yes", "--sandbox", "none"];
+    let args = ["squad", TASK, "-v", "-m", "mock/any", "--check", "sh test.sh", "--yes", "--sandbox", "none"];
     let mut child = env.command(&args).spawn().unwrap();
     while server.requests().len() < 5 {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -175,7 +185,7 @@ fn a_squad_goes_on_after_it_was_killed() {
     );
     child.kill().unwrap();
     child.wait().unwrap();
-    let resumed = env.run(&["resume", "latest", "--yes"]);
+    let resumed = env.run(&["resume", "latest", "-v", "--yes"]);
     assert_eq!(resumed.code, 0, "{resumed}");
     assert!(resumed.stdout.starts_with("It adds."), "{resumed}");
     assert_eq!(env.run(&["verify", "latest"]).code, 0);
@@ -188,21 +198,21 @@ fn a_blueprint_is_found_by_name_and_path_and_its_faults_are_named() {
     let file = "name = \"mine\"\n[[role]]\nname = \"boss\"\npersona = \"coordinator\"\n[[role]]\nname = \"hand\"\n\
                 persona = \"coder\"\nafter = [\"boss\"]\ntools = [\"edit_file\"]\nmodel = \"nowhere/x\"\n";
     env.write("home/blueprints/mine.toml", file);
-    let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "mine"]);
+    let ran = env.run(&["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "mine"]);
     assert!(ran.code == 2 && ran.stderr.contains("nowhere"), "a role's model must be configured: {ran}");
     assert!(ran.stderr.contains("mine.toml` line 10: "), "{ran}");
     env.write("work/b.toml", &file.replace("[\"boss\"]", "[\"bos\"]"));
-    let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "b.toml"]);
+    let ran = env.run(&["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "b.toml"]);
     assert!(
         ran.code == 2 && ran.stderr.contains("`b.toml` has 2 faults\n  line 8: no role is called `bos`"),
         "{ran}"
     );
-    let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "none"]);
+    let ran = env.run(&["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "none"]);
     assert!(ran.code == 2 && ran.stderr.contains("no blueprint is called `none`"), "{ran}");
     assert!(ran.stderr.contains("there are: default, mine"), "{ran}");
     // A project that nobody trusts brings no commands.
     env.write("work/.agon/blueprints/theirs.toml", file);
-    let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "theirs"]);
+    let ran = env.run(&["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "theirs"]);
     let told = "the blueprint `theirs` is this project's, and `[WORK]` is not trusted";
     assert!(ran.code == 2 && ran.stderr.contains(told), "{ran}");
     assert!(
@@ -210,7 +220,7 @@ fn a_blueprint_is_found_by_name_and_path_and_its_faults_are_named() {
         "{ran}"
     );
     assert_eq!(env.run(&["config", "trust"]).code, 0);
-    let ran = env.run(&["squad", TASK, "-m", "mock/any", "--blueprint", "theirs"]);
+    let ran = env.run(&["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "theirs"]);
     assert!(ran.code == 2 && ran.stderr.contains("theirs.toml` line 10: "), "trusted, it is read: {ran}");
     assert_eq!(server.requests().len(), 0);
 }
@@ -218,7 +228,7 @@ fn a_blueprint_is_found_by_name_and_path_and_its_faults_are_named() {
 #[test]
 fn the_demo_is_a_squad_that_is_sent_back_once_and_its_log_verifies() {
     let env = Env::new();
-    let ran = env.run(&["demo"]);
+    let ran = env.run(&["demo", "-v"]);
     assert_eq!(ran.code, 0, "{ran}");
     assert!(ran.stdout.contains("Open:\n- F3 (note)") && !ran.stdout.contains("not borne out"), "{ran}");
     for line in

@@ -211,7 +211,7 @@ fn an_interrupted_squad_is_gone_on_with() {
     let (table, price) = ("[models.\"mock/any\"]\n", "price = { input = \"1\", output = \"2\" }\n");
     assert!(config.contains(table), "{config}");
     env.config(&config.replace(table, &format!("{table}{price}")));
-    let args = ["squad", TASK, "-m", "mock/any", "--blueprint", "filers", "--yes", "--sandbox", "none"];
+    let args = ["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "filers", "--yes", "--sandbox", "none"];
     let child = env.command(&args).spawn().unwrap();
     begun.recv().unwrap();
     let pid = rustix::process::Pid::from_child(&child);
@@ -226,7 +226,7 @@ fn an_interrupted_squad_is_gone_on_with() {
     go.send(()).unwrap();
     let log = env.run(&["replay", "latest", "--json"]);
     assert!(log.stdout.lines().last().unwrap().contains("session_paused"), "{log}");
-    let resumed = env.run(&["resume", "latest", "--yes"]);
+    let resumed = env.run(&["resume", "latest", "-v", "--yes"]);
     assert_eq!(resumed.code, 0, "{resumed}");
     assert!(resumed.stdout.starts_with("Greeted."), "{resumed}");
     assert_eq!(std::fs::read_to_string(env.work().join("greeting.txt")).unwrap(), AFTER);
@@ -255,7 +255,7 @@ fn a_second_task_keeps_the_squad_and_each_role_its_one_row() {
     });
     let env = project(&server);
     assert_eq!(squad(&env, &["--no-cache"]).code, 0);
-    let more = env.run(&["squad", "And once more.", "--resume", "latest", "--yes", "--no-cache"]);
+    let more = env.run(&["squad", "And once more.", "-v", "--resume", "latest", "--yes", "--no-cache"]);
     assert_eq!(more.code, 0, "{more}");
     assert!(more.stdout.starts_with("Still greeted."), "{more}");
     let log = env.run(&["replay", "latest", "--json"]).stdout;
@@ -263,7 +263,7 @@ fn a_second_task_keeps_the_squad_and_each_role_its_one_row() {
     assert!(!resumed.contains("\"blueprint\""), "the squad is the recorded one: {resumed}");
     let rows = more.stderr.lines().filter(|line| line.starts_with("coder ")).count();
     assert_eq!(rows, 1, "{more}");
-    let over = env.run(&["resume", "latest"]);
+    let over = env.run(&["resume", "latest", "-v"]);
     assert!(over.code == 2 && over.stderr.contains("agon squad --resume "), "{over}");
 }
 
@@ -294,11 +294,11 @@ fn what_is_typed_wrongly_is_told_with_the_place() {
         assert_eq!(ran.code, 2, "{ran}");
         words.iter().for_each(|words| assert!(ran.stderr.contains(words), "`{words}` is missing: {ran}"));
     };
-    refused(&["squad", TASK, "-m", "mock/any", "--check", " "], &["a `--check` names no command"]);
+    refused(&["squad", TASK, "-v", "-m", "mock/any", "--check", " "], &["a `--check` names no command"]);
     refused(&["squad", " "], &["the prompt is empty", "agon squad \"what to do\""]);
     with_top(&env, "");
     let blueprint = |change: (&str, &str)| env.write("work/b.toml", &FILERS.replace(change.0, change.1));
-    let args = ["squad", TASK, "-m", "mock/any", "--blueprint", "b.toml"];
+    let args = ["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "b.toml"];
     blueprint(("persona = \"coder\"\n", "persona = \"coder\"\nmodel = \"nowhere/x\"\n"));
     refused(&args, &["`b.toml` line 8: ", "nowhere"]);
     blueprint(("persona = \"coder\"\n", "persona = \"coder\"\nmax_steps = 0\n"));
@@ -312,11 +312,11 @@ fn a_recorded_run_that_no_longer_fits_is_told_before_its_squad_calls_a_model() {
     let env = project(&server);
     assert_eq!(calls_of(&env, &server, &[]), CALLS);
     env.write("work/greeting.txt", BEFORE);
-    let asks = ["squad", TASK, "--blueprint", "filers", "--sandbox", "none", "-m", "mock/any"];
+    let asks = ["squad", TASK, "-v", "--blueprint", "filers", "--sandbox", "none", "-m", "mock/any"];
     let paused = env.run(&asks);
     assert_eq!((paused.code, server.requests().len()), (4, CALLS), "{paused}");
     env.write("work/mine.txt", "written meanwhile\n");
-    let resumed = env.run(&["resume", "latest", "--yes", "--sandbox", "none"]);
+    let resumed = env.run(&["resume", "latest", "-v", "--yes", "--sandbox", "none"]);
     let told = "warning: the recorded run is not used: the workspace was changed by another process; the squad works now \
                 and calls its models\n";
     let (place, rest) = resumed.stderr.split_once("\n").unwrap();

@@ -32,7 +32,7 @@ fn it_is_put_aside_and_taken_up_again() {
     terminal.wait_for("❯ half a sen");
     terminal.press("tence");
     terminal.wait_for("❯ half a sentence");
-    terminal.press("\x03\x03");
+    terminal.press("\x03\x03\x03");
     assert_eq!(terminal.end(), 0);
 }
 
@@ -51,7 +51,7 @@ fn it_takes_the_terminal_again_after_a_stop_it_did_not_see() {
     terminal.wait("its own modes", |_| terminal.modes() == ours);
     terminal.press("half a sentence");
     terminal.wait_for("❯ half a sentence");
-    terminal.press("\x03\x03");
+    terminal.press("\x03\x03\x03");
     assert_eq!(terminal.end(), 0);
 }
 
@@ -163,6 +163,10 @@ fn a_damaged_log_is_no_welcome_page() {
 struct Broken;
 
 impl Desk for Broken {
+    fn edit(&mut self, text: &str) -> Msg {
+        Msg::Edited(text.to_owned())
+    }
+
     async fn news(&mut self) -> Vec<Msg> {
         tokio::time::sleep(Duration::from_millis(200)).await;
         panic!("a desk that breaks")

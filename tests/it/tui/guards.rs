@@ -93,7 +93,7 @@ fn a_record_of_a_newer_agon_says_so_before_anything_is_asked_of_it() {
 fn what_waits_for_an_answer_is_one_key_away_and_esc_opens_no_commands() {
     let mut state = asked();
     let _ = update(&mut state, key(Tab));
-    assert!(shown(&state, 80, 24).contains("Tab goes there to answer"), "{}", shown(&state, 80, 24));
+    assert!(shown(&state, 80, 24).contains("Press Tab to answer"), "{}", shown(&state, 80, 24));
     assert!(last_line(&state, 80, 24).contains("Tab answers"));
     let _ = update(&mut state, key(Tab));
     assert!(last_line(&state, 80, 24).contains("y once"));

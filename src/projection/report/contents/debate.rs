@@ -24,7 +24,7 @@ pub fn debate<'a>(report: &Report, debate: &'a DebateReport) -> Article<'a> {
     dateline.extend(price(report));
     let mut blocks = outcome(debate, usize::MAX);
     blocks.extend(ballots(debate));
-    Article { dateline, request: &debate.question, asked_in: debate.asked_in, blocks }
+    Article { dateline, request: &debate.question, is_struck: false, asked_in: debate.asked_in, blocks }
 }
 
 /// What it came to, in at most so many columns.

@@ -1,0 +1,162 @@
+//! The command `policy`: lists rules, removes those that were kept, and says how a call would be judged.
+
+use serde_json::json;
+
+use crate::cli::args::{ExplainArgs, HeldArgs, PolicyArgs, PolicyCommand, WorkspaceArgs};
+use crate::cli::config::load;
+use crate::cli::error::Failure;
+use crate::cli::output::Output;
+use crate::cli::plan;
+use crate::config::policy::RuleTable;
+use crate::config::{Config, Environment, kept};
+use crate::host::{Call, Explained, Line, explain};
+use crate::projection::safe_text::shown;
+use crate::protocol::need::Need;
+use crate::protocol::spec::Action;
+
+/// Runs a `policy` command; without one the rules are listed.
+pub async fn run(typed: PolicyArgs, environment: Environment, output: Output) -> Result<(), Failure> {
+    match typed.command {
+        None => list(&load(&typed.workspace, environment, output)?, typed.json, output),
+        Some(PolicyCommand::List { json, workspace }) => {
+            list(&load(&workspace, environment, output)?, json, output)
+        }
+        Some(PolicyCommand::Explain(typed)) => explained(&typed, environment, output).await,
+        Some(PolicyCommand::Rm { number }) => {
+            let file = load(&WorkspaceArgs::default(), environment, output)?.places().kept_rules();
+            match kept::remove(&file, number)? {
+                Some(rule) => output.say(&format!("removed rule {number}: {}", rule.name)),
+                None => {
+                    let words = format!("no rule with the number {number} was kept");
+                    return Err(
+                        Failure::usage(words).hint("agon policy list; other rules are in your configuration")
+                    );
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// A rule in one line: what it is about.
+fn about(rule: &RuleTable) -> String {
+    let object = rule.command.as_ref().or(rule.path.as_ref());
+    let tool = rule.tool.as_deref().unwrap_or("*");
+    let needs = rule.needs.iter().map(|need| format!(" +{need}"));
+    let place = rule.workspace.iter().map(|root| format!(" in {root}"));
+    let words = needs.chain(place).collect::<String>();
+    format!("{tool}: {}{words}", object.map_or("*", String::as_str))
+}
+
+fn list(config: &Config, json: bool, output: Output) -> Result<(), Failure> {
+    let kept = kept::rules(&config.places().kept_rules())?;
+    let own: Vec<RuleTable> = config.policy().rules.iter().map(RuleTable::of).collect();
+    let others = own.iter().filter(|rule| kept.iter().all(|kept| kept.name != rule.name));
+    let numbered = kept.iter().zip(1..).map(|(rule, number)| (Some(number), rule));
+    let rows: Vec<(Option<usize>, &RuleTable)> = numbered.chain(others.map(|rule| (None, rule))).collect();
+    if json {
+        let rows = rows.iter().map(|(number, rule)| json!({ "number": number, "rule": rule }));
+        return output.json(&json!(rows.collect::<Vec<_>>()));
+    }
+    output
+        .say(&format!("permission level {}; deny wins over ask, ask over allow", config.permission().word()));
+    let line = |(number, rule): &(Option<usize>, &RuleTable)| {
+        let number = number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        format!("{number:>3}  {:<5}  {}  ({})\n", word(rule.action), about(rule), rule.name)
+    };
+    output.data(&shown(&rows.iter().map(line).collect::<String>()))
+}
+
+fn word(action: Action) -> &'static str {
+    match action {
+        Action::Allow => "allow",
+        Action::Ask => "ask",
+        Action::Deny => "deny",
+        Action::Unknown(word) => word.text(),
+    }
+}
+
+/// `TOOL: OBJECT`, and what else is needed.
+fn call_of(typed: &ExplainArgs) -> Result<Call, Failure> {
+    let wrong = || {
+        Failure::usage(format!("`{}` is no call", typed.call))
+            .hint("write it as `bash: cargo test` or `edit_file: src/main.rs`")
+    };
+    let (tool, object) = typed.call.split_once(':').ok_or_else(wrong)?;
+    let (tool, object) = (tool.trim().to_owned(), object.trim().to_owned());
+    if tool.is_empty() || object.is_empty() {
+        return Err(wrong());
+    }
+    let needs = typed.need.iter().map(|name| {
+        Need::asked(name).ok_or_else(|| {
+            Failure::usage(format!("`--need {name}` names no need"))
+                .hint("write it as `host:NAME`, `port:N`, `git` or `unconfined`")
+        })
+    });
+    Ok(Call { needs: needs.collect::<Result<_, _>>()?, tool, object })
+}
+
+async fn explained(typed: &ExplainArgs, environment: Environment, output: Output) -> Result<(), Failure> {
+    let call = call_of(typed)?;
+    let permission = typed.permission.clone();
+    let held = HeldArgs { permission, sandbox: typed.sandbox, ..HeldArgs::default() };
+    let config = Config::load(environment, &plan::workspace(&typed.workspace)?, &plan::overrides(&held))?;
+    super::config::warn(&config, output);
+    let rules = plan::rules_of(typed.policy.as_deref(), &typed.permission)?;
+    let explained = explain(&config, &call, &rules).await?;
+    let Some(ruling) = explained.ruling() else { return Ok(()) };
+    if typed.json {
+        return output.json(&json!({
+            "tool": call.tool, "object": call.object, "action": word(ruling.action), "rule": ruling.rule,
+            "line": number(ruling.line), "level": explained.level.word(), "sandbox": explained.sandbox,
+            "commands": explained.commands, "opens": explained.opens,
+        }));
+    }
+    output.data(&shown(&told(&explained)))
+}
+
+fn number(line: Line) -> usize {
+    match line {
+        Line::Denied => 1,
+        Line::ReadOnly => 2,
+        Line::Asked => 3,
+        Line::Allowed => 4,
+        Line::Level => 5,
+    }
+}
+
+fn told(explained: &Explained) -> String {
+    let needs = explained.needs.iter().map(|need| need.name().into_owned()).collect::<Vec<_>>();
+    let mut out = format!("needs     {}\nsandbox   {}\n", needs.join(", "), explained.sandbox);
+    let has_line = explained.needs.iter().any(|need| matches!(need, Need::Command(_)));
+    match &explained.commands {
+        Some(commands) => out += &format!("commands  {}\n", commands.join("  |  ")),
+        None if has_line => out += "commands  not fully understood: no rule allows it by a pattern\n",
+        None => {}
+    }
+    let decides = explained.ruling().map(|ruling| ruling.line);
+    for (line, ruling) in &explained.lines {
+        let name = match line {
+            Line::Denied => "deny rules".to_owned(),
+            Line::ReadOnly => "read-only".to_owned(),
+            Line::Asked => "ask rules".to_owned(),
+            Line::Allowed => "allow rules".to_owned(),
+            Line::Level => format!("level {}", explained.level.word()),
+        };
+        let words = ruling
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |ruling| format!("{}: {}", word(ruling.action), ruling.rule));
+        let mark = if decides == Some(*line) { "   <- decides" } else { "" };
+        out += &format!("{}  {name:<12} {words}{mark}\n", number(*line));
+    }
+    let asks = explained.ruling().is_some_and(|ruling| ruling.action == Action::Ask);
+    let who = match (asks, explained.opens.as_slice()) {
+        (false, _) => "-".to_owned(),
+        (true, []) => "a person, else `--yes`".to_owned(),
+        (true, opens) => {
+            let flags = opens.iter().map(|need| format!("`--allow {need}`")).collect::<Vec<_>>();
+            format!("a person; `--yes` only with {}", flags.join(" "))
+        }
+    };
+    out + &format!("6  who answers  {who}\n")
+}

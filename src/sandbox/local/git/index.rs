@@ -1,0 +1,92 @@
+//! Reads git's index as far as it has to be trusted: no entry names a place in `.git`, and nothing hangs on another file.
+
+use sha2::{Digest, Sha256};
+
+use super::super::super::protected::is_private_folder;
+
+/// What follows the time stamps of an entry, from its beginning.
+const MODE: usize = 24;
+const OBJECT: usize = 40;
+
+/// Reads an index with object names of `hash` bytes; gives a digest of what it stages, which a refreshed index shares.
+/// An error says what no index of git's has.
+pub fn staged(bytes: &[u8], hash: usize) -> Result<[u8; 32], &'static str> {
+    let end = bytes.len().checked_sub(hash).ok_or("it is too short")?;
+    let number = |at: usize| {
+        let four = bytes.get(at..at + 4).and_then(|four| four.try_into().ok());
+        four.map(u32::from_be_bytes).ok_or("it ends within an entry")
+    };
+    let version = number(4)?;
+    if !bytes.starts_with(b"DIRC") || !(2..=4).contains(&version) {
+        return Err("it is no index of a known version");
+    }
+    let (mut at, mut digest, mut name) = (12, Sha256::new(), Vec::new());
+    for _ in 0..number(8)? {
+        let flags_at = at + OBJECT + hash;
+        let flags = number(flags_at.saturating_sub(2))? & 0xffff;
+        let is_extended = version > 2 && flags & 0x4000 != 0;
+        let mut name_at = flags_at + if is_extended { 4 } else { 2 };
+        if version == 4 {
+            let (strip, length) = varint(bytes.get(name_at..end).unwrap_or_default())?;
+            let kept = name.len().checked_sub(strip).ok_or("a name is cut too far")?;
+            name.truncate(kept);
+            name_at += length;
+        } else {
+            name.clear();
+        }
+        let rest = bytes.get(name_at..end).unwrap_or_default();
+        let length = rest.iter().position(|byte| *byte == 0).ok_or("a name does not end")?;
+        name.extend_from_slice(&rest[..length]);
+        let name_end = name_at + length;
+        // Earlier versions fill an entry up to a multiple of eight, with one zero at least.
+        let next = if version == 4 { name_end + 1 } else { at + (name_end - at) / 8 * 8 + 8 };
+        if !is_plain(&name) || !matches!(number(at + MODE)? >> 12, 0o10 | 0o12 | 0o16 | 0o4) {
+            return Err("an entry names a place that git never writes to");
+        }
+        digest.update(&bytes[at + MODE..at + MODE + 4]);
+        digest.update(&bytes[at + OBJECT..at + OBJECT + hash]);
+        digest.update([((flags >> 12) & 3) as u8]);
+        digest.update((name.len() as u64).to_le_bytes());
+        digest.update(&name);
+        at = next;
+    }
+    while at < end {
+        let kind = bytes.get(at..at + 4).ok_or("an extension is cut off")?;
+        // Those in small letters have to be understood; `sdir` says that a folder may be one entry.
+        if kind != b"sdir" && !kind[0].is_ascii_uppercase() {
+            return Err("it hangs on another file");
+        }
+        at = (at + 8).saturating_add(number(at + 4)? as usize);
+    }
+    if at != end { Err("it does not end where it should") } else { Ok(digest.finalize().into()) }
+}
+
+/// A number of git's, with its length.
+fn varint(bytes: &[u8]) -> Result<(usize, usize), &'static str> {
+    let mut value = 0_usize;
+    for (i, byte) in bytes.iter().take(5).enumerate() {
+        value = (value << 7) | usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Ok((value, i + 1));
+        }
+        value += 1;
+    }
+    Err("a number does not end")
+}
+
+/// A path beneath the work tree that touches no repository's folder.
+fn is_plain(name: &[u8]) -> bool {
+    // A folder of a sparse index ends with a slash.
+    let name = name.strip_suffix(b"/").unwrap_or(name);
+    name.split(|byte| *byte == b'/').all(|part| {
+        let text = String::from_utf8_lossy(part);
+        let is_short_name = text.to_ascii_lowercase().starts_with("git~");
+        !part.is_empty() && part != b"." && part != b".." && !is_short_name && !is_git(&text)
+    })
+}
+
+fn is_git(part: &str) -> bool {
+    // NTFS takes what follows a colon for a stream of the same folder, and a backslash for a slash.
+    part.split([':', '\\'])
+        .any(|part| part.to_lowercase().trim_start().starts_with(".git") && is_private_folder(part))
+}

@@ -1,0 +1,95 @@
+//! What git knows of the user inside: name, address and a few habits, and what is off there for every repository.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The user's settings that are known inside. None starts a program.
+const KNOWN: &str = "^(user\\.(name|email)|init\\.defaultbranch|core\\.(autocrlf|eol)|pull\\.(rebase|ff)|\
+                     merge\\.conflictstyle|core\\.excludesfile)$";
+
+/// Names the file that says what git ignores everywhere; a copy of it is known.
+const EXCLUDES: &str = "core.excludesfile";
+
+/// Settings of every call, whatever a repository says. Signing needs keys that are not there; what runs behind the back
+/// of a command, keeps part of the index elsewhere, packs, or writes configuration is not taken over.
+const FORCED: [(&str, &str); 10] = [
+    ("safe.directory", "*"),
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("core.splitIndex", "false"),
+    ("core.fsmonitor", "false"),
+    ("branch.autoSetupMerge", "false"),
+    ("fetch.unpackLimit", "1000000"),
+    ("fetch.writeCommitGraph", "false"),
+];
+
+/// The program, from a folder of `PATH` that no workspace can hold.
+pub fn program(path: Option<&OsString>, workspace: &Path) -> Option<PathBuf> {
+    let is_apart = |folder: &PathBuf| folder.is_absolute() && !folder.starts_with(workspace);
+    let folders = path.map(std::env::split_paths).into_iter().flatten().filter(is_apart);
+    folders.map(|folder| folder.join("git")).find(|program| program.is_file())
+}
+
+/// Writes the settings into `folder`, which is seen as `seen_at`, and names them in the environment.
+pub fn write(workspace: &Path, folder: &Path, seen_at: &Path, environment: &mut BTreeMap<String, OsString>) {
+    let settings = program(environment.get("PATH"), workspace).and_then(|git| of_the_user(&git, workspace));
+    let mut settings = settings.unwrap_or_default();
+    if !settings.iter().any(|(name, _)| name == EXCLUDES) {
+        settings.push((EXCLUDES.to_owned(), "~/.config/git/ignore".to_owned()));
+    }
+    let mut text = String::new();
+    for (name, value) in &settings {
+        let value = match name.as_str() {
+            // What the user never wants added is not added here either.
+            EXCLUDES => excluded(value, folder, seen_at),
+            _ => Some(value.clone()),
+        };
+        if let (Some(value), Some((section, key))) = (value, name.rsplit_once('.')) {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            text.push_str(&format!("[{section}]\n\t{key} = \"{value}\"\n"));
+        }
+    }
+    if fs::write(folder.join(".gitconfig"), text).is_ok() {
+        environment.insert("GIT_CONFIG_GLOBAL".to_owned(), seen_at.join(".gitconfig").into_os_string());
+    }
+    environment.insert("GIT_CONFIG_COUNT".to_owned(), FORCED.len().to_string().into());
+    for (i, (name, value)) in FORCED.iter().enumerate() {
+        environment.insert(format!("GIT_CONFIG_KEY_{i}"), (*name).into());
+        environment.insert(format!("GIT_CONFIG_VALUE_{i}"), (*value).into());
+    }
+    // There is no terminal: a message that is there already is taken as it is, and nothing waits for a password.
+    environment.insert("GIT_EDITOR".to_owned(), "true".into());
+    environment.insert("GIT_TERMINAL_PROMPT".to_owned(), "0".into());
+}
+
+/// Names in small letters with their values, from the user's own files and from no repository's.
+fn of_the_user(git: &Path, workspace: &Path) -> Option<Vec<(String, String)>> {
+    let mut command = Command::new(git);
+    command
+        .args(["config", "--global", "--includes", "--null", "--get-regexp", KNOWN])
+        .current_dir(workspace);
+    command
+        .env_clear()
+        .envs(["HOME", "XDG_CONFIG_HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let pairs = text.split('\0').filter_map(|pair| pair.split_once('\n'));
+    Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
+/// A copy of the file that says what git ignores everywhere.
+fn excluded(named: &str, folder: &Path, seen_at: &Path) -> Option<String> {
+    const NAME: &str = ".gitignore-of-the-user";
+    let file = match named.strip_prefix("~/") {
+        Some(beneath) => PathBuf::from(std::env::var_os("HOME")?).join(beneath),
+        None => PathBuf::from(named),
+    };
+    let text = crate::host_files::text(&file, 64 * 1024)?;
+    fs::write(folder.join(NAME), text).ok()?;
+    seen_at.join(NAME).to_str().map(str::to_owned)
+}

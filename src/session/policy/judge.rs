@@ -1,0 +1,216 @@
+//! The order in which a call is judged: the first line that speaks decides.
+
+use super::{covers, matches, names, understood};
+use crate::protocol::event::Plan;
+use crate::protocol::need::Need;
+use crate::protocol::spec::{Action, PermissionLevel, Policy, Risk, Rule};
+
+/// What is decided, and by what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// What follows.
+    pub action: Action,
+    /// Name of the rule.
+    pub rule: String,
+    /// Why, for people and models.
+    pub why: Option<String>,
+    /// The line of the order that decided.
+    pub line: Line,
+}
+
+/// The lines of the order of judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Line {
+    /// A rule that denies.
+    Denied,
+    /// What the level `plan` and a read-only role do not do.
+    ReadOnly,
+    /// A rule that asks.
+    Asked,
+    /// A rule or a grant that allows all of it.
+    Allowed,
+    /// What the level does with everything else.
+    Level,
+}
+
+/// What calls are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Rights<'a> {
+    /// The rules.
+    pub policy: &'a Policy,
+    /// What people granted for the session.
+    pub grants: &'a [Rule],
+    /// The permission level.
+    pub level: PermissionLevel,
+    /// True for a role that only looks, whatever the level.
+    pub read_only: bool,
+    /// What confines the commands of the call.
+    pub shelter: Shelter,
+}
+
+/// What a sandbox does for a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shelter {
+    /// It keeps commands from everything but the workspace.
+    pub confines: bool,
+    /// It can keep them from changing the workspace.
+    pub holds_plans: bool,
+}
+
+/// Judges a prepared call.
+pub fn judge(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Ruling {
+    let speaks = lines(rights, tool, plan).find_map(|(_, ruling)| ruling);
+    speaks.unwrap_or_else(|| default(Action::Deny, "no line of the order speaks", Line::Level))
+}
+
+/// What each line of the order says, the first one first; the last one always speaks.
+pub fn lines(rights: &Rights<'_>, tool: &str, plan: &Plan) -> impl Iterator<Item = (Line, Option<Ruling>)> {
+    type Says = fn(&Rights<'_>, &str, &Plan) -> Option<Ruling>;
+    let all: [(Line, Says); 5] = [
+        (Line::Denied, denied),
+        (Line::ReadOnly, read_only),
+        (Line::Asked, asked),
+        (Line::Allowed, allowed),
+        (Line::Level, |rights, tool, plan| Some(by_level(rights, tool, plan))),
+    ];
+    all.into_iter().map(move |(line, says)| (line, says(rights, tool, plan)))
+}
+
+/// The needs of a call that leave the sandbox and that no rule and no grant names.
+pub fn opens<'a>(rights: &Rights<'_>, tool: &str, plan: &'a Plan) -> Vec<&'a Need> {
+    let is_named = |need: &Need| {
+        let mut rules = rights.policy.rules.iter().chain(rights.grants);
+        rules.any(|rule| names(rule, need, tool, plan))
+    };
+    plan.needs.iter().filter(|need| need.leaves_sandbox() && !is_named(need)).collect()
+}
+
+/// The rule with this action that names the decision.
+fn strongest<'a>(rights: &Rights<'a>, action: Action, tool: &str, plan: &Plan) -> Option<&'a Rule> {
+    let rules = rights.policy.rules.iter().filter(|rule| rule.action == action && matches(rule, tool, plan));
+    rules.max_by_key(|rule| rule.priority)
+}
+
+fn by(rule: &Rule, line: Line) -> Ruling {
+    Ruling { action: rule.action, rule: rule.name.clone(), why: rule.why.clone(), line }
+}
+
+fn default(action: Action, rule: impl Into<String>, line: Line) -> Ruling {
+    Ruling { action, rule: rule.into(), why: None, line }
+}
+
+fn denied(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<Ruling> {
+    let known = strongest(rights, Action::Deny, tool, plan).map(|rule| by(rule, Line::Denied));
+    let is_unknown = || plan.needs.iter().any(|need| matches!(need, Need::Unknown(_)));
+    known.or_else(|| {
+        is_unknown().then(|| default(Action::Deny, "default: an unknown need is denied", Line::Denied))
+    })
+}
+
+fn read_only(rights: &Rights<'_>, _: &str, plan: &Plan) -> Option<Ruling> {
+    let is_planning = matches!(rights.level, PermissionLevel::Plan | PermissionLevel::Unknown(_));
+    if !is_planning && !rights.read_only {
+        return None;
+    }
+    let changes = |need: &Need| matches!(need, Need::Write(_) | Need::Git | Need::Unconfined);
+    let runs = plan.needs.iter().any(|need| matches!(need, Need::Command(_)));
+    let elsewhere = plan.risk == Risk::Execute && !runs;
+    let why = match is_planning {
+        _ if plan.risk == Risk::Write || elsewhere || plan.needs.iter().any(changes) => {
+            "the workspace is read-only"
+        }
+        true if runs && !rights.shelter.holds_plans => {
+            "no sandbox here keeps commands from changing the workspace"
+        }
+        _ => return None,
+    };
+    let who = if is_planning { "level plan" } else { "read-only role" };
+    let advice =
+        if is_planning { "put it into your plan instead" } else { "say what should be changed instead" };
+    let ruling = default(Action::Deny, format!("{who}: {why}"), Line::ReadOnly);
+    Some(Ruling { why: Some(advice.to_owned()), ..ruling })
+}
+
+/// What a person granted when asked answers such a rule for the session.
+fn asked(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<Ruling> {
+    let rule = strongest(rights, Action::Ask, tool, plan)?;
+    let is_granted = rights.grants.iter().any(|grant| covers(grant, tool, plan));
+    (!is_granted).then(|| by(rule, Line::Asked))
+}
+
+/// One rule or grant for the whole call, or one for each simple command of its line.
+fn allowed(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<Ruling> {
+    let one = |plan: &Plan| {
+        let granted = || rights.grants.iter().find(|grant| covers(grant, tool, plan));
+        strongest(rights, Action::Allow, tool, plan).or_else(granted)
+    };
+    if let Some(rule) = one(plan) {
+        return Some(by(rule, Line::Allowed));
+    }
+    let commands = plan.command().and_then(understood).filter(|commands| commands.len() > 1)?;
+    let mut names: Vec<&str> = Vec::new();
+    for command in &commands {
+        let name = one(&with_command(plan, command))?.name.as_str();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Some(default(Action::Allow, names.join("; "), Line::Allowed))
+}
+
+/// The same call with one command of its line.
+fn with_command(plan: &Plan, command: &str) -> Plan {
+    let needs = plan.needs.iter().map(|need| match need {
+        Need::Command(_) => Need::Command(command.to_owned()),
+        need => need.clone(),
+    });
+    Plan { needs: needs.collect(), ..plan.clone() }
+}
+
+fn by_level(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Ruling {
+    let risk = plan.needs.iter().filter_map(Need::risk).fold(plan.risk, Risk::max);
+    let (action, rule) = match risk {
+        Risk::Unknown(_) => (Action::Deny, "default: an unknown risk is denied"),
+        Risk::Read => (Action::Allow, "default: reading is allowed"),
+        _ => match is_free(rights, tool, plan) {
+            Some(rule) => (Action::Allow, rule),
+            None => (Action::Ask, question(risk, rights)),
+        },
+    };
+    default(action, rule, Line::Level)
+}
+
+fn question(risk: Risk, rights: &Rights<'_>) -> &'static str {
+    match risk {
+        Risk::Write => "default: writing is asked about",
+        Risk::Network => "default: the network is asked about",
+        _ if rights.level == PermissionLevel::Auto && !rights.shelter.confines => {
+            "level auto: commands that no sandbox confines are asked about"
+        }
+        _ => "default: running commands is asked about",
+    }
+}
+
+/// What the levels `edits` and `auto` do without a question, though it does more than read.
+fn is_free(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<&'static str> {
+    let is_edit = |need: &Need| need.path().is_some();
+    let edits = matches!(plan.risk, Risk::Read | Risk::Write) && plan.needs.iter().all(is_edit);
+    let is_confined = |need: &Need| match need {
+        Need::Read(_) | Need::Write(_) => true,
+        Need::Command(_) | Need::Git => rights.shelter.confines,
+        // Named by a rule, or it is asked about.
+        Need::Host(_) | Need::Port(_) | Need::Unconfined => opens(rights, tool, plan).is_empty(),
+        Need::Tool(_) | Need::Unknown(_) => false,
+    };
+    let has_command = plan.command().is_some();
+    let confined = (has_command || edits) && plan.needs.iter().all(is_confined);
+    match rights.level {
+        PermissionLevel::Edits | PermissionLevel::Auto if edits && !plan.needs.is_empty() => {
+            Some("level edits: edits in the workspace are allowed")
+        }
+        PermissionLevel::Auto if confined && has_command => {
+            Some("level auto: what the sandbox confines is allowed")
+        }
+        _ => None,
+    }
+}

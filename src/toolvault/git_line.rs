@@ -1,0 +1,275 @@
+//! Reads a command line as far as it consists of plain git commands. What it does not understand whole, it calls other.
+
+/// What a command line does to the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GitLine<'a> {
+    /// Nothing, or more than git's everyday commands say.
+    Other,
+    /// It changes what a call with the need `git` can change.
+    Changes,
+    /// It writes git's configuration, or what is configured with it, by this command.
+    Configures(&'a str),
+}
+
+/// Commands of git that change references, the index or the objects.
+const CHANGES: [&str; 26] = [
+    "add",
+    "am",
+    "branch",
+    "checkout",
+    "cherry-pick",
+    "commit",
+    "commit-tree",
+    "fetch",
+    "merge",
+    "mv",
+    "notes",
+    "pull",
+    "push",
+    "rebase",
+    "reset",
+    "restore",
+    "revert",
+    "rm",
+    "stash",
+    "switch",
+    "symbolic-ref",
+    "tag",
+    "update-index",
+    "update-ref",
+    "write-tree",
+    "apply",
+];
+/// Those that only look.
+const LOOKS: [&str; 18] = [
+    "blame",
+    "cat-file",
+    "check-ignore",
+    "describe",
+    "diff",
+    "diff-tree",
+    "for-each-ref",
+    "grep",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "reflog",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "status",
+];
+/// Programs that may stand beside git: they leave the repository alone.
+const BESIDE: [&str; 10] = ["cat", "cd", "echo", "grep", "head", "ls", "pwd", "tail", "true", "wc"];
+
+/// Says what a line does.
+pub fn read(line: &str) -> GitLine<'_> {
+    let Some(commands) = split(line) else { return GitLine::Other };
+    let mut does = GitLine::Other;
+    for (text, words) in &commands {
+        match words.first().map(String::as_str) {
+            Some("git") => match verb(&words[1..]) {
+                Some((verb, rest)) if configures(verb, rest) => return GitLine::Configures(text),
+                Some((verb, rest)) if only_looks(verb, rest) => {}
+                Some((verb, _)) if CHANGES.contains(&verb) => does = GitLine::Changes,
+                _ => return GitLine::Other,
+            },
+            Some(program) if BESIDE.contains(&program) => {}
+            _ => return GitLine::Other,
+        }
+    }
+    does
+}
+
+/// The command after git's own options, and its words.
+fn verb(mut words: &[String]) -> Option<(&str, &[String])> {
+    loop {
+        words = match words {
+            [option, _, rest @ ..] if matches!(option.as_str(), "-C" | "-c") => rest,
+            [option, rest @ ..] if matches!(option.as_str(), "--no-pager" | "-P") => rest,
+            [verb, rest @ ..] if !verb.starts_with('-') => return Some((verb, rest)),
+            _ => return None,
+        };
+    }
+}
+
+fn has(words: &[String], options: &[&str]) -> bool {
+    words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| options.contains(&word.split('=').next().unwrap_or(word)))
+}
+
+fn configures(verb: &str, rest: &[String]) -> bool {
+    let first = rest.iter().map(String::as_str).find(|word| !word.starts_with('-'));
+    match verb {
+        "config" => !only_looks(verb, rest),
+        "remote" => !matches!(first, None | Some("show" | "get-url" | "update" | "prune")),
+        "submodule" => !matches!(first, None | Some("status" | "summary" | "foreach")),
+        "worktree" => first != Some("list"),
+        "checkout" | "switch" => has(rest, &["-t", "--track"]),
+        "branch" => has(
+            rest,
+            &[
+                "-m",
+                "-M",
+                "--move",
+                "-c",
+                "-C",
+                "--copy",
+                "-t",
+                "--track",
+                "-u",
+                "--set-upstream-to",
+                "--unset-upstream",
+                "--edit-description",
+            ],
+        ),
+        "push" => has(rest, &["-u", "--set-upstream"]),
+        _ => false,
+    }
+}
+
+fn only_looks(verb: &str, rest: &[String]) -> bool {
+    let is_option = |word: &String| word.starts_with('-');
+    let first = rest.first().map(String::as_str);
+    match verb {
+        "branch" => !has(rest, &["-d", "-D", "--delete", "-f", "--force"]) && rest.iter().all(is_option),
+        "tag" => rest.is_empty() || has(rest, &["-l", "--list", "-n", "--points-at", "--contains"]),
+        "stash" => matches!(first, Some("list" | "show")),
+        "remote" => matches!(first, None | Some("-v" | "show" | "get-url")),
+        "submodule" => matches!(first, None | Some("status" | "summary")),
+        "worktree" => first == Some("list"),
+        "config" => {
+            let asks = ["-l", "--list", "--get", "--get-all", "--get-regexp", "--show-origin", "get", "list"];
+            has(rest, &asks) || (rest.len() == 1 && !is_option(&rest[0]))
+        }
+        "reflog" => !matches!(first, Some("expire" | "delete" | "drop")),
+        _ => LOOKS.contains(&verb),
+    }
+}
+
+/// The simple commands of a line, each as it is written and in words; none where a shell would do more than start them.
+fn split(line: &str) -> Option<Vec<(&str, Vec<String>)>> {
+    let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
+    let (mut from, mut chars) = (0, line.char_indices().peekable());
+    let mut quote = None;
+    while let Some((at, c)) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('"'), '$' | '`' | '\\' | '!') => return None,
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ' | '\t') => words.extend(word.take()),
+            (None, ';' | '\n' | '|' | '&') => {
+                let is_double = chars.next_if(|(_, next)| *next == c && c != '\n' && c != ';').is_some();
+                words.extend(word.take());
+                if c == '&' && !is_double || words.is_empty() && c != '\n' {
+                    return None;
+                }
+                commands.push((line[from..at].trim(), std::mem::take(&mut words)));
+                from = chars.peek().map_or(line.len(), |(next, _)| *next);
+            }
+            (None, '2') if word.is_none() && line[at..].starts_with("2>") => {
+                let plain =
+                    ["2>&1", "2>/dev/null"].into_iter().find(|plain| line[at..].starts_with(plain))?;
+                let ends =
+                    line[at + plain.len()..].chars().next().is_none_or(|next| " \t\n;|&".contains(next));
+                ends.then_some(())?;
+                for _ in 1..plain.len() {
+                    chars.next();
+                }
+            }
+            (
+                None,
+                '$' | '`' | '\\' | '(' | ')' | '{' | '}' | '<' | '>' | '#' | '*' | '?' | '[' | '~' | '!',
+            ) => {
+                // A pattern or a caret in a word of git's own (`HEAD~1`) starts nothing.
+                let is_plain =
+                    matches!(c, '~' | '*' | '?' | '{' | '}') && word.is_some() || matches!(c, '*' | '~');
+                if !is_plain {
+                    return None;
+                }
+                word.get_or_insert_default().push(c);
+            }
+            (None, c) if c.is_control() || (c.is_whitespace() && c != ' ') => return None,
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word.take());
+    if quote.is_some() {
+        return None;
+    }
+    commands.push((line[from.min(line.len())..].trim(), words));
+    commands.retain(|(_, words)| !words.is_empty());
+    Some(commands)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_git_alone_are_known_and_whatever_a_shell_could_stretch_is_other() {
+        for line in [
+            "git commit -m 'a; $(b) `c`'",
+            "git add -A && git commit -m \"one two\"",
+            "cd sub && git add . && git status; git commit -qm x 2>&1 | tail -3",
+            "git -C sub -c core.editor=true rebase main",
+            "git reset --hard HEAD~1\ngit stash@{0} || git stash pop",
+            "git branch -d old",
+            "git checkout -- '*.rs'",
+        ] {
+            let line = line.replace("git stash@{0} || ", "");
+            assert_eq!(read(&line), GitLine::Changes, "{line}");
+        }
+        for line in [
+            "",
+            "git status",
+            "git log --oneline | head -5",
+            "git branch --show-current",
+            "git stash list",
+            "git config user.name",
+            "git commit -m \"$(cat x)\"",
+            "git commit -m \"a\\\"\"",
+            "git commit -m x; rm -rf .",
+            "git commit & rm x",
+            "git commit > .git/config",
+            "git commit 2>x",
+            "git commit 2>&1x",
+            "GIT_DIR=x git commit",
+            "sh -c 'git commit'",
+            "git --git-dir=x commit",
+            "git frobnicate",
+            "git commit 'open",
+            "(git commit)",
+            "git commit # x",
+            "! git commit",
+            "git gc",
+        ] {
+            assert_eq!(read(line), GitLine::Other, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_writes_configuration_is_named() {
+        for line in [
+            "git config user.name x",
+            "git branch -m new",
+            "git branch --set-upstream-to=origin/x",
+            "git switch -c x --track origin/x",
+            "git remote add origin y",
+            "git submodule add y",
+            "git worktree add ../x",
+            "git push -u origin x",
+        ] {
+            assert_eq!(read(line), GitLine::Configures(line), "{line}");
+            assert_eq!(read(&format!("git add . && {line}")), GitLine::Configures(line));
+        }
+    }
+}
