@@ -10,6 +10,7 @@ use std::sync::Arc;
 pub use instead::Instead;
 use instead::Replaced;
 
+use crate::arena::Attendance;
 use crate::assembly::prepared::{Loaded, Prepared, discard};
 use crate::assembly::taken_up::{self, Origin};
 use crate::assembly::{Changes, Place, WireError, ownership, providers, store};
@@ -48,7 +49,7 @@ impl ForkPlan {
 
 /// Copies a session up to an entry into a new one with a workspace of its own, neither recorded as a fork nor started.
 /// When that fails nothing is left of it.
-pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Prepared, WireError> {
+pub async fn fork(config: &Config, plan: &ForkPlan, attended: Attendance) -> Result<Prepared, WireError> {
     let store = store(config);
     let parent = store.find(&plan.session)?;
     let last = match plan.at {
@@ -98,7 +99,7 @@ async fn take_up(
     config: &Config,
     plan: &ForkPlan,
     (copied, replaced): (Copied, Option<Replaced>),
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let (id, session) = (copied.loaded.id.clone(), copied.loaded.recorded.session());
     let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(copied.parent.id.clone()))?;

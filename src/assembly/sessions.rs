@@ -12,6 +12,7 @@ use crate::eventlog::session_status::{self, SessionStatus};
 use crate::eventlog::{EntryReader, LogError, SessionPath, SessionStore};
 use crate::library::demo;
 use crate::ports::Head;
+use crate::projection::Board;
 use crate::protocol::event::SessionOpened;
 use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{ArenaEvent, Entry, EventRef};
@@ -216,6 +217,16 @@ impl Sessions {
         let is_over = session.sealed().is_some() || session.last_turn().is_none() || is_copy;
         let is_whole = fault.is_none() && follows && session.spec().is_some();
         Ok((is_whole && is_over && !session.has_open_turn()).then_some(id))
+    }
+
+    /// True where a session waits for the answer to a question.
+    pub fn asks(&self, name: &str) -> Result<bool, WireError> {
+        let mut board = Board::default();
+        self.scan(name, &mut |entry| {
+            board.apply(&entry);
+            true
+        })?;
+        Ok(board.questions().next().is_some())
     }
 
     /// The entries since the newest task was given, that one among them; all where there was none.

@@ -238,6 +238,9 @@ pub struct ResumeArgs {
     /// Where to work and what holds it.
     #[command(flatten)]
     pub here: HereArgs,
+    /// Answer the question that the agent asks; a number chooses
+    #[arg(long, value_name = "TEXT")]
+    pub answer: Option<String>,
     /// Answer open approvals with yes; what policy denies stays denied
     #[arg(long)]
     pub yes: bool,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::{AtTerminal, about_workspace};
+use crate::cli::desk::PERSON;
 use crate::cli::error::{DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
@@ -152,6 +153,10 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         let hint = format!("give it a new task: {}", way_on(&config, &id));
         return Err(Failure::usage("the session has no open turn to continue").hint(hint));
     }
+    if typed.answer.is_some() && !Sessions::of(&config).asks(&typed.session)? {
+        return Err(Failure::usage("the session asks nothing that `--answer` could answer")
+            .hint(format!("agon resume {}", typed.session)));
+    }
     let show = ShowPlan {
         json: typed.json,
         signals: false,
@@ -163,7 +168,9 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     let turn = Sessions::of(&config).last_turn(&typed.session)?;
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
     let rules = plan::rules_of(typed.here.policy.as_deref())?;
-    let changes = Changes { reads_only, rules, sandbox: typed.here.sandbox, root, ..Changes::default() };
+    let answer = typed.answer.clone().map(|text| (text, PERSON.to_owned()));
+    let sandbox = typed.here.sandbox;
+    let changes = Changes { reads_only, rules, sandbox, root, answer, ..Changes::default() };
     go_on(&config, &typed.session, &changes, show, output).await
 }
 

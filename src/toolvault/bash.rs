@@ -142,7 +142,7 @@ fn answer(end: ExecEnd, timeout_ms: u64) -> ToolEnd {
         labelled("stdout", &end.stdout),
         labelled("stderr", &end.stderr)
     );
-    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), notes: end.notes }
+    ToolEnd { status, exit: end.exit, notes: end.notes, ..ToolEnd::ok(content) }
 }
 
 fn how(end: &ExecEnd, timeout_ms: u64) -> String {
