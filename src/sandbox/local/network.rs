@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::door::{Door, MOST};
 use crate::ports::{ExecEnd, Live, Opens};
 use crate::protocol::Lane;
+use crate::protocol::effect::HostRule;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Action;
 use crate::sandbox::proxy::judge::HostRules;
@@ -43,6 +44,7 @@ impl CallNetwork {
         }
         origins.targets().for_each(|target| rules.add_own(target.clone()));
         let mut ports = opens.ports.clone();
+        ports.extend(ports_of(&opens.rules));
         ports.retain(|port| *port != PORT);
         ports.sort_unstable();
         ports.dedup();
@@ -112,6 +114,17 @@ impl CallNetwork {
             .filter(|secret| text.contains(secret.as_str()))
             .fold(text.clone(), |text, secret| text.replace(secret.as_str(), MASKED))
     }
+}
+
+/// The ports that rules allow by their number and none denies.
+fn ports_of(rules: &[HostRule]) -> impl Iterator<Item = u16> {
+    let of = |rule: &HostRule| rule.need.strip_prefix("port:").and_then(|port| port.parse::<u16>().ok());
+    let is_denied = move |port: u16| {
+        let denies = |rule: &HostRule| of(rule) == Some(port) || matches!(rule.need.as_str(), "port:*" | "*");
+        rules.iter().any(|rule| rule.action != Action::Allow && denies(rule))
+    };
+    let allowed = rules.iter().filter(|rule| rule.action == Action::Allow).filter_map(of);
+    allowed.filter(move |port| *port != 0 && !is_denied(*port))
 }
 
 /// Serves a call's sockets while it runs.

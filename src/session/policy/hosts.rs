@@ -1,4 +1,4 @@
-//! What rules say of the hosts that a command connects to while it runs.
+//! What rules say of the hosts and ports that a command connects to while it runs.
 
 use super::{command_fits, fits};
 use crate::protocol::effect::HostRule;
@@ -6,12 +6,14 @@ use crate::protocol::event::Plan;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Policy, Rule};
 
-/// The rules and grants on hosts that apply to the commands of a call. A rule for the call itself (its paths, its one
+/// The rules and grants on hosts and ports that apply to the commands of a call. A rule for the call itself (its paths, its one
 /// digest) says nothing of a connection.
 pub fn on_hosts(policy: &Policy, grants: &[Rule], tool: &str, plan: &Plan) -> Vec<HostRule> {
     let rules = policy.rules.iter().chain(grants).filter(|rule| applies(rule, tool, plan));
     let named = rules.flat_map(|rule| rule.needs.iter().map(|need| (need, rule.action)));
-    let of_hosts = named.filter(|(need, _)| need.starts_with("host:") || need.as_str() == "*");
+    let is_of_the_network =
+        |need: &str| need.starts_with("host:") || need.starts_with("port:") || need == "*";
+    let of_hosts = named.filter(|(need, _)| is_of_the_network(need));
     of_hosts.map(|(need, action)| HostRule { need: need.clone(), action }).collect()
 }
 
@@ -46,15 +48,23 @@ mod tests {
         let other = Rule { tool: Some("fetch".to_owned()), ..rule(&["host:c"], Action::Allow) };
         let once = Rule { call: Some("d".to_owned()), ..rule(&["host:d"], Action::Allow) };
         let policy = Policy {
-            rules: vec![rule(&["host:a", "git"], Action::Allow), npm, other, rule(&["*"], Action::Deny)],
+            rules: vec![
+                rule(&["host:a", "git", "port:9"], Action::Allow),
+                npm,
+                other,
+                rule(&["*"], Action::Deny),
+            ],
         };
         let said = |line: &str, grants: &[Rule]| -> Vec<String> {
             let rules = on_hosts(&policy, grants, "bash", &plan(line));
             rules.into_iter().map(|rule| format!("{:?} {}", rule.action, rule.need)).collect()
         };
-        assert_eq!(said("npm ci", &[]), ["Allow host:a", "Allow host:b", "Deny *"]);
-        assert_eq!(said("curl x", &[once]), ["Allow host:a", "Deny *"]);
+        assert_eq!(said("npm ci", &[]), ["Allow host:a", "Allow port:9", "Allow host:b", "Deny *"]);
+        assert_eq!(said("curl x", &[once]), ["Allow host:a", "Allow port:9", "Deny *"]);
         let grant = rule(&["host:e"], Action::Allow);
-        assert_eq!(said("npm ci; curl x", &[grant]), ["Allow host:a", "Deny *", "Allow host:e"]);
+        assert_eq!(
+            said("npm ci; curl x", &[grant]),
+            ["Allow host:a", "Allow port:9", "Deny *", "Allow host:e"]
+        );
     }
 }

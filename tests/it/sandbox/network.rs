@@ -114,6 +114,11 @@ async fn a_port_of_this_machine_is_reached_only_by_the_call_it_was_opened_for() 
     let end = run(&opened, &get, opens).await;
     assert_eq!((end.exit, end.stdout.as_str()), (Some(0), "hello\n"), "{end:?}");
     assert!(end.stderr.contains(&format!("127.0.0.1:{}: ", address.port())), "{end:?}");
+    let rule = |action| HostRule { need: format!("port:{}", address.port()), action };
+    let by_rule = |rules: Vec<HostRule>| Opens { rules, ..Opens::default() };
+    assert_eq!(run(&opened, &get, by_rule(vec![rule(Action::Allow)])).await.exit, Some(0));
+    let denied = by_rule(vec![rule(Action::Allow), rule(Action::Deny)]);
+    assert_ne!(run(&opened, &get, denied).await.exit, Some(0));
     assert_ne!(opened.sh(&get).await.exit, Some(0));
     // Its own loopback is its own, with or without a proxy.
     let own = format!(
