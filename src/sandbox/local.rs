@@ -4,6 +4,7 @@
 //! each call: a process takes a private copy of the holder's mounts, adds the call's own, gives up its rights and
 //! starts the command. Everything they do is decided here, before. agon's own threads are never restricted.
 
+mod caches;
 mod child_stage;
 mod confine;
 mod fs_layout;
@@ -17,6 +18,7 @@ mod launch;
 mod loopback;
 mod masks;
 mod mounts;
+mod npm;
 mod plan;
 mod proven;
 mod session_holder;
@@ -299,7 +301,7 @@ impl LocalSandbox {
             workspace: self.files.root().as_os_str().to_owned(),
             covers: Vec::new(),
             cwd: directory.as_os_str().to_owned(),
-            command: exec.command.clone(),
+            command: npm::guarded(&exec.command),
         };
         let layers: Vec<PathBuf> = plan.layers().map(PathBuf::from).collect();
         let is_under_a_layer = |path: &Path| {
@@ -365,7 +367,8 @@ impl LocalSandbox {
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let plan = self.plan(&exec, &directory, more);
+        let (caches, _working) = self.view.caches.mounts();
+        let plan = self.plan(&exec, &directory, [caches, more].concat());
         let mut end = match self.run_in_a_copy(&exec, &plan, started, live, cancel).await {
             Ok(end) => end,
             // No command began, so there is nothing to be settled after it.
@@ -382,7 +385,9 @@ impl LocalSandbox {
         let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
         let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
         let hints = protected_snapshot::told_of_closed(&end, git, self.options.read_only);
-        for line in lines.chain(hints).collect::<Vec<_>>() {
+        let hidden = protected_snapshot::told_of_hidden(&end, &self.found);
+        let memory = protected_snapshot::told_of_memory(&end);
+        for line in lines.chain(hints).chain(hidden).chain(memory).collect::<Vec<_>>() {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }

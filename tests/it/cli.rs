@@ -7,7 +7,7 @@ mod lines;
 mod many;
 mod mentions;
 mod on_terminal;
-mod run;
+pub(crate) mod run;
 mod secrets;
 mod setup;
 mod takeup;

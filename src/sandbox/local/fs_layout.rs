@@ -323,6 +323,7 @@ fn extra_folders(
     let path = variable("PATH").unwrap_or_default();
     let named = tools::WHOLE.iter().filter_map(|name| variable(name)).map(PathBuf::from);
     std::env::split_paths(&path)
+        .map(|folder| prefix_of(&folder).filter(|prefix| homes.may_show(prefix)).unwrap_or(folder))
         .chain(named)
         .filter(|folder| folder.is_absolute() && folder.is_dir() && folder.parent().is_some())
         .filter(|folder| !SYSTEM.iter().any(|system| folder.starts_with(system)))
@@ -332,6 +333,15 @@ fn extra_folders(
             !["/proc", "/dev", "/run", "/sys", "/tmp"].iter().any(|other| folder == Path::new(other))
         })
         .collect()
+}
+
+/// The folder that programs were unpacked to, whose `bin` is given: they need what lies next to it. No checkout of
+/// sources is one.
+fn prefix_of(bin: &Path) -> Option<PathBuf> {
+    let prefix = bin.parent().filter(|_| bin.file_name().is_some_and(|name| name == "bin"))?;
+    let is_there = |name: &&str| prefix.join(name).is_dir();
+    let is_unpacked = ["lib", "lib64", "libexec", "pkg", "share"].iter().any(|name| is_there(&name));
+    (is_unpacked && !prefix.join(".git").exists()).then(|| prefix.to_owned())
 }
 
 /// Shows a folder read-only, or the link that stands in its place.
@@ -384,8 +394,7 @@ fn environment(
     environment.insert("CARGO_NET_OFFLINE".to_owned(), "true".into());
     environment.insert("npm_config_offline".to_owned(), "true".into());
     environment.insert("PIP_NO_INDEX".to_owned(), "1".into());
-    // npm writes into its cache also where it only takes a package from a file, and the home's cannot be written.
-    environment.insert("npm_config_cache".to_owned(), "/tmp/npm".into());
+    environment.insert("UV_OFFLINE".to_owned(), "1".into());
     environment.insert("npm_config_update_notifier".to_owned(), "false".into());
     environment
 }

@@ -176,7 +176,10 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
                 MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RDONLY,
             )
         }
-        MountKind::Overlay { upper, work } => place_layer(root, &mount.target, [upper, work]),
+        MountKind::Overlay { upper, work, is_needed } => {
+            let placed = place_layer(root, &mount.target, [upper, work]);
+            if *is_needed { placed } else { Ok(()) }
+        }
         MountKind::Link { to } => {
             let path = Path::new(&mount.target);
             let parent = target(root, path.parent().unwrap_or(Path::new("/")).as_os_str(), true)?;
@@ -378,7 +381,11 @@ fn target(root: BorrowedFd<'_>, path: &OsStr, is_folder: bool) -> rustix::io::Re
             Ok(found) => found,
             Err(Errno::NOENT) => {
                 if make_folder {
-                    rustix::fs::mkdirat(&at, *name, Mode::from_raw_mode(0o755))?;
+                    match rustix::fs::mkdirat(&at, *name, Mode::from_raw_mode(0o755)) {
+                        // By another call just now, in the session's `/tmp`.
+                        Err(Errno::EXIST) => {}
+                        made => made?,
+                    }
                 } else {
                     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
                     drop(rustix::fs::openat(&at, *name, flags, Mode::from_raw_mode(0o644))?);

@@ -103,6 +103,8 @@ pub enum MountKind {
         upper: OsString,
         /// An empty folder on the same file system.
         work: OsString,
+        /// False where what is there may be shown without a layer as well.
+        is_needed: bool,
     },
     /// A symbolic link.
     Link {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use super::fs_layout::FsLayout;
+use super::caches::Caches;
 use super::held::Split;
 use super::kept_back::Packages;
 use super::plan::HeldPlan;
@@ -20,6 +21,7 @@ pub struct View {
     pub split: Split,
     pub held: HeldPlan,
     pub packages: Arc<Packages>,
+    pub caches: Caches,
 }
 
 impl View {
@@ -41,6 +43,8 @@ impl View {
             let (tmp, seen_at) = (scratch.join("tmp"), PathBuf::from("/tmp"));
             let seen_at = if has_namespaces { seen_at } else { tmp.clone() };
             git::settings::write(&root, &tmp, &seen_at, &mut layout.environment);
+            let home = variable("HOME").map(PathBuf::from);
+            let caches = Caches::of(home.as_deref(), (&layout.mounts, &scratch), &mut layout.environment);
             let split = Split::of(&layout.mounts, &root);
             let held = HeldPlan {
                 has_namespaces,
@@ -56,7 +60,7 @@ impl View {
                 limits: options.limits.clone(),
             };
             let packages = Packages::of(&layout.packages);
-            View { layout, split, held, packages }
+            View { layout, split, held, packages, caches }
         }))
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::env::{Env, Ran};
 
 /// An environment whose model answers by this script.
-pub(super) fn scripted(script: &str) -> Env {
+pub(crate) fn scripted(script: &str) -> Env {
     let env = Env::new();
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     env.write("home/mock.toml", script);
@@ -32,7 +32,7 @@ pub(super) fn kinds(entry: &Value) -> Vec<String> {
 }
 
 /// The log of the only session, as it stands on disk.
-pub(super) fn log(env: &Env) -> String {
+pub(crate) fn log(env: &Env) -> String {
     let sessions: Vec<_> =
         std::fs::read_dir(env.home().join("sessions")).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(sessions.len(), 1);

@@ -47,7 +47,11 @@ impl GitCall {
 
     fn mount(&self) -> Mount {
         let upper = self.upper().into_os_string();
-        let kind = MountKind::Overlay { upper, work: self.layer.path().join("work").into_os_string() };
+        let kind = MountKind::Overlay {
+            upper,
+            work: self.layer.path().join("work").into_os_string(),
+            is_needed: true,
+        };
         Mount { target: self.place.common.clone().into_os_string(), kind }
     }
 
