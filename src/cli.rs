@@ -146,6 +146,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Report(typed) => report::run(&typed, &environment, output).map(|()| DONE),
         Command::Debates(typed) => debates::run(typed.command, &environment, output).map(|()| DONE),
         Command::Verify(typed) => verify::run(&typed, &environment, output),
+        Command::Context(typed) => why::context(&typed, &environment, output).map(|()| DONE),
         Command::Cost(typed) => why::cost(&typed, &environment, output).map(|()| DONE),
         Command::Why(typed) => why::run(&typed, &environment, output).map(|()| DONE),
     }

@@ -323,7 +323,7 @@ impl Config {
         let is_sold = self.file.models.iter().any(|(other, table)| is_of(other) && table.price.is_some());
         let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
         let (written, learnt) = (self.file.models.get(&name.to_string()), self.learnt.refuses(name, &server));
-        Ok(self.known.spec(name, written, learnt, local && !is_sold))
+        Ok(self.known.spec(name, written, learnt, (local && !is_sold, is_script)))
     }
 
     /// The persona of a solo spark.

@@ -1,5 +1,6 @@
 //! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
 
+mod asked_how;
 pub mod budget;
 mod context;
 pub mod convergence;
@@ -157,6 +158,7 @@ impl Session {
                 let due = self.due(&fact);
                 self.emit(fact);
                 self.decide(due);
+                self.end_if_nothing_is_awaited();
             }
             Err(void) => self.open.extend([fact, void.into_event()]),
         }

@@ -195,6 +195,8 @@ pub enum Act {
     Redraw,
     /// Hands the terminal back to the shell until the program is continued.
     Suspend,
+    /// Leaves the screen for the question of `agon init`, and comes back.
+    SetUp,
     /// Leaves.
     Quit,
 }

@@ -22,7 +22,7 @@ use super::ArenaPorts;
 use super::driver::Message;
 use super::live::LiveSink;
 use super::local_workers::LocalWorkers;
-use super::provider_pool::{ProviderPool, provider_of};
+use super::provider_pool::{Pooled, ProviderPool, provider_of};
 use super::redact::Redactor;
 use sink::CallSink;
 
@@ -95,6 +95,7 @@ impl Executor {
         self.tracker.spawn(async move {
             let mut call = Attempt::new(shared, &work);
             let body = call.await_outcome(work, &token).await;
+            call.provider().inspect(|provider| provider.heed(&body));
             call.send(body, &inbox).await;
             // Whatever is said after that is recorded as what it is: late.
             tokio::select! {
@@ -218,21 +219,25 @@ impl Attempt {
         }
     }
 
+    /// The provider of a model call.
+    fn provider(&self) -> Option<Pooled> {
+        match &self.order {
+            Order::Model(order) => self.shared.providers.get(provider_of(&order.model)),
+            _ => None,
+        }
+    }
+
     /// Waits until the provider of a model call takes one more; other work begins at once.
     async fn admit(
         &mut self,
         token: &CancellationToken,
     ) -> Result<Option<OwnedSemaphorePermit>, OutcomeBody> {
-        let gate = match &self.order {
-            Order::Model(order) => self.shared.providers.get(provider_of(&order.model)),
-            _ => None,
-        };
-        let Some((_, gate)) = gate else { return Ok(None) };
+        let Some(provider) = self.provider() else { return Ok(None) };
         let asked = Instant::now();
         tokio::select! {
-            permit = gate.acquire_owned() => {
+            permit = provider.admit() => {
                 self.waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
-                Ok(permit.ok())
+                Ok(permit)
             }
             () = token.cancelled() => {
                 let words = "cancelled before it was sent".to_owned();

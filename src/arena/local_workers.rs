@@ -141,11 +141,11 @@ impl Handlers {
 
     async fn ask_model(&self, request: &Request, live: &dyn Live, cancel: &CancellationToken) -> OutcomeBody {
         let name = provider_of(&request.model);
-        let Some((provider, _)) = self.providers.get(name) else {
+        let Some(pooled) = self.providers.get(name) else {
             let message = format!("no provider `{name}` is configured for model `{}`", request.model);
             return OutcomeBody::ModelFailed(ModelFailed::new(ErrorKind::BadRequest, message));
         };
-        let answered = provider.call(request, live, cancel).await;
+        let answered = pooled.provider.call(request, live, cancel).await;
         answered.map_or_else(OutcomeBody::ModelFailed, OutcomeBody::ModelAnswered)
     }
 

@@ -100,15 +100,19 @@ fn no_sandbox(kind: SandboxKind) -> impl FnOnce(LocalError) -> WireError {
     }
 }
 
-/// Why `local` is not to be had, with the link that is the cause.
-fn with_link(root: &Path, error: LocalError) -> LocalError {
-    let is_link =
-        |name: &&str| std::fs::symlink_metadata(root.join(name)).is_ok_and(|data| data.is_symlink());
-    match ([".git", ".agon"].into_iter().find(is_link), error) {
-        (Some(link), LocalError::Unfit(why) | LocalError::Machine(why)) if why.contains("`.git`") => {
-            LocalError::Unfit(format!(
-                "{why}; `{link}` is a symbolic link: let it lead to a folder that is there"
-            ))
+/// Why `local` is not available, with what in the workspace is the cause: then no weaker sandbox is advised.
+fn with_cause(root: &Path, error: LocalError) -> LocalError {
+    let cause = |name: &str| {
+        let kind = std::fs::symlink_metadata(root.join(name)).ok()?.file_type();
+        match kind.is_symlink() {
+            true => Some(format!("`{name}` is a symbolic link: let it lead to a folder that is there")),
+            false if kind.is_dir() || kind.is_file() => None,
+            false => Some(format!("`{name}` is neither a folder nor a file: remove it")),
+        }
+    };
+    match ([".git", ".agon"].into_iter().find_map(cause), error) {
+        (Some(cause), LocalError::Unfit(why) | LocalError::Machine(why)) if why.contains("`.git`") => {
+            LocalError::Unfit(format!("{why}; {cause}"))
         }
         (_, error) => error,
     }
@@ -215,7 +219,7 @@ fn local_options(options: &Options) -> crate::sandbox::LocalOptions {
 #[cfg(target_os = "linux")]
 async fn local(root: &Path, options: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
     let sandbox = crate::sandbox::LocalSandbox::open(root, local_options(options))?;
-    sandbox.start().await.map_err(|error| with_link(root, error))?;
+    sandbox.start().await.map_err(|error| with_cause(root, error))?;
     Ok(Arc::new(sandbox))
 }
 

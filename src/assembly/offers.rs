@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::{WireError, providers};
-use crate::config::models::AS_OF;
+use crate::config::discover::is_looked_for;
+use crate::config::models::Month;
 use crate::config::providers::{PRESETS, complete, is_loopback};
 use crate::config::{Config, ConfigError, ModelName};
 use crate::ports::{Live, OfferedModel, Provider};
@@ -80,6 +81,9 @@ async fn offer(config: &Config, name: &str, is_asked_for: bool) -> Option<Offer>
     };
     let Some(url) = url else { return is_asked_for.then(|| offer(String::new(), Ok(Vec::new())))? };
     let is_local = is_loopback(&url);
+    if is_local && !is_written && !is_looked_for(config, name) {
+        return None;
+    }
     let patience = if is_local { PATIENCE.1 } else { PATIENCE.0 };
     let models = match tokio::time::timeout(patience, server.models()).await {
         Ok(listed) => listed.map_err(|failed| failed.message),
@@ -106,8 +110,8 @@ fn said(error: &WireError) -> String {
 pub enum FactSource {
     /// The user's configuration.
     Configuration,
-    /// The table that ships with agon.
-    Shipped,
+    /// The table that ships with agon, as published in this month.
+    Shipped(Month),
     /// The model's server.
     Server,
     /// agon's guess.
@@ -118,7 +122,7 @@ impl fmt::Display for FactSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FactSource::Configuration => f.write_str("configuration"),
-            FactSource::Shipped => write!(f, "shipped table, {AS_OF}"),
+            FactSource::Shipped(month) => write!(f, "shipped table, {month}"),
             FactSource::Server => f.write_str("server"),
             FactSource::Assumed => f.write_str("assumed"),
         }
@@ -157,12 +161,11 @@ pub fn facts(
 ) -> Result<ModelFacts, ConfigError> {
     let spec = config.model_spec(name)?;
     let written = config.file().models.get(&name.to_string()).cloned().unwrap_or_default();
-    let is_shipped = config.known_models().knows(name);
+    let shipped = config.known_models().as_of(name);
     let offered = offered.cloned().unwrap_or_default();
-    let own = |is_written: bool| match (is_written, is_shipped) {
-        (true, _) => Some(FactSource::Configuration),
-        (false, true) => Some(FactSource::Shipped),
-        (false, false) => None,
+    let own = |is_written: bool| match is_written {
+        true => Some(FactSource::Configuration),
+        false => shipped.map(FactSource::Shipped),
     };
     let guess = if offered.is_context_assumed { FactSource::Assumed } else { FactSource::Server };
     let server = |value| Some((value, FactSource::Server));
@@ -221,10 +224,10 @@ pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireE
     };
     let begun = Instant::now();
     let mut reply = call(&*server, &request).await;
-    if let Err(failed) = &reply
-        && !failed.refused.is_empty()
+    while let Err(failed) = &reply
+        && failed.refused.iter().any(|name| !request.params.without.contains(name))
     {
-        request.params.without = failed.refused.clone();
+        request.params.without.extend(failed.refused.clone());
         reply = call(&*server, &request).await;
     }
     let reply = reply.map_err(|failed| WireError::Provider(failed.message))?;

@@ -193,7 +193,7 @@ pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, Wire
     if !providers::is_builtin(config, &name.provider) {
         return Ok(config.model_spec(name)?);
     }
-    let mut spec = config.known_models().spec(name, None, &[], true);
+    let mut spec = config.known_models().spec(name, None, &[], (true, true));
     spec.price = Some(Price { input: 0, cached: 0, written: None, output: 0 });
     if name.provider == demo::PROVIDER {
         // The demo's models are families of their own, so that a debate has independent votes to count.

@@ -45,7 +45,9 @@ pub(super) async fn complete_settings(
 async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
     let name: ModelName = model.name.parse().ok()?;
     let written = config.file().models.get(&model.name);
-    if config.known_models().knows(&name) || written.is_some_and(|written| written.context.is_some()) {
+    if config.known_models().as_of(&name).is_some()
+        || written.is_some_and(|written| written.context.is_some())
+    {
         return None;
     }
     let connection = config.connection(&name.provider).ok()?;

@@ -20,7 +20,7 @@ use crate::protocol::spec::ANY_STEPS;
 pub use cache::CacheCommand;
 pub use chat::{ChatArgs, LookArgs};
 pub use records::{
-    CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
+    ContextArgs, CostArgs, DebatesArgs, DebatesCommand, ReplayArgs, ReportArgs, ReportFormat, SessionsArgs,
     SessionsCommand, VerifyArgs, WhyArgs,
 };
 pub use sandbox::SandboxCommand;
@@ -85,6 +85,8 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Show what a session cost, by spark, role and model
     Cost(CostArgs),
+    /// Show what fills the context window of each agent of a session's last turn
+    Context(ContextArgs),
     /// Show who allowed each tool call, or what led to one event
     Why(WhyArgs),
     /// Find keys and servers, choose a model, try it and write a configuration

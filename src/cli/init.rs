@@ -33,7 +33,7 @@ pub async fn run(typed: &InitArgs, environment: Environment, output: Output) -> 
 }
 
 /// Asks at the terminal; false when the user chose no model.
-async fn first(config: &Config, output: Output) -> Result<bool, Failure> {
+pub(super) async fn first(config: &Config, output: Output) -> Result<bool, Failure> {
     output.say("agon looks for keys in the environment and for servers on this machine…");
     let mut offers = unless_interrupted(offers::offers(config, None)).await?;
     // What answered comes first: Enter takes the first.

@@ -13,11 +13,15 @@ mod setup;
 mod text;
 mod undo;
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
 use crate::cli::args::{ChatArgs, DemoArgs, ReplayArgs};
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::output::Output;
-use crate::cli::plain;
 use crate::cli::run::next_step;
+use crate::cli::{init, plain};
 use crate::config::{Environment, Places};
 use crate::host::Sessions;
 use crate::tui::screen::{self, Left};
@@ -30,7 +34,10 @@ pub async fn chat(typed: &ChatArgs, environment: Environment, output: Output) ->
     if typed.plain || !output.has_screen(&environment) {
         return line_mode::chat(typed, environment, output).await;
     }
-    let mut kit = setup::kit(typed, environment)?;
+    let mut kit = setup::kit(typed, environment.clone())?;
+    if typed.set_up && init::first(&kit.config, output).await? {
+        kit = setup::kit(typed, environment)?;
+    }
     setup::ask_about_workspace(&mut kit, output).await?;
     let mut mission = setup::mission_with(typed, kit);
     let mut state = State::new(mission.profile(), 80, 24);
@@ -100,6 +107,17 @@ fn way_on(state: &State, id: &str, here: &std::path::Path) -> String {
     }
 }
 
+/// Begins anew with the question of `agon init`, in place of this process: its thread that reads keys could not be ended.
+fn again(here: &std::path::Path) -> Failure {
+    let typed: Vec<OsString> = std::env::args_os().skip(1).filter(|typed| typed != "--set-up").collect();
+    let is_chat = typed.first().is_none_or(|first| first.as_encoded_bytes().starts_with(b"-"));
+    let flags = if is_chat { typed } else { vec!["--workspace".into(), here.into()] };
+    let begun =
+        std::env::current_exe().map(|program| Command::new(program).args(flags).arg("--set-up").exec());
+    let error = begun.unwrap_or_else(|error| error);
+    Failure::from(error).hint("agon init")
+}
+
 async fn follow(mut mission: Mission, mut state: State, output: Output) -> Result<u8, Failure> {
     let left = screen::run(&mut mission, &mut state).await;
     let (is_record, here) = (mission.is_record, mission.folder());
@@ -114,6 +132,7 @@ async fn follow(mut mission: Mission, mut state: State, output: Output) -> Resul
         }
     }
     Ok(match left? {
+        Left::SetUp => return Err(again(&here)),
         Left::Quit => DONE,
         Left::Terminated => INTERRUPTED,
     })

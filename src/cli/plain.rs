@@ -21,7 +21,9 @@ use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
 pub use roles::role_table;
-pub use summary::{TeamWords, audit_lines, chain_lines, cost_table, ending, redecided, table_of};
+pub use summary::{
+    TeamWords, audit_lines, chain_lines, context_table, cost_table, ending, redecided, table_of,
+};
 
 /// The widest column of names.
 const LABEL: usize = 24;

@@ -1,14 +1,14 @@
-//! The commands `cost` and `why`: what a session took, who allowed what, what led to an event; calls nothing.
+//! The commands `cost`, `context` and `why`: what a session took, what fills its windows, who allowed what.
 
 use serde_json::json;
 
-use crate::cli::args::{CostArgs, WhyArgs};
-use crate::cli::error::Failure;
+use crate::cli::args::{ContextArgs, CostArgs, WhyArgs};
+use crate::cli::error::{DIVERGED, Failure};
 use crate::cli::output::Output;
 use crate::cli::{plain, sessions};
 use crate::config::{Environment, Places};
 use crate::host::{Read, Sessions};
-use crate::projection::{Costs, Reasons, Report};
+use crate::projection::{ContextUsage, Costs, Reasons, Report};
 use crate::protocol::EventRef;
 
 /// Causes that are shown unless all are wanted.
@@ -36,6 +36,37 @@ pub fn cost(typed: &CostArgs, environment: &Environment, output: Output) -> Resu
             }
         };
         output.data(&table)?;
+    }
+    Ok(read.whole()?)
+}
+
+/// Shows what fills the windows of the last turn's sparks.
+pub fn context(typed: &ContextArgs, environment: &Environment, output: Output) -> Result<(), Failure> {
+    let read = Sessions::at(&Places::find(environment)?).read(&typed.session)?;
+    let (mut usage, mut costs) = (ContextUsage::default(), Costs::default());
+    for entry in &read.entries {
+        usage.apply(entry);
+        costs.apply(entry);
+    }
+    let (mut sparks, mut text) = (Vec::new(), String::new());
+    for spark in usage.at_work() {
+        let role = costs.sparks.get(&spark).map(|costs| costs.role.as_str()).unwrap_or_default();
+        let Some(filled) = usage.filled(spark, &|at| read.event(at)) else { continue };
+        let filled = filled.map_err(|error| {
+            let words = format!("cannot put the last request of {spark} together");
+            Failure::new(DIVERGED, anyhow::Error::new(error).context(words))
+        })?;
+        let parts = filled.parts.iter().map(|(part, tokens)| (part.word().to_owned(), json!(tokens)));
+        sparks.push(json!({
+            "spark": spark, "role": role, "model": filled.model, "window": filled.window, "used": filled.used,
+            "estimated": filled.is_estimated, "parts": parts.collect::<serde_json::Map<_, _>>(),
+        }));
+        text.push_str(&plain::context_table(&format!("{spark} {role}"), &filled));
+    }
+    match (typed.json, text.is_empty()) {
+        (true, _) => output.json(&json!({ "id": read.id, "sparks": sparks }))?,
+        (false, true) => output.say("no model was called yet"),
+        (false, false) => output.data(&text)?,
     }
     Ok(read.whole()?)
 }

@@ -33,12 +33,23 @@ pub fn by_key(config: &Config) -> Option<Discovered> {
     })
 }
 
+/// Environment variable with the names of the presets on this machine that are looked for, with commas between them; all
+/// when it is not set, none when it is empty.
+pub const LOCAL_SERVERS: &str = "AGON_LOCAL_SERVERS";
+
+/// True for a server on this machine that is asked although nobody configured it.
+pub fn is_looked_for(config: &Config, name: &str) -> bool {
+    let named = config.environment().get(LOCAL_SERVERS);
+    named.is_none_or(|names| names.split(',').any(|one| one.trim() == name))
+}
+
 /// Addresses on this machine that are worth asking, with their provider's name.
 pub fn local_servers(config: &Config) -> Vec<(String, String)> {
     let own = config.file().providers.keys().map(String::as_str);
     let names = PRESETS
         .iter()
         .map(|preset| preset.name)
+        .filter(|name| config.file().providers.contains_key(*name) || is_looked_for(config, name))
         .chain(own.filter(|name| !PRESETS.iter().any(|preset| preset.name == *name)));
     let keyless = names.filter_map(|name| {
         let table = complete(name, config.file().providers.get(name))?;

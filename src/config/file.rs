@@ -231,7 +231,7 @@ pub struct ModelTable {
     pub max_output: Option<u64>,
     /// Prices; unknown when absent, nothing for a provider on this machine.
     pub price: Option<PriceTable>,
-    /// How typed answers are asked for; default `words`.
+    /// How typed answers are asked for; default `any`.
     pub structured: Option<Structured>,
     /// Sampling temperature; the provider's default when absent.
     pub temperature: Option<Thousandths>,

@@ -9,13 +9,33 @@ use serde::Deserialize;
 use crate::config::ConfigError;
 use crate::config::file::{ModelTable, PriceTable};
 use crate::config::successor::successor;
+use crate::protocol::message::Structured;
 use crate::protocol::spec::{ModelSpec, Price};
 
 /// Context window of a model nothing is known of, in tokens.
 pub const UNKNOWN_CONTEXT: u64 = 128_000;
 
-/// When the numbers of the embedded table were right.
-pub const AS_OF: &str = "October 2025 to November 2026";
+/// The month in which numbers of the embedded table were published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Month(u16, u8);
+
+impl TryFrom<String> for Month {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let read =
+            text.split_once('-').and_then(|(year, month)| Some((year.parse().ok()?, month.parse().ok()?)));
+        let month = read.filter(|(_, month)| (1..=12).contains(month));
+        month.map(|(year, month)| Month(year, month)).ok_or(format!("`{text}` is no month such as `2026-11`"))
+    }
+}
+
+impl fmt::Display for Month {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}", self.0, self.1)
+    }
+}
 
 /// Output limit of a model nothing is known of, in tokens.
 pub const UNKNOWN_MAX_OUTPUT: u64 = 8_192;
@@ -59,13 +79,14 @@ impl fmt::Display for ModelName {
 struct KnownModel {
     #[serde(default)]
     default: bool,
+    as_of: Month,
     family: Option<String>,
     context: u64,
     max_output: u64,
     price: Option<PriceTable>,
     #[serde(default)]
     refuses: Vec<String>,
-    structured: crate::protocol::message::Structured,
+    structured: Structured,
 }
 
 /// The embedded table of well-known models, by provider and model.
@@ -79,9 +100,9 @@ impl KnownModels {
         table.map(KnownModels).map_err(|error| ConfigError::Internal(error.to_string()))
     }
 
-    /// True for a model of the table.
-    pub fn knows(&self, name: &ModelName) -> bool {
-        self.0.get(&name.provider).is_some_and(|models| models.contains_key(&name.model))
+    /// When the numbers of a model of the table were published.
+    pub fn as_of(&self, name: &ModelName) -> Option<Month> {
+        self.0.get(&name.provider)?.get(&name.model).map(|known| known.as_of)
     }
 
     /// The model taken when only the provider's key is found.
@@ -103,18 +124,19 @@ impl KnownModels {
     }
 
     /// A model's rows: what the user wrote, else what is known, else careful guesses and no price.
-    /// A model on this machine (`local`) costs nothing unless the user says otherwise.
+    /// A model on this machine (`local`) costs nothing unless the user says otherwise; a script is asked in words.
     /// What it refuses is what the user wrote, else what is known and what was `learnt` together.
     pub fn spec(
         &self,
         name: &ModelName,
         written: Option<&ModelTable>,
         learnt: &[String],
-        local: bool,
+        (local, is_script): (bool, bool),
     ) -> ModelSpec {
         let known = self.0.get(&name.provider).and_then(|models| models.get(&name.model));
         let unwritten = ModelTable::default();
         let written = written.unwrap_or(&unwritten);
+        let unknown = if is_script { Structured::Words } else { Structured::Any };
         let free = Price { input: 0, cached: 0, written: None, output: 0 };
         let price = written.price.or(known.and_then(|known| known.price)).map(price_of);
         let known_refusals = known.iter().flat_map(|known| &known.refuses);
@@ -128,7 +150,7 @@ impl KnownModels {
                 .or(known.map(|known| known.max_output))
                 .unwrap_or(UNKNOWN_MAX_OUTPUT),
             price: price.or(local.then_some(free)),
-            structured: written.structured.or(known.map(|known| known.structured)).unwrap_or_default(),
+            structured: written.structured.or(known.map(|known| known.structured)).unwrap_or(unknown),
             temperature_pm: written.temperature.and_then(|temperature| temperature.0.try_into().ok()),
             refuses: written.refuses.clone().unwrap_or_else(|| refusals.into_iter().cloned().collect()),
             fallbacks: written.fallbacks.clone().unwrap_or_default(),
@@ -145,7 +167,6 @@ fn price_of(table: PriceTable) -> Price {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::message::Structured;
 
     fn name(text: &str) -> ModelName {
         text.parse().unwrap()
@@ -172,7 +193,7 @@ mod tests {
     fn the_users_row_covers_what_is_known_value_by_value() {
         let known = KnownModels::embedded().unwrap();
         let written = ModelTable { max_output: Some(1_000), ..ModelTable::default() };
-        let spec = known.spec(&name("openai/gpt-5"), Some(&written), &[], false);
+        let spec = known.spec(&name("openai/gpt-5"), Some(&written), &[], (false, false));
         assert_eq!((spec.context, spec.max_output), (400_000, 1_000));
         assert_eq!(
             spec.price,
@@ -183,10 +204,10 @@ mod tests {
     #[test]
     fn of_an_unknown_model_little_is_promised_and_no_price() {
         let known = KnownModels::embedded().unwrap();
-        let spec = known.spec(&name("openai/new"), None, &[], false);
+        let spec = known.spec(&name("openai/new"), None, &[], (false, false));
         assert_eq!((spec.context, spec.max_output, spec.price), (128_000, 8_192, None));
-        assert_eq!(spec.structured, Structured::Words);
-        let local = known.spec(&name("ollama/qwen"), None, &[], true);
+        assert_eq!(spec.structured, Structured::Any);
+        let local = known.spec(&name("ollama/qwen"), None, &[], (true, false));
         assert_eq!(local.price, Some(Price { input: 0, cached: 0, written: None, output: 0 }));
     }
 }

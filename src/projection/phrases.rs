@@ -1,5 +1,6 @@
 //! How causes, states, money, time and tokens are said to people, in one place; knows no layout or colour.
 
+use super::context_usage::Filled;
 use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
@@ -85,6 +86,23 @@ pub fn tokens(usage: &Usage) -> String {
     let cached =
         if usage.cached > 0 { format!(" ({} cached)", grouped(usage.cached)) } else { String::new() };
     format!("{about}{} in{cached}, {} out", grouped(usage.input), grouped(usage.output))
+}
+
+/// What fills a window, one row a part: its name, its tokens and its share; then what is free, and the sum in words.
+pub fn filled(filled: &Filled) -> (Vec<[String; 3]>, String) {
+    let whole = if filled.window > 0 { filled.window } else { filled.used.max(1) };
+    let share = |tokens: u64| {
+        let permille = u128::from(tokens) * 1000 / u128::from(whole);
+        format!("{}.{} %", permille / 10, permille % 10)
+    };
+    let row = |name: &str, tokens: u64| [name.to_owned(), grouped(tokens), share(tokens)];
+    let mut rows: Vec<_> = filled.parts.iter().map(|(part, tokens)| row(part.word(), *tokens)).collect();
+    if filled.window > 0 {
+        rows.push(row("free", filled.window.saturating_sub(filled.used)));
+    }
+    let how = if filled.is_estimated { "estimated" } else { "counted by the provider" };
+    let of = if filled.window > 0 { format!(" of {}", grouped(filled.window)) } else { String::new() };
+    (rows, format!("{}{of} tokens, {how}; the parts are in proportion to their text", grouped(filled.used)))
 }
 
 /// What the providers' caches saved, or cost beyond it; none where they did neither.

@@ -170,6 +170,11 @@ pub fn misfits(schema: &Value, text: &str) -> Vec<String> {
     validator.iter_errors(&parsed).take(20).map(|error| told.words(&error)).collect()
 }
 
+/// True for JSON of any kind, in a code fence or without.
+pub fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Value>(unfenced(text)).is_ok()
+}
+
 fn no_json(text: &str, error: &serde_json::Error) -> String {
     let at = format!("line {}, column {}", error.line(), error.column());
     match text.trim() {

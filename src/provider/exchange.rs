@@ -11,7 +11,7 @@ use crate::provider::sse::{self, SseError};
 use crate::provider::tokens;
 
 /// Bytes of text, thinking and arguments one answer may have: a log line has 768 KiB.
-pub(super) const MAX_ANSWER: usize = 700 << 10;
+const MAX_ANSWER: usize = 700 << 10;
 
 /// Bytes a JSON answer may have on the wire, where everything may be escaped.
 const MAX_WHOLE: usize = sse::MAX_EVENT;
@@ -38,6 +38,37 @@ impl From<SseError> for Trouble {
     }
 }
 
+/// How far an answer has come.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Something that is part of an answer came.
+    pub has_events: bool,
+    /// Why the provider stopped, in its own word.
+    pub end: Option<String>,
+    /// Nothing more will come.
+    pub is_closed: bool,
+    /// Bytes of text, thinking and arguments so far.
+    pub bytes: usize,
+}
+
+impl Progress {
+    /// True once the provider said why it stopped, or that it is done.
+    pub fn has_finished(&self) -> bool {
+        self.is_closed || self.end.is_some()
+    }
+
+    /// Counts an event; one too many bytes end the answer.
+    pub fn took_event(&mut self) -> Result<(), Trouble> {
+        self.has_events = true;
+        if self.bytes > MAX_ANSWER { Err(Trouble::TooLarge) } else { Ok(()) }
+    }
+
+    /// An error that the provider reports itself.
+    pub fn reported(&self, report: Report) -> Trouble {
+        Trouble::Reported(Report { in_stream: self.has_events, ..report })
+    }
+}
+
 /// An answer of one wire format as far as it has come.
 pub(super) trait Incoming: Send {
     /// What it is called, with its article left out.
@@ -49,12 +80,8 @@ pub(super) trait Incoming: Send {
     fn event(&mut self, data: &str, live: &dyn Live) -> Result<(), Trouble>;
     /// Takes a whole answer.
     fn whole(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble>;
-    /// True once anything that is part of an answer came.
-    fn has_events(&self) -> bool;
-    /// True once the provider said why it stopped, or that it is done.
-    fn has_finished(&self) -> bool;
-    /// True once nothing more will come.
-    fn is_closed(&self) -> bool;
+    /// How far it has come.
+    fn progress(&self) -> &Progress;
     /// What the provider counted; none when it did not, or only half of it.
     fn usage(&self) -> Option<Usage>;
     /// What a broken call has probably cost; none when no answer had begun.
@@ -128,22 +155,22 @@ impl<A: Incoming> Exchange<'_, A> {
     async fn read_stream(&mut self, mut body: Body<'_>, first: Vec<u8>) -> Result<(), ModelFailed> {
         let mut decoder = sse::Decoder::new();
         self.absorb(&mut decoder, &first)?;
-        while !self.answer.is_closed() {
-            if self.answer.has_events() {
+        while !self.answer.progress().is_closed {
+            if self.answer.progress().has_events {
                 body.begin();
             }
             match body.piece().await {
                 Ok(Some(piece)) => self.absorb(&mut decoder, &piece)?,
                 Ok(None) => break,
                 // The reason to stop was given; all that is missing is the usage.
-                Err(_) if self.answer.has_finished() => break,
+                Err(_) if self.answer.progress().has_finished() => break,
                 Err(failed) => return Err(failed),
             }
         }
-        if self.answer.is_closed() {
+        if self.answer.progress().is_closed {
             body.drain().await;
         }
-        if !self.answer.has_finished()
+        if !self.answer.progress().has_finished()
             && let Some(rest) = decoder.finish()
         {
             // An event without its blank line is taken if it is whole; a torn one is what the cut left.
@@ -154,7 +181,7 @@ impl<A: Incoming> Exchange<'_, A> {
             Err(self.endpoint.peer.failed(ErrorKind::Network, &what, "try again"))
         };
         let is_event = first.starts_with(b"data:") || first.starts_with(b"event:");
-        match (self.answer.has_finished(), self.answer.has_events()) {
+        match (self.answer.progress().has_finished(), self.answer.progress().has_events) {
             (true, _) => Ok(()),
             (false, true) => cut("in the middle of the answer"),
             (false, false) if is_event => cut("in the middle of its first event"),

@@ -135,6 +135,26 @@ impl Session {
         self.seal_if_over();
     }
 
+    /// Ends a turn or a stopped session that waits for nothing, where a driver would wait for ever. Only a log that this
+    /// program did not write leads there: one with decisions missing, doubled or about things that never were.
+    pub(super) fn end_if_nothing_is_awaited(&mut self) {
+        if !self.calls.is_empty() || (self.turn.is_none() && self.stopping.is_none()) {
+            return;
+        }
+        let open: Vec<SparkId> =
+            self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
+        for id in open {
+            // The turn may end with the first of them.
+            if self.turn.is_some() {
+                self.end_spark(id, TurnCause::Stopped);
+            }
+        }
+        if self.calls.is_empty() {
+            self.close_turn(TurnCause::Stopped, None);
+            self.seal_if_over();
+        }
+    }
+
     /// Seals a stopped session once nothing is awaited.
     pub(super) fn seal_if_over(&mut self) {
         let Some(cause) = self.stopping else { return };

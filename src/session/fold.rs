@@ -235,7 +235,7 @@ impl Session {
     }
 
     fn fold_ignited(&mut self, data: &SparkIgnited) {
-        self.next_spark = self.next_spark.max(data.spark.0 + 1);
+        self.next_spark = self.next_spark.max(data.spark.0.saturating_add(1));
         let before = data.continues.and_then(|id| self.sparks.remove(&id));
         // The conversation with the person outlives turns in which it is not gone on with.
         let lead = self.lead_name().map(str::to_owned);
@@ -318,7 +318,7 @@ impl Session {
 
     fn await_call(&mut self, ordered: OrderedCall) {
         let OrderedCall { call, attempt, spark, order } = ordered;
-        self.next_call = self.next_call.max(call.0 + 1);
+        self.next_call = self.next_call.max(call.0.saturating_add(1));
         let request = self.calls.remove(&call).map(|known| known.request).unwrap_or_default();
         let open = Call { attempt, spark, order, request, timer: None, cancelled: false, unsent: false };
         self.calls.insert(call, open);

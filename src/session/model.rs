@@ -6,7 +6,7 @@ use crate::protocol::event::{
     LimitKind, LimitReached, ModelCalled, ModelFailed, ModelReply, Notice, ParamsDropped, Purpose,
     RetryScheduled, Selected, TurnCause,
 };
-use crate::protocol::message::{AnswerSchema, Effort, Params, Structured, Usage};
+use crate::protocol::message::{Params, Usage};
 use crate::protocol::spec::{Mode, ModelSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -157,27 +157,6 @@ impl Session {
         persona.and_then(|persona| persona.temperature_pm).or(model.temperature_pm)
     }
 
-    /// How much a spark's model is asked to think: as its role says, else its persona, else the session.
-    fn effort(&self, id: SparkId) -> Option<Effort> {
-        let spec = self.spec.as_ref()?;
-        let spark = self.sparks.get(&id)?;
-        let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles);
-        let role = self.role(id).and_then(|_| roles.clone().find(|role| role.name == spark.role));
-        let persona = spec.personas.iter().find(|persona| persona.id == spark.persona);
-        let own = role.and_then(|role| role.effort).or(persona.and_then(|persona| persona.effort));
-        own.or(spec.effort)
-    }
-
-    /// A forced tool would leave no room for other tools, so beside tools the schema is asked for in words.
-    fn answer_schema(&self, id: SparkId, model: &ModelSpec, with_tools: bool) -> Option<AnswerSchema> {
-        let schema = self.schema_for(id)?;
-        let via = match model.structured {
-            Structured::ForcedTool if with_tools => Structured::Words,
-            via => via,
-        };
-        Some(AnswerSchema { name: "answer".to_owned(), schema, via })
-    }
-
     /// A thinking part that redaction had to drop would be refused by its provider: thinking goes off.
     fn must_not_think(&self, spark: &Spark) -> bool {
         spark.said.lacks_thinking()
@@ -237,7 +216,7 @@ impl Session {
         }
         if let Some(delay_ms) = self.retry_delay(call, attempt, failed) {
             let timer = self.new_call();
-            let attempt = attempt + 1;
+            let attempt = attempt.saturating_add(1);
             let retry = RetryScheduled { call, attempt, timer, delay_ms, reason: at };
             self.emit(ArenaEvent::RetryScheduled(retry));
             return;
@@ -285,14 +264,17 @@ impl Session {
         }
     }
 
-    fn fall_back(&mut self, id: SparkId, reason: EventRef) {
-        let Some(spark) = self.sparks.get(&id) else { return };
-        let from = spark.model.clone();
+    /// The model that takes over from a spark's own.
+    pub(super) fn next_model(&self, id: SparkId) -> Option<String> {
+        let spark = self.sparks.get(&id)?;
         let known = |name: &&String| self.model_spec(name).is_some();
-        let untried = |name: &&String| **name != from && !spark.given_up.contains(name);
-        let next =
-            self.model_spec(&from).and_then(|m| m.fallbacks.iter().filter(untried).find(known).cloned());
-        match next {
+        let untried = |name: &&String| **name != spark.model && !spark.given_up.contains(name);
+        self.model_spec(&spark.model)?.fallbacks.iter().filter(untried).find(known).cloned()
+    }
+
+    fn fall_back(&mut self, id: SparkId, reason: EventRef) {
+        let Some(from) = self.sparks.get(&id).map(|spark| spark.model.clone()) else { return };
+        match self.next_model(id) {
             Some(to) => {
                 self.emit(ArenaEvent::FallbackTaken(FallbackTaken { spark: id, from, to, reason }));
                 self.think(id);
@@ -305,7 +287,7 @@ impl Session {
     pub(super) fn repeat_model_call(&mut self, call: CallId) {
         let Some(open) = self.calls.get(&call) else { return };
         let Order::Model(order) = &open.order else { return };
-        let attempt = open.attempt + 1;
+        let attempt = open.attempt.saturating_add(1);
         let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called).cloned() else { return };
         let Some(spark) = self.sparks.get(&called.spark) else { return };
         let input = self.input_estimate(spark);

@@ -158,7 +158,7 @@ impl Session {
             }
             other => other.clone(),
         };
-        let attempt = call.attempt + 1;
+        let attempt = call.attempt.saturating_add(1);
         self.emit(ArenaEvent::EffectOrdered(EffectOrdered { call: id, attempt, spark: call.spark, effect }));
     }
 

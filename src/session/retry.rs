@@ -15,6 +15,10 @@ use crate::protocol::{CallId, EventRef};
 /// as long as the first token is waited for.
 const LOADING: (u32, u64) = (60, 6_000);
 
+/// Attempts while a provider says that calls come too fast and no other model takes over, and the longest time it may ask
+/// for, in milliseconds: its limit slows the session down and ends nothing.
+const LIMITED: (u32, u64) = (30, 300_000);
+
 /// A smaller window than this was not understood.
 const LEAST_CONTEXT: u64 = 256;
 
@@ -30,23 +34,29 @@ impl Session {
                 ..retry
             };
         }
-        (failed.kind.is_retryable() && attempt < retry.attempts)
-            .then(|| self.delay(&retry, call, attempt, failed.retry_after_ms))
-            .flatten()
+        let mut longest = retry.cap_ms;
+        let spark = self.failed.as_ref().and_then(|(_, open)| open.spark);
+        let is_alone = spark.is_some_and(|id| self.next_model(id).is_none());
+        if failed.kind == ErrorKind::RateLimited && is_alone && retry.attempts > 1 {
+            retry.attempts = retry.attempts.max(LIMITED.0);
+            longest = longest.max(LIMITED.1);
+        }
+        let asked = failed.retry_after_ms;
+        let may = failed.kind.is_retryable() && attempt < retry.attempts;
+        (may && asked.is_none_or(|asked| asked <= longest)).then(|| self.delay(&retry, call, attempt, asked))
     }
 
     /// Doubles from the first delay, at least what the provider asks, with jitter of up to half that is a
-    /// function of the session's seed. None when the provider asks for longer than agon waits.
-    fn delay(&self, retry: &RetrySpec, call: CallId, attempt: u32, asked: Option<u64>) -> Option<u64> {
+    /// function of the session's seed.
+    fn delay(&self, retry: &RetrySpec, call: CallId, attempt: u32, asked: Option<u64>) -> u64 {
         let doubled = retry.base_ms.saturating_mul(1 << (attempt - 1).min(20)).min(retry.cap_ms);
         let seed = self.spec.as_ref().map(|spec| spec.seed).unwrap_or_default();
         let draw = digest_of(&("retry", seed, call, attempt));
         let draw = u64::from_str_radix(draw.get(..8).unwrap_or("0"), 16).unwrap_or_default();
         let jitter = draw % (doubled / 2 + 1);
         match asked {
-            Some(asked) if asked > retry.cap_ms => None,
-            Some(asked) => Some(asked.max(doubled).saturating_add(jitter)),
-            None => Some(doubled / 2 + jitter),
+            Some(asked) => asked.max(doubled).saturating_add(jitter),
+            None => doubled / 2 + jitter,
         }
     }
 

@@ -321,6 +321,7 @@ impl Session {
         }
         let repair = rejected == 0;
         self.emit(ArenaEvent::AnswerRejected(AnswerRejected { spark: id, call, errors, repair }));
+        self.give_up_way(id, at, &text);
         match repair {
             true => self.think(id),
             false => self.end_spark(id, TurnCause::BadAnswer),

@@ -148,6 +148,7 @@ fn draw_overlay(state: &State, scene: &ViewModel<'_>, overlay: &Overlay, frame: 
     match overlay {
         Overlay::Help { scroll } => lists::help(state, scene, frame, area, *scroll),
         Overlay::Cost { scroll } => lists::cost(state, scene, frame, area, *scroll),
+        Overlay::Context { scroll } => lists::context(state, scene, frame, area, *scroll),
         Overlay::Matrix { scroll, back } => matrix::draw(state, scene, frame, area, (*scroll, *back)),
         Overlay::Review { .. } => review::whole(state, scene, frame, area),
         Overlay::Changes(sheet) => review::changes(state, scene, sheet, frame, area),

@@ -44,6 +44,8 @@ pub trait Desk {
 pub enum Left {
     /// The person left.
     Quit,
+    /// The person wants to be asked which model to use.
+    SetUp,
     /// A signal asked for the end.
     Terminated,
 }
@@ -76,6 +78,7 @@ async fn show(desk: &mut impl Desk, state: &mut State) -> io::Result<Left> {
             for act in std::mem::take(&mut todo) {
                 match act {
                     Act::Quit => return Ok(Left::Quit),
+                    Act::SetUp => return Ok(Left::SetUp),
                     Act::Copy(text) => screen.copy(&text),
                     Act::Bell => screen.bell(),
                     Act::Redraw => screen.redraw(state)?,

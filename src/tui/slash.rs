@@ -19,6 +19,7 @@ pub enum Order {
     Replay,
     Events,
     Cost,
+    Context,
     Diff,
     Matrix,
     Model,
@@ -158,6 +159,7 @@ pub const SLASHES: &[Slash] = &[
         Order::Events,
     ),
     slash("/cost", "", "Show tokens and money by spark, role and model", "agon cost", Order::Cost),
+    slash("/context", "", "Show what fills the context window, part by part", "agon context", Order::Context),
     slash("/diff", "", "Show what this session changed, file by file", "agon report", Order::Diff),
     slash("/matrix", "", "Show the positions of a debate", "agon debates show", Order::Matrix),
     slash(

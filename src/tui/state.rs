@@ -177,6 +177,9 @@ pub(super) enum Overlay {
     Cost {
         scroll: usize,
     },
+    Context {
+        scroll: usize,
+    },
     /// With how many phases it is moved back from the newest.
     Matrix {
         scroll: usize,

@@ -10,6 +10,7 @@ mod order;
 mod places;
 mod servers;
 mod signals;
+mod storm;
 mod traps;
 mod window;
 

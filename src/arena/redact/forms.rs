@@ -8,6 +8,16 @@ use crate::protocol::expand;
 /// Values longer than this, in bytes, are looked for as they are only: their forms would fill the memory.
 const LONGEST: usize = 8 * 1024;
 
+/// What common writers leave as it is in percent-encoding, next to letters and digits: RFC 3986, Python with and without
+/// `/`, PHP, forms, `encodeURIComponent`, `encodeURI`, Go's paths, passwords in an address, nothing.
+const KEPT: [&str; 9] =
+    ["-_.~", "-_.~/", "-_.", "-_.*", "-_.~!*'()", "-_.~!*'();,/?:@&=+$#", "-_.~$&+:=@", "-_.~!$%&'()*+,", ""];
+
+/// What common writers of JSON write as a number for the sake of HTML: nothing, Go and Ruby, Jinja, Gson, JavaScript.
+const HTML: [&str; 5] = ["", "<>&\u{2028}\u{2029}", "<>&'", "<>&'=", "<>/\u{2028}\u{2029}"];
+/// What .NET writes as a number.
+const DOTNET: &str = "<>&'\"+`";
+
 /// Every form of a value, the value itself first.
 pub fn of(value: &str) -> Vec<String> {
     let mut forms = vec![value.to_owned()];
@@ -16,24 +26,29 @@ pub fn of(value: &str) -> Vec<String> {
     }
     let hex = expand::hex(value.as_bytes());
     forms.extend([hex.to_ascii_uppercase(), hex]);
-    forms.extend([
-        percent(value, |byte| format!("%{byte:02X}")),
-        percent(value, |byte| format!("%{byte:02x}")),
-        value.bytes().map(|byte| format!("%{byte:02X}")).collect(),
-        value.bytes().map(|byte| format!("%{byte:02x}")).collect(),
-    ]);
+    for kept in KEPT {
+        for escaped in [|byte| format!("%{byte:02X}"), |byte| format!("%{byte:02x}")] {
+            let written = percent(value, kept, escaped);
+            forms.extend([written.replace("%20", "+"), written]);
+        }
+    }
     forms.extend((0..3).flat_map(|offset| base64_at(value.as_bytes(), offset)));
     // As JSON writes it: with as few escapes as it needs, with those that some writers make of `/`, of signs of HTML or
     // of all that is not ASCII as well, and with every sign as its number.
     let quoted = quoted(value);
-    forms.push(quoted.replace('/', "\\/"));
+    let slashed = quoted.replace('/', "\\/");
     for escaped in [|unit| format!("\\u{unit:04x}"), |unit| format!("\\u{unit:04X}")] {
-        let html = |c: char| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
-        forms.push(numbered(&quoted, |c| !c.is_ascii(), escaped));
-        forms.push(numbered(&quoted, html, escaped));
-        forms.push(numbered(&quoted, |c| html(c) || !c.is_ascii(), escaped));
+        for html in HTML {
+            let is_html = |c: char| html.contains(c);
+            forms.push(numbered(&quoted, is_html, escaped));
+            forms.push(numbered(&quoted, |c| is_html(c) || !c.is_ascii(), escaped));
+        }
+        // One of them writes even the quote as a number.
+        forms.push(numbered(&quoted.replace("\\\"", "\""), |c| DOTNET.contains(c) || !c.is_ascii(), escaped));
+        forms.push(numbered(&slashed, |c| !c.is_ascii(), escaped));
         forms.push(numbered(value, |c| !c.is_ascii_alphanumeric(), escaped));
     }
+    forms.push(slashed);
     forms.push(quoted);
     // The same in JSON within JSON, as a fact holds it, and once more: a text may hold JSON in JSON itself.
     for _ in 0..2 {
@@ -60,10 +75,11 @@ fn numbered(text: &str, is_numbered: impl Fn(char) -> bool, escaped: impl Fn(u16
     written.collect()
 }
 
-fn percent(value: &str, escaped: impl Fn(u8) -> String) -> String {
-    let written = value.bytes().map(|byte| match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-        other => escaped(other),
+fn percent(value: &str, kept: &str, escaped: impl Fn(u8) -> String) -> String {
+    let is_kept = |c: char| (c.is_ascii_alphanumeric() && !kept.is_empty()) || kept.contains(c);
+    let written = value.bytes().map(char::from).map(|c| match is_kept(c) {
+        true => c.to_string(),
+        false => escaped(c as u8),
     });
     written.collect()
 }
@@ -107,6 +123,10 @@ mod tests {
             ("pa&ss-word+Value<123456", r#"{"pa\u0026ss-word+Value\u003c123456":1}"#),
             ("Grüße-aus-Köln-2026", r#"{"k":"Gr\u00fc\u00dfe-aus-K\u00f6ln-2026"}"#),
             ("Quote\"live-Key-0123456789b", r#"{"Quote\"live-Key-0123456789b":1}"#),
+            ("Größe/2026-Key+x", r#"["Gr\u00f6\u00dfe\/2026-Key+x"]"#),
+            ("it's=a&Key<0123", r#"["it\u0027s\u003da\u0026Key\u003c0123"]"#),
+            ("a/b<c>-Key-0123", r#"["a\u002Fb\u003Cc\u003E-Key-0123"]"#),
+            ("ä\"b'c+d`-Key-0123", r#"["\u00E4\u0022b\u0027c\u002Bd\u0060-Key-0123"]"#),
         ];
         for (value, written) in cases {
             let twice = serde_json::Value::from(written).to_string();
@@ -114,6 +134,28 @@ mod tests {
             for text in [written, &twice, &thrice] {
                 assert!(of(value).iter().any(|form| text.contains(form)), "{value}: {text}");
             }
+        }
+    }
+
+    #[test]
+    fn percent_encoding_is_found_whatever_its_writer_leaves_as_it_is() {
+        let value = "k~y/Va+lue (2)'*!&=:%";
+        let cases = [
+            "k~y%2FVa%2Blue%20%282%29%27%2A%21%26%3D%3A%25",
+            "k~y/Va%2Blue%20%282%29%27%2A%21%26%3D%3A%25",
+            "k~y%2FVa%2Blue%20(2)'*!%26%3D%3A%25",
+            "k~y/Va+lue%20(2)'*!&=:%25",
+            "k%7Ey%2FVa%2Blue+%282%29%27*%21%26%3D%3A%25",
+            "k~y%2FVa+lue%20%282%29%27%2A%21&=:%25",
+        ];
+        for text in cases {
+            let lower: String = text.split('%').enumerate().fold(String::new(), |all, (i, piece)| match i {
+                0 => piece.to_owned(),
+                _ => format!("{all}%{}{}", piece[..2].to_ascii_lowercase(), &piece[2..]),
+            });
+            let forms = of(value);
+            assert!(forms.iter().any(|form| form == text), "{text}");
+            assert!(forms.contains(&lower), "{lower}");
         }
     }
 

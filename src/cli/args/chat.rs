@@ -25,6 +25,9 @@ pub struct ChatArgs {
     /// How the screen looks.
     #[command(flatten)]
     pub look: LookArgs,
+    /// Ask which model to use before the screen begins, as `agon init` does
+    #[arg(long, conflicts_with = "plain")]
+    pub set_up: bool,
     /// Take tasks line by line instead of drawing a screen
     #[arg(long)]
     pub plain: bool,

@@ -129,6 +129,17 @@ pub struct CostArgs {
     pub json: bool,
 }
 
+/// Arguments of `context`.
+#[derive(Debug, Clone, Args)]
+pub struct ContextArgs {
+    /// The session; default the newest
+    #[arg(default_value = "latest", hide_default_value = true)]
+    pub session: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `why`.
 #[derive(Debug, Clone, Args)]
 pub struct WhyArgs {

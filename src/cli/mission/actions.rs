@@ -183,7 +183,7 @@ impl Mission {
                 return Ok(self.demo(kind, None));
             }
             // These are the screen's own.
-            Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::Quit => {}
+            Act::Copy(_) | Act::Bell | Act::Redraw | Act::Suspend | Act::SetUp | Act::Quit => {}
         }
         Ok(Vec::new())
     }

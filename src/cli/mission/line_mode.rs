@@ -7,15 +7,15 @@ use std::pin::pin;
 use clap::ValueEnum;
 
 use crate::cli::args::{
-    ArenaArgs, ChatArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs, SessionsArgs,
-    SessionsCommand,
+    ArenaArgs, ChatArgs, ContextArgs, DebatesCommand, DemoArgs, DemoKind, HeldArgs, LookArgs, ReplayArgs,
+    SessionsArgs, SessionsCommand,
 };
 use crate::cli::consent::AtTerminal;
 use crate::cli::error::{DONE, Failure, INTERRUPTED};
 use crate::cli::interrupts::Interrupts;
 use crate::cli::output::Output;
 use crate::cli::plan::ShowPlan;
-use crate::cli::{debates, plan, replay, run, sessions, typed_lines};
+use crate::cli::{debates, plan, replay, run, sessions, typed_lines, why};
 use crate::config::{ConfigError, Environment, ModelName, SandboxKind};
 use crate::host::{ForkPlan, Host, turn_line};
 use crate::projection::{Board, phrases};
@@ -175,7 +175,13 @@ impl LineMode {
             | Order::Limits => {
                 self.set(slash.order, slash.name, rest)?;
             }
-            Order::Sessions | Order::Rename | Order::Replay | Order::Events | Order::Cost | Order::Matrix => {
+            Order::Sessions
+            | Order::Rename
+            | Order::Replay
+            | Order::Events
+            | Order::Cost
+            | Order::Context
+            | Order::Matrix => {
                 self.show(slash.order, rest).await?;
             }
             Order::Copy | Order::Theme | Order::Diff => {
@@ -258,6 +264,7 @@ impl LineMode {
             Order::Cost => {
                 sessions::run(of(SessionsCommand::Show { session, json: false }), environment, output)
             }
+            Order::Context => why::context(&ContextArgs { session, json: false }, environment, output),
             Order::Matrix => {
                 debates::run(Some(DebatesCommand::Show { session, json: false }), environment, output)
             }

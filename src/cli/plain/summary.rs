@@ -6,6 +6,7 @@ use crate::host::Head;
 use crate::host::replay::Redecided;
 use crate::projection::board::{Board, BoardState};
 use crate::projection::calls::{ToolFace, target};
+use crate::projection::context_usage::Filled;
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::one_line_summary::about;
 use crate::projection::phrases;
@@ -163,6 +164,17 @@ pub fn table_of(rows: &[CostRow], costs: &Costs) -> String {
         out.push_str(line.trim_end());
         out.push('\n');
     }
+    out
+}
+
+/// What fills a window, under the name of its spark.
+pub fn context_table(name: &str, filled: &Filled) -> String {
+    let (rows, sum) = phrases::filled(filled);
+    let mut out = format!("{} · {}\n", safe_line(name), safe_line(&filled.model));
+    for [part, tokens, share] in rows {
+        out.push_str(&format!("  {part:<14}{tokens:>12}{share:>9}\n"));
+    }
+    out.push_str(&format!("  {sum}\n"));
     out
 }
 

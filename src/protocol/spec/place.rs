@@ -64,7 +64,7 @@ impl SandboxSpec {
         "memory is limited for each process of a command, not for all of them together";
 
     /// A gap that needs another process of the machine's to help.
-    pub const MOVED_SOCKETS: &str = "a unix socket that another process moves into a folder commands see can be reached (Linux 7.1 closes this)";
+    pub const MOVED_SOCKETS: &str = "a unix socket that another process moves into or makes in a folder commands see while the session is open can be reached (Linux 7.1 closes this)";
 
     /// The gaps that every sandbox may have.
     const USUAL: [&str; 3] = [Self::NEW_INSTRUCTIONS, Self::SHARED_MEMORY, Self::MOVED_SOCKETS];

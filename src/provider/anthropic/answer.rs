@@ -6,7 +6,7 @@ use crate::ports::Live;
 use crate::protocol::Lane;
 use crate::protocol::event::ModelReply;
 use crate::protocol::message::{Args, Finish, Opaque, Part, Request, Usage};
-use crate::provider::exchange::{Incoming, MAX_ANSWER, Trouble};
+use crate::provider::exchange::{Incoming, Progress, Trouble};
 use crate::provider::failure::Report;
 use crate::provider::number::counted;
 use crate::provider::tokens;
@@ -31,13 +31,10 @@ pub(super) struct Answer {
     prefix: String,
     model: String,
     blocks: Vec<Block>,
-    stop: Option<String>,
     /// Why the model refused, where the API says so.
     refusal: String,
     usage: Value,
-    bytes: usize,
-    events: bool,
-    closed: bool,
+    progress: Progress,
 }
 
 impl Answer {
@@ -69,18 +66,17 @@ impl Answer {
                 self.stopped(&value["delta"]);
                 self.count(&value["usage"]);
             }
-            Some("message_stop") => self.closed = true,
+            Some("message_stop") => self.progress.is_closed = true,
             // New events may come at any time.
             Some(kind) if kind != "error" && !kind.ends_with("_error") => {}
             _ => {
                 return Err(match Report::of_json(&value) {
-                    Some(report) => Trouble::Reported(Report { in_stream: self.events, ..report }),
+                    Some(report) => self.progress.reported(report),
                     None => strange("no `type`".to_owned()),
                 });
             }
         }
-        self.events = true;
-        if self.bytes > MAX_ANSWER { Err(Trouble::TooLarge) } else { Ok(()) }
+        self.progress.took_event()
     }
 
     fn begin(&mut self, message: &Value) {
@@ -91,7 +87,7 @@ impl Answer {
     fn stopped(&mut self, delta: &Value) {
         let why = delta.pointer("/stop_details/explanation").and_then(Value::as_str);
         self.refusal = why.unwrap_or_default().to_owned();
-        self.stop = delta["stop_reason"].as_str().map(str::to_owned).or(self.stop.take());
+        self.progress.end = delta["stop_reason"].as_str().map(str::to_owned).or(self.progress.end.take());
     }
 
     /// Later counts replace earlier ones, name by name.
@@ -105,7 +101,7 @@ impl Answer {
     }
 
     fn start(&mut self, index: u64, block: &Value, live: &dyn Live) {
-        self.bytes += block.to_string().len();
+        self.progress.bytes += block.to_string().len();
         self.blocks.push(Block { index, json: block.clone(), text: String::new() });
         // A block of a whole answer has everything already; one of a stream begins empty.
         match block["type"].as_str() {
@@ -125,7 +121,7 @@ impl Answer {
             Some("input_json_delta") => self.grow(index, delta["partial_json"].as_str(), live),
             Some("signature_delta") => {
                 let more = delta["signature"].as_str().unwrap_or_default();
-                self.bytes += more.len();
+                self.progress.bytes += more.len();
                 if let Some(block) = self.blocks.iter_mut().rev().find(|block| block.index == index) {
                     let signature = block.json["signature"].as_str().unwrap_or_default().to_owned() + more;
                     block.json["signature"] = signature.into();
@@ -140,7 +136,7 @@ impl Answer {
         let Some(at) = self.blocks.iter().rposition(|block| block.index == index) else { return };
         let calls = self.blocks.iter().take(at).filter(|block| block.json["type"] == "tool_use").count();
         let Some(block) = self.blocks.get_mut(at).filter(|_| !more.is_empty()) else { return };
-        self.bytes += more.len();
+        self.progress.bytes += more.len();
         block.text.push_str(more);
         let lane = match block.json["type"].as_str() {
             Some("thinking") => Lane::Reasoning,
@@ -190,7 +186,7 @@ impl Incoming for Answer {
 
     fn event(&mut self, data: &str, live: &dyn Live) -> Result<(), Trouble> {
         let data = data.trim();
-        if self.closed || data.is_empty() {
+        if self.progress.is_closed || data.is_empty() {
             return Ok(());
         }
         self.take(data, live)
@@ -198,20 +194,12 @@ impl Incoming for Answer {
 
     fn whole(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
         self.take(json, live)?;
-        self.closed = true;
+        self.progress.is_closed = true;
         Ok(())
     }
 
-    fn has_events(&self) -> bool {
-        self.events
-    }
-
-    fn has_finished(&self) -> bool {
-        self.closed || self.stop.is_some()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closed
+    fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -223,7 +211,7 @@ impl Incoming for Answer {
             cached: cached.unwrap_or_default(),
             written: written.unwrap_or_default(),
             // Counted from the first event on, where it is hardly anything.
-            output: count("output_tokens").filter(|_| self.stop.is_some())?,
+            output: count("output_tokens").filter(|_| self.progress.end.is_some())?,
             reasoning: self
                 .usage
                 .pointer("/output_tokens_details/thinking_tokens")
@@ -234,7 +222,7 @@ impl Incoming for Answer {
     }
 
     fn usage_so_far(&self, request: &Request) -> Option<Usage> {
-        if !self.events || self.usage().is_some() {
+        if !self.progress.has_events || self.usage().is_some() {
             return self.usage();
         }
         let estimated = |kind: &str| -> u64 {
@@ -248,7 +236,7 @@ impl Incoming for Answer {
     }
 
     fn into_reply(self) -> ModelReply {
-        let (model, stop) = (self.model.clone(), self.stop.clone());
+        let (model, stop) = (self.model.clone(), self.progress.end.clone());
         let message = self.parts();
         let asks = message.iter().any(|part| matches!(part, Part::Call { .. }));
         let finish = match stop.as_deref() {

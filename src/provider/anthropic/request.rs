@@ -154,7 +154,7 @@ fn typed(request: &Request) -> Typed {
         Structured::ForcedTool => Typed::Tool,
         Structured::ResponseFormat if is_left_out(request, "output_config") => Typed::InWords,
         Structured::ResponseFormat => schema::within(&wanted.schema).map_or(Typed::InWords, Typed::Format),
-        Structured::JsonObject | Structured::Words | Structured::Unknown(_) => Typed::Not,
+        Structured::JsonObject | Structured::Words | Structured::Any | Structured::Unknown(_) => Typed::Not,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::ports::Live;
 use crate::protocol::Lane;
 use crate::protocol::event::ModelReply;
 use crate::protocol::message::{Args, Finish, Opaque, Part, Request, Usage};
-use crate::provider::exchange::{Incoming, MAX_ANSWER, Trouble};
+use crate::provider::exchange::{Incoming, Progress, Trouble};
 use crate::provider::failure::Report;
 use crate::provider::number::counted;
 use crate::provider::openai::calls::{CallPiece, Calls};
@@ -95,11 +95,8 @@ pub(super) struct Answer {
     tags: ThinkFilter,
     refused: bool,
     calls: Calls,
-    finish: Option<String>,
     usage: Option<WireUsage>,
-    bytes: usize,
-    events: bool,
-    closed: bool,
+    progress: Progress,
 }
 
 impl Answer {
@@ -113,15 +110,15 @@ impl Answer {
         let chunk = match serde_json::from_str::<Chunk>(json) {
             Ok(chunk) if !chunk.choices.is_empty() && !json.contains("\"error\"") => chunk,
             parsed => checked(json, parsed).map_err(|trouble| match trouble {
-                Trouble::Reported(report) => Trouble::Reported(Report { in_stream: self.events, ..report }),
+                Trouble::Reported(report) => self.progress.reported(report),
                 other => other,
             })?,
         };
-        self.events = true;
-        self.absorb(chunk, live)
+        self.absorb(chunk, live);
+        self.progress.took_event()
     }
 
-    fn absorb(&mut self, chunk: Chunk, live: &dyn Live) -> Result<(), Trouble> {
+    fn absorb(&mut self, chunk: Chunk, live: &dyn Live) {
         if self.model.is_empty() {
             self.model = chunk.model;
         }
@@ -130,23 +127,20 @@ impl Answer {
         let first =
             |choice: &Choice| choice.index.as_ref().is_none_or(|at| counted(at).is_none_or(|at| at == 0));
         let Some(choice) = chunk.choices.into_iter().find(first) else {
-            return Ok(());
+            return;
         };
         if let Some(delta) = choice.delta {
             self.delta(delta, live);
         }
-        self.finish = choice.finish_reason.filter(|word| !word.is_empty()).or(self.finish.take());
-        if self.bytes > MAX_ANSWER {
-            return Err(Trouble::TooLarge);
-        }
-        Ok(())
+        let end = &mut self.progress.end;
+        *end = choice.finish_reason.filter(|word| !word.is_empty()).or(end.take());
     }
 
     fn delta(&mut self, delta: Delta, live: &dyn Live) {
         let thought = delta.reasoning_content.filter(|text| !text.is_empty()).or(delta.reasoning);
         self.think(thought.as_deref().unwrap_or_default(), live);
         for detail in delta.reasoning_details.into_iter().flatten() {
-            self.bytes += detail.to_string().len();
+            self.progress.bytes += detail.to_string().len();
             merge_detail(&mut self.details, detail);
         }
         match delta.content {
@@ -158,7 +152,7 @@ impl Answer {
             self.refused = true;
             self.say(&text, live);
         }
-        let (bytes, forced) = (&mut self.bytes, self.forced.as_deref());
+        let (bytes, forced) = (&mut self.progress.bytes, self.forced.as_deref());
         self.calls.absorb(delta.tool_calls.unwrap_or_default(), |at, call, text| {
             *bytes += text.len();
             let lane = match forced == Some(call.name.as_str()) {
@@ -183,7 +177,7 @@ impl Answer {
         if text.is_empty() {
             return;
         }
-        self.bytes += text.len();
+        self.progress.bytes += text.len();
         let (said, thought) = (&mut self.text, &mut self.reasoning);
         self.tags.feed(text, &mut |kind, text| {
             let (whole, lane) = match kind {
@@ -210,7 +204,7 @@ impl Answer {
 
     fn think(&mut self, text: &str, live: &dyn Live) {
         if !text.is_empty() {
-            self.bytes += text.len();
+            self.progress.bytes += text.len();
             self.reasoning.push_str(text);
             live.push(Lane::Reasoning, text);
         }
@@ -223,11 +217,11 @@ impl Incoming for Answer {
 
     fn event(&mut self, data: &str, live: &dyn Live) -> Result<(), Trouble> {
         let data = data.trim();
-        if self.closed || data.is_empty() {
+        if self.progress.is_closed || data.is_empty() {
             return Ok(());
         }
         if data == "[DONE]" {
-            self.closed = true;
+            self.progress.is_closed = true;
             return Ok(());
         }
         self.take(data, live)
@@ -235,20 +229,12 @@ impl Incoming for Answer {
 
     fn whole(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
         self.take(json, live)?;
-        self.closed = true;
+        self.progress.is_closed = true;
         Ok(())
     }
 
-    fn has_events(&self) -> bool {
-        self.events
-    }
-
-    fn has_finished(&self) -> bool {
-        self.closed || self.finish.is_some()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closed
+    fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -264,7 +250,7 @@ impl Incoming for Answer {
     }
 
     fn usage_so_far(&self, request: &Request) -> Option<Usage> {
-        if !self.events || self.usage().is_some() {
+        if !self.progress.has_events || self.usage().is_some() {
             return self.usage();
         }
         let args: u64 = self.calls.list.iter().map(|call| tokens::estimate_text(&call.arguments)).sum();
@@ -307,7 +293,7 @@ impl Incoming for Answer {
             message,
             usage: Usage::default(),
             model: self.model,
-            finish: finish(self.finish.as_deref(), asks, self.refused),
+            finish: finish(self.progress.end.as_deref(), asks, self.refused),
             waited_ms: 0,
         }
     }

@@ -191,7 +191,7 @@ impl Dialect {
     /// How a typed answer is asked for where the session chose this way.
     pub(super) fn typed(&self, via: Structured) -> Typed {
         match (via, self.formats) {
-            (Structured::Words | Structured::Unknown(_), _) => Typed::Words,
+            (Structured::Words | Structured::Any | Structured::Unknown(_), _) => Typed::Words,
             (Structured::ForcedTool, _) if self.forced_tool => Typed::Tool,
             (Structured::JsonObject, Formats::Both | Formats::Object) => Typed::Object { in_words: false },
             (_, Formats::Object) => Typed::Object { in_words: true },

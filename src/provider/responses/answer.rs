@@ -6,7 +6,7 @@ use crate::ports::Live;
 use crate::protocol::Lane;
 use crate::protocol::event::ModelReply;
 use crate::protocol::message::{Args, Finish, Opaque, Part, Request, Usage};
-use crate::provider::exchange::{Incoming, MAX_ANSWER, Trouble};
+use crate::provider::exchange::{Incoming, Progress, Trouble};
 use crate::provider::failure::Report;
 use crate::provider::number::counted;
 use crate::provider::tokens;
@@ -35,12 +35,10 @@ pub(super) struct Answer {
     opaque_kind: String,
     model: String,
     items: Vec<Item>,
-    /// `completed`, or why it is incomplete.
-    end: Option<String>,
     is_refused: bool,
     usage: Value,
-    bytes: usize,
-    events: bool,
+    /// Its end is `completed`, or why it is incomplete.
+    progress: Progress,
 }
 
 impl Answer {
@@ -84,18 +82,17 @@ impl Answer {
             },
             _ => {
                 return Err(match Report::of_json(&value) {
-                    Some(report) => Trouble::Reported(Report { in_stream: self.events, ..report }),
+                    Some(report) => self.progress.reported(report),
                     None => strange("no event of a response".to_owned()),
                 });
             }
         }
-        self.events = true;
-        if self.bytes > MAX_ANSWER { Err(Trouble::TooLarge) } else { Ok(()) }
+        self.progress.took_event()
     }
 
     fn reported(&self, error: &Value) -> Trouble {
         let report = Report::of_json(&json!({"error": error})).unwrap_or_default();
-        Trouble::Reported(Report { in_stream: self.events, ..report })
+        self.progress.reported(report)
     }
 
     fn begin(&mut self, response: &Value) {
@@ -117,7 +114,7 @@ impl Answer {
     fn grow(&mut self, event: &Value, lane: Lane, live: &dyn Live) {
         let more = event["delta"].as_str().unwrap_or_default();
         if !more.is_empty() {
-            self.bytes += more.len();
+            self.progress.bytes += more.len();
             self.item(event).text.push_str(more);
             live.push(lane, more);
         }
@@ -138,7 +135,7 @@ impl Answer {
         let item = self.item(&json!({"output_index": index}));
         let before = std::mem::replace(&mut item.json, json.clone());
         let grown = json.to_string().len().saturating_sub(before.to_string().len() + item.text.len());
-        self.bytes += grown;
+        self.progress.bytes += grown;
     }
 
     fn finish(&mut self, response: &Value, live: &dyn Live) {
@@ -158,7 +155,8 @@ impl Answer {
         }
         let why = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
         let status = response["status"].as_str().unwrap_or("completed");
-        self.end = Some(why.unwrap_or(status).to_owned());
+        self.progress.end = Some(why.unwrap_or(status).to_owned());
+        self.progress.is_closed = true;
     }
 
     /// Shows an item that came in one piece.
@@ -225,7 +223,7 @@ impl Incoming for Answer {
 
     fn event(&mut self, data: &str, live: &dyn Live) -> Result<(), Trouble> {
         let data = data.trim();
-        if self.is_closed() || data.is_empty() || data == "[DONE]" {
+        if self.progress.is_closed || data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
         self.take(data, live)
@@ -235,16 +233,8 @@ impl Incoming for Answer {
         self.take(json, live)
     }
 
-    fn has_events(&self) -> bool {
-        self.events
-    }
-
-    fn has_finished(&self) -> bool {
-        self.end.is_some()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.end.is_some()
+    fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -260,7 +250,7 @@ impl Incoming for Answer {
     }
 
     fn usage_so_far(&self, request: &Request) -> Option<Usage> {
-        if !self.events || self.usage().is_some() {
+        if !self.progress.has_events || self.usage().is_some() {
             return self.usage();
         }
         let estimated = |is_thought: bool| -> u64 {
@@ -274,7 +264,7 @@ impl Incoming for Answer {
     }
 
     fn into_reply(self) -> ModelReply {
-        let (model, end, is_refused) = (self.model.clone(), self.end.clone(), self.is_refused);
+        let (model, end, is_refused) = (self.model.clone(), self.progress.end.clone(), self.is_refused);
         let message = self.parts();
         let asks = message.iter().any(|part| matches!(part, Part::Call { .. }));
         let finish = match end.as_deref() {

@@ -116,7 +116,7 @@ fn ask_typed(
         }
         // The session counts on more than its own words.
         Structured::ResponseFormat | Structured::ForcedTool => instructions.push(in_words(schema)),
-        Structured::JsonObject | Structured::Words | Structured::Unknown(_) => {}
+        Structured::JsonObject | Structured::Words | Structured::Any | Structured::Unknown(_) => {}
     }
 }
 

@@ -21,7 +21,7 @@ const MOST_IN_ONE: usize = 256;
 pub enum Search {
     /// What other users may not read.
     Closed,
-    /// Files named like [`tools::CREDENTIALS`].
+    /// Files like [`tools::credentials`].
     Credentials,
     /// Nothing else.
     Sockets,
@@ -43,8 +43,8 @@ pub struct Shown {
 ///
 /// This reads whole folder trees, so it belongs to the opening of a session and not to a call.
 pub fn find(shown: &[Shown], apart: &BTreeSet<PathBuf>) -> (BTreeMap<PathBuf, MountKind>, Vec<Shown>) {
-    let names: Vec<String> = tools::CREDENTIALS.iter().map(|name| (*name).to_owned()).collect();
-    let finder = Finder { credentials: globs(&names), apart };
+    let (names, in_folders) = tools::credentials();
+    let finder = Finder { names: globs(&names), in_folders: globs(&in_folders), apart };
     let (mut found, mut packages) = (BTreeMap::new(), Vec::new());
     for Shown { target, source, search } in shown {
         if fs::symlink_metadata(source).is_ok_and(|data| data.is_file()) {
@@ -120,7 +120,8 @@ fn nearest<'a>(target: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
 }
 
 struct Finder<'a> {
-    credentials: GlobSet,
+    names: GlobSet,
+    in_folders: GlobSet,
     apart: &'a BTreeSet<PathBuf>,
 }
 
@@ -129,7 +130,10 @@ type Looked = (Vec<(PathBuf, MountKind)>, Vec<(PathBuf, PathBuf)>, Vec<Shown>);
 
 impl Finder<'_> {
     fn is_credential(&self, path: &Path) -> bool {
-        path.file_name().is_some_and(|name| self.credentials.is_match(name))
+        let Some(name) = path.file_name() else { return false };
+        let folder = path.parent().and_then(Path::file_name);
+        self.names.is_match(name)
+            || folder.is_some_and(|folder| self.in_folders.is_match(Path::new(folder).join(name)))
     }
 
     fn look(&self, folder: &Path, seen_at: &Path, search: Search) -> Looked {
@@ -225,6 +229,11 @@ mod tests {
         put(deep.join("my.PFX"), 0o644);
         put(deep.join("credentials.toml.bak"), 0o644);
         put(deep.join("credentials.rs"), 0o644);
+        put(deep.join("cacert.pem"), 0o644);
+        put(deep.join("my-key.pem"), 0o644);
+        put(deep.join("monkey/cert.pem"), 0o644);
+        put(deep.join(".azure/token.json"), 0o644);
+        put(deep.join(".azure/bin/bicep"), 0o644);
         put(deep.join("site-packages/x/.env"), 0o644);
         put(base.join("apart/key"), 0o600);
         put(base.join("shut/x"), 0o644);
@@ -243,7 +252,15 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(names(Search::Closed), ["…/key", "…/s", "shut"]);
-        let credentials = ["…/credentials.toml.bak", "…/my.PFX", "…/npmrc", "…/pip.conf", "…/s"];
+        let credentials = [
+            "…/.azure/token.json",
+            "…/credentials.toml.bak",
+            "…/my-key.pem",
+            "…/my.PFX",
+            "…/npmrc",
+            "…/pip.conf",
+            "…/s",
+        ];
         assert_eq!(names(Search::Credentials), credentials);
         assert_eq!(names(Search::Sockets), ["…/s"]);
     }

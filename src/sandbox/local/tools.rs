@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use crate::protocol::names::Names;
+
 /// One tool's folder.
 pub struct Tool {
     /// Where it is, relative to the home.
     pub folder: &'static str,
     /// The variable that names it elsewhere, if there is one. It is passed on to commands.
     pub variable: Option<&'static str>,
-    /// What is shown of it, read-only, and searched for [`CREDENTIALS`]. `*` is any name, `.` the folder itself.
+    /// What is shown of it, read-only, and searched for [`credentials`]. `*` is any name, `.` the folder itself.
     pub shown: &'static [&'static str],
     /// What others published: shown as well and, for its size, not searched.
     pub packages: &'static [&'static str],
@@ -93,7 +95,7 @@ pub const TABLE: &[Tool] = &[
         &["bin", "completions", "libexec", "plugins", "rbenv.d", "shims", "version", "versions"],
         &[],
     ),
-    tool(".rustup", &["settings.toml"], &["toolchains", "update-hashes"]).at("RUSTUP_HOME"),
+    tool(".rustup", &["settings.toml", "toolchains"], &["update-hashes"]).at("RUSTUP_HOME"),
     tool(
         ".rvm",
         &["VERSION", "RELEASE", "bin", "config", "environments", "lib", "rubies", "scripts", "wrappers"],
@@ -129,25 +131,15 @@ pub fn variables() -> impl Iterator<Item = &'static str> {
     TABLE.iter().filter_map(|tool| tool.variable).chain(WHOLE.iter().copied())
 }
 
-/// Names of files that tools keep credentials in. In a folder that is shown such a file is empty.
-pub const CREDENTIALS: &[&str] = &[
-    "*.kdbx",
-    "*.p12",
-    "*.pfx",
+/// Names of files that tools keep credentials in, next to those that are secret in a workspace. In a folder that is shown
+/// such a file is empty.
+const CREDENTIALS: &[&str] = &[
     "*_history",
+    "*key*.pem",
     ".condarc",
-    ".env",
-    ".env.*",
-    ".envrc",
     ".gemrc",
-    ".git-credentials",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
     ".token",
-    ".yarnrc.yml",
     "FETCH_HEAD",
-    "_netrc",
     "auth.ini",
     "auth.json",
     "auth.toml",
@@ -155,7 +147,7 @@ pub const CREDENTIALS: &[&str] = &[
     "credentials.{db,ini,json,toml,xml,yaml,yml}{,.*}",
     "gemrc",
     "gradle.properties",
-    "id_{dsa,ecdsa,ecdsa_sk,ed25519,ed25519_sk,rsa}",
+    "hosts.yml",
     "npmrc",
     "nuget.config",
     "pip.conf",
@@ -165,8 +157,15 @@ pub const CREDENTIALS: &[&str] = &[
     "token",
 ];
 
+/// Globs of such names, then of such names in their folder. Certificates, which programs ship, are `*.pem` as well.
+pub fn credentials() -> (Vec<String>, Vec<String>) {
+    let secret = Names::standard().secret.iter().map(String::as_str).filter(|name| *name != "*.pem");
+    CREDENTIALS.iter().copied().chain(secret).map(str::to_owned).partition(|name| !name.contains('/'))
+}
+
 /// Folders that hold what others published, or git's objects by the thousand: they are not searched.
-pub const NOT_SEARCHED: &[&str] = &["dist-packages", "node_modules", "objects", "site-packages"];
+pub const NOT_SEARCHED: &[&str] =
+    &["dist-packages", "html", "node_modules", "objects", "rustlib", "site-packages"];
 
 #[cfg(test)]
 mod tests {

@@ -200,7 +200,7 @@ impl Session {
         let held = model.is_some_and(|model| match model.structured {
             Structured::ResponseFormat => true,
             Structured::ForcedTool => debate.tools_of(id).is_empty(),
-            Structured::JsonObject | Structured::Words | Structured::Unknown(_) => false,
+            Structured::JsonObject | Structured::Words | Structured::Any | Structured::Unknown(_) => false,
         });
         let schema = if held { String::new() } else { schema_of(debate.ask).to_string() };
         let phase = if debate.ask == Ask::Verdict { VERDICT } else { debate.phase_name() };

@@ -107,6 +107,41 @@ pub(super) fn cost(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     super::scrolled(state, frame, inner, lines, scroll);
 }
 
+/// What fills the windows of the sparks at work.
+pub(super) fn context(
+    state: &State,
+    scene: &ViewModel<'_>,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    scroll: usize,
+) {
+    let inner = super::sheet(scene, frame, area, "context", "↑↓ scroll · Esc closes");
+    let wide = usize::from(inner.width);
+    let usage = &scene.moment.gauge;
+    let mut lines = Vec::new();
+    for spark in usage.at_work() {
+        let Some(filled) = usage.filled(spark, &|at| scene.event(at)) else { continue };
+        let name = clean_line(&scene.name(spark));
+        let Ok(filled) = filled else {
+            let words = format!("{name}: its beginning is no longer in memory; `agon context` reads the log");
+            lines.extend([Line::styled(cut(&words, wide), scene.style(Tone::Quiet)), Line::default()]);
+            continue;
+        };
+        let head = format!("{name} · {}", clean_line(&filled.model));
+        lines.push(Line::styled(cut(&head, wide), scene.style(Tone::Strong)));
+        let (rows, sum) = phrases::filled(&filled);
+        for [part, tokens, share] in rows {
+            lines.push(Line::styled(format!("  {part:<14}{tokens:>12}{share:>9}"), scene.style(Tone::Text)));
+        }
+        Wrap::to(wide).line(&[(scene.style(Tone::Quiet), &sum)], &mut lines);
+        lines.push(Line::default());
+    }
+    if lines.is_empty() {
+        lines.push(Line::styled("no model was called yet", scene.style(Tone::Quiet)));
+    }
+    super::scrolled(state, frame, inner, lines, scroll);
+}
+
 /// The sessions that contain every word that was typed, newest first.
 pub(in crate::tui) fn matching<'a>(rows: &'a [SessionRow], search: &str) -> Vec<&'a SessionRow> {
     let search = search.to_lowercase();

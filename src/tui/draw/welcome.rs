@@ -33,6 +33,7 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
                 wrap.text(scene.style(Tone::Text), &clean_line(hint), &mut lines);
             }
             lines.push(Line::default());
+            lines.push(pair(scene, wide, "Enter", "choose a model, or store a provider's key"));
             lines.push(pair(scene, wide, "/demo", "agon at work right now: no key, no network, no model"));
         }
         None => {

@@ -77,11 +77,13 @@ fn send(state: &mut State, acts: &mut Vec<Act>) {
     if state.composer.text.trim().is_empty() {
         if state.is_left_open() && !state.profile.is_record {
             acts.push(Act::GoOn);
+        } else if state.profile.trouble.is_some() && !state.is_live && !state.profile.is_record {
+            acts.push(Act::SetUp);
         }
         return state.composer.clear();
     }
     if state.profile.trouble.is_some() && !state.is_live {
-        return state.tell("no model is set up yet; /demo works without one, /model names one");
+        return state.tell("no model is set up yet: Enter alone sets one up, /demo works without one");
     }
     let text = state.composer.take();
     state.note = None;
@@ -140,6 +142,7 @@ fn obey(
         Order::Events => overlay::events(state),
         Order::Cost => state.overlays.push(Overlay::Cost { scroll: 0 }),
         Order::Diff => overlay::changes(state),
+        Order::Context => state.overlays.push(Overlay::Context { scroll: 0 }),
         Order::Matrix => state.overlays.push(Overlay::Matrix { scroll: 0, back: 0 }),
         Order::Model if rest.is_empty() && !state.profile.is_record => pick::open(state, acts),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),

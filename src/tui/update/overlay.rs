@@ -45,7 +45,9 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) {
     let Some(mut overlay) = state.overlays.pop() else { return };
     let beneath = state.overlays.len();
     let stays = match &mut overlay {
-        Overlay::Help { scroll } | Overlay::Cost { scroll } => scrolled(scroll, key, state.most.get()),
+        Overlay::Help { scroll } | Overlay::Cost { scroll } | Overlay::Context { scroll } => {
+            scrolled(scroll, key, state.most.get())
+        }
         Overlay::Changes(sheet) => scrolled(&mut sheet.scroll, key, state.most.get()),
         Overlay::Matrix { scroll, back } => match key.code {
             KeyCode::Left => {

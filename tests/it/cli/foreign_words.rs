@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::foreign::{at_home, import, log_of_id, place, ran_nothing, recorded, spec, up_to, write};
 use super::run::kinds;
+use crate::support::dice::Dice;
 use crate::tui::pty::Terminal;
 
 #[test]
@@ -122,21 +123,58 @@ fn only_an_ordinary_file_is_read_as_a_log() {
         ] {
             let mut words = [words, &[file]].concat();
             words.extend((words[1] == "export").then_some("out.jsonl"));
-            let quiet = std::process::Stdio::null;
-            let mut command = env.command(&words);
-            let mut child = command.stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().unwrap();
-            let began = std::time::Instant::now();
-            let code = loop {
-                match child.try_wait().unwrap() {
-                    Some(status) => break status.code(),
-                    None if began.elapsed() > std::time::Duration::from_secs(60) => {
-                        child.kill().unwrap();
-                        panic!("{words:?} hangs");
-                    }
-                    None => std::thread::sleep(std::time::Duration::from_millis(5)),
-                }
-            };
-            assert_eq!(code, Some(2), "{words:?}");
+            let ran = env.ends(&words);
+            assert_eq!(ran.code, 2, "{words:?}: {ran}");
         }
     }
+}
+
+/// A log with decisions missing, doubled, swapped or about calls that never were: where nothing is left to wait for, the
+/// session ends.
+#[test]
+fn a_log_in_pieces_neither_waits_for_ever_nor_crashes_agon() {
+    let real = recorded();
+    let mut dice = Dice(0xb0b);
+    let mut pick = |len: usize| usize::try_from(dice.roll(len as u64)).unwrap();
+    let mut resumed = 0;
+    for round in 0..40 {
+        let env = place();
+        let mut log = at_home(&env, real.clone());
+        log.truncate(2 + pick(real.len() - 1));
+        let at = 1 + pick(log.len() - 1);
+        let events = log[at]["events"].as_array_mut().unwrap();
+        match pick(4) {
+            0 if events.len() > 1 => drop(events.remove(1 + pick(events.len() - 1))),
+            1 => events.push(events[pick(events.len())].clone()),
+            2 => log.insert(at, log[1 + pick(log.len() - 1)].clone()),
+            _ => events.iter_mut().for_each(|event| {
+                let name = ["call", "spark", "attempt"][pick(3)];
+                if event["data"].get(name).is_some() {
+                    event["data"][name] = if name == "attempt" { u32::MAX.into() } else { u64::MAX.into() };
+                }
+            }),
+        }
+        (0..).zip(&mut log).for_each(|(seq, entry)| entry["seq"] = Value::from(seq));
+        let path = write(&env, &log);
+        if env.run(&["sessions", "import", path.to_str().unwrap()]).code != 0 {
+            continue;
+        }
+        let ran = env.ends(&["resume", "latest", "--yes"]);
+        assert!((0..=5).contains(&ran.code) || ran.code == 130, "{round}: {ran}\n{log:#?}");
+        resumed += u32::from(ran.code == 0);
+        let ran = env.ends(&["fork", path.to_str().unwrap(), "--yes"]);
+        assert!((0..=5).contains(&ran.code) || ran.code == 130, "{round}: {ran}\n{log:#?}");
+    }
+    assert!(resumed > 5, "some of them went on: {resumed}");
+}
+
+#[test]
+fn a_turn_without_anybody_at_work_is_ended() {
+    let env = place();
+    let mut log = up_to(at_home(&env, recorded()), "approval_answered");
+    log[1]["events"].as_array_mut().unwrap().retain(|event| event["kind"] != "spark_ignited");
+    let id = import(&env, &log);
+    let ran = env.ends(&["resume", &id, "--yes"]);
+    assert!(ran.code == 130 && ran.stderr.contains("end      stopped"), "{ran}");
+    ran_nothing(&env, &ran);
 }

@@ -1,37 +1,16 @@
 //! What a workspace may hold to hang whoever reads it: pipes in place of the files agon reads by itself.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::json;
 
 use super::kit::*;
-use crate::support::env::{Env, Ran};
 use crate::support::server::{Reply, Server};
 
 fn pipe(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-}
-
-/// Runs the program, which must end by itself.
-fn ends(env: &Env, arguments: &[&str]) -> Ran {
-    let mut child = env.command(arguments).spawn().unwrap();
-    let patience = Instant::now() + Duration::from_secs(60);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > patience {
-            child.kill().unwrap();
-            panic!("{arguments:?} hangs: {:?}", child.wait_with_output());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let output = child.wait_with_output().unwrap();
-    Ran {
-        code: output.status.code().unwrap_or(-1),
-        stdout: env.scrub(&output.stdout),
-        stderr: env.scrub(&output.stderr),
-    }
 }
 
 /// A model that names files, searches them and writes one, and then answers with what it was given.
@@ -60,7 +39,7 @@ fn pipes_in_place_of_what_agon_reads_hold_nothing_up() {
     let env = served(&server);
     places.iter().for_each(|place| pipe(&env.work().join(place)));
     env.write("work/a.txt", "a needle\n").write("work/sub/b.txt", "a needle\n");
-    let ran = ends(&env, &["run", "look around", "--yes", "--sandbox", "none", "--max-seconds", "50"]);
+    let ran = env.ends(&["run", "look around", "--yes", "--sandbox", "none", "--max-seconds", "50"]);
     assert_eq!(ran.code, 0, "{ran}");
     assert!(ran.stdout.contains("sub/b.txt") && ran.stdout.contains("a.txt:1:a needle"), "{ran}");
     nothing_lost(&env);
@@ -76,7 +55,7 @@ fn pipes_that_a_command_makes_hang_neither_this_session_nor_the_next() {
     });
     let env = served(&server);
     for _ in 0..2 {
-        let ran = ends(&env, &["run", "make pipes", "--yes", "--sandbox", "none", "--max-seconds", "50"]);
+        let ran = env.ends(&["run", "make pipes", "--yes", "--sandbox", "none", "--max-seconds", "50"]);
         assert_eq!(ran.code, 0, "{ran}");
         assert_eq!(env.run(&["verify", "latest"]).code, 0);
     }
@@ -91,7 +70,7 @@ fn a_pipe_that_git_waits_for_costs_the_commit_and_not_the_session() {
     std::fs::create_dir(env.work().join(".git/objects")).unwrap();
     std::fs::create_dir(env.work().join(".git/refs")).unwrap();
     pipe(&env.work().join(".git/config"));
-    let ran = ends(&env, &["run", "greet", "--sandbox", "none"]);
+    let ran = env.ends(&["run", "greet", "--sandbox", "none"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
 }
 
@@ -101,7 +80,7 @@ fn a_pipe_in_place_of_instructions_personas_or_configuration_is_named() {
         let server = Server::start(|_, _| Reply::text("hello"));
         let env = served(&server);
         pipe(&env.work().join(place));
-        let ran = ends(&env, &["run", "greet", "--sandbox", "none"]);
+        let ran = env.ends(&["run", "greet", "--sandbox", "none"]);
         assert_eq!(ran.code, code, "{place}: {ran}");
         assert!(ran.stderr.contains("is not an ordinary file"), "{place}: {ran}");
     }

@@ -101,3 +101,28 @@ fn a_window_that_is_written_down_is_not_asked_for() {
     let model = entries(&env)[0]["events"][0]["data"]["spec"]["models"][0].clone();
     assert_eq!(model["context"], json!(WINDOW));
 }
+
+#[test]
+fn what_fills_the_window_is_shown_part_by_part_and_adds_up_to_the_providers_count() {
+    let server = Server::start(|request, _| match results(request).is_empty() {
+        true => call("x1", "read_file", json!({"path": "big.txt"})).with_usage(900, 40),
+        false => Reply::text("it is big").with_usage(2000, 30),
+    });
+    let env = served(&server);
+    env.write("work/AGENTS.md", "Be brief, always.\n").write("work/big.txt", &"many words ".repeat(300));
+    let ran = env.run(&["run", "read @AGENTS.md and big.txt"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    let shown = env.run(&["context", "--json"]);
+    assert_eq!(shown.code, 0, "{shown}");
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let spark = &shown["sparks"][0];
+    let parts = spark["parts"].as_object().unwrap();
+    for part in ["persona", "instructions", "tools", "loads", "talk", "results"] {
+        assert!(parts[part].as_u64().unwrap() > 0, "{part} in {spark}");
+    }
+    assert_eq!((&parts["last answer"], &spark["used"]), (&json!(30), &json!(2030)));
+    assert_eq!(parts.values().map(|tokens| tokens.as_u64().unwrap()).sum::<u64>(), 2030, "{spark}");
+    let table = env.run(&["context"]);
+    assert!(table.stdout.contains("2,030 of 128,000 tokens, counted by the provider"), "{table}");
+    assert!(table.stdout.contains("free"), "{table}");
+}

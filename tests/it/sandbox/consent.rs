@@ -101,6 +101,32 @@ fn a_workspace_that_its_owner_cannot_look_into_is_no_reason_to_work_without_a_sa
     }
 }
 
+/// What was unpacked as a pipe or a socket is no reason for a weaker sandbox either.
+#[test]
+fn a_git_folder_that_is_no_folder_is_no_reason_to_work_without_a_sandbox() {
+    let env = place();
+    let works = env.run(&["run", "go", "--sandbox", "local"]);
+    if works.code != 0 {
+        return println!("skipped: {works}");
+    }
+    for name in [".git", ".agon"] {
+        let path = env.work().join(name);
+        for is_socket in [false, true] {
+            match is_socket {
+                true => drop(std::os::unix::net::UnixListener::bind(&path).unwrap()),
+                false => assert!(Command::new("mkfifo").arg(&path).status().unwrap().success()),
+            }
+            for kind in ["auto", "local"] {
+                let ran = env.ends(&["run", "go", "--sandbox", kind]);
+                assert_eq!(ran.code, 2, "{ran}");
+                let why = format!("`{name}` is neither a folder nor a file: remove it");
+                assert!(ran.stderr.contains(&why) && !ran.stderr.contains("--sandbox"), "{ran}");
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}
+
 #[test]
 fn a_session_taken_up_without_its_sandbox_names_the_flags_that_lead_on() {
     let env = place();

@@ -111,6 +111,21 @@ fn every_attempt_says_the_very_same() {
     world.check();
 }
 
+#[test]
+fn a_rate_limit_is_waited_for_where_no_other_model_takes_over() {
+    let mut spec = spec();
+    spec.models[0].fallbacks.clear();
+    let mut world = World::open(spec);
+    world.prompt("do it");
+    let mut attempts = 1;
+    while let Some(ArenaEvent::RetryScheduled(retry)) = world.model_fails(ErrorKind::RateLimited).last() {
+        world.answer(retry.timer.0, 1, OutcomeBody::TimerFired(TimerFired { active_ms: 1 }));
+        attempts += 1;
+    }
+    assert_eq!(attempts, 30, "{}", world.story());
+    world.check();
+}
+
 fn failing_with(asked: u64) -> Vec<ArenaEvent> {
     let mut world = World::open(spec());
     world.prompt("do it");

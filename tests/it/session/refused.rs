@@ -2,8 +2,8 @@
 
 use agon::protocol::effect::OutcomeBody;
 use agon::protocol::event::*;
-use agon::protocol::message::Effort;
-use agon::protocol::spec::Setting;
+use agon::protocol::message::{Effort, Structured};
+use agon::protocol::spec::{Mode, Setting};
 use serde_json::json;
 
 use super::kit::*;
@@ -80,6 +80,53 @@ fn another_effort_holds_from_the_next_call_on() {
     world.model_says(text("done"));
     world.prompt("and this");
     assert_eq!(world.model().2.params.effort, Some(Effort::High));
+    world.check();
+}
+
+/// Asks for a typed answer of a model that nothing is known of.
+fn unknown_server() -> World {
+    let mut spec = spec();
+    spec.models[0].structured = Structured::Any;
+    spec.offered = Some(vec![]);
+    let mut world = World::open(spec);
+    let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
+    world.give(ArenaEvent::PromptGiven(PromptGiven {
+        text: "how many?".to_owned(),
+        mode: Mode::Solo,
+        changed: vec![],
+        schema: Some(schema),
+        by: None,
+    }));
+    world
+}
+
+fn way(world: &World) -> Structured {
+    world.model().2.params.schema.unwrap().via
+}
+
+#[test]
+fn an_unknown_server_is_asked_for_typed_answers_in_each_way_it_does_not_refuse() {
+    let mut world = unknown_server();
+    assert_eq!(way(&world), Structured::ResponseFormat);
+    refuses(&mut world, &["response_format"]);
+    assert_eq!(way(&world), Structured::ForcedTool);
+    refuses(&mut world, &["tool_choice"]);
+    assert_eq!(way(&world), Structured::Words);
+    world.model_says(text("{\"n\": 3}"));
+    world.check();
+}
+
+#[test]
+fn an_answer_that_is_no_json_shows_that_a_server_takes_no_notice_of_the_form() {
+    let mut world = unknown_server();
+    let decided = world.model_says(text("There are three."));
+    assert_eq!(kinds(&decided)[1..3], ["answer_rejected", "params_dropped"], "{}", world.story());
+    assert_eq!(way(&world), Structured::ForcedTool, "the repair tries the next way");
+    world.check();
+    let mut world = unknown_server();
+    let decided = world.model_says(text("{\"n\": \"three\"}"));
+    assert!(!kinds(&decided).contains(&"params_dropped"), "JSON of another form is the model's own slip");
+    assert_eq!(way(&world), Structured::ResponseFormat);
     world.check();
 }
 

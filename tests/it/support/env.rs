@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// A temporary home and workspace, and the variables the program is given.
 pub struct Env {
@@ -84,7 +85,7 @@ impl Env {
         command.args(arguments).current_dir(self.work()).env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.home()).env("AGON_HOME", self.home());
-        command.env("TMPDIR", self.temporary());
+        command.env("TMPDIR", self.temporary()).env("AGON_LOCAL_SERVERS", "none");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -104,6 +105,24 @@ impl Env {
         let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().unwrap();
         feeder.join().unwrap();
+        self.ran(&output)
+    }
+
+    /// Runs the program, which must end by itself within a minute.
+    pub fn ends(&self, arguments: &[&str]) -> Ran {
+        let mut child = self.command(arguments).spawn().unwrap();
+        let patience = Instant::now() + Duration::from_secs(60);
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() > patience {
+                child.kill().unwrap();
+                panic!("{arguments:?} hangs: {:?}", child.wait_with_output());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.ran(&child.wait_with_output().unwrap())
+    }
+
+    fn ran(&self, output: &Output) -> Ran {
         Ran {
             code: output.status.code().unwrap_or(-1),
             stdout: self.scrub(&output.stdout),

@@ -51,6 +51,7 @@ impl Terminal {
         command.cwd(env.work());
         command.env_clear();
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("AGON_LOCAL_SERVERS", "none");
         for (name, value) in [("HOME", env.home()), ("AGON_HOME", env.home()), ("TMPDIR", env.temporary())] {
             command.env(name, value);
         }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use portable_pty::PtySize;
+use serde_json::json;
 
 use super::pty::Terminal;
 use crate::support::env::{Env, Ran};
+use crate::support::server::{Reply, Server};
 
 /// Allows everything that is asked until the turn is over; gives how often that was.
 fn allow_all(terminal: &mut Terminal) -> u32 {
@@ -53,6 +55,27 @@ fn nothing_set_up_is_no_dead_end_and_a_signal_ends_it() {
     terminal.wait_for("/demo");
     terminal.signal(rustix::process::Signal::TERM);
     assert_eq!(terminal.end(), 130);
+}
+
+#[test]
+fn the_question_of_init_is_one_key_away_where_nothing_is_set_up() {
+    let list = json!({"object": "list", "data": [{"id": "small"}]});
+    let server = Server::start(|_, _| Reply::text("ready")).listing(list);
+    let env = Env::new();
+    let mut terminal = Terminal::start(&env, &[], 80, 24);
+    terminal.wait_for("choose a model");
+    // A server that was started meanwhile.
+    env.config(&format!("[providers.gpu]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.url()));
+    terminal.press("\r");
+    terminal.wait_for("Which model? 1 to 1");
+    terminal.press("\r");
+    terminal.wait("the screen", |screen| screen.contains("/sessions") && screen.contains("gpu/small"));
+    terminal.press("say hello\r");
+    terminal.wait_for("── done");
+    terminal.press("/quit\r");
+    assert_eq!(terminal.end(), 0);
+    let written = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    assert!(written.contains("model = \"gpu/small\""), "{written}");
 }
 
 #[test]
