@@ -367,8 +367,7 @@ impl LocalSandbox {
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let (caches, _working) = self.view.caches.mounts();
-        let plan = self.plan(&exec, &directory, [caches, more].concat());
+        let plan = self.plan(&exec, &directory, more);
         let mut end = match self.run_in_a_copy(&exec, &plan, started, live, cancel).await {
             Ok(end) => end,
             // No command began, so there is nothing to be settled after it.

@@ -111,8 +111,9 @@ fn mount(target: PathBuf, kind: MountKind) -> Mount {
 
 /// Whether a place shows what is there outside. What lies nearest decides: it may be hidden already.
 fn is_bound(target: &Path, mounts: &[Mount]) -> bool {
-    nearest(target, mounts)
-        .is_some_and(|nearest| matches!(nearest.kind, MountKind::Bind { writable: false, .. }))
+    let is_shown =
+        |kind: &MountKind| matches!(kind, MountKind::Bind { writable: false, .. } | MountKind::Layered { .. });
+    nearest(target, mounts).is_some_and(|nearest| is_shown(&nearest.kind))
 }
 
 fn nearest<'a>(target: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
@@ -192,7 +193,10 @@ fn covers_of(table: &str, mounts: &[Mount]) -> Vec<Mount> {
     let mut covers: BTreeMap<PathBuf, MountKind> = BTreeMap::new();
     for socket in sockets {
         for mount in mounts {
-            let MountKind::Bind { source, writable: false } = &mount.kind else { continue };
+            let (MountKind::Bind { source, writable: false } | MountKind::Layered { source, .. }) = &mount.kind
+            else {
+                continue;
+            };
             let Ok(beneath) = socket.strip_prefix(source) else { continue };
             let target = Path::new(&mount.target).join(beneath);
             if nearest(&target, mounts).is_some_and(|nearest| nearest.target == mount.target) {

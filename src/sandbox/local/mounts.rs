@@ -176,9 +176,13 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
                 MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RDONLY,
             )
         }
-        MountKind::Overlay { upper, work, is_needed } => {
-            let placed = place_layer(root, &mount.target, [upper, work]);
-            if *is_needed { placed } else { Ok(()) }
+        MountKind::Overlay { upper, work } => place_layer(root, &mount.target, [upper, work]),
+        MountKind::Layered { source, upper, work } => {
+            let kind = MountKind::Bind { source: source.clone(), writable: false };
+            place(root, empty, &Mount { target: mount.target.clone(), kind })?;
+            // Refused, it stays read-only.
+            let _ = place_layer(root, &mount.target, [upper, work]);
+            Ok(())
         }
         MountKind::Link { to } => {
             let path = Path::new(&mount.target);

@@ -103,8 +103,15 @@ pub enum MountKind {
         upper: OsString,
         /// An empty folder on the same file system.
         work: OsString,
-        /// False where what is there may be shown without a layer as well.
-        is_needed: bool,
+    },
+    /// The same files as outside, under a layer that takes every change; without it where the machine refuses one.
+    Layered {
+        /// Where they are outside.
+        source: OsString,
+        /// The layer, outside.
+        upper: OsString,
+        /// An empty folder on the same file system.
+        work: OsString,
     },
     /// A symbolic link.
     Link {

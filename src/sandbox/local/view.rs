@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use super::fs_layout::FsLayout;
-use super::caches::Caches;
+use super::caches;
 use super::held::Split;
 use super::kept_back::Packages;
 use super::plan::HeldPlan;
@@ -21,7 +21,6 @@ pub struct View {
     pub split: Split,
     pub held: HeldPlan,
     pub packages: Arc<Packages>,
-    pub caches: Caches,
 }
 
 impl View {
@@ -44,7 +43,7 @@ impl View {
             let seen_at = if has_namespaces { seen_at } else { tmp.clone() };
             git::settings::write(&root, &tmp, &seen_at, &mut layout.environment);
             let home = variable("HOME").map(PathBuf::from);
-            let caches = Caches::of(home.as_deref(), (&layout.mounts, &scratch), &mut layout.environment);
+            caches::add(home.as_deref(), &scratch, &mut layout);
             let split = Split::of(&layout.mounts, &root);
             let held = HeldPlan {
                 has_namespaces,
@@ -60,7 +59,7 @@ impl View {
                 limits: options.limits.clone(),
             };
             let packages = Packages::of(&layout.packages);
-            View { layout, split, held, packages, caches }
+            View { layout, split, held, packages }
         }))
     }
 }

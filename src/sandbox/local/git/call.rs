@@ -50,7 +50,6 @@ impl GitCall {
         let kind = MountKind::Overlay {
             upper,
             work: self.layer.path().join("work").into_os_string(),
-            is_needed: true,
         };
         Mount { target: self.place.common.clone().into_os_string(), kind }
     }
